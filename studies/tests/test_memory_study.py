@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from buran.errors import FormatError
+from buran.errors import FormatError, UsageError
 from buran.profile.profile import CallTree, Location, Profile, Region
 from buran.profile.reuse import BINS, LEAST_DISTANCE
 from buran_studies.evaluation.study import Settings
-from buran_studies.memory import caches, extrapolation, study
+from buran_studies.memory import caches, extrapolation, study, times
 from buran_studies.memory.cachegrind import References, read_cachegrind
 from buran_studies.memory.kernels import KERNELS, theory
 
@@ -145,3 +147,26 @@ def test_a_cliff_that_is_not_predicted_counts_as_wrong() -> None:
     ]
     assert extrapolation.off(0.001, 0.009) == 0 and extrapolation.off(0.0, 0.03) == pytest.approx(2)
     assert extrapolation.passed(np.array([8.0, 16.0]), np.array([0.0, 1.0]), 0.5) == pytest.approx(8 * 2**0.5)
+
+
+def test_times_are_judged_with_and_without_misses() -> None:
+    found = {
+        "name": "demo", "ranks": 1, "sizes": [32.0, 48.0], "measured": [1.0, 4.0],
+        "with": {"middle": [1.1, 4.4], "ends": [[0.9, 3.0], [1.5, 6.0]]},
+        "without": {"middle": [0.5, 1.0], "ends": [[0.4, 0.9], [0.6, 1.1]]},
+    }  # fmt: skip
+    evaluation = times.summarise([found])
+    assert [round(figure.value) for figure in evaluation.figures] == [10, 62]
+    assert [figure.note[:6] for figure in evaluation.figures] == ["2 of 2", "0 of 2"]
+    assert evaluation.tables[0].rows[0][2:] == ("1000", "1100 [900, 1500]", "500 [400, 600]")
+
+
+def test_the_preset_times_has_its_programs(tmp_path: Path) -> None:
+    few, many = (study.shards(Settings("memory", quick=quick, preset="times")) for quick in (True, False))
+    assert [shard["name"] for shard in few] == ["sweep", "stencil", "treesort"] and len(many) == 2 * len(few)
+    program = {"source": "s", "build": "b", "binary": "p", "arguments": "{n}", "small": [1], "large": [2]}
+    (tmp_path / times.PROGRAM).write_text(json.dumps({"schema": 1, **program}))
+    own = study.shards(Settings("memory", quick=True, preset="times", data=str(tmp_path)))
+    assert [shard["name"] for shard in own] == ["p"]
+    with pytest.raises(UsageError, match="no preset"):
+        study.shards(Settings("memory", preset="other"))

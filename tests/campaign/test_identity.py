@@ -194,7 +194,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             {"n": ((0.0, 0.0),), "p": ((0.0,),)}, None,
         )  # fmt: skip
         (tmp_path / name).write_text(json.dumps({"schema": Calibration.schema_read, **dataclasses.asdict(costs)}))
-    level = {"shared_by": 1, "latency_s": 1, "latency_busy_s": 1, "bandwidth": 1, "bandwidth_busy": 1}
+    level = {
+        "shared_by": 1,
+        "latency_s": 1,
+        "latency_busy_s": 1,
+        "gather_s": 1,
+        "gather_busy_s": 1,
+        "bandwidth": 1,
+        "bandwidth_busy": 1,
+    }
     machine = {
         **dict.fromkeys(("host", "cpu", "kernel", "compiler", "date"), ""), "cores": 1, "flops": 1, "flops_busy": 1,
         "codes": {}, "spread": 0, "levels": [{"bytes": 32768, **level}, {"bytes": None, **level}],

@@ -22,9 +22,9 @@ MACHINE = MachineFile(
     date="2026-01-01T00:00:00+00:00",
     cores=4,
     levels=(
-        Level(32 * KIB, 1, 1e-9, 1e-9, 100e9, 100e9),
-        Level(8192 * KIB, 4, 20e-9, 40e-9, 30e9, 20e9),
-        Level(None, 4, 100e-9, 160e-9, 12e9, 4e9),
+        Level(32 * KIB, 1, 1e-9, 1e-9, 1e-9, 1e-9, 100e9, 100e9),
+        Level(8192 * KIB, 4, 20e-9, 40e-9, 20e-9, 40e-9, 30e9, 20e9),
+        Level(None, 4, 100e-9, 160e-9, 100e-9, 160e-9, 12e9, 4e9),
     ),
     flops=50e9,
     flops_busy=40e9,

@@ -62,3 +62,28 @@ def test_misses_are_modelled_for_any_cache_and_measured_once(tmp_path: Path) -> 
     )
     bench.buran("run", "campaign.yaml")
     assert bench.started() == runs
+
+    # With a machine file, misses are an account of times and the report says what bounds them; nothing is measured.
+    level = {
+        "shared_by": 1,
+        "latency_s": 1e-9,
+        "latency_busy_s": 1e-9,
+        **dict.fromkeys(("gather_s", "gather_busy_s"), 1e-9),
+        "bandwidth": 1e11,
+        "bandwidth_busy": 1e11,
+    }
+    machine = {
+        **{"host": "h", "cpu": "c", "kernel": "k", "compiler": "cc", "date": "2026-01-01T00:00:00+00:00"},
+        **{"cores": 1, "flops": 1e10, "flops_busy": 1e10, "codes": {}, "spread": 0.0},
+        "levels": [{"bytes": 2**21, **level}, {"bytes": None, **level, "latency_s": 1e-7, "bandwidth": 1e10}],
+    }
+    bench.folder.joinpath("machine.json").write_text(json.dumps({"schema": "buran-machine/1", **machine}))
+    bench.write(
+        memory={"points": [{"n": n} for n in LINES], "machine": "machine.json"},
+        metrics=["time", "visits", "misses_level_1"],
+    )
+    bench.buran("run", "campaign.yaml")
+    assert bench.started() == runs
+    report = json.loads((bench.results / "latest" / "report.json").read_text())
+    assert report["roofline"]["levels"] == ["memory"] and report["roofline"]["rows"]
+    assert any("is of another processor" in note for note in report["notes"])

@@ -21,6 +21,8 @@ class Level:
         Cores that one of them serves.
     latency_s, latency_busy_s
         Of a load whose address the load before has given, on one core, and on all cores at once.
+    gather_s, gather_busy_s
+        Of a load in random order that waits for no other.
     bandwidth, bandwidth_busy
         Bytes a second that one core reads and writes: alone, and while all cores do.
     """
@@ -29,6 +31,8 @@ class Level:
     shared_by: int
     latency_s: float
     latency_busy_s: float
+    gather_s: float
+    gather_busy_s: float
     bandwidth: float
     bandwidth_busy: float
 
@@ -78,7 +82,8 @@ class MachineFile(Stored):
         if not sizes or sizes[-1] is not None or None in sizes[:-1]:
             raise ValueError("levels are caches with their sizes, and memory without one at the end")
         rates = [rate for each in self.levels for rate in (each.bandwidth, each.bandwidth_busy)]
-        times = [time for each in self.levels for time in (each.latency_s, each.latency_busy_s)]
+        of_levels = ((each.latency_s, each.latency_busy_s, each.gather_s, each.gather_busy_s) for each in self.levels)
+        times = [time for times in of_levels for time in times]
         if min(*rates, *times, self.flops, self.flops_busy, *self.codes.values()) <= 0 or self.cores < 1:
             raise ValueError("times, speeds and cores are above 0")
 
@@ -96,8 +101,15 @@ class MachineFile(Stored):
     def latency_s_of(self, level: int, ranks: int) -> float:
         """Return the latency with so many ranks on a node: in between one and all cores, in proportion."""
         found = self.levels[level]
-        share = (min(ranks, self.cores) - 1) / max(self.cores - 1, 1)
-        return found.latency_s + share * (found.latency_busy_s - found.latency_s)
+        return self._between(found.latency_s, found.latency_busy_s, ranks)
+
+    def gather_s_of(self, level: int, ranks: int) -> float:
+        """Return what a load in random order takes that waits for no other, likewise."""
+        found = self.levels[level]
+        return self._between(found.gather_s, found.gather_busy_s, ranks)
+
+    def _between(self, alone: float, busy: float, ranks: int) -> float:
+        return alone + (min(ranks, self.cores) - 1) / max(self.cores - 1, 1) * (busy - alone)
 
     def bandwidth_of(self, level: int, ranks: int) -> float:
         """Return the bytes a second that each of so many ranks on a node gets: one core's, until the node is full."""
@@ -106,5 +118,4 @@ class MachineFile(Stored):
 
     def flops_of(self, ranks: int) -> float:
         """Return the floating-point operations a second of each of so many ranks on a node."""
-        share = (min(ranks, self.cores) - 1) / max(self.cores - 1, 1)
-        return self.flops + share * (self.flops_busy - self.flops)
+        return self._between(self.flops, self.flops_busy, ranks)

@@ -66,11 +66,11 @@ def _calibrate(path: Path, caches_kib: str | None) -> int:
     rows = []
     for number, level in enumerate(machine.levels, start=1):
         size = "memory" if level.bytes is None else f"level {number}, {level.bytes / 1024:.0f} KiB"
-        times = (f"{1e9 * time:.3g} ns" for time in (level.latency_s, level.latency_busy_s))
+        times = (f"{1e9 * time:.3g} ns" for time in (level.latency_s, level.latency_busy_s, level.gather_s))
         speeds = (f"{1e-9 * speed:.3g} GB/s" for speed in (level.bandwidth, level.bandwidth_busy))
         rows.append([size, *times, *speeds])
     print(f"{machine.host}: {machine.cpu}, {machine.cores} cores, {machine.date}")
-    print(table(["", "latency", "all cores busy", "bandwidth of a core", "all cores busy"], rows))
+    print(table(["", "latency", "all cores busy", "loads apart", "bandwidth of a core", "all cores busy"], rows))
     print(f"{1e-9 * machine.flops:.3g} GFLOP/s a core; {1e-9 * machine.flops_busy:.3g} with all cores busy")
     for note in (f"the median round took up to {100 * machine.spread:.0f} % longer than the least", *machine.notes):
         print(f"note: {note}")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from buran.campaign.plan import Mode, Purpose
 from buran.errors import RunError
-from buran.experiment.build import experiment_from_profiles
+from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.jsonl import write_jsonl
 from buran.experiment.merge import merge_metrics
 from buran.experiment.modelling import model_experiment
@@ -27,6 +27,7 @@ from buran.loop.crowded import crowded_points
 from buran.loop.energy import energy_table
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
+from buran.loop.memory import memory_account
 from buran.loop.mixing import Judged, judge, plain_imports
 from buran.loop.pool import PooledTimes, pooled_times
 from buran.loop.program_model import FILE, choose_kind, cross_validated, fit_program, write_program
@@ -69,6 +70,8 @@ class _Material:
         Misses of caches, from sampled accesses to memory; None without any.
     energy
         Of the whole program; None where it is not known, or not asked for.
+    distances
+        The runs that they are from, where a machine file tells what they cost.
     """
 
     filter_text: str
@@ -79,6 +82,7 @@ class _Material:
     counted: Experiment | None
     sampled: Experiment | None
     energy: Experiment | None
+    distances: Sequence[Run]
 
     @property
     def timed(self) -> Experiment | None:
@@ -142,7 +146,9 @@ def _gather(history: History) -> _Material:
     sampled = experiment_from_profiles(profiles) if memory else None
     tree = None if pooled is None else pooled.table.tree
     energy = energy_table(history, stored, tree) if session.campaign.config.energy else None
-    return _Material(plan.filter_text, runs, modelled, imports, pooled, counted, sampled, energy)
+    with_costs = memory if session.campaign.machine_file is not None else []
+    distances = list(collect.profiles_of(with_costs, parameters))
+    return _Material(plan.filter_text, runs, modelled, imports, pooled, counted, sampled, energy, distances)
 
 
 def _timed_metrics(session: Session) -> list[str]:
@@ -186,6 +192,7 @@ def _fit(
         repetition=config.model.repetition,
         target=[campaign.refinement_target[name] for name in campaign.parameters],
         crowded=config.model.waiting == "auto" and bool(crowded_points(history, material.modelled)),
+        memory=memory_account(campaign, material.distances, timed.tree),
     )
     return tables, sets, held, priors
 

@@ -106,7 +106,11 @@ FAMILIES: Door[TermFamily] = Door(
     "term family",
     "buran.terms",
     TermFamily,
-    {"powers": "buran.model.powers:POWERS", "regimes": "buran.model.within:REGIMES"},
+    {
+        "powers": "buran.model.powers:POWERS",
+        "regimes": "buran.model.within:REGIMES",
+        "outgrown": "buran.model.outgrown:OUTGROWN",
+    },
 )
 
 

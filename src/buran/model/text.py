@@ -53,7 +53,7 @@ def growth_class(function: ModelFunction, parameters: Sequence[str]) -> str:
     """
     last = [(term, term.lasting) for term in function.dominating_terms()]
     level = function.constant or any(lasting is None for _, lasting in last)
-    leading = [lasting for term, lasting in last if lasting is not None and (_grows(term) or not level)]
+    leading = dict.fromkeys(lasting for term, lasting in last if lasting is not None and (_grows(term) or not level))
     return " + ".join(_term(term, list(parameters), "text") for term in leading) or "1"
 
 

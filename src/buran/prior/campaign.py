@@ -13,6 +13,7 @@ from buran.model.model import Model
 from buran.model.model_set import ModelSet
 from buran.model.repetitions import Repetition
 from buran.model.text import format_function
+from buran.prior.memory import MemoryAccount
 from buran.prior.paths import has_effort
 from buran.prior.tables import PathModel, models_from_priors
 from buran.prior.waiting import Verdict, Waiting
@@ -28,6 +29,7 @@ def noise_resilient(
     repetition: Repetition = "median",
     target: Sequence[float],
     crowded: bool = False,
+    memory: MemoryAccount | None = None,
 ) -> tuple[ModelSet, ModelSet, tuple[dict[str, Any], ...]]:
     """Replace models of time by noise-resilient ones where there is a prior.
 
@@ -46,6 +48,8 @@ def noise_resilient(
         Point that models with and without prior are compared at.
     crowded
         Whether runs had more ranks than cores.
+    memory
+        What misses cost; None where nothing is known of them.
 
     Returns
     -------
@@ -56,7 +60,7 @@ def noise_resilient(
     if counted is None and has_effort(timed):
         counted = timed
     path_models = models_from_priors(
-        timed, counted, processes=processes, aggregate=aggregate, repetition=repetition, crowded=crowded
+        timed, counted, processes=processes, aggregate=aggregate, repetition=repetition, crowded=crowded, memory=memory
     )
     pairs = list(zip(path_models, alone.models, strict=True))
     models = tuple(plain if made.final is None else made.final for made, plain in pairs)

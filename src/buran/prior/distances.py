@@ -156,6 +156,30 @@ class DistanceModels:
         ordered = sorted(terms, key=lambda term: term.growth_order, reverse=True)
         return ModelFunction(constant, tuple(terms[term] for term in ordered), tuple(ordered))
 
+    def number(self, mode: int) -> ModelFunction:
+        """Return how many accesses a mode has, as a formula."""
+        reference = self.dictionary.reference
+        cells = np.flatnonzero(self.mode == mode)
+        terms: dict[Term | None, float] = {}
+        for number, weight in zip(self.count[cells].tolist(), self.weight[0, cells].tolist(), strict=True):
+            count = self.dictionary.counts[number]
+            powers = [(i, power, int(i == count.log)) for i, power in enumerate(count.powers)]
+            factors = tuple(Factor(i, PowerLog(power, log)) for i, power, log in powers if power or log)
+            term = Term(factors) if factors else None
+            at = 1.0 if term is None else float(term.evaluate(reference))
+            terms[term] = terms.get(term, 0.0) + weight / at
+        constant = terms.pop(None, 0.0)
+        growing = sorted((term for term in terms if term is not None), key=lambda term: term.growth_order, reverse=True)
+        return ModelFunction(constant, tuple(terms[term] for term in growing), tuple(growing))
+
+    def width(self, mode: int) -> float:
+        """Return by what factor the distances of a mode differ: nine tenths of them lie beyond one, a tenth beyond."""
+        cells = np.flatnonzero(self.mode == mode)
+        order = cells[np.argsort(self.place[cells])]
+        weight = self.weight[0, order].cumsum() / self.weight[0, order].sum()
+        near, far = np.interp([DISTANCES.leaving, 1 - DISTANCES.leaving], weight, self.place[order])
+        return float(2 ** (max(far - near, 1.0) / STEPS))
+
     def far_interval(self, points: Array, level: float = 0.9) -> tuple[Array, Array]:
         """Return the ends of intervals of `far_bytes`, each of shape (mode, point).
 

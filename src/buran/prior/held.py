@@ -10,7 +10,7 @@ import numpy as np
 from buran.model.alternative import Alternative
 from buran.model.candidates import Mask
 from buran.model.model import Model
-from buran.model.terms import Array, ModelFunction
+from buran.model.terms import Array, ModelFunction, Term
 
 
 def split(model: Model, effort: ModelFunction, held: Mapping[str, ModelFunction], itself: str) -> dict[str, Model]:
@@ -34,30 +34,36 @@ def split(model: Model, effort: ModelFunction, held: Mapping[str, ModelFunction]
         have, as those of other parts cancel it.
     """
     units = dict(zip(effort.terms, effort.coefficients, strict=True))
-    names = [itself, *(name for name in held if name != itself)]
-    shares = np.zeros((len(names), 1 + len(model.function.terms)))
-    for row, name in enumerate(names[1:], start=1):
+    if not all(set(part.terms) <= set(units) for part in held.values()):
+        return {}
+    out = {}
+    rest = dict.fromkeys(units, 1.0)
+    for name in (name for name in held if name != itself):
         part = held[name]
-        if not set(part.terms) <= set(units):
-            return {}
-        count = dict(zip(part.terms, part.coefficients, strict=True))
-        shares[row, 1:] = [
-            count.get(term, 0.0) / units[term] if term in units else 0.0 for term in model.function.terms
-        ]
-    shares[0] = 1.0 - shares[1:].sum(axis=0)
-    return {name: _part(model, share) for name, share in zip(names, shares, strict=True)}
+        shares = {term: count / units[term] for term, count in zip(part.terms, part.coefficients, strict=True)}
+        rest |= {term: rest[term] - share for term, share in shares.items()}
+        out[name] = _part(model, shares, 0.0)
+    return {itself: _part(model, rest, 1.0), **out}
 
 
-def _part(model: Model, shares: Array) -> Model:
-    """Return a share of the constant and of each term, with the errors that go with it."""
+def _part(model: Model, of_terms: Mapping[Term, float], other: float) -> Model:
+    """Return a share of each term of the effort, and of all else, with the errors that go with it."""
+
+    def shares_in(function: ModelFunction) -> Array:
+        return np.array([other, *(of_terms.get(term, other) for term in function.terms)])
+
+    # Where costs are open, no alternative is the model itself: then all of them are split.
+    alternatives = [each for each in model.alternatives[:1] if isinstance(each, Alternative)]
+    if alternatives and alternatives[0].function != model.function:
+        alternatives = list(model.alternatives)
+    shares = shares_in(model.function)
     function, kept = _scaled(model.function, shares)
-    covariance = _covariance(model.covariance, shares, kept)
-    alternatives = tuple(
-        replace(best, function=function, covariance=_covariance(best.covariance, shares, kept))
-        for best in model.alternatives[:1]
-        if isinstance(best, Alternative)
-    )
-    return Model(function, model.quality, covariance, alternatives)
+    parts = []
+    for each in alternatives:
+        own = shares_in(each.function)
+        scaled, some = _scaled(each.function, own)
+        parts.append(replace(each, function=scaled, covariance=_covariance(each.covariance, own, some)))
+    return Model(function, model.quality, _covariance(model.covariance, shares, kept), tuple(parts))
 
 
 def _scaled(function: ModelFunction, shares: Array) -> tuple[ModelFunction, Mask]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -21,6 +21,10 @@ ALONE = "with one process at every point nothing can be told of messages between
 _SMALL = 1e-9  # relative: smaller differences are rounding
 
 
+Cost = tuple[float, float]
+"""Mean and standard deviation of a coefficient that is expected before any time is seen."""
+
+
 @dataclass(frozen=True)
 class Column:
     """A summand of a prior, without its coefficient.
@@ -33,11 +37,17 @@ class Column:
         How it grows; never negative where effort is not.
     effort
         What a unit of `function` is in counts of the effort model; 0 where that is unknown.
+    cost
+        What the machine lets expect of the coefficient; None where only times tell it.
+    parts
+        What may be expected of it where times tell little, all as likely: parts of what `cost` says as a whole.
     """
 
     name: str
     function: ModelFunction
     effort: float = 0.0
+    cost: Cost | None = None
+    parts: tuple[Cost, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -62,6 +72,25 @@ class Prior:
     def functions(self) -> tuple[ModelFunction, ...]:
         """The columns without what they are called."""
         return tuple(column.function for column in self.columns)
+
+    @property
+    def told_by_times(self) -> int:
+        """How many coefficients nothing but times tells."""
+        return sum(column.cost is None for column in self.columns)
+
+    def with_parts(self, untold: Sequence[bool]) -> tuple[Prior, ...]:
+        """Return the prior with each part of what may be expected of some columns, one after the other."""
+        count = max((len(column.parts) for column, some in zip(self.columns, untold, strict=True) if some), default=0)
+        return tuple(
+            replace(
+                self,
+                columns=tuple(
+                    replace(column, cost=column.parts[k]) if some and column.parts else column
+                    for column, some in zip(self.columns, untold, strict=True)
+                ),
+            )
+            for k in range(count)
+        )
 
     def design(self, points: Array) -> Array:
         """Return shape (point, column)."""
@@ -95,9 +124,10 @@ def computation_prior(effort: ModelFunction, metric: str = "basic_blocks") -> Pr
 
 def one_cost(prior: Prior) -> Prior:
     """Return a prior of computation in which each unit of work costs the same, for points too few to tell more."""
-    constant, *columns = prior.columns
+    constant, *columns = (column for column in prior.columns if column.cost is None)
+    given = tuple(column for column in prior.columns if column.cost is not None)
     work = added(scaled(column.function, column.effort) for column in columns)
-    return Prior((constant, Column("effort", work, 1.0)), prior.source, prior.notes)
+    return Prior((constant, Column("effort", work, 1.0), *given), prior.source, prior.notes)
 
 
 def communication_prior(

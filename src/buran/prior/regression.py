@@ -27,10 +27,14 @@ class Belief:
     ----------
     mean, deviation
         Shape (call path, column); an infinite deviation leaves the coefficient to the times alone.
+    given
+        Shape (column,): whether it is known from elsewhere; then a coefficient takes a degree of freedom only if times
+        tell more of it. None where it is expected of the same times.
     """
 
     mean: Array
     deviation: Array
+    given: Mask | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,12 +105,16 @@ def regress(
         Shape (call path, point): further weights, as of points with more repetitions than others; 1 by default.
     """
     scale = np.abs(design).max(axis=0)
+    if belief is not None and belief.given is not None:
+        # What is known of a coefficient says how large its column can be where points hardly have it.
+        usual = np.nanmedian(np.abs(values))
+        scale = np.where(belief.given, np.maximum(scale, usual / belief.deviation.min(axis=0)), scale)
     scale = np.where(scale > 0, scale, 1.0)
     columns = design / scale
     here = np.isfinite(values)
     target = np.where(here, values, 0.0)
     guess = np.broadcast_to(np.abs(columns).sum(axis=1), values.shape) if start is None else start
-    scaled_belief = None if belief is None else Belief(belief.mean * scale, belief.deviation * scale)
+    scaled_belief = None if belief is None else Belief(belief.mean * scale, belief.deviation * scale, belief.given)
     share = np.full(len(values), 0.1) if noise is None else noise
     value_worth = np.ones_like(target) if worth is None else worth
     trust = np.ones_like(target)
@@ -119,7 +127,7 @@ def regress(
         problem = _problem(columns, target, weights, scaled_belief, share)
         solution = _solved(problem, nonnegative)
         guess = solution.coefficients @ columns.T
-        rank = _rank(columns, weights, solution.free)
+        rank = _rank(columns, weights, solution.free & _told(columns, weights, scaled_belief, share))
         if np.isfinite(outliers):
             trust = _trust(target, guess, here, outliers * _few(here, rank), value_worth)
         rest = ((weights * (target - guess)) ** 2).sum(axis=1)
@@ -163,6 +171,14 @@ def _rank(columns: Array, weights: Array, free: Mask) -> Ids:
     length = np.sqrt(np.maximum(np.einsum("ckk->ck", products), np.finfo(float).tiny))
     alike = products / length[:, :, None] / length[:, None]
     return np.asarray((np.linalg.eigvalsh(alike) > _SAME).sum(axis=1))
+
+
+def _told(columns: Array, weights: Array, belief: Belief | None, noise: Array) -> Mask:
+    """Return shape (call path, column): whether times tell at least as much of a coefficient as was known before."""
+    if belief is None or belief.given is None:
+        return np.ones((len(weights), columns.shape[1]), dtype=np.bool_)
+    known = (noise[:, None] / belief.deviation) ** 2
+    return np.asarray(~belief.given | (weights**2 @ columns**2 > known))
 
 
 def _few(here: Mask, rank: Ids) -> Array:

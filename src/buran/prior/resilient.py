@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -114,6 +114,12 @@ def fit_priors(
         design, fitted = _fit_group(points, values[rows], group_priors, options, worth)
         doubts = _doubts(points, values[rows], group_priors, options, fitted)
         models = _models(points, values[rows], group_priors, design, fitted, doubts)
+        parts = []
+        untold = _untold(group_priors[0], fitted)
+        for some in zip(*(prior.with_parts(untold) for prior in group_priors), strict=True):
+            _, part = _fit_group(points, values[rows], some, options, worth)
+            parts.append(_models(points, values[rows], some, design, part, doubts))
+        models = [_mixed(model, some) for model, *some in zip(models, *parts, strict=True)]
         for place, row in enumerate(rows):
             out[row] = Resilient(
                 group_priors[place],
@@ -187,7 +193,7 @@ def _fit_group(
     with_effort: Mask = np.asarray(effort[:, 1:].any(axis=1))
     start = np.where(with_effort[:, None], effort @ design.T, np.abs(design).sum(axis=1))
     start = np.where(start > 0, start, start.max(axis=1, keepdims=True, initial=0.0))
-    belief = _own_belief(design, values, effort, start, options)
+    belief = _with_given(_own_belief(design, values, effort, start, options), priors[0], len(priors))
     fit = partial(regress, design, values, outliers=options.outliers, worth=worth, expected=expected)
     first = fit(nonnegative=options.nonnegative, start=start, belief=belief)
     if not options.share or len(priors) < COEFFICIENTS.fewest or design.shape[1] < 2:
@@ -211,6 +217,16 @@ def _own_belief(design: Array, values: Array, effort: Array, start: Array, optio
     sure = terms & (cost > 0) & (terms.sum(axis=1, keepdims=True) > 1)
     mean = np.where(sure, cost * effort, 0.0)
     return Belief(mean, np.where(sure, options.cost_spread * np.where(sure, mean, 1.0), np.inf))
+
+
+def _with_given(belief: Belief | None, prior: Prior, count: int) -> Belief | None:
+    """Add what the machine tells of coefficients; it is the same for all call paths with these columns."""
+    given = np.array([column.cost is not None for column in prior.columns], dtype=np.bool_)
+    if not given.any():
+        return belief
+    mean, deviation = np.array([column.cost or (0.0, np.inf) for column in prior.columns], dtype=np.float64).T
+    own = belief or Belief(np.zeros((count, len(mean))), np.full((count, len(mean)), np.inf))
+    return Belief(np.where(given, mean, own.mean), np.where(given, deviation, own.deviation), given)
 
 
 def _pooled_noise(fitted: Fitted) -> Array:
@@ -246,7 +262,7 @@ def _shared_belief(fitted: Fitted, effort: Array, path_belief: Belief | None) ->
         closer = spread * unit[:, column] < deviation[:, column]
         mean[:, column] = np.where(closer, centre * unit[:, column], mean[:, column])
         deviation[:, column] = np.where(closer, spread * unit[:, column], deviation[:, column])
-    return Belief(mean, deviation)
+    return Belief(mean, deviation, None if path_belief is None else path_belief.given)
 
 
 def _doubts(
@@ -255,7 +271,7 @@ def _doubts(
     """Return what the priors of a group say nothing of: coefficients from all but the largest values miss these."""
 
     def refit(seen: Array, some: Array, _: Ids) -> Callable[[Array], Array]:
-        rows = np.flatnonzero(np.isfinite(some).sum(axis=1) >= len(priors[0].columns))
+        rows = np.flatnonzero(np.isfinite(some).sum(axis=1) >= priors[0].told_by_times)
 
         def predict(at: Array) -> Array:
             out = np.full((len(priors), len(at)), np.nan)
@@ -302,6 +318,23 @@ def _models(
         )
         out.append(Model(function, Quality(int(here[place].sum()), *figures[place]), covariance, alternatives))
     return out
+
+
+def _untold(prior: Prior, fitted: Fitted) -> list[bool]:
+    """Return for each column whether times tell little of what the machine lets expect, for any of the call paths."""
+    deviation = np.sqrt(np.maximum(np.einsum("ckk->ck", fitted.covariance), 0.0)).max(axis=0).tolist()
+    return [
+        column.cost is not None and error > COEFFICIENTS.untold * column.cost[1]
+        for column, error in zip(prior.columns, deviation, strict=True)
+    ]
+
+
+def _mixed(model: Model, parts: Sequence[Model]) -> Model:
+    """Return a model whose alternatives are those of its parts: costs that no time tells, from least to most."""
+    if not parts:
+        return model
+    alternatives = [replace(each, weight=each.weight / len(parts)) for part in parts for each in part.alternatives]
+    return replace(model, alternatives=tuple(alternatives))
 
 
 def _mapping(function: ModelFunction, prior: Prior) -> Array:

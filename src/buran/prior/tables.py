@@ -14,6 +14,7 @@ from buran.model.model import Model
 from buran.model.repetitions import Repetition, over_repetitions
 from buran.model.terms import Array, ModelFunction, Term
 from buran.prior.held import split
+from buran.prior.memory import MemoryAccount
 from buran.prior.noise import PointNoise
 from buran.prior.paths import TIMES_ALONE, Source, priors_of
 from buran.prior.prior import Prior, one_cost, startup_prior
@@ -72,6 +73,7 @@ def models_from_priors(
     options: FitOptions | None = None,
     level: float = 0.01,
     crowded: bool = False,
+    memory: MemoryAccount | None = None,
 ) -> tuple[PathModel, ...]:
     """Make a noise-resilient model of each call path for which effort was counted.
 
@@ -92,6 +94,8 @@ def models_from_priors(
         Of the fit.
     level, crowded
         Of the test for waiting; see `diagnose`.
+    memory
+        What misses cost; None where nothing is known of them.
 
     Returns
     -------
@@ -124,14 +128,17 @@ def models_from_priors(
         priors[row], sources[row] = None, Source.TIMES
         notes[row] = (*notes[row], f"{why}: {TIMES_ALONE}")
 
+    if memory is not None:
+        computing = [source is Source.COMPUTATION for source in sources]
+        priors = memory.added_to(priors, computing, timed.points, values)
     for row, prior in enumerate(priors):
         measured = int(np.isfinite(values[row]).sum())
-        if prior is None or measured > len(prior.columns):
+        if prior is None or measured > prior.told_by_times:
             continue
         if sources[row] is Source.COMPUTATION and measured > 2:
             priors[row] = one_cost(prior)
         else:
-            drop_prior(row, f"{measured} points cannot tell the {len(prior.columns)} coefficients of its prior")
+            drop_prior(row, f"{measured} points cannot tell the {prior.told_by_times} coefficients of its prior")
     for row in np.flatnonzero(_done_elsewhere(timed.points, values, efforts, sources)).tolist():
         drop_prior(row, "its time is spent outside of the code whose effort was counted, in libraries or the system")
         settled[row] = True
@@ -142,7 +149,11 @@ def models_from_priors(
         priors[row], sources[row], notes[row] = startup, Source.COMMUNICATION, ()
     fitted = fit_priors(timed.points, values, priors, options, noise)
     companions = _work(efforts, sources)
-    tested = [None if start else prior for prior, start in zip(priors, starting.tolist(), strict=True)]
+    # Where misses are an account of their own, what work beyond its blocks costs is no finding any more.
+    tested = [
+        None if start or (prior is not None and prior.told_by_times < len(prior.columns)) else prior
+        for prior, start in zip(priors, starting.tolist(), strict=True)
+    ]
     for row, can_wait in enumerate(derived.can_wait if crowded else ()):
         if can_wait and tested[row] is not None:
             tested[row], notes[row] = None, (*notes[row], CROWDED)

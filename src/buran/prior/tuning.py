@@ -70,6 +70,9 @@ class CoefficientTuning:
         "seconds of one counted unit of effort; what takes longer is not done by the code that was counted",
         JUDGED,
     )
+    untold: float = tuned(
+        0.5, "of the deviation that was expected of a cost: with more left, the points tell little of it", JUDGED
+    )
 
 
 COEFFICIENTS = CoefficientTuning()
@@ -120,4 +123,20 @@ class DistanceTuning:
     )
 
 
+@dataclass(frozen=True)
+class MemoryTuning:
+    """Of misses in models of time."""
+
+    matters: float = tuned(0.01, "of a call path's time: misses of a level that can take less are left out", JUDGED)
+    least: float = tuned(0.01, "of the misses, from which on a mode of distances is in the model of time", JUDGED)
+    parts: int = tuned(
+        5, "parts of equal probability of a cost that no point shows, as alternatives of a model", JUDGED
+    )
+    draws: int = tuned(200, "costs of each part, from which its median and its deviation are computed", JUDGED)
+    least_of_latency: float = tuned(
+        0.01, "of the middle, which a miss costs at least, and of the most, which the middle is at least", JUDGED
+    )
+
+
+MEMORY = MemoryTuning()
 DISTANCES = DistanceTuning()

@@ -143,6 +143,8 @@ def _levels(kernel: _Kernel, cpus: Sequence[int], sizes: Sequence[tuple[float, i
             shared_by=shared_by,
             latency_s=kernel.seconds("chase", alone, cpus[:1]),
             latency_busy_s=kernel.seconds("chase", each, cpus),
+            gather_s=kernel.seconds("gather", alone, cpus[:1]),
+            gather_busy_s=kernel.seconds("gather", each, cpus),
             bandwidth=1 / kernel.seconds("triad", alone, cpus[:1]),
             bandwidth_busy=1 / kernel.seconds("triad", each, cpus),
         )

@@ -55,6 +55,19 @@ static double chase(state *s, size_t steps) {
     return (double)steps;
 }
 
+/* Lines in random order whose addresses are known beforehand: several are on their way at a time. */
+static double gather(state *s, size_t steps) {
+    size_t lines = s->bytes / LINE;
+    uint64_t random = s->random, sum = 0;
+    for (size_t i = 0; i < steps; i++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        sum += *(volatile uint64_t *)(s->memory + (size_t)(((__uint128_t)random * lines) >> 64) * LINE);
+    }
+    s->random = random;
+    s->sum += (double)sum;
+    return (double)steps;
+}
+
 static void prepare_numbers(state *s) {
     double *numbers = (double *)s->memory;
     for (size_t i = 0; i < s->bytes / sizeof(double); i++) numbers[i] = 1.0 + 1e-9 * (double)i;
@@ -143,6 +156,7 @@ typedef struct {
 
 static const test TESTS[] = {
     {"chase", prepare_chase, chase},
+    {"gather", prepare_numbers, gather},
     {"triad", prepare_numbers, triad},
     {"few_flops", prepare_numbers, few_flops},
     {"many_flops", prepare_numbers, many_flops},

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from buran.campaign.plan import Mode
+from buran.errors import UsageError
 from buran.profile.metrics import REQUIREMENTS
 from buran.profile.profile import Profile
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
 from buran_studies.evaluation.study import Settings, Shard
 from buran_studies.machine.laboratory import EXAMPLES, RUNS
-from buran_studies.memory import caches, extrapolation
+from buran_studies.memory import caches, extrapolation, times
 from buran_studies.memory.cachegrind import references_of
 from buran_studies.memory.kernels import theory
 from buran_studies.priors.runs import Workshop
@@ -28,7 +29,15 @@ _FLAGS = {
 
 
 def shards(settings: Settings) -> Sequence[Shard]:
-    """One shard for each example and compiler, one for each program whose misses are compared, and larger ones."""
+    """One shard for each example and compiler, one for each program whose misses are compared, and larger ones.
+
+    The preset ``times`` predicts times beyond the caches instead.
+    """
+    if settings.preset not in ("default", times.PRESET):
+        what = f"the study memory has no preset {settings.preset!r}"
+        raise UsageError(what, hint=f"one of: default, {times.PRESET}")
+    if settings.preset == times.PRESET:
+        return times.shards(settings)
     counted = [
         {"example": example, "compiler": compiler, "sizes": [*sizes[:1]] if settings.quick else [*sizes]}
         for example, sizes in SIZES.items()
@@ -40,10 +49,12 @@ def shards(settings: Settings) -> Sequence[Shard]:
 def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
     """Count each kernel's requirements on one rank, and let valgrind count those of a build without hooks.
 
-    Or compare misses; see `caches` and `extrapolation`.
+    Or compare misses, or times; see `caches`, `extrapolation` and `times`.
     """
     if "extrapolated" in shard:
         return extrapolation.run_shard(shard)
+    if settings.preset == times.PRESET:
+        return times.run_shard(shard, settings)
     if "program" in shard:
         return caches.run_shard(shard, settings)
     example, sizes = shard["example"], shard["sizes"]
@@ -82,6 +93,8 @@ def totals(profile: Profile, kernel: str) -> dict[str, float]:
 
 def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
     """Give the share of counts that are as theory says, and how far valgrind is from what is counted and sampled."""
+    if settings.preset == times.PRESET:
+        return times.summarise(results)
     figures, rows = [], []
     for result in (result for result in results if "example" in result):
         example, compiler, kernels = result["example"], result["compiler"], result["kernels"]

@@ -1,0 +1,94 @@
+"""Memory as an account of models of time: what a machine file and sampled accesses tell of each cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from buran.campaign.config import Campaign
+from buran.campaign.expressions import written_out
+from buran.campaign.machine_file import MachineFile
+from buran.experiment.build import Run
+from buran.loop.caches import models_of
+from buran.model.derived import derived_or_none
+from buran.prior.memory import CacheCost, MemoryAccount, is_written
+from buran.profile.profile import CallTree
+from buran.profile.reuse import LINE
+
+
+def memory_account(campaign: Campaign, sampled: Sequence[Run], tree: CallTree) -> MemoryAccount | None:
+    """Return what misses cost the call paths of a tree; None where the machine or the accesses do not tell it.
+
+    Parameters
+    ----------
+    sampled
+        Runs with distances.
+    tree
+        Call paths of the times.
+    """
+    machine, names = campaign.machine_file, campaign.parameters
+    if machine is None or not is_written(names):
+        return None
+    ranks = ranks_of_a_node(campaign)
+    distances = None if ranks is None else models_of(sampled, tree)
+    if ranks is None or distances is None:
+        return None
+    target = campaign.refinement_target
+    at = np.array([[float(target[name]) for name in names]])
+    there = campaign.placement(target).ranks_per_node
+    caches = [cache_cost(machine, level, ranks, there) for level in range(len(machine.caches))]
+    return MemoryAccount(distances, caches, at)
+
+
+def cache_cost(machine: MachineFile, level: int, ranks: str, there: int) -> CacheCost:
+    """Return what a miss of a level costs beyond a hit.
+
+    Parameters
+    ----------
+    ranks
+        Expression: those of a node.
+    there
+        How many they are at the target, whose cost is the one that is expected.
+    """
+    seconds = extra_seconds(machine, level, there)
+    divided = multiplied = "1"
+    if ranks != str(there):
+        used = f"min({ranks}, {machine.cores})"
+        divided = f"max({used} * {machine.levels[level].shared_by / machine.cores!r}, 1)"
+        # between one rank and all cores in proportion, as latency is, and on average bandwidth
+        one, full = (sum(extra_seconds(machine, level, number)) for number in (1, machine.cores))
+        rise = (full - one) / max(machine.cores - 1, 1)
+        multiplied = f"({one!r} + {rise!r} * ({used} - 1)) / {sum(seconds)!r}"
+    return CacheCost(level + 1, machine.caches[level], seconds, (divided, multiplied))
+
+
+def extra_seconds(machine: MachineFile, level: int, ranks: int) -> tuple[float, float, float]:
+    """Return what a miss of a level takes beyond a hit: in a stream, in random order, and waited for; ascending."""
+    near, far = (
+        (LINE / machine.bandwidth_of(at, ranks), machine.gather_s_of(at, ranks), machine.latency_s_of(at, ranks))
+        for at in (level, level + 1)
+    )
+    least, middle, most = sorted(max(beyond - within, 0.0) for within, beyond in zip(near, far, strict=True))
+    return least, middle, most
+
+
+def ranks_of_a_node(campaign: Campaign) -> str | None:
+    """Return an expression for the ranks on a node; None where no simple one is right at all points."""
+    points = [*campaign.points, *campaign.evaluation_points, campaign.refinement_target]
+    counts = [campaign.placement(point).ranks_per_node for point in points]
+    if len(set(counts)) == 1:
+        return str(counts[0])
+    formulas = campaign.formulas
+    texts = [f"({formulas.ranks.text})"]
+    if formulas.nodes is not None:
+        texts.append(f"ceil(({formulas.ranks.text}) / ({formulas.nodes.text}))")
+    if formulas.tasks_per_node is not None:
+        texts.append(f"({formulas.tasks_per_node.text})")
+    at = np.array([[float(point[name]) for name in campaign.parameters] for point in points])
+    for text in texts:
+        written = written_out({**campaign.config.values, "ranks_of_a_node": text}).get("ranks_of_a_node")
+        variable = derived_or_none("ranks", written or "", campaign.parameters)
+        if written is not None and variable is not None and (variable.evaluate(at) == counts).all():
+            return written
+    return None

@@ -1,0 +1,187 @@
+"""Memory as an account of priors: what misses of each cache cost, beside what blocks cost.
+
+The misses of a call path follow from models of its reuse distances, so they are functions of the parameters before any
+time is seen. What a miss costs lies between two ends that a calibration of the machine has measured: lines that come
+one after the other at full bandwidth, which the processor has foreseen, and loads that wait for each other. In the
+middle are lines in random order that do not wait for each other, so that several are on their way at a time: loops
+over arrays can cost less, and lists more. Nothing else is known beforehand: the cost is as often below the middle as
+above it, and on either side its logarithm is uniform.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from buran.model.derived import derived_or_none
+from buran.model.outgrown import Outgrown
+from buran.model.powers import PowerLog
+from buran.model.terms import Array, Factor, ModelFunction, Term
+from buran.model.text import format_function, python_names
+from buran.prior.algebra import added, multiplied
+from buran.prior.distances import DistanceModels
+from buran.prior.prior import Column, Cost, Prior
+from buran.prior.tuning import MEMORY
+
+Cost3 = tuple[float, float, float]
+_TINY = float(np.finfo(float).tiny)
+
+
+@dataclass(frozen=True)
+class CacheCost:
+    """A level of caches, and what a miss of it costs beyond a hit.
+
+    Attributes
+    ----------
+    level
+        From 1.
+    bytes
+        What a rank has of it.
+    seconds
+        Of a miss: the least, the middle and the most.
+    crowding
+        Expressions of the parameters: by what the ranks of a node divide the cache, and multiply the cost.
+    """
+
+    level: int
+    bytes: float
+    seconds: Cost3
+    crowding: tuple[str, str] = ("1", "1")
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryAccount:
+    """What the call paths of the times ask of the caches.
+
+    Attributes
+    ----------
+    distances
+        One call path for each of the times.
+    caches
+        Nearest first.
+    at
+        Points beside the measured ones at which misses matter, shape (point, parameter): the target.
+    """
+
+    distances: DistanceModels
+    caches: Sequence[CacheCost]
+    at: Array
+
+    def added_to(
+        self, priors: Sequence[Prior | None], computing: Sequence[bool], points: Array, values: Array
+    ) -> list[Prior | None]:
+        """Return priors with a column for each cache whose misses matter.
+
+        Parameters
+        ----------
+        priors, computing
+            One for each call path, and whether it is of computation: only those get columns.
+        points, values
+            Of the times, shapes (point, parameter) and (call path, point).
+        """
+        everywhere = np.concatenate([points, self.at])
+        out = list(priors)
+        for row, prior in enumerate(priors):
+            modes = np.flatnonzero(self.distances.row == row)
+            if prior is None or not computing[row] or not len(modes) or not np.isfinite(values[row]).any():
+                continue
+            whole = _expected(prior, points, values[row], everywhere)
+            columns = []
+            for cache in self.caches:
+                function = self._misses(cache, modes.tolist(), everywhere)
+                expected = expected_cost(cache.seconds)
+                share = np.maximum(function.evaluate(everywhere), 0.0) * cache.seconds[-1] / np.maximum(whole, _TINY)
+                if expected is None or share.max(initial=0.0) <= MEMORY.matters:
+                    continue
+                cost, parts = expected
+                columns.append(Column(f"misses of level {cache.level}", function, cost=cost, parts=parts))
+            out[row] = replace(prior, columns=(*prior.columns, *columns))
+        return out
+
+    def _misses(self, cache: CacheCost, modes: Sequence[int], everywhere: Array) -> ModelFunction:
+        """Return the misses of some modes, without terms that hardly count."""
+        parts = []
+        for mode in modes:
+            share = self._share(mode, cache)
+            if share is not None:
+                parts.append(multiplied(self.distances.number(mode), share))
+        whole = added(parts)
+        least = MEMORY.least * np.maximum(whole.evaluate(everywhere), _TINY)
+        terms = zip(whole.coefficients, whole.terms, strict=True)
+        kept = [(c, term) for c, term in terms if (np.abs(c * term.evaluate(everywhere)) > least).any()]
+        function = ModelFunction(whole.constant, tuple(c for c, _ in kept), tuple(term for _, term in kept))
+        cost = _factor(cache.crowding[1], self.distances.parameters)
+        return function if cost is None else multiplied(function, cost)
+
+    def _share(self, mode: int, cache: CacheCost) -> ModelFunction | None:
+        """Return the share of a mode's accesses that miss, over its working set; None where it cannot be written."""
+        names, size = self.distances.parameters, self.distances.working_set(mode)
+        if not np.isfinite(size.constant):
+            return ModelFunction(1.0)  # first touches
+        # A tenth misses where the working set passes the cache, and nine tenths where the near ones do.
+        width = self.distances.width(mode)
+        basis = Outgrown(cache.bytes * width ** (-1 / 8), cache.bytes * width ** (9 / 8))
+        if size.is_constant and cache.crowding[0] == "1":
+            return ModelFunction(float(basis.evaluate(np.array(size.constant))))
+        text = f"({format_function(size, names, 'python')}) * ({cache.crowding[0]})"
+        variable = derived_or_none(format_function(size, names), text, names)
+        if variable is None:
+            return None
+        return ModelFunction(0.0, (1.0,), (Term((Factor(variable.main, basis, variable),)),))
+
+
+def _factor(text: str, names: tuple[str, ...]) -> ModelFunction | None:
+    """Return the value of an expression as a function; None where it is 1."""
+    if text == "1":
+        return None
+    variable = derived_or_none("ranks of a node", text, names)
+    if variable is None:
+        return None
+    return ModelFunction(0.0, (1.0,), (Term((Factor(variable.main, PowerLog(Fraction(1)), variable),)),))
+
+
+def _expected(prior: Prior, points: Array, values: Array, everywhere: Array) -> Array:
+    """Return what effort alone lets expect at `everywhere`, by the median cost of a unit."""
+    effort = np.array([column.effort for column in prior.columns])
+    counted = prior.design(points) @ effort
+    here = np.isfinite(values) & (counted > 0)
+    cost = float(np.median(values[here] / counted[here])) if here.any() else 0.0
+    return np.asarray(prior.design(everywhere) @ effort * cost)
+
+
+def expected_cost(seconds: Cost3) -> tuple[Cost, tuple[Cost, ...]] | None:
+    """Return what to expect of a cost between two ends that is as often below the middle as above it.
+
+    On either side its logarithm is uniform.
+
+    Parameters
+    ----------
+    seconds
+        The least, the middle and the most.
+
+    Returns
+    -------
+    tuple
+        Median and root mean square distance from it; and the same for `MemoryTuning.parts` parts of equal probability.
+        None where there is no cost.
+    """
+    least, middle, most = seconds
+    if not most > 0:
+        return None
+    middle = min(max(middle, MEMORY.least_of_latency * most), most)
+    least = min(max(least, MEMORY.least_of_latency * middle), middle)
+    probabilities = np.linspace(0.0, 1.0, MEMORY.draws * MEMORY.parts)
+    costs = np.exp(np.interp(probabilities, [0.0, 0.5, 1.0], np.log([least, middle, most])))
+    whole, *parts = (
+        (float(np.median(some)), float(np.sqrt(((some - np.median(some)) ** 2).mean())))
+        for some in (costs, *np.split(costs, MEMORY.parts))
+    )
+    return whole, tuple(parts)
+
+
+def is_written(parameters: tuple[str, ...]) -> bool:
+    """Whether expressions can name the parameters."""
+    return tuple(python_names(parameters)) == parameters

@@ -1,0 +1,166 @@
+"""Times beyond a cliff: predicted from points that fit into a cache, with misses as an account and without."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.campaign.machine_file import MachineFile
+from buran.campaign.plan import Mode
+from buran.experiment.build import Run, experiment_from_profiles
+from buran.experiment.table import Experiment
+from buran.files import Stored
+from buran.loop.caches import models_of
+from buran.loop.memory import cache_cost
+from buran.measure.machine.speed import calibrate
+from buran.model.fit import fit_models
+from buran.model.model import prediction_interval
+from buran.model.terms import Array, predict
+from buran.numerics.intervals import of_sum
+from buran.prior.memory import MemoryAccount
+from buran.prior.tables import models_from_priors
+from buran.profile.startup import starts_or_ends
+from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
+from buran_studies.evaluation.study import Settings, Shard
+from buran_studies.machine.laboratory import EXAMPLES
+from buran_studies.priors.runs import Workshop
+
+PRESET = "times"
+MACHINE, PROGRAM = "machine.json", "program.json"
+"""Files of a folder that is given with ``--data``: a calibration, instead of one of its own, and a further program."""
+_REPETITIONS = {True: 3, False: 7}
+_MAKE = "make MPICC={mpicc} MPICXX={mpicxx} CFLAGS=-O2 CXXFLAGS=-O2"
+
+
+@dataclass(frozen=True)
+class Program(Stored):
+    """A program and its sizes: modelled, and predicted.
+
+    Attributes
+    ----------
+    source, build, binary, arguments
+        ``{n}`` stands for the size.
+    small, large
+        Values of n; the largest caches but the last are left between them on a machine with 1 to 2 MiB of level 2.
+    """
+
+    kind_of_file: ClassVar[str] = "program of a study"
+
+    source: str
+    build: str
+    binary: str
+    arguments: str
+    small: tuple[int, ...]
+    large: tuple[int, ...]
+
+
+PROGRAMS = {
+    "sweep": Program(str(EXAMPLES / "sweep"), _MAKE, "sweep", "{n} 8", (8, 10, 12, 14, 16, 20), (32, 40, 48)),
+    "stencil": Program(str(EXAMPLES / "stencil"), _MAKE, "stencil", "{n} 20", (16, 20, 24, 28, 32, 36), (64, 80, 96)),
+    "treesort": Program(
+        str(EXAMPLES / "treesort"), _MAKE, "treesort", "{n}", (4096, 8192, 16384, 32768, 65536), (131072, 262144)
+    ),
+}
+
+
+def shards(settings: Settings) -> Sequence[Shard]:
+    """One shard for each program and number of ranks, one of them if it is quick."""
+    programs = dict(PROGRAMS)
+    if settings.data is not None and (settings.data_folder() / PROGRAM).is_file():
+        found = Program.read(settings.data_folder() / PROGRAM)
+        programs = {found.binary: found}
+    ranks = (1,) if settings.quick else (1, 2)
+    return [{"name": name, **asdict(program), "ranks": r} for name, program in programs.items() for r in ranks]
+
+
+def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
+    """Measure a program at small sizes, predict it at large ones, and measure it there."""
+    program = Program(**{key: value for key, value in shard.items() if key not in ("name", "ranks")})
+    machine_file = None if settings.data is None else settings.data_folder() / MACHINE
+    given = machine_file is not None and machine_file.is_file()
+    machine = MachineFile.read(machine_file) if machine_file is not None and given else calibrate()
+    repeated = _REPETITIONS[settings.quick]
+    with tempfile.TemporaryDirectory(prefix="buran-times-") as name:
+        workshop = Workshop.open(Path(name), "clang")
+        binaries = {
+            mode: workshop.build(program.build, Path(program.source), program.binary, mode)[0]
+            for mode in (Mode.TIME, Mode.EFFORT, Mode.MEMORY)
+        }
+
+        def runs(mode: Mode, sizes: Sequence[int], repetitions: int) -> list[Run]:
+            out: list[Run] = []
+            for n in sizes:
+                arguments = program.arguments.format(n=n).split()
+                for repetition in range(repetitions):
+                    profile, _ = workshop.run(binaries[mode], mode, shard["ranks"], arguments)
+                    assert profile is not None
+                    out.append(({"n": n}, repetition, profile))
+            return out
+
+        small = runs(Mode.TIME, program.small, repeated)
+        counted = experiment_from_profiles(runs(Mode.EFFORT, program.small, 1))
+        sampled = runs(Mode.MEMORY, program.small, 1)
+        truth = experiment_from_profiles(runs(Mode.TIME, program.large, repeated))
+    timed = experiment_from_profiles(small)
+    at = truth.points
+    distances = models_of(sampled, timed.tree)
+    assert distances is not None
+    caches = [cache_cost(machine, level, str(shard["ranks"]), shard["ranks"]) for level in range(len(machine.caches))]
+    account = MemoryAccount(distances, caches, at[-1:])
+    measured = computation(truth)
+    alone = fit_models(timed.points, np.nanmin(timed.over_locations("time"), axis=2)).models
+    out: dict[str, Any] = {"name": shard["name"], "ranks": shard["ranks"], "machine": asdict(machine)}
+    out |= {"sizes": at[:, 0].tolist(), "measured": measured.tolist()}
+    for kind, memory in (("with", account), ("without", None)):
+        models = models_from_priors(timed, counted, processes=None, repetition="min", memory=memory)
+        finals = [plain if model.final is None else model.final for model, plain in zip(models, alone, strict=True)]
+        chosen = [
+            model for model, computes in zip(finals, inside(timed), strict=True) if computes and model is not None
+        ]
+        middle = np.maximum(predict([model.function for model in chosen], at), 0.0)
+        low, high = (np.maximum(end, 0.0) for end in prediction_interval(chosen, at))
+        ends = of_sum(middle.sum(axis=0), middle - low, high - middle)
+        out[kind] = {"middle": middle.sum(axis=0).tolist(), "ends": [end.tolist() for end in ends]}
+    return out
+
+
+def inside(table: Experiment) -> NDArray[np.bool_]:
+    """Return shape (call path,): whether it computes between starting and ending."""
+    regions = [table.tree.regions[number] for number in table.tree.region.tolist()]
+    computes = np.array([region.paradigm not in ("mpi", "measurement") for region in regions], dtype=bool)
+    return np.asarray(computes & ~starts_or_ends(table.tree.names))
+
+
+def computation(table: Experiment) -> Array:
+    """Return shape (point,): seconds of all computation, mean over ranks, the least repetition of each call path."""
+    times = np.nan_to_num(np.nanmin(np.where(inside(table)[:, None, None], table.over_locations("time"), 0.0), axis=2))
+    return np.asarray(times.sum(axis=0))
+
+
+def summarise(results: Sequence[Mapping[str, Any]]) -> Evaluation:
+    """Give the error of both predictions for each program, at all large sizes together."""
+    figures, rows = list[Figure](), list[tuple[str | int | float, ...]]()
+    for result in results:
+        measured = np.array(result["measured"])
+        where = f"{result['name']}, {result['ranks']} rank{'s' if result['ranks'] > 1 else ''}"
+        for kind in ("with", "without"):
+            errors = 100 * np.abs(np.array(result[kind]["middle"]) / measured - 1)
+            low, high = np.array(result[kind]["ends"])
+            held = int(((low <= measured) & (measured <= high)).sum())
+            name = f"time of {where} beyond the caches, {kind} misses as an account: error"
+            note = f"{held} of {len(errors)} in intervals of 90 %"
+            figures.append(Figure(name, float(errors.mean()), "%", samples=len(errors), kind=Kind.MEASURED, note=note))
+        for place, n in enumerate(result["sizes"]):
+            times = [f"{1e3 * measured[place]:.4g}"]
+            for kind in ("with", "without"):
+                ends = ", ".join(f"{1e3 * end[place]:.4g}" for end in result[kind]["ends"])
+                times.append(f"{1e3 * result[kind]['middle'][place]:.4g} [{ends}]")
+            rows.append((where, int(n), *times))
+    header = ("program", "n", "measured, ms", "with misses", "without")
+    return Evaluation("Times beyond caches", tuple(figures), (Table("Computation of a rank", header, tuple(rows)),))

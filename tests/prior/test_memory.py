@@ -1,0 +1,150 @@
+"""Misses as an account of times: of made-up programs whose costs are known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_distances import SMALL, models_along
+
+from buran.campaign.machine_file import Level, MachineFile
+from buran.loop.memory import cache_cost, extra_seconds
+from buran.model.outgrown import OUTGROWN, Outgrown
+from buran.model.terms import ModelFunction
+from buran.model.text import format_function
+from buran.prior.algebra import power
+from buran.prior.memory import CacheCost, MemoryAccount, expected_cost
+from buran.prior.prior import Prior, computation_prior, one_cost
+from buran.prior.resilient import fit_priors
+from buran.profile.reuse import LINE
+
+MACHINE = MachineFile(
+    *("node1", "a processor", "6.1", "cc 12", "2026-01-01T00:00:00+00:00"),
+    cores=4,
+    levels=(
+        Level(2**15, 1, 1e-9, 1e-9, 1e-9, 1e-9, 100e9, 100e9),
+        Level(2**23, 4, 20e-9, 40e-9, 20e-9, 40e-9, 30e9, 20e9),
+        Level(None, 4, 100e-9, 160e-9, 100e-9, 160e-9, 12e9, 4e9),
+    ),
+    flops=50e9,
+    flops_busy=40e9,
+    codes={"chain": 1e-9},
+    spread=0.1,
+)
+BLOCKS = computation_prior(ModelFunction(0.0, (100.0,), power(0, 3).terms))
+CACHE = 2 * 30.0**3 * LINE  # the two arrays fill it at n = 30
+CHEAP, MIDDLE, DEAR = 1e-9, 8e-9, 100e-9
+POINTS = SMALL[:, None]
+
+
+def account(size: float = CACHE, crowding: tuple[str, str] = ("1", "1"), at: float = 60.0) -> MemoryAccount:
+    return MemoryAccount(models_along(SMALL), [CacheCost(2, size, (CHEAP, MIDDLE, DEAR), crowding)], np.array([[at]]))
+
+
+def prior_of(memory: MemoryAccount, values: np.ndarray) -> Prior:
+    (prior,) = memory.added_to([BLOCKS], [True], POINTS, values)
+    assert prior is not None
+    return prior
+
+
+def test_misses_are_a_function_of_the_parameters() -> None:
+    memory = account()
+    (*_, misses) = prior_of(memory, np.array([1e-7 * SMALL**3])).columns
+    far = np.array([[12.0], [40.0], [60.0]])
+    expected = memory.distances.misses(far, CACHE)[0]
+    assert misses.function.evaluate(far) == pytest.approx(expected, rel=0.05)
+    text = format_function(misses.function, ("n",))
+    assert " > 3.77e+06] * n^3" in text  # bytes: the middle between the first misses and the last
+    names = {"n": 60.0, "log2": np.log2}
+    assert eval(format_function(misses.function, ("n",), "python"), names) == pytest.approx(expected[2], rel=0.05)
+    assert ModelFunction.from_json(misses.function.to_json()) == misses.function
+
+
+@pytest.mark.parametrize("seconds", [3e-9, 20e-9])
+def test_a_miss_that_nobody_has_seen_costs_what_the_machine_lets_expect(seconds: float) -> None:
+    rng = np.random.default_rng(20261123)
+    memory = account()
+    blocks = 1e-7 * SMALL**3
+    first = 2 * SMALL**3  # lines that were never touched before miss everywhere
+    values = ((blocks + seconds * first) * (1 + 0.02 * rng.normal(size=len(SMALL))))[None]
+    prior = prior_of(memory, values)
+    with_misses, without = (fit_priors(POINTS, values, [each])[0] for each in (prior, BLOCKS))
+    assert with_misses is not None and without is not None
+    at = np.array([[60.0]])
+    truth = 1e-7 * 60.0**3 + seconds * float(memory.distances.misses(at, CACHE)[0, 0])
+    low, high = with_misses.model.predict_interval(at)
+    assert 0 < low[0] <= truth <= high[0]
+    # the ends are those of the cost: the least is that of lines that were foreseen
+    misses = float(memory.distances.misses(at, CACHE)[0, 0])
+    assert high[0] < 1.5e-7 * 60.0**3 + 1.5 * DEAR * misses
+    narrow = np.diff(np.array(without.model.predict_interval(at)), axis=0)
+    assert high[0] - low[0] > narrow[0, 0]
+
+
+def test_a_miss_that_was_seen_costs_what_the_times_say() -> None:
+    # The cache is left at n = 14, so that the points are on both sides of the cliff.
+    memory = account(2 * 14.0**3 * LINE)
+    misses = memory.distances.misses(POINTS, 2 * 14.0**3 * LINE)
+    values = 1e-7 * SMALL**3 + 40e-9 * misses
+    prior = prior_of(memory, values)
+    fitted = fit_priors(POINTS, values, [prior])[0]
+    assert fitted is not None
+    assert fitted.coefficients[-1] == pytest.approx(40e-9, rel=0.25)
+    assert np.isfinite(np.array(fitted.model.predict_interval(np.array([[60.0]])))).all()
+
+
+def test_caches_that_do_not_matter_have_no_column() -> None:
+    values = np.array([1e-7 * SMALL**3])
+    memory = account(1e15)
+    assert prior_of(memory, values * 1e6).columns == BLOCKS.columns
+    assert memory.added_to([None], [True], POINTS, values) == [None]
+    assert memory.added_to([BLOCKS], [False], POINTS, values) == [BLOCKS]
+
+
+def test_ranks_that_share_a_cache_leave_it_earlier_and_pay_more() -> None:
+    alone, shared = (cache_cost(MACHINE, 1, ranks, 4) for ranks in ("4", "n"))
+    assert alone.crowding == ("1", "1") and alone.bytes == shared.bytes
+    divided, multiplied = (eval(text, {"n": 4, "min": min, "max": max}) for text in shared.crowding)
+    assert divided == 4 and multiplied == pytest.approx(1)
+    divided, multiplied = (eval(text, {"n": 1, "min": min, "max": max}) for text in shared.crowding)
+    assert divided == 1
+    assert multiplied == pytest.approx(sum(extra_seconds(MACHINE, 1, 1)) / sum(extra_seconds(MACHINE, 1, 4)))
+
+
+def test_a_cost_is_expected_between_its_ends() -> None:
+    expected = expected_cost((1e-9, 8e-9, 100e-9))
+    assert expected is not None
+    (middle, deviation), parts = expected
+    uniform = np.random.default_rng(1).uniform(0, 1, 200_000)
+    draws = np.exp(np.interp(uniform, [0, 0.5, 1], np.log([1e-9, 8e-9, 1e-7])))
+    assert middle == pytest.approx(8e-9, rel=0.02)
+    assert deviation == pytest.approx(np.sqrt(np.mean((draws - middle) ** 2)), rel=0.02)
+    assert [median for median, _ in parts] == pytest.approx(np.quantile(draws, [0.1, 0.3, 0.5, 0.7, 0.9]), rel=0.03)
+    assert expected_cost((0.0, 0.0, 0.0)) is None
+    assert np.isfinite(np.array((expected_cost((0.0, 0.0, 1e-7)) or ((np.nan,),))[0])).all()
+
+
+def test_costs_from_elsewhere_stay_where_points_are_few() -> None:
+    prior = prior_of(account(), np.array([1e-7 * SMALL**3]))
+    assert prior.told_by_times == 2 and len(prior.columns) == 3
+    assert one_cost(prior).columns[2:] == prior.columns[2:]
+
+
+def test_the_share_of_accesses_rises_from_0_to_1() -> None:
+    basis = Outgrown(50.0, 200.0)
+    x = np.array([-1.0, 0.0, 50.0, 100.0, 1e6])
+    share = basis.evaluate(x)
+    assert share == pytest.approx([0, 0, 0, 0.5, 1], abs=1e-12)
+    written = eval(basis.written("x", "python"), {"x": x[2:], "log2": np.log2})
+    assert written == pytest.approx(share[2:], abs=1e-12)
+    assert OUTGROWN.read(basis.to_json()) == basis and not OUTGROWN.candidates(share)
+
+
+def test_misses_that_hardly_happen_do_not_spoil_the_others() -> None:
+    memory = account(2 * 24.0**3 * LINE * 1.4)  # the last point has next to none
+    values = np.array([1e-7 * SMALL**3 * (1.0, 1.02, 0.99, 1.01, 1.0)])
+    fitted = fit_priors(POINTS, values, [prior_of(memory, values)])[0]
+    assert fitted is not None
+    assert fitted.model.function.evaluate(POINTS) == pytest.approx(values[0], rel=0.1)
+    far = np.array([[60.0]])
+    most = 1.2e-7 * 60.0**3 + DEAR * float(memory.distances.misses(far, LINE)[0, 0])
+    assert 0 < fitted.model.function.evaluate(far)[0] < most
