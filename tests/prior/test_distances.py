@@ -115,6 +115,15 @@ def test_two_parameters_grow_apart():
     assert models.misses(at, 2 * LINE * 3 * 64**3 / 4)[0, 0] < 0.01 * 5 * 64**3 / 4
 
 
+def test_three_parameters_have_whole_powers():
+    points = np.array([[p, n, k] for p in (1.0, 2.0, 4.0) for n in SMALL[:3] for k in (2.0, 4.0, 6.0)])
+    accesses = np.array([[histogram((30 * n**3 * k, 4 * n), (5 * n**3 * k, 3 * n**3 / p)) for p, n, k in points]])
+    models = distance_models(points, accesses, ("p", "n", "k"), ("solve",))
+    at = np.array([[4.0, 48.0, 8.0]])
+    assert models.misses(at, LINE * 48**3 / 4)[0, 0] == pytest.approx(5 * 48**3 * 8, rel=0.1)
+    assert models.misses(at, LINE * 6 * 48**3 / 4)[0, 0] < 0.01 * 5 * 48**3 * 8
+
+
 def test_intervals_hold_what_they_are_of(swept):
     at = np.array([[30.0], [60.0]])
     low, high = swept.misses_interval(at, 2**20)

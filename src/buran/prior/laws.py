@@ -106,10 +106,18 @@ class Cells:
         return Cells(self.law[at], self.place[at], self.count[at], self.weight[:, at])
 
 
+def _signed(powers: Powers, parameters: int) -> Powers:
+    """Return the powers of each parameter; of several, some divide, and of more than two, powers are whole numbers."""
+    if parameters < 2:
+        return powers
+    out = (*powers, *(-power for power in _SIZES if power <= 1))
+    return out if parameters == 2 else tuple(power for power in out if power.denominator == 1)
+
+
 def laws_of(points: Array) -> tuple[Law, ...]:
     """Return the laws that compete, simple ones first."""
     varying = np.ptp(points, axis=0) > 0
-    signed = (*(-power for power in _SIZES if power <= 1), *_SIZES) if varying.sum() > 1 else _SIZES
+    signed = _signed(_SIZES, int(varying.sum()))
     powers = [(Fraction(0), *signed) if vary else (Fraction(0),) for vary in varying]
     plain = sorted(product(*powers), key=lambda each: (sum(map(bool, each)), sum(map(abs, each))))
     out = [Law(each, each) for each in plain]
@@ -126,7 +134,7 @@ def laws_of(points: Array) -> tuple[Law, ...]:
 def counts_of(points: Array) -> tuple[Count, ...]:
     """Return the laws by which numbers of accesses may grow, simple ones first."""
     varying = np.ptp(points, axis=0) > 0
-    signed = (*_ROUNDS, *(-power for power in _SIZES if power <= 1)) if varying.sum() > 1 else _ROUNDS
+    signed = _signed(_ROUNDS, int(varying.sum()))
     powers = [(Fraction(0), *signed) if vary else (Fraction(0),) for vary in varying]
     plain = sorted(product(*powers), key=lambda each: (sum(map(bool, each)), sum(map(abs, each))))
     one = Fraction(1)
