@@ -121,7 +121,8 @@ def _energy() -> Finding:
         zones = ", ".join(zone.name for zone in power_zones())
         return Finding("energy", Health.WORKS, f"{zones} (powercap)")
     costs = "key energy: joules are not known, unless the scheduler accounts for them"
-    return Finding("energy", Health.MISSING, reason, costs, "chmod a+r /sys/class/powercap/*/energy_uj, as root")
+    remedy = "chmod a+r /sys/class/powercap/*/energy_uj, as root" if "root" in reason else ""
+    return Finding("energy", Health.MISSING, reason, costs, remedy)
 
 
 def _frequency() -> Finding:
