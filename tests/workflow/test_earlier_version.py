@@ -14,7 +14,7 @@ import yaml
 from buran.campaign.layout import Layout
 from buran.campaign.load import load_campaign
 from buran.campaign.plan import Mode
-from buran.campaign.records import BuildRecord, read_build, read_run
+from buran.campaign.records import FAILED, BuildRecord, read_build, read_run
 from buran.cli import main
 from buran.files import file_sha256, not_synced
 from buran.loop.session import open_session
@@ -42,7 +42,7 @@ def unpacked(name: str, folder: Path) -> Path:
 
 def finished_runs(folder: Path) -> dict[str, str]:
     """Checksum of every file of every finished run."""
-    runs = [path for name in ("rep-*", "warmup*") for path in store.finished(folder, name=name)]
+    runs = [path for path in store.run_folders(folder) if path.parent.name != FAILED]
     return {str(path.relative_to(folder)): file_sha256(path) for run in runs for path in run.iterdir()}
 
 
