@@ -24,6 +24,7 @@ STYLES = ("sequential", "nested")
 ARRAY_BYTES = 16 << 20
 NOTHING, ONCE = ModelFunction(0.0), ModelFunction(1.0)
 SPREADING = ("allgather", "gather", "scatter")  # a buffer holds the message of every rank
+LARGEST = 1 << 40  # value of a parameter, as programs take it
 _LEAST_ROUNDS, _LEAST_BYTES = 400, 256
 _MOST_GROWTH, _MOST_BYTES_GROWTH = 2e4, 256.0
 MOST_ROUNDS = 1 << 40
@@ -144,8 +145,9 @@ def read_spec(path: Path) -> Spec:
     if not names:
         raise FormatError("a program needs parameters", where=path, hint="parameters: {p: [2, 4, 8], n: [8, 16]}")
     for name, given in parameters.items():
-        if not isinstance(given, list) or not given or not all(type(v) is int and v > 0 for v in given):
-            raise FormatError("a parameter has a list of whole numbers above 0", where=f"{path}, parameters.{name}")
+        if not isinstance(given, list) or not given or not all(type(v) is int and 0 < v <= LARGEST for v in given):
+            text = "a parameter has a list of whole numbers from 1 to 2^40"
+            raise FormatError(text, where=f"{path}, parameters.{name}")
         values.append(tuple(sorted(set(given))))
     entries = top.get("kernels")
     if not isinstance(entries, list) or not entries:
