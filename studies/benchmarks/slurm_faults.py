@@ -238,10 +238,10 @@ class Trial(SlurmBench):
     def program_starts(self) -> int:
         return len(self.starts_file.read_text().splitlines()) if self.starts_file.is_file() else 0
 
-    def launch(self, *words: str) -> subprocess.Popen[bytes]:
+    def launch(self, *words: str, campaign: str = "campaign.yaml") -> subprocess.Popen[bytes]:
         """Start a controller whose lines are taken down with their times."""
         controller = subprocess.Popen(
-            self.command("run", "campaign.yaml", "--profile", "slurm", *words),
+            self.command("run", campaign, "--profile", "slurm", *words),
             cwd=self.folder,
             env=self.environment,
             stdin=subprocess.DEVNULL,
@@ -674,20 +674,11 @@ def _(trial: Trial) -> None:
     other = trial.folder / "other.yaml"
     values = list(range(POINTS // 2 + 1, POINTS + 3))
     other.write_text(yaml.safe_dump({**trial.config, "parameters": {"n": {"role": "size", "values": values}}}))
-    trial.launch()
+    first = trial.launch()
     trial.until(lambda: (trial.results / "logs" / "snakemake.log").is_file(), "an engine")
     trial.strike()
-    second = subprocess.Popen(
-        trial.command("run", "other.yaml", "--profile", "slurm"),
-        cwd=trial.folder,
-        env=trial.environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    threading.Thread(target=trial._listen, args=(second,), daemon=True).start()
-    trial.end()
+    second = trial.launch(campaign="other.yaml")
+    trial.end(first)
     trial.end(second)
 
 

@@ -20,7 +20,7 @@ from buran.loop.plan import first_plan
 from buran.loop.session import open_session
 from buran.measure.build import build
 from buran.measure.bundle import Meter, measure_bundle
-from buran.measure.schedulers.base import Allocation, CommandMissing, Partition, Scheduler, insist_on
+from buran.measure.schedulers.base import Allocation, CommandMissing, Partition, Scheduler, answer_of
 from patience import PATIENCE_S
 
 pytestmark = [pytest.mark.mpi]
@@ -59,7 +59,7 @@ def test_what_waiting_does_not_bring_is_not_waited_for(workbench: Workbench) -> 
 
     class Bare(Played):
         def partition(self, name: str | None, constraint: str | None) -> Partition | None:
-            insist_on("no-such-command", self.title)
+            answer_of(["no-such-command"], lambda command: None, self.title, "")
             return None
 
     with pytest.raises(CommandMissing, match="no-such-command is not on PATH"):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -24,14 +25,31 @@ class CommandMissing(ToolError):
     """A scheduler's command is not on PATH: waiting does not bring it."""
 
 
-def insist_on(command: str, title: str) -> None:
-    """Do nothing if a scheduler's command is on PATH; raises `CommandMissing` otherwise."""
-    if shutil.which(command) is None:
+Ask = Callable[[Sequence[str]], subprocess.CompletedProcess[str] | None]
+"""Runs one of a scheduler's commands; None if it does not answer."""
+
+
+def answer_of(command: Sequence[str], ask: Ask, title: str, hint: str) -> str:
+    """Return what a scheduler's command prints.
+
+    Raises
+    ------
+    CommandMissing
+        There is no such command.
+    ToolError
+        It does not work now.
+    """
+    if shutil.which(command[0]) is None:
         raise CommandMissing(
             f"{title} cannot be asked",
-            why=f"{command} is not on PATH",
+            why=f"{command[0]} is not on PATH",
             hint="run this on a login node of the cluster, or load its module; `--profile default` measures here",
         )
+    done = ask(command)
+    if done is None or done.returncode != 0:
+        why = f"{command[0]} takes too long" if done is None else done.stderr.strip()
+        raise ToolError(f"{title} does not answer", why=why, hint=hint)
+    return done.stdout
 
 
 class JobState(Enum):

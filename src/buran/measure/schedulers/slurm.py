@@ -27,7 +27,7 @@ from buran.measure.schedulers.base import (
     JobState,
     Partition,
     Scheduler,
-    insist_on,
+    answer_of,
 )
 from buran.measure.schedulers.job_states import PASSING_ENDS, end_in_words, meaning_of, report_of, state_in_full
 from buran.measure.schedulers.node_lists import expand_nodes
@@ -418,21 +418,7 @@ def _ask(
 
 
 def _answer(command: Sequence[str]) -> str:
-    """Return what one of Slurm's commands prints.
-
-    Raises
-    ------
-    CommandMissing
-        There is no such command.
-    ToolError
-        It does not work now.
-    """
-    insist_on(command[0], "Slurm")
-    done = _ask(command)
-    if done is None or done.returncode != 0:
-        why = f"{command[0]} takes too long" if done is None else done.stderr.strip()
-        raise ToolError("Slurm does not answer", why=why, hint="`scontrol ping` asks its controller")
-    return done.stdout
+    return answer_of(command, _ask, "Slurm", "`scontrol ping` asks its controller")
 
 
 def _conf() -> dict[str, str]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from buran.measure.energy import Consumption
-
-Ask = Callable[[Sequence[str]], subprocess.CompletedProcess[str] | None]
+from buran.measure.schedulers.base import Ask
 
 _TYPE = re.compile(r"^AcctGatherEnergyType\s*=\s*(\S+)", re.MULTILINE)
 _NONE = ("(null)", "acct_gather_energy/none", "")

@@ -19,7 +19,7 @@ from pathlib import Path
 from buran.campaign.launcher import Placement
 from buran.errors import RunError, ToolError
 from buran.measure.finding import Finding, Health
-from buran.measure.schedulers.base import Allocation, Job, JobRequest, JobState, Scheduler, insist_on
+from buran.measure.schedulers.base import Allocation, Job, JobRequest, JobState, Scheduler, answer_of
 from buran.measure.schedulers.job_states import meaning_of, report_of
 from buran.measure.schedulers.submission import JobReport, NotSubmitted, Refusal, Submission, purpose_of
 
@@ -307,21 +307,8 @@ class TabledScheduler(Scheduler):
             return None
 
     def answer(self, command: Sequence[str]) -> str:
-        """Return what a command prints.
-
-        Raises
-        ------
-        CommandMissing
-            There is no such command.
-        ToolError
-            It does not work now.
-        """
-        insist_on(command[0], self.title)
-        done = self.ask(command)
-        if done is None or done.returncode != 0:
-            why = f"{command[0]} takes too long" if done is None else done.stderr.strip()
-            raise ToolError(f"{self.title} does not answer", why=why, hint=f"`{shlex.join(command)}` asks it")
-        return done.stdout
+        """Return what a command prints; raises as `answer_of`."""
+        return answer_of(command, self.ask, self.title, f"`{shlex.join(command)}` asks it")
 
 
 def allocation_with(

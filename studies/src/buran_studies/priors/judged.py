@@ -23,14 +23,12 @@ from buran_studies.generator.program import Truth
 from buran_studies.generator.spec import random_spec
 from buran_studies.noise import inject
 from buran_studies.priors.measured import PARTS, TEST_POINT, counted_table, rows_of
-from buran_studies.priors.simulated import SPARSE_SHARE
+from buran_studies.priors.simulated import REPETITIONS, SPARSE_SHARE
 from buran_studies.priors.sparse import effort_points, time_points
 from buran_studies.quality import exponent_deviation
 
 METHODS = ("resilient", "single", "sensitive")
 """With priors, from the median of repetitions and from one; without priors."""
-REPETITIONS = 5
-"""Of each time, as in the paper's section 5.2."""
 _ALONE = FitOptions(share=False)  # subsets and draws of one function must not help each other
 _AT: Array = np.array([list(TEST_POINT.values())], dtype=np.float64)
 

@@ -62,7 +62,7 @@ def _measuring(functions: int, seed: int, draws: int, repetitions: int) -> list[
     """Count once, time five times, then model, then add noise; `repetitions` are those of case studies."""
     same = {"functions": functions, "seed": seed}
     runs: list[Shard] = [{"kind": "count", **same}]
-    runs += [{"kind": "time", **same, "repetition": number} for number in range(priors_judged.REPETITIONS)]
+    runs += [{"kind": "time", **same, "repetition": number} for number in range(priors_simulated.REPETITIONS)]
     judge: Shard = {"kind": "judge", **same, NEEDS: runs}
     noise: list[Shard] = [
         {"kind": "noise", "part": part, "level": level, "draws": draws, "seed": seed, NEEDS: [judge]}
