@@ -8,7 +8,6 @@ from buran.numerics.arrays import Array
 
 ROUNDING = 1e-9
 """Relative difference that arithmetic may leave between numbers that are the same."""
-_HALVINGS = 60  # of the search for a quantile: more digits than a float has
 
 
 def of_mixture(middle: Array, scale: Array, degrees: Array, weight: Array, level: float) -> tuple[Array, Array]:
@@ -28,25 +27,29 @@ def of_mixture(middle: Array, scale: Array, degrees: Array, weight: Array, level
     lower, upper
         Shape (mixture, place); infinite where a part has no degree of freedom or no scale.
     """
-    freedom, weight = degrees[..., None], weight[..., None]
-    from scipy.special import stdtr, stdtrit  # it takes long, and few verbs need it
+    from scipy.optimize.elementwise import find_root  # it takes long, and few verbs need it
+    from scipy.special import stdtr, stdtrit
 
+    freedom = np.broadcast_to(degrees[..., None], scale.shape)
     has_scale = (freedom > 0) & np.isfinite(scale)
-    usable = np.maximum(freedom, 1.0)
-    tail = (1 - level) / 2
-    reach = stdtrit(usable, 1 - min(tail, 0.5) * 1e-3) * scale
-    reach = np.where(has_scale, reach, 0.0)
-    low, high = (middle - reach).min(axis=1), (middle + reach).max(axis=1)
-    safe = np.where(scale > 0, scale, np.finfo(np.float64).tiny)
+    usable, share = np.maximum(freedom, 1.0), np.broadcast_to(weight[..., None], scale.shape)
+    spread = np.where(has_scale, scale, 0.0)
+    safe = np.maximum(spread, np.finfo(np.float64).tiny)
+    parts = [part for array in (usable, share, middle, safe) for part in np.moveaxis(array, 1, 0)]
+
+    def below(at: Array, *arrays: Array) -> Array:
+        freedoms, shares, middles, scales = np.array(arrays[:-1]).reshape(4, -1, *at.shape)
+        with np.errstate(over="ignore"):
+            return np.asarray((shares * stdtr(freedoms, (at - middles) / scales)).sum(axis=0) - arrays[-1])
+
     ends = []
-    for target in (tail, 1 - tail):
-        left, right = low.copy(), high.copy()
-        for _ in range(_HALVINGS):
-            half = (left + right) / 2
-            with np.errstate(over="ignore"):
-                below = (weight * stdtr(usable, (half[:, None] - middle) / safe)).sum(axis=1)
-            left, right = np.where(below < target, half, left), np.where(below < target, right, half)
-        ends.append((left + right) / 2)
+    for target in ((1 - level) / 2, (1 + level) / 2):
+        # A quantile of a mixture lies between those of its parts.
+        quantiles = middle + stdtrit(usable, target) * spread
+        low, high = quantiles.min(axis=1), quantiles.max(axis=1)
+        room = ROUNDING * (spread.max(axis=1) + np.abs(low) + np.abs(high)) + np.finfo(np.float64).tiny
+        root = find_root(below, (low - room, high + room), args=(*parts, np.full_like(low, target)))
+        ends.append(np.where(root.success, root.x, np.copysign(np.inf, target - 0.5)))
     void = ~has_scale.all(axis=1)
     return np.where(void, -np.inf, ends[0]), np.where(void, np.inf, ends[1])
 

@@ -23,7 +23,7 @@ class Buran(PythonPackage):
     with default_args(type=("build", "run")):
         depends_on("snakemake@9.20:9")
         depends_on("py-numpy@2.0:")
-        depends_on("py-scipy@1.13:")
+        depends_on("py-scipy@1.15:")
         depends_on("py-threadpoolctl@3.1:")
         depends_on("py-scikit-learn@1.5:")
         depends_on("py-pyyaml@6.0:")
