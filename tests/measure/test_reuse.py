@@ -12,7 +12,9 @@ from buran.measure.toolchain.toolchain import GCC_FALLBACK
 from buran.measure.toolchain.wrappers.translate import CC, FC, translate
 from buran.profile.profile import Profile
 from buran.profile.reuse import (
+    FAR,
     FIRST_RATE,
+    FOLLOWED,
     LAST_RATE,
     LINE,
     NEVER,
@@ -20,6 +22,7 @@ from buran.profile.reuse import (
     caches_of,
     histogram,
     misses,
+    streamed,
     with_misses,
 )
 
@@ -63,6 +66,19 @@ def test_neighbours_share_a_line_and_copies_touch_all_of_theirs(tmp_path, flags)
     assert misses(added, LINES * LINE * 2) == 0
     copied = accesses(profile, "copy")[0]
     assert copied.sum() == pytest.approx(LINES, rel=0.02)  # half of it is read, the other half written
+
+
+@pytest.mark.parametrize("lines", [4000, 8 * LINES])
+def test_what_passes_memory_in_its_order_is_a_stream_and_random_order_is_none(walks, tmp_path, lines):
+    shares = []
+    for function, how in (("walk", []), ("jump", ["scattered"])):
+        profile = profile_of(walks, tmp_path / function, str(lines), "2", *how)
+        (row,) = [row for row, name in enumerate(profile.tree.names) if name.split("->")[-1].startswith(function)]
+        far = profile.values[FAR][row]
+        followed = profile.values[FOLLOWED][row] if FOLLOWED in profile.values else np.zeros(1)  # none, none named
+        assert float(far[0]) == pytest.approx(2 * lines, rel=0.1)
+        shares.append(streamed(far, followed)[0])
+    assert shares[0] > 0.98 and shares[1] < 0.05
 
 
 def test_each_thread_has_distances_of_its_own(walks, tmp_path):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from test_distances import SMALL, models_along
 
 from buran.campaign.machine_file import Level, MachineFile
-from buran.loop.memory import cache_cost, extra_seconds
+from buran.loop.memory import cache_cost, scattered_s, streamed_s
 from buran.model.outgrown import OUTGROWN, Outgrown
 from buran.model.terms import ModelFunction
 from buran.model.text import format_function
 from buran.prior.algebra import power
-from buran.prior.memory import CacheCost, MemoryAccount, expected_cost
+from buran.prior.memory import CacheCost, MemoryAccount, MissCost, expected_cost
 from buran.prior.prior import Prior, computation_prior, one_cost
 from buran.prior.resilient import fit_priors
 from buran.profile.reuse import LINE
@@ -36,8 +38,12 @@ CHEAP, MIDDLE, DEAR = 1e-9, 8e-9, 100e-9
 POINTS = SMALL[:, None]
 
 
-def account(size: float = CACHE, crowding: tuple[str, str] = ("1", "1"), at: float = 60.0) -> MemoryAccount:
-    return MemoryAccount(models_along(SMALL), [CacheCost(2, size, (CHEAP, MIDDLE, DEAR), crowding)], np.array([[at]]))
+SCATTERED, STREAMED = MissCost((CHEAP, MIDDLE, DEAR)), MissCost((0.2e-9, 2e-9, 6e-9))
+
+
+def account(size: float = CACHE, at: float = 60.0, streams: float = np.nan) -> MemoryAccount:
+    distances = replace(models_along(SMALL), streams=np.array([streams]))
+    return MemoryAccount(distances, [CacheCost(2, size, SCATTERED, STREAMED)], np.array([[at]]))
 
 
 def prior_of(memory: MemoryAccount, values: np.ndarray) -> Prior:
@@ -102,12 +108,40 @@ def test_caches_that_do_not_matter_have_no_column() -> None:
 
 def test_ranks_that_share_a_cache_leave_it_earlier_and_pay_more() -> None:
     alone, shared = (cache_cost(MACHINE, 1, ranks, 4) for ranks in ("4", "n"))
-    assert alone.crowding == ("1", "1") and alone.bytes == shared.bytes
-    divided, multiplied = (eval(text, {"n": 4, "min": min, "max": max}) for text in shared.crowding)
-    assert divided == 4 and multiplied == pytest.approx(1)
-    divided, multiplied = (eval(text, {"n": 1, "min": min, "max": max}) for text in shared.crowding)
-    assert divided == 1
-    assert multiplied == pytest.approx(sum(extra_seconds(MACHINE, 1, 1)) / sum(extra_seconds(MACHINE, 1, 4)))
+    assert alone.crowding == alone.scattered.growth == alone.streamed.growth == "1" and alone.bytes == shared.bytes
+    for ranks in (1, 2, 3, 4, 8):
+        names = {"n": ranks, "min": min, "max": max}
+        divided, scattered, streamed = (
+            eval(text, names) for text in (shared.crowding, shared.scattered.growth, shared.streamed.growth)
+        )
+        assert divided == min(ranks, 4)
+        assert scattered == pytest.approx(
+            sum(scattered_s(MACHINE, 1, ranks)) / sum(scattered_s(MACHINE, 1, 4)), rel=0.01
+        )
+        assert streamed == pytest.approx(streamed_s(MACHINE, 1, ranks)[1] / streamed_s(MACHINE, 1, 4)[1])
+    # one core alone reads 12 GB/s of 16 that all have: bandwidth is used up by the second rank
+    one, two, four = (streamed_s(MACHINE, 1, ranks)[1] + LINE / MACHINE.bandwidth_of(1, ranks) for ranks in (1, 2, 4))
+    assert (one, two, four) == pytest.approx((LINE / 12e9, LINE / 8e9, LINE / 4e9))
+
+
+def test_what_the_processor_foresees_is_cheap() -> None:
+    mixed = CacheCost(2, CACHE, SCATTERED, STREAMED).of(0.75)
+    ends = np.array([STREAMED.seconds, SCATTERED.seconds])
+    assert mixed.seconds == pytest.approx([0.75, 0.25] @ ends)
+    values = np.array([1e-7 * SMALL**3])
+    at = np.array([[60.0]])
+    reaches = []
+    for streams in (1.0, 0.5, np.nan):
+        fitted = fit_priors(POINTS, values, [prior_of(account(streams=streams), values)])[0]
+        assert fitted is not None
+        low, high = fitted.model.predict_interval(at)
+        reaches.append((high - low)[0])
+    assert reaches[0] < 0.3 * reaches[1] < 0.3 * reaches[2]
+
+
+def test_costs_of_both_kinds_grow_together_where_ranks_share_a_node() -> None:
+    cost = CacheCost(2, CACHE, MissCost((1.0, 2.0, 3.0), "p"), MissCost((1.0, 4.0, 5.0), "2")).of(0.5)
+    assert eval(cost.growth, {"p": 5.0}) == pytest.approx((0.5 * 2 * 5 + 0.5 * 4 * 2) / 3)
 
 
 def test_a_cost_is_expected_between_its_ends() -> None:

@@ -9,13 +9,14 @@ import numpy as np
 
 from buran.campaign.config import Campaign
 from buran.experiment.build import Run, experiment_from_profiles
+from buran.experiment.table import Experiment
 from buran.model.model_set import ModelSet
 from buran.model.terms import Array
 from buran.model.text import format_function
 from buran.prior.distances import DistanceModels, distance_models
 from buran.prior.paths import taken_up
 from buran.profile.profile import CallTree
-from buran.profile.reuse import BIN_METRICS, LAST_RATE, LINE
+from buran.profile.reuse import BIN_METRICS, FAR, FOLLOWED, LAST_RATE, LINE, REUSE_METRICS, streamed
 from buran.report.caches import CachedPath, CacheTable, Leaving
 from buran.report.curves import rounded
 
@@ -33,31 +34,36 @@ def models_of(runs: Sequence[Run], tree: CallTree | None = None) -> DistanceMode
     tree
         Call paths that take up those of the runs; without it, these have models of their own.
     """
-    only_bins = (
+    sampled = (
         (
             point,
             repetition,
             replace(
                 profile,
-                metrics={name: metric for name, metric in profile.metrics.items() if name in BIN_METRICS},
-                values={name: values for name, values in profile.values.items() if name in BIN_METRICS},
+                metrics={name: metric for name, metric in profile.metrics.items() if name in REUSE_METRICS},
+                values={name: values for name, values in profile.values.items() if name in REUSE_METRICS},
             ),
         )
         for point, repetition, profile in runs
     )
-    table = experiment_from_profiles(only_bins) if runs else None
+    table = experiment_from_profiles(sampled) if runs else None
     if table is None or len(table.points) < _FEWEST or not (table.points > 0).all():
         return None
-    shape = (len(table.tree), len(table.points), len(BIN_METRICS))
-    accesses = np.zeros(shape)
-    for number, name in enumerate(BIN_METRICS):
-        if name in table.values:
-            # A run without accesses in a bin does not name it.
-            accesses[..., number] = np.nan_to_num(table.over_locations(name)).max(axis=2)
+    accesses = np.stack([_number(table, name) for name in (*BIN_METRICS, FAR, FOLLOWED)], axis=2)
     if tree is not None:
         accesses = taken_up(accesses, table.tree, tree)
     rates = _rates(runs, table.points, table.parameters)
-    return distance_models(table.points, accesses, table.parameters, (tree or table.tree).names, rates)
+    largest = int(np.argmax(table.points.prod(axis=1)))
+    streams = streamed(*np.moveaxis(accesses[:, largest, len(BIN_METRICS) :], 1, 0))
+    names = (tree or table.tree).names
+    return distance_models(table.points, accesses[..., : len(BIN_METRICS)], table.parameters, names, rates, streams)
+
+
+def _number(table: Experiment, name: str) -> Array:
+    """Return shape (call path, point): a run without accesses of a kind does not name it."""
+    if name not in table.values:
+        return np.zeros((len(table.tree), len(table.points)))
+    return np.asarray(np.nan_to_num(table.over_locations(name)).max(axis=2))
 
 
 def _rates(runs: Sequence[Run], points: Array, parameters: Sequence[str]) -> Array:

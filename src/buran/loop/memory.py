@@ -8,11 +8,12 @@ import numpy as np
 
 from buran.campaign.config import Campaign
 from buran.campaign.expressions import written_out
-from buran.campaign.machine_file import MachineFile
+from buran.campaign.machine_file import Level, MachineFile
 from buran.experiment.build import Run
 from buran.loop.caches import models_of
 from buran.model.derived import derived_or_none
-from buran.prior.memory import CacheCost, MemoryAccount, is_written
+from buran.prior.memory import CacheCost, MemoryAccount, MissCost, is_written
+from buran.prior.tuning import MEMORY
 from buran.profile.profile import CallTree
 from buran.profile.reuse import LINE
 
@@ -51,26 +52,46 @@ def cache_cost(machine: MachineFile, level: int, ranks: str, there: int) -> Cach
     there
         How many they are at the target, whose cost is the one that is expected.
     """
-    seconds = extra_seconds(machine, level, there)
-    divided = multiplied = "1"
+    scattered, streamed = scattered_s(machine, level, there), streamed_s(machine, level, there)
+    divided, growths = "1", ["1", "1"]
     if ranks != str(there):
         used = f"min({ranks}, {machine.cores})"
         divided = f"max({used} * {machine.levels[level].shared_by / machine.cores!r}, 1)"
-        # between one rank and all cores in proportion, as latency is, and on average bandwidth
-        one, full = (sum(extra_seconds(machine, level, number)) for number in (1, machine.cores))
+        # between one rank and all cores in proportion, as latency is
+        one, full = (sum(scattered_s(machine, level, number)) for number in (1, machine.cores))
         rise = (full - one) / max(machine.cores - 1, 1)
-        multiplied = f"({one!r} + {rise!r} * ({used} - 1)) / {sum(seconds)!r}"
-    return CacheCost(level + 1, machine.caches[level], seconds, (divided, multiplied))
+        growths[0] = f"({one!r} + {rise!r} * ({used} - 1)) / {sum(scattered)!r}" if sum(scattered) else "1"
+        near, far = (_line_of(machine.levels[at], machine.cores, used) for at in (level, level + 1))
+        growths[1] = f"max({far} - {near}, 0) / {streamed[1]!r}" if streamed[1] else "1"
+    costs = [MissCost(seconds, growth) for seconds, growth in zip((scattered, streamed), growths, strict=True)]
+    return CacheCost(level + 1, machine.caches[level], costs[0], costs[1], divided)
 
 
-def extra_seconds(machine: MachineFile, level: int, ranks: int) -> tuple[float, float, float]:
-    """Return what a miss of a level takes beyond a hit: in a stream, in random order, and waited for; ascending."""
+def _line_of(level: Level, cores: int, used: str) -> str:
+    """Return an expression for the seconds of a line: those of one core's bandwidth, until that of all is used up."""
+    return f"max({LINE / level.bandwidth!r}, {LINE / level.bandwidth_busy / cores!r} * {used})"
+
+
+def _extra(machine: MachineFile, level: int, ranks: int) -> tuple[float, float, float]:
+    """Return what a miss of a level takes beyond a hit: in a stream, in random order, and waited for."""
     near, far = (
         (LINE / machine.bandwidth_of(at, ranks), machine.gather_s_of(at, ranks), machine.latency_s_of(at, ranks))
         for at in (level, level + 1)
     )
-    least, middle, most = sorted(max(beyond - within, 0.0) for within, beyond in zip(near, far, strict=True))
+    stream, gather, latency = (max(beyond - within, 0.0) for within, beyond in zip(near, far, strict=True))
+    return stream, gather, latency
+
+
+def scattered_s(machine: MachineFile, level: int, ranks: int) -> tuple[float, float, float]:
+    """Return what a miss takes beyond a hit that nobody foresees, or of which nothing is known; ascending."""
+    least, middle, most = sorted(_extra(machine, level, ranks))
     return least, middle, most
+
+
+def streamed_s(machine: MachineFile, level: int, ranks: int) -> tuple[float, float, float]:
+    """Return what a miss takes beyond a hit that belongs to a stream: hidden, at full bandwidth, and with new pages."""
+    stream, _, latency = _extra(machine, level, ranks)
+    return MEMORY.hidden * stream, stream, stream + MEMORY.unforeseen * latency
 
 
 def ranks_of_a_node(campaign: Campaign) -> str | None:

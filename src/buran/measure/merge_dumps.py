@@ -15,7 +15,7 @@ from buran.measure.toolchain.mpi_table import ONE_SIDED, POLLING
 from buran.profile.metrics import REQUIREMENTS, asked_for_by, metric_of
 from buran.profile.profile import CallTree, Location, Profile, Region
 from buran.profile.regroup import preorder
-from buran.profile.reuse import BIN_METRICS, FIRST_RATE, LAST_RATE
+from buran.profile.reuse import FIRST_RATE, LAST_RATE, REUSE_METRICS
 
 TASK_CLOCK = "task_clock"  # counts nanoseconds
 NO_CLOCK = "none"
@@ -178,7 +178,7 @@ def _merge(dumps: Sequence[Dump]) -> Profile:
         values["resident_bytes"] = np.zeros(shape)
         values["resident_bytes"][0, first] = resident
     values |= _reuse_distances(dumps, threads, added_up)
-    metrics = {name: BIN_METRICS.get(name) or metric_of(name) for name in values}
+    metrics = {name: REUSE_METRICS.get(name) or metric_of(name) for name in values}
     return Profile(tree, locations, metrics, values, _attributes(dumps, tree))
 
 
@@ -187,9 +187,9 @@ def _reuse_distances(
     threads: Sequence[tuple[Dump, int]],
     added_up: Callable[[NDArray[np.generic], type[np.generic]], NDArray[np.generic]],
 ) -> dict[str, NDArray[np.generic]]:
-    """Return accesses by reuse distance; a process names the bins that it has."""
+    """Return accesses by reuse distance; a process names those that it has."""
     out = {}
-    for name in (name for name in BIN_METRICS if any(name in dump.counters for dump in dumps)):
+    for name in (name for name in REUSE_METRICS if any(name in dump.counters for dump in dumps)):
         columns = (
             dump.counts[thread][:, dump.counters.index(name)]
             if name in dump.counters

@@ -45,6 +45,8 @@ class DistanceModels:
         by one power law.
     row
         Shape (mode,): the call path of each mode.
+    streams
+        Shape (call path,): share of its far accesses that come after a neighbour; NaN where that is not known.
     """
 
     parameters: tuple[str, ...]
@@ -57,6 +59,7 @@ class DistanceModels:
     weight: Array
     mode: Ids
     row: Ids
+    streams: Array
 
     def misses(self, points: Array, cache_bytes: float) -> Array:
         """Return misses of a fully associative cache, shape (call path, point), at `points` (point, parameter)."""
@@ -240,6 +243,7 @@ def distance_models(
     parameters: Sequence[str],
     call_paths: Sequence[str],
     rates: Array | None = None,
+    streams: Array | None = None,
 ) -> DistanceModels:
     """Find the modes of each call path, and how they grow.
 
@@ -251,6 +255,8 @@ def distance_models(
         Shape (call path, point, bin), as `buran.profile.reuse` has the bins.
     rates
         Shape (point,): one line in so many was looked at in the end; 1 by default.
+    streams
+        As `DistanceModels` has it; by default it is not known.
     """
     order = np.argsort(points.prod(axis=1), kind="stable")
     points, accesses = points[order], accesses[:, order]
@@ -270,8 +276,9 @@ def distance_models(
     inside = weight[0] > 0
     mode = np.full(len(owner), -1)
     mode[inside], row_of = _modes(dictionary, owner[inside], law[inside], place[inside])
+    of_streams = np.full(len(accesses), np.nan) if streams is None else streams
     return DistanceModels(
-        tuple(parameters), tuple(call_paths), dictionary, owner, law, place, count, weight, mode, row_of
+        tuple(parameters), tuple(call_paths), dictionary, owner, law, place, count, weight, mode, row_of, of_streams
     )
 
 

@@ -1,11 +1,12 @@
 """Memory as an account of priors: what misses of each cache cost, beside what blocks cost.
 
 The misses of a call path follow from models of its reuse distances, so they are functions of the parameters before any
-time is seen. What a miss costs lies between two ends that a calibration of the machine has measured: lines that come
-one after the other at full bandwidth, which the processor has foreseen, and loads that wait for each other. In the
-middle are lines in random order that do not wait for each other, so that several are on their way at a time: loops
-over arrays can cost less, and lists more. Nothing else is known beforehand: the cost is as often below the middle as
-above it, and on either side its logarithm is uniform.
+time is seen. What a miss costs lies between ends that a calibration of the machine has measured. Processors foresee
+streams, which are lines that come after their neighbours: such a line takes what bandwidth lets it take, or less
+where other work hides it, or more where a page begins. Scattered ones take what lines in random order take that do
+not wait for each other, so that several are on their way at a time; or up to the latency, if they do wait. Which share
+of a call path's accesses are streams, the samples tell. Nothing else is known beforehand: the cost is as often below
+the middle as above it, and on either side its logarithm is uniform.
 """
 
 from __future__ import annotations
@@ -31,6 +32,22 @@ _TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True)
+class MissCost:
+    """What a miss costs beyond a hit.
+
+    Attributes
+    ----------
+    seconds
+        The least, the middle and the most.
+    growth
+        Expression of the parameters: by what the ranks of a node multiply it.
+    """
+
+    seconds: Cost3
+    growth: str = "1"
+
+
+@dataclass(frozen=True)
 class CacheCost:
     """A level of caches, and what a miss of it costs beyond a hit.
 
@@ -40,16 +57,27 @@ class CacheCost:
         From 1.
     bytes
         What a rank has of it.
-    seconds
-        Of a miss: the least, the middle and the most.
+    scattered, streamed
+        Of a miss.
     crowding
-        Expressions of the parameters: by what the ranks of a node divide the cache, and multiply the cost.
+        Expression of the parameters: by what the ranks of a node divide the cache.
     """
 
     level: int
     bytes: float
-    seconds: Cost3
-    crowding: tuple[str, str] = ("1", "1")
+    scattered: MissCost
+    streamed: MissCost
+    crowding: str = "1"
+
+    def of(self, streams: float) -> MissCost:
+        """Return what a miss costs where such a share belongs to streams; NaN where that is not known."""
+        if np.isnan(streams):
+            return self.scattered
+        parts = (streams, self.streamed), (1 - streams, self.scattered)
+        least, middle, most = np.sum([share * np.array(cost.seconds) for share, cost in parts], axis=0).tolist()
+        shares = [f"{share * cost.seconds[1] / middle!r} * ({cost.growth})" for share, cost in parts if middle]
+        constant = self.streamed.growth == self.scattered.growth == "1"
+        return MissCost((least, middle, most), "1" if constant or not shares else " + ".join(shares))
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,9 +119,10 @@ class MemoryAccount:
             whole = _expected(prior, points, values[row], everywhere)
             columns = []
             for cache in self.caches:
-                function = self._misses(cache, modes.tolist(), everywhere)
-                expected = expected_cost(cache.seconds)
-                share = np.maximum(function.evaluate(everywhere), 0.0) * cache.seconds[-1] / np.maximum(whole, _TINY)
+                miss = cache.of(float(self.distances.streams[row]))
+                function = self._misses(cache, miss.growth, modes.tolist(), everywhere)
+                expected = expected_cost(miss.seconds)
+                share = np.maximum(function.evaluate(everywhere), 0.0) * miss.seconds[-1] / np.maximum(whole, _TINY)
                 if expected is None or share.max(initial=0.0) <= MEMORY.matters:
                     continue
                 cost, parts = expected
@@ -101,8 +130,8 @@ class MemoryAccount:
             out[row] = replace(prior, columns=(*prior.columns, *columns))
         return out
 
-    def _misses(self, cache: CacheCost, modes: Sequence[int], everywhere: Array) -> ModelFunction:
-        """Return the misses of some modes, without terms that hardly count."""
+    def _misses(self, cache: CacheCost, growth: str, modes: Sequence[int], everywhere: Array) -> ModelFunction:
+        """Return the misses of some modes, each as dear as its cost has grown, without terms that hardly count."""
         parts = []
         for mode in modes:
             share = self._share(mode, cache)
@@ -113,7 +142,7 @@ class MemoryAccount:
         terms = zip(whole.coefficients, whole.terms, strict=True)
         kept = [(c, term) for c, term in terms if (np.abs(c * term.evaluate(everywhere)) > least).any()]
         function = ModelFunction(whole.constant, tuple(c for c, _ in kept), tuple(term for _, term in kept))
-        cost = _factor(cache.crowding[1], self.distances.parameters)
+        cost = _factor(growth, self.distances.parameters)
         return function if cost is None else multiplied(function, cost)
 
     def _share(self, mode: int, cache: CacheCost) -> ModelFunction | None:
@@ -124,9 +153,9 @@ class MemoryAccount:
         # A tenth misses where the working set passes the cache, and nine tenths where the near ones do.
         width = self.distances.width(mode)
         basis = Outgrown(cache.bytes * width ** (-1 / 8), cache.bytes * width ** (9 / 8))
-        if size.is_constant and cache.crowding[0] == "1":
+        if size.is_constant and cache.crowding == "1":
             return ModelFunction(float(basis.evaluate(np.array(size.constant))))
-        text = f"({format_function(size, names, 'python')}) * ({cache.crowding[0]})"
+        text = f"({format_function(size, names, 'python')}) * ({cache.crowding})"
         variable = derived_or_none(format_function(size, names), text, names)
         if variable is None:
             return None

@@ -133,6 +133,12 @@ class MemoryTuning:
         5, "parts of equal probability of a cost that no point shows, as alternatives of a model", JUDGED
     )
     draws: int = tuned(200, "costs of each part, from which its median and its deviation are computed", JUDGED)
+    hidden: float = tuned(0.1, "of a line's time at full bandwidth, which it costs where other work hides it", JUDGED)
+    unforeseen: float = tuned(
+        1 / 8,
+        "of the lines of a stream, which a program waits for at the most: the first of rows of eight",
+        "of 1/16 and 1/8 what holds the times of sweep",
+    )
     least_of_latency: float = tuned(
         0.01, "of the middle, which a miss costs at least, and of the most, which the middle is at least", JUDGED
     )

@@ -21,6 +21,8 @@ LINE = 64
 BINS = 162
 """Distance 0, then four to each doubling, then lines that were never touched before; as in native/internal.h."""
 NEVER = BINS - 1
+FAR, FOLLOWED = "reuse_far", "reuse_followed"
+"""Metrics beside the bins: accesses that may miss a cache, and those which came after the other line of their pair."""
 FIRST_RATE, LAST_RATE = "sampled_lines_first", "sampled_lines_last"
 """Attributes of profiles: one cache line in so many was looked at, in the beginning and in the end of the run."""
 USUAL_RATE = 64
@@ -51,6 +53,17 @@ BIN_METRICS: Mapping[str, Metric] = {
     for name, title in [(f"reuse_bin_{number:03}", f"Reuse distance, bin {number}")]
 }
 """The bins as metrics of a profile, in their order; a profile has those that are not empty."""
+REUSE_METRICS: Mapping[str, Metric] = {
+    **BIN_METRICS,
+    **{
+        name: Metric(name, "occ", "exclusive", "UINT64", title, description, builds=("memory",))
+        for name, title, description in (
+            (FAR, "Far accesses", "Accesses to cache lines that were not touched of late, or never before"),
+            (FOLLOWED, "Followed lines", "Far accesses just before which the other line of 128 bytes was touched"),
+        )
+    },
+}
+"""All that builds for memory sample."""
 
 
 def histogram(profile: Profile) -> NDArray[np.float64]:
@@ -60,6 +73,14 @@ def histogram(profile: Profile) -> NDArray[np.float64]:
         if name in profile.values:
             out[..., number] = profile.values[name]
     return out
+
+
+def streamed(far: NDArray[np.float64], followed: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return which share of far accesses belong to streams, as numbers of both kinds tell; NaN without any.
+
+    Of the lines of a stream every second one has the other line of its 128 bytes before it.
+    """
+    return np.asarray(np.where(far > 0, np.minimum(2 * followed / np.where(far > 0, far, 1.0), 1.0), np.nan))
 
 
 def misses(accesses: NDArray[np.float64], cache_bytes: float) -> NDArray[np.float64]:
@@ -95,7 +116,7 @@ def caches_of(profile: Profile) -> tuple[int, ...]:
 def with_misses(profile: Profile, caches: tuple[int, ...]) -> Profile:
     """Return the profile with misses of caches of these sizes, in bytes and nearest first, instead of distances."""
     accesses = histogram(profile)
-    values = {name: array for name, array in profile.values.items() if name not in BIN_METRICS}
+    values = {name: array for name, array in profile.values.items() if name not in REUSE_METRICS}
     values[FIRST_TOUCHES] = accesses[..., NEVER]
     values |= {name: misses(accesses, size) for name, size in zip(MISSES, caches, strict=False)}
     metrics = {name: profile.metrics.get(name) or metric_of(name) for name in values}

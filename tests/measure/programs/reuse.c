@@ -1,4 +1,4 @@
-/* Walks through memory whose reuse distances are known: reuse lines rounds [threads|signals|mapped|pool|once] */
+/* Walks through memory whose reuse distances are known: reuse lines rounds [threads|signals|mapped|pool|once|scattered] */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -19,6 +19,12 @@ static volatile int ticks;
 KERNEL void walk(volatile char *at, long lines) {
     for (long i = 0; i < lines; i++)
         at[i * LINE] += 1;
+}
+
+/* As a walk, but each line is far from the one before. */
+KERNEL void jump(volatile char *at, long lines) {
+    for (long i = 0; i < lines; i++)
+        at[i * 7919 % lines * LINE] += 1;
 }
 
 /* As many loads and stores as there are values, of which eight share a line. */
@@ -89,7 +95,9 @@ int main(int argc, char **argv) {
         setitimer(ITIMER_PROF, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
         return 0;
     }
-    for (long i = 0; i < rounds; i++)
+    for (long i = 0; i < rounds && !strcmp(how, "scattered"); i++)
+        jump(memory, lines);
+    for (long i = 0; i < rounds && strcmp(how, "scattered"); i++)
         walk(memory + (strcmp(how, "once") ? 0 : i * (lines / rounds) * LINE), strcmp(how, "once") ? lines : lines / rounds);
     if (!strcmp(how, "values")) {
         memset((char *)memory, 0, bytes);

@@ -200,6 +200,14 @@ _Static_assert(sizeof requirement_names / sizeof *requirement_names == BURAN_REQ
 
 static uint32_t requirements_in_dump(void) { return buran_counts_requirements ? BURAN_REQUIREMENTS : 0; }
 
+static const char *bin_name(uint32_t bin) {
+    static char name[32];
+    if (bin > BURAN_REUSE_NEVER)
+        return bin == BURAN_REUSE_FAR ? "reuse_far" : "reuse_followed";
+    snprintf(name, sizeof name, "reuse_bin_%03u", bin);
+    return name;
+}
+
 static uint8_t bin_is_used[BURAN_REUSE_BINS];
 static uint32_t bins_in_dump;
 
@@ -309,12 +317,9 @@ static void put_all(writer *out, const buran_dump_source *source) {
     for (uint32_t event = 0; event < BURAN_EVENTS; event++)
         if (buran_counter_name(event))
             put_text(out, buran_counter_name(event));
-    for (uint32_t bin = 0; bin < BURAN_REUSE_BINS; bin++) {
-        char name[32];
-        snprintf(name, sizeof name, "reuse_bin_%03u", bin);
+    for (uint32_t bin = 0; bin < BURAN_REUSE_BINS; bin++)
         if (bin_is_used[bin])
-            put_text(out, name);
-    }
+            put_text(out, bin_name(bin));
     for (uint32_t i = 0; i < source->region_count; i++) {
         const buran_known_region *region = &source->regions[i];
         put_text(out, region->name);

@@ -188,9 +188,12 @@ void buran_missing_counters(char *text, size_t size);
 
 /* ---- reuse.c */
 
-/* Distance 0, then four bins to each doubling up to 2^40 lines, then lines that were never touched before. */
-#define BURAN_REUSE_BINS 162u
-#define BURAN_REUSE_NEVER (BURAN_REUSE_BINS - 1)
+/* Distance 0, then four bins to each doubling up to 2^40 lines, then lines that were never touched before. Behind them,
+ * how many of all these are far, and how many of the far ones came after the other line of their pair. */
+#define BURAN_REUSE_BINS 164u
+#define BURAN_REUSE_NEVER (BURAN_REUSE_BINS - 3)
+#define BURAN_REUSE_FAR (BURAN_REUSE_BINS - 2)
+#define BURAN_REUSE_FOLLOWED (BURAN_REUSE_BINS - 1)
 
 typedef struct buran_reuse buran_reuse;
 

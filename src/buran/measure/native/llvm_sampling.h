@@ -88,11 +88,13 @@ private:
 
   void ask(llvm::Instruction *At, llvm::Value *Place) {
     llvm::IRBuilder<> Builder(At);
-    llvm::Value *Line = Builder.CreateLShr(Builder.CreatePtrToInt(Place, Int64), LineBits);
-    llvm::Value *Hash = Builder.CreateMul(Line, llvm::ConstantInt::get(Int64, BURAN_LINE_FACTOR));
+    llvm::Value *Address = Builder.CreatePtrToInt(Place, Int64);
+    llvm::Value *Pair = Builder.CreateLShr(Address, LineBits + 1);
+    llvm::Value *Hash = Builder.CreateMul(Pair, llvm::ConstantInt::get(Int64, BURAN_LINE_FACTOR));
     llvm::Value *IsSampled = Builder.CreateICmpULT(Hash, Builder.CreateLoad(Int64, Threshold));
     llvm::Instruction *Then = llvm::SplitBlockAndInsertIfThen(IsSampled, At, false, Rarely);
-    llvm::IRBuilder<>(Then).CreateCall(Access, {Line});
+    llvm::IRBuilder<> Rare(Then);
+    Rare.CreateCall(Access, {Rare.CreateLShr(Address, LineBits)});
   }
 
   void askAll(llvm::AnyMemIntrinsic *Copy, llvm::Value *Place) {
@@ -103,7 +105,7 @@ private:
   }
 
   static constexpr unsigned LineBits = 6;
-  static_assert(1u << LineBits == BURAN_LINE, "as in runtime.h");
+  static_assert(1u << LineBits == BURAN_LINE && BURAN_LINES_OF_PAIR == 2, "as in runtime.h");
   static constexpr uint64_t Page = 4096;
 
   const llvm::DataLayout &Layout;

@@ -46,9 +46,10 @@ enum {
 };
 extern __thread uint64_t buran_requirements[BURAN_REQUIREMENTS] __attribute__((tls_model("initial-exec")));
 
-/* Bytes of a cache line; a line is in the sample where its number times the factor, which is odd and 2^64 by the golden
- * ratio (Knuth: neighbours are spread evenly), is below the threshold. */
+/* Bytes of a cache line; two neighbours are in the sample where the number of the pair times the factor, which is odd and
+ * 2^64 by the golden ratio (Knuth: neighbours are spread evenly), is below the threshold. */
 #define BURAN_LINE 64u
+#define BURAN_LINES_OF_PAIR 2u
 #define BURAN_LINE_FACTOR 0x9E3779B97F4A7C15u
 extern uint64_t buran_reuse_threshold;
 void buran_reuse_access(uint64_t line);

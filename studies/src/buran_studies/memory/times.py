@@ -28,6 +28,7 @@ from buran.prior.tables import models_from_priors
 from buran.profile.startup import starts_or_ends
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
 from buran_studies.evaluation.study import Settings, Shard
+from buran_studies.machine.codes import checkouts
 from buran_studies.machine.laboratory import EXAMPLES
 from buran_studies.priors.runs import Workshop
 
@@ -36,6 +37,7 @@ MACHINE, PROGRAM = "machine.json", "program.json"
 """Files of a folder that is given with ``--data``: a calibration, instead of one of its own, and a further program."""
 _REPETITIONS = {True: 3, False: 7}
 _MAKE = "make MPICC={mpicc} MPICXX={mpicxx} CFLAGS=-O2 CXXFLAGS=-O2"
+_KERNEL = "{{mpicc}} -O2 -Iinclude -DMPI {1} MPI1/{0}.c common/MPI_bail_out.c common/wtime.c -lm -o kernel"
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Program(Stored):
     Attributes
     ----------
     source, build, binary, arguments
-        ``{n}`` stands for the size.
+        ``{n}`` stands for the size; a source that is no absolute path is among the checkouts.
     small, large
         Values of n; the largest caches but the last are left between them on a machine with 1 to 2 MiB of level 2.
     """
@@ -59,6 +61,11 @@ class Program(Stored):
     small: tuple[int, ...]
     large: tuple[int, ...]
 
+    @property
+    def folder(self) -> Path:
+        """Where the source is."""
+        return checkouts() / self.source
+
 
 PROGRAMS = {
     "sweep": Program(str(EXAMPLES / "sweep"), _MAKE, "sweep", "{n} 8", (8, 10, 12, 14, 16, 20), (32, 40, 48)),
@@ -66,12 +73,25 @@ PROGRAMS = {
     "treesort": Program(
         str(EXAMPLES / "treesort"), _MAKE, "treesort", "{n}", (4096, 8192, 16384, 32768, 65536), (131072, 262144)
     ),
-}
+    "HPCCG": Program(
+        "HPCCG", "{mpicxx} -O2 -DUSING_MPI *.cpp -o hpccg", "hpccg", "{n} {n} {n}",
+        (8, 10, 12, 14, 16, 18), (32, 40, 48),
+    ),
+    "Stencil": Program(
+        "Kernels", _KERNEL.format("Stencil/stencil", "-DRADIUS=2 -DSTAR=1 -DDOUBLE=1"), "kernel", "10 {n}",
+        (100, 150, 200, 250, 300, 340), (600, 900, 1200),
+    ),
+    "transpose": Program(
+        "Kernels", _KERNEL.format("Transpose/transpose", ""), "kernel", "10 {n}",
+        (100, 148, 200, 252, 300, 340), (600, 900, 1200),
+    ),
+}  # fmt: skip
+"""Bundled examples, and public codes where they are checked out: HPCCG, and two of the Parallel Research Kernels."""
 
 
 def shards(settings: Settings) -> Sequence[Shard]:
     """One shard for each program and number of ranks, one of them if it is quick."""
-    programs = dict(PROGRAMS)
+    programs = {name: program for name, program in PROGRAMS.items() if program.folder.is_dir()}
     if settings.data is not None and (settings.data_folder() / PROGRAM).is_file():
         found = Program.read(settings.data_folder() / PROGRAM)
         programs = {found.binary: found}
@@ -89,7 +109,7 @@ def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="buran-times-") as name:
         workshop = Workshop.open(Path(name), "clang")
         binaries = {
-            mode: workshop.build(program.build, Path(program.source), program.binary, mode)[0]
+            mode: workshop.build(program.build, program.folder, program.binary, mode)[0]
             for mode in (Mode.TIME, Mode.EFFORT, Mode.MEMORY)
         }
 
