@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -58,3 +61,30 @@ def test_shards_come_after_those_that_they_are_made_from(tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     planned = done.stdout + done.stderr
     assert "evaluate" in planned and "8" in planned  # a count, five times, a judge and the noise
+
+
+def naming(folder: Path) -> list[str]:
+    """Return the command lines of processes that name a folder."""
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            lines.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return [line for line in lines if str(folder) in line]
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.mark.thorough
+def test_an_interrupted_evaluation_leaves_no_process_behind(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "buran.cli", "evaluate", "priors", "-o", str(tmp_path), "--cores", "2"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as evaluation:
+        assert evaluation.stderr is not None
+        wait_until(lambda: any(".evaluate.py" in line for line in naming(tmp_path)))
+        evaluation.terminate()  # it alone, as a batch system or a supervisor does
+        assert evaluation.wait() == 130 and "interrupted" in evaluation.stderr.read()
+    wait_until(lambda: not naming(tmp_path))

@@ -280,12 +280,18 @@ def _cache(instead: Path) -> dict[str, str]:
 
 
 def run_engine(
-    command: Sequence[str], log: Path, lock: int, watch: Callable[[], None], hangs: Callable[[int], bool] | None = None
+    command: Sequence[str],
+    log: Path,
+    lock: int | None = None,
+    watch: Callable[[], None] = lambda: None,
+    hangs: Callable[[int], bool] | None = None,
 ) -> End:
     """Run the workflow engine to its end.
 
     Parameters
     ----------
+    lock
+        Open file that the engine holds as long as it lives.
     watch
         Called a few times a second meanwhile.
     hangs
@@ -312,7 +318,7 @@ def run_engine(
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, **_cache(log.parents[1] / ".snakemake")},
-            pass_fds=(lock,),
+            pass_fds=() if lock is None else (lock,),
             start_new_session=True,
             preexec_fn=None if hangs is None else lambda: die_with_parent(signal.SIGKILL),
         )

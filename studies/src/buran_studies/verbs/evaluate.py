@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,6 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_workflow(evaluation: Run, cores: int | None, profile: str | None) -> None:
+    from buran.engine.controller import run_engine
     from buran.errors import RunError
 
     command = [
@@ -75,7 +75,8 @@ def _run_workflow(evaluation: Run, cores: int | None, profile: str | None) -> No
         *("--config", f"evaluation={evaluation.folder}"),
     ]
     log = evaluation.folder / "engine.log"
-    with log.open("w") as output:
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, check=False)
-    if done.returncode:
+    end = run_engine(command, log)
+    if end.interrupted:
+        raise KeyboardInterrupt
+    if end.code:
         raise RunError("some shards of the evaluation failed", where=log, hint="call it again: the others are kept")
