@@ -19,7 +19,8 @@ from buran.measure.energy import FirstOf, NoMeter
 from buran.measure.machine.powercap import FOLDER_VARIABLE, PowercapMeter, power_zones, why_no_energy, why_no_powercap
 from buran.measure.schedulers import slurm_energy
 from buran.measure.schedulers.none import NONE
-from buran.measure.schedulers.slurm_energy import StepMeter, parse_steps, why_nothing_is_gathered
+from buran.measure.schedulers.slurm import SLURM
+from buran.measure.schedulers.slurm_energy import StepMeter, parse_steps, why_not_a_step, why_nothing_is_gathered
 
 RANGE_UJ = 262_143_328_850
 
@@ -98,10 +99,10 @@ def test_a_machine_without_counters_says_so(zones: Path, monkeypatch: pytest.Mon
     assert PowercapMeter().read().why_unknown == f"{zones} has no zone of a processor" == why_no_powercap()
     monkeypatch.setenv(FOLDER_VARIABLE, str(zones / "none"))
     assert "is not there (a virtual machine has none)" in PowercapMeter().read().why_unknown
-    assert "is not there" in why_no_energy(NONE)
+    assert "is not there" in why_no_energy(NONE, "auto")
     monkeypatch.setenv(FOLDER_VARIABLE, str(zones))
     zone(zones, "1", "package-0")
-    assert why_no_powercap() is None and why_no_energy(NONE) == ""
+    assert why_no_powercap() is None and why_no_energy(NONE, "auto") == ""
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file that others cannot read and become another")
@@ -183,15 +184,30 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     ],
 )
 def test_what_sacct_answers(answers: list[str | int], joules: float | None, why: str) -> None:
-    meter = StepMeter("12", 2, ["srun", "-n", "4", "./a"], Sacct(*answers))
+    meter = StepMeter("12", 2, Sacct(*answers))
     meter.sample()
     consumed = meter.read()
     assert consumed.joules == joules and consumed.why_unknown.startswith(why) and consumed.source == "slurm"
 
 
 def test_ranks_that_are_no_step_have_no_energy_of_their_own() -> None:
-    consumed = StepMeter("12", 1, ["mpiexec", "-n", "2", "./srunner"], Sacct(BOOKED)).read()
-    assert consumed.joules is None and "launcher: srun" in consumed.why_unknown
+    assert "launcher: srun" in why_not_a_step("mpiexec -n 2 ./srunner")
+    assert "launcher: srun" in why_not_a_step("auto")
+    assert why_not_a_step("/usr/bin/srun -n 2 ./a") == ""
+
+
+def test_what_starts_ranks_decides_whether_slurm_knows_their_energy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = "AccountingStorageType = accounting_storage/slurmdbd\nAcctGatherEnergyType = acct_gather_energy/rapl\n"
+    for name, text in (("scontrol", f"echo '{shown}'"), ("sacct", "exit 0")):
+        command = tmp_path / name
+        command.write_text(f"#!/bin/sh\n{text}\n")
+        command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path / "none"))
+    assert why_no_energy(SLURM, "srun") == ""
+    assert "launcher: srun" in why_no_energy(SLURM, "openmpi")
 
 
 def test_lines_of_sacct_that_are_no_steps_are_passed_over() -> None:

@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     summary = summarise(campaign)
     if scheduler is NONE:
         summary["notes"] += sharing_ahead(campaign)
-    if campaign.config.energy and (lack := why_no_energy(scheduler)):
+    if campaign.config.energy and (lack := why_no_energy(scheduler, campaign.active_environment.launcher)):
         summary["notes"].append(f"the energy of runs will not be known: {lack}")
     redirected = redirected_into_source(campaign)
     if redirected is not None:

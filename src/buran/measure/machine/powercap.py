@@ -111,12 +111,12 @@ def why_no_powercap() -> str | None:
     return None
 
 
-def why_no_energy(scheduler: Scheduler) -> str:
-    """Return why nobody can tell the energy of runs; empty if this machine or the scheduler can.
+def why_no_energy(scheduler: Scheduler, launcher: str) -> str:
+    """Return why nobody can tell the energy of runs with a launcher; empty if this machine or the scheduler can.
 
     With a scheduler this machine may be a login node, and nothing is known of its compute nodes.
     """
-    lack = scheduler.why_no_energy() if scheduler is not NONE else ""
+    lack = scheduler.why_no_energy(launcher) if scheduler is not NONE else ""
     here = (why_no_powercap() or "") if lack or scheduler is NONE else ""
     where = " on this node" if lack and here else ""
     return "; ".join(filter(None, (lack, here + where))) if here else ""

@@ -295,13 +295,13 @@ class Scheduler(Protocol):
         """
         return None
 
-    def why_no_energy(self) -> str:
-        """Return why it does not know what programs in its jobs consume; empty if it does."""
+    def why_no_energy(self, launcher: str) -> str:
+        """Return why it does not know what programs in its jobs consume with a launcher; empty if it does."""
         return f"{self.title} is not asked for energy"
 
     def energy_meter(self, allocation: Allocation, nodes: int, command: Sequence[str]) -> EnergyMeter:
         """Return what measures the energy of a command that is about to start on so many nodes of this job."""
-        return NoMeter(self.why_no_energy())
+        return NoMeter(self.why_no_energy(" ".join(command)))
 
     # Jobs of others
 

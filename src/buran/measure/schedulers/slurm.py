@@ -31,7 +31,7 @@ from buran.measure.schedulers.base import (
 )
 from buran.measure.schedulers.job_states import PASSING_ENDS, end_in_words, meaning_of, report_of, state_in_full
 from buran.measure.schedulers.node_lists import expand_nodes
-from buran.measure.schedulers.slurm_energy import StepMeter, why_nothing_is_gathered
+from buran.measure.schedulers.slurm_energy import StepMeter, why_not_a_step, why_nothing_is_gathered
 from buran.measure.schedulers.slurm_partition import NODES_FORMAT, partition_of, usual_or_named
 from buran.measure.schedulers.slurm_words import (
     is_passing,
@@ -94,7 +94,7 @@ class Slurm(Scheduler):
             return Finding(
                 "Slurm", Health.LIMITED, "answers, but keeps no accounting", costs, "ask the site for slurmdbd"
             )
-        energy = f"; {lack}" if (lack := self.why_no_energy()) else " and energy"
+        energy = f"; {lack}" if (lack := self.why_no_energy("srun")) else " and energy"
         return Finding("Slurm", Health.WORKS, f"answers, with accounting{energy}")
 
     def this_job(self) -> str | None:
@@ -127,17 +127,18 @@ class Slurm(Scheduler):
             return None
         return f"Slurm ended its job {allocation.job} ({fields['JobState']})"
 
-    def why_no_energy(self) -> str:
-        """Return why it does not know what programs in its jobs consume; empty if it does."""
+    def why_no_energy(self, launcher: str) -> str:
+        """Return why it does not know what programs in its jobs consume with a launcher; empty if it does."""
         shown = _ask(["scontrol", "show", "config"])
         if shown is None or shown.returncode != 0:
             return "Slurm does not answer"
-        return why_nothing_is_gathered(shown.stdout) or ("" if has_accounting() else "Slurm keeps no accounting")
+        lack = why_nothing_is_gathered(shown.stdout) or ("" if has_accounting() else "Slurm keeps no accounting")
+        return lack or why_not_a_step(launcher)
 
     def energy_meter(self, allocation: Allocation, nodes: int, command: Sequence[str]) -> EnergyMeter:
         """Return what asks the accounting for the steps of a command."""
-        lack = self.why_no_energy()
-        return NoMeter(lack) if lack else StepMeter(allocation.job, nodes, command, _ask)
+        lack = self.why_no_energy(" ".join(command))
+        return NoMeter(lack) if lack else StepMeter(allocation.job, nodes, _ask)
 
     def outages(self) -> SlurmOutages:
         """Notice outages of its controller."""

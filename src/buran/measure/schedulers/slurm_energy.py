@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from buran.measure.energy import Consumption
@@ -52,6 +52,12 @@ def parse_steps(text: str) -> dict[str, BookedStep]:
     return steps
 
 
+def why_not_a_step(command: str) -> str:
+    """Return why the energy of what a command starts would not be booked; empty if it would."""
+    lack = "only what srun starts is a step with energy of its own (environments.NAME.launcher: srun)"
+    return "" if _SRUN.search(command) else lack
+
+
 class StepMeter:
     """Adds up what the steps of a job consumed that start from its making on.
 
@@ -63,15 +69,11 @@ class StepMeter:
         Runs one of Slurm's commands; None if it does not answer.
     """
 
-    def __init__(self, job: str, nodes: int, command: Sequence[str], ask: Ask) -> None:
+    def __init__(self, job: str, nodes: int, ask: Ask) -> None:
         self._job, self._nodes, self._ask = job, nodes, ask
-        self._why = ""
-        if not any(_SRUN.search(word) for word in command):
-            self._why = "only what srun starts is a step with energy of its own (environments.NAME.launcher: srun)"
-        before = {} if self._why else self._steps()
-        if isinstance(before, str):  # steps of earlier runs could not be told from those of this one
-            self._why, before = before, {}
-        self._before = frozenset(before)
+        before = self._steps()
+        # Steps of earlier runs could not be told from those of this one where they are not known.
+        self._why, self._before = (before, frozenset[str]()) if isinstance(before, str) else ("", frozenset(before))
 
     def sample(self) -> None:
         """Leave it to Slurm."""
