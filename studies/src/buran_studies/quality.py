@@ -17,14 +17,6 @@ def mape(predicted: Array, actual: Array) -> Array:
     return 100 * _mean_where(np.abs(predicted - actual), np.abs(actual), here)
 
 
-def relative_error(predicted: Array, actual: Array) -> Array:
-    """Mean relative error over the last axis, signed positive, as a share (Eq. 5 of the noise-resilient priors paper).
-
-    ``mean(|prediction - measurement| / measurement)``: `mape` without the factor 100.
-    """
-    return mape(predicted, actual) / 100
-
-
 def mlogq(predicted: Array, actual: Array) -> Array:
     """Mean absolute logarithm of the ratio over the last axis: ``mean(|ln(p / a)|)`` (MLogQ).
 
@@ -36,19 +28,6 @@ def mlogq(predicted: Array, actual: Array) -> Array:
     ratio = np.divide(predicted, actual, out=np.ones(fine.shape), where=fine)
     logs = np.where(fine, np.abs(np.log(ratio)), np.inf)
     return _mean_where(np.where(here, logs, 0.0), np.ones(here.shape), here)
-
-
-def share_within(predicted: Array, actual: Array, percent: float) -> Array:
-    """Share of predictions over the last axis within +-`percent` of the value; NaN points are left out.
-
-    A missing prediction of a known value is a miss; NaN where no value is known.
-    """
-    here = np.isfinite(actual)
-    gap = np.abs(np.where(np.isfinite(predicted), predicted, np.inf) - np.where(here, actual, 0.0))
-    inside = here & (gap <= percent / 100 * np.abs(np.where(here, actual, 0.0)))
-    number = here.sum(axis=-1)
-    out = np.full(number.shape, np.nan)
-    return np.asarray(np.divide(inside.sum(axis=-1), number, out=out, where=number > 0))
 
 
 def exponent_deviation(found: ModelFunction, true: ModelFunction, parameters: int) -> Array:
