@@ -81,6 +81,15 @@ def test_what_passes_memory_in_its_order_is_a_stream_and_random_order_is_none(wa
     assert shares[0] > 0.98 and shares[1] < 0.05
 
 
+@pytest.mark.parametrize("rate", ["1", "4"])
+def test_neighbours_that_ask_together_touch_both_of_their_lines(walks, tmp_path, monkeypatch, rate):
+    monkeypatch.setenv("BURAN_REUSE_RATE", rate)
+    profile = profile_of(walks, tmp_path / "run", str(LINES), "1", "records")
+    visited = accesses(profile, "visit")[0]
+    assert visited.sum() == pytest.approx(2 * (LINES - 1), rel=0.02)
+    assert visited[NEVER] == pytest.approx(LINES, rel=0.02)
+
+
 def test_each_thread_has_distances_of_its_own(walks, tmp_path):
     profile = profile_of(walks, tmp_path / "run", str(LINES), str(ROUNDS), "threads")
     walk = accesses(profile, "walk")

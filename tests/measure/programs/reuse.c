@@ -1,4 +1,4 @@
-/* Walks through memory whose reuse distances are known: reuse lines rounds [threads|signals|mapped|pool|once|scattered] */
+/* Walks through memory whose reuse distances are known: reuse lines rounds [threads|signals|mapped|pool|once|scattered|records] */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -32,6 +32,20 @@ KERNEL double add_up(const double *values, long count) {
     double sum = 0;
     for (long i = 0; i < count; i++)
         sum += values[i];
+    return sum;
+}
+
+/* Records that begin in the middle of a line and end in the next one, in no order of addresses. */
+typedef struct {
+    double first, middle[6], last;
+} record;
+
+KERNEL double visit(const record *records, long count) {
+    double sum = 0;
+    for (long i = 0; i < count; i++) {
+        const record *one = &records[i * 7919 % count];
+        sum += one->last + one->first;
+    }
     return sum;
 }
 
@@ -95,6 +109,8 @@ int main(int argc, char **argv) {
         setitimer(ITIMER_PROF, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
         return 0;
     }
+    if (!strcmp(how, "records"))
+        return visit((const record *)(memory + LINE / 2), lines - 1) != 0;
     for (long i = 0; i < rounds && !strcmp(how, "scattered"); i++)
         jump(memory, lines);
     for (long i = 0; i < rounds && strcmp(how, "scattered"); i++)

@@ -664,11 +664,15 @@ struct CountFunctionPass : PassInfoMixin<CountFunctionPass> {
 struct SamplePass : PassInfoMixin<SamplePass> {
   static bool isRequired() { return true; }
 
-  PreservedAnalyses run(Module &M, ModuleAnalysisManager &) {
+  PreservedAnalyses run(Module &M, ModuleAnalysisManager &Analyses) {
+    auto &Functions = Analyses.getResult<FunctionAnalysisManagerModuleProxy>(M).getManager();
     buran::Sampling Sample(M);
+    SmallVector<Function *, 64> Own;
     for (Function &F : M)
       if (canCarryCode(F))
-        Sample.add(F);
+        Own.push_back(&F);
+    for (Function *F : Own)
+      Sample.add(*F, Functions.getResult<ScalarEvolutionAnalysis>(*F));
     return nothingPreserved();
   }
 };

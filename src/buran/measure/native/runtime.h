@@ -46,13 +46,26 @@ enum {
 };
 extern __thread uint64_t buran_requirements[BURAN_REQUIREMENTS] __attribute__((tls_model("initial-exec")));
 
-/* Bytes of a cache line; two neighbours are in the sample where the number of the pair times the factor, which is odd and
- * 2^64 by the golden ratio (Knuth: neighbours are spread evenly), is below the threshold. */
+/* Bytes of a cache line; two neighbours are in the sample where the lower half of the number of the pair times the factor,
+ * which is odd and 2^32 by the golden ratio (Knuth: neighbours are spread evenly), is below the threshold, in 32 bits. */
 #define BURAN_LINE 64u
 #define BURAN_LINES_OF_PAIR 2u
-#define BURAN_LINE_FACTOR 0x9E3779B97F4A7C15u
-extern uint64_t buran_reuse_threshold;
-void buran_reuse_access(uint64_t line);
+#define BURAN_LINE_FACTOR 0x9E3779B9u
+extern uint32_t buran_reuse_threshold;
+
+/* Of this thread: the line of the sample that was touched last, and where accesses to it are counted by so many while the
+ * call path is the same. The plugin lays this out by hand. */
+typedef struct buran_reuse_again {
+    uint64_t line; /* number and 1; 0: none */
+    const void *const *current;
+    const void *node;
+    uint64_t *count;
+    uint64_t rate;
+} buran_reuse_again;
+extern __thread buran_reuse_again buran_reuse_last __attribute__((tls_model("initial-exec")));
+
+/* Accesses to at most two lines, with the lowest and the highest of their addresses. */
+void buran_reuse_accesses(uint64_t first, uint64_t last, uint32_t accesses);
 void buran_reuse_range(uint64_t address, uint64_t length);
 
 uint32_t buran_enter(buran_region *region);
