@@ -108,7 +108,7 @@ def test_caches_that_do_not_matter_have_no_column() -> None:
 
 def test_ranks_that_share_a_cache_leave_it_earlier_and_pay_more() -> None:
     alone, shared = (cache_cost(MACHINE, 1, ranks, 4) for ranks in ("4", "n"))
-    assert alone.crowding == alone.scattered.growth == alone.streamed.growth == "1" and alone.bytes == shared.bytes
+    assert alone.crowding == alone.scattered.growth == alone.streamed.growth == "1" and alone.bytes == shared.bytes / 4
     for ranks in (1, 2, 3, 4, 8):
         names = {"n": ranks, "min": min, "max": max}
         divided, scattered, streamed = (

@@ -255,7 +255,7 @@ def test_instructions_of_timed_runs_stand_in_for_effort_runs() -> None:
         {"app": {"time": N, "instructions": N}, "app->main": {"time": 1e-6 * N**2, "instructions": 1000 * N**2}}
     )
     alone = model_experiment(timed, ["time"])["time"]
-    *_, said = noise_resilient(timed, None, alone, processes="p", aggregate="mean", target=(64, 320))
+    *_, said = noise_resilient(models_from_priors(timed, None, processes="p"), alone, (64, 320))
     assert said[1]["source"] == "computation" and said[1]["prior"] == "c0 + c1 n^2"
 
 
@@ -289,7 +289,7 @@ def test_a_function_without_mpi_whose_time_outgrows_its_blocks_does_dearer_work(
     verdicts = {name: found[name].waiting for name in ("app->main->solve", LAST)}
     assert [verdict and verdict.verdict for verdict in verdicts.values()] == [Verdict.DEARER, Verdict.WAITING]
     alone = model_experiment(timed, ["time"])["time"]
-    *_, said = noise_resilient(timed, counts(), alone, processes="p", aggregate="mean", target=(64, 320))
+    *_, said = noise_resilient(models_from_priors(timed, counts(), processes="p"), alone, (64, 320))
     assert said[2]["waiting"].startswith("dearer work: ") and said[3]["waiting"].startswith("waiting: ")
 
 
@@ -308,7 +308,7 @@ def test_what_a_campaign_is_told() -> None:
 
     timed = table(TIMES)
     alone = model_experiment(timed, ["time"])["time"]
-    models, _, said = noise_resilient(timed, counts(), alone, processes="p", aggregate="mean", target=(64, 320))
+    models, _, said = noise_resilient(models_from_priors(timed, counts(), processes="p"), alone, (64, 320))
     assert len(said) == len(ALL) and models.call_paths == alone.call_paths
     assert said[2]["prior"] == "c0 + c1 n^2" and said[2]["times_alone"] and said[2]["waiting"] == "nothing"
     assert said[2]["at_target_s"] == pytest.approx(1e-6 + 2e-9 * 320**2, rel=1e-5)

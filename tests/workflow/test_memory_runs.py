@@ -74,7 +74,13 @@ def test_misses_are_modelled_for_any_cache_and_measured_once(tmp_path: Path) -> 
     }
     machine = {
         **{"host": "h", "cpu": "c", "kernel": "k", "compiler": "cc", "date": "2026-01-01T00:00:00+00:00"},
-        **{"cores": 1, "flops": 1e10, "flops_busy": 1e10, "codes": {}, "spread": 0.0},
+        **{
+            "cores": 1,
+            "flops": 1e10,
+            "flops_busy": 1e10,
+            "codes": {"chain": 1e-9, "calls": 1e-9, "loops": 1e-9},
+            "spread": 0.0,
+        },
         "levels": [{"bytes": 2**21, **level}, {"bytes": None, **level, "latency_s": 1e-7, "bandwidth": 1e10}],
     }
     bench.folder.joinpath("machine.json").write_text(json.dumps({"schema": "buran-machine/1", **machine}))
@@ -87,3 +93,32 @@ def test_misses_are_modelled_for_any_cache_and_measured_once(tmp_path: Path) -> 
     report = json.loads((bench.results / "latest" / "report.json").read_text())
     assert report["roofline"]["levels"] == ["memory"] and report["roofline"]["rows"]
     assert any("is of another processor" in note for note in report["notes"])
+
+    # Another machine has other times, where blocks are counted; this one has its own.
+    asked = ("predict", "campaign.yaml", "--at", "n=80000", "--json", "--machine")
+    assert "no basic blocks were counted" in bench.buran(*asked, "machine.json", expect=2)
+    bench.write(
+        memory={"points": [{"n": n} for n in LINES], "machine": "machine.json"},
+        metrics=["time", "visits", "basic_blocks", "misses_level_1"],
+    )
+    bench.buran("run", "campaign.yaml")
+    found = json.loads(bench.buran(*asked, "machine.json"))
+    run_time = bench.results / "latest" / "run-time.json"
+    own = json.loads(bench.buran("predict", str(run_time), "--at", "n=80000", "--json"))["predictions"][0]
+    assert found["same"]
+    assert [found["predictions"][0][key] for key in ("predicted", "lower", "upper")] == pytest.approx(
+        [own[key] for key in ("predicted", "lower", "upper")]
+    )
+    slower = machine | {"codes": dict.fromkeys(machine["codes"], 3e-09), "host": "slower"}
+    bench.folder.joinpath("slower.json").write_text(json.dumps({"schema": "buran-machine/1", **slower}))
+    there = json.loads(bench.buran(*asked, "slower.json"))
+    assert not there["same"] and there["speed"]["ratio"] == pytest.approx(3)
+    for row, before in zip(there["predictions"], found["predictions"], strict=True):
+        assert row["here"] == before["here"] and row["lower"] <= row["predicted"] <= row["upper"]
+        factor = {"kept": 1.0, "blocks and misses": 3.0}.get(row["made of"])
+        waiting = row["misses of level 1"]
+        assert factor is None or row["predicted"] - waiting == pytest.approx(factor * (before["predicted"] - waiting))
+    for name, why in (("schema", "buran-machine/1"), ("codes", "in common")):
+        damaged = {"schema": "buran-machine/1", **slower} | {name: {"chain": 1e-9} if name == "codes" else "other/1"}
+        bench.folder.joinpath("damaged.json").write_text(json.dumps(damaged))
+        assert why in bench.buran(*asked, "damaged.json", expect=2)

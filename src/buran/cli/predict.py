@@ -26,7 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "model",
         metavar="MODEL",
         type=Path,
-        help="file of `buran model --kind cpr -o` or `buran correct -o`, or latest/run-time.json of a campaign",
+        help="file of `buran model --kind cpr -o` or `buran correct -o`, or latest/run-time.json of a campaign; "
+        "with --machine, the campaign file",
     )
     parser.add_argument("points", metavar="CSV", type=Path, nargs="?", help="points; the first row names parameters")
     parser.add_argument("--at", metavar="P=V,...", action="append", default=[], help="a point (repeatable)")
@@ -46,6 +47,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="error",
         help="what becomes of categories that were not measured: refused, or the mean of all (default: error)",
     )
+    parser.add_argument(
+        "--machine",
+        metavar="FILE",
+        type=Path,
+        help="predict for the machine that `buran doctor --calibrate` wrote FILE on",
+    )
     parser.add_argument("--csv", action="store_true", help="write CSV")
     parser.add_argument("--json", action="store_true", help="for programs")
 
@@ -58,6 +65,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     if not 0 < arguments.level < 1:
         raise UsageError(f"an interval's level lies between 0 and 1, not at {arguments.level:g}")
+    if arguments.machine is not None:
+        from buran.cli.predict_elsewhere import run_elsewhere
+
+        return run_elsewhere(arguments, _given_points(arguments))
     corrected = is_corrected(arguments.model)
     notes: dict[str, str] = {}
     if corrected or is_models(arguments.model):

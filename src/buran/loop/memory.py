@@ -53,8 +53,9 @@ def cache_cost(machine: MachineFile, level: int, ranks: str, there: int) -> Cach
         How many they are at the target, whose cost is the one that is expected.
     """
     scattered, streamed = scattered_s(machine, level, there), streamed_s(machine, level, there)
-    divided, growths = "1", ["1", "1"]
+    size, divided, growths = machine.cache_of_a_rank(level, there), "1", ["1", "1"]
     if ranks != str(there):
+        size = machine.caches[level]
         used = f"min({ranks}, {machine.cores})"
         divided = f"max({used} * {machine.levels[level].shared_by / machine.cores!r}, 1)"
         # between one rank and all cores in proportion, as latency is
@@ -64,7 +65,7 @@ def cache_cost(machine: MachineFile, level: int, ranks: str, there: int) -> Cach
         near, far = (_line_of(machine.levels[at], machine.cores, used) for at in (level, level + 1))
         growths[1] = f"max({far} - {near}, 0) / {streamed[1]!r}" if streamed[1] else "1"
     costs = [MissCost(seconds, growth) for seconds, growth in zip((scattered, streamed), growths, strict=True)]
-    return CacheCost(level + 1, machine.caches[level], costs[0], costs[1], divided)
+    return CacheCost(level + 1, size, costs[0], costs[1], divided)
 
 
 def _line_of(level: Level, cores: int, used: str) -> str:

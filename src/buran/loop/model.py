@@ -40,6 +40,8 @@ from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet, write_models
 from buran.model.space import wider_space
 from buran.prior.campaign import noise_resilient
+from buran.prior.memory import MemoryAccount
+from buran.prior.tables import PathModel, models_from_priors
 from buran.profile.call_paths import read_profile
 from buran.profile.metrics import ENERGY, uncounted
 from buran.profile.metrics import counted as counted_metrics
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class _Material:
+class Material:
     """What the models of an iteration are made from.
 
     Attributes
@@ -108,7 +110,7 @@ def make_models(history: History, models_path: Path, findings_path: Path, table_
         compare_runs(history, models_path, findings_path, table_path)
         return
     session = history.session
-    material = _gather(history)
+    material = gather(history)
     tables, sets, held, priors = _fit(history, material)
     program = _fit_program(history, material.runs, sets.get("time"))
     if program.tensor is not None:
@@ -128,8 +130,8 @@ def make_models(history: History, models_path: Path, findings_path: Path, table_
     write_models(models_path, [sets[name] for name in names if name in sets])
 
 
-def _gather(history: History) -> _Material:
-    """Read what the runs so far have measured."""
+def gather(history: History) -> Material:
+    """Read what the runs so far have measured, for the models of the last plan."""
     session, plan = history.session, history.plans[-1]
     parameters, choices = session.campaign.parameters, session.campaign.choices
     at = session.campaign.refinement_target
@@ -148,7 +150,7 @@ def _gather(history: History) -> _Material:
     energy = energy_table(history, stored, tree) if session.campaign.config.energy else None
     with_costs = memory if session.campaign.machine_file is not None else []
     distances = list(collect.profiles_of(with_costs, parameters))
-    return _Material(plan.filter_text, runs, modelled, imports, pooled, counted, sampled, energy, distances)
+    return Material(plan.filter_text, runs, modelled, imports, pooled, counted, sampled, energy, distances)
 
 
 def _timed_metrics(session: Session) -> list[str]:
@@ -157,7 +159,7 @@ def _timed_metrics(session: Session) -> list[str]:
 
 
 def _fit(
-    history: History, material: _Material
+    history: History, material: Material
 ) -> tuple[list[Experiment], dict[str, ModelSet], ModelSet | None, tuple[dict[str, Any], ...]]:
     """Fit models of call paths.
 
@@ -183,18 +185,26 @@ def _fit(
     timed = material.timed
     if not campaign.counts_tell_growth or timed is None or "time" not in sets:
         return tables, sets, None, ()
-    sets["time"], held, priors = noise_resilient(
+    made = path_models(history, material, timed, memory_account(campaign, material.distances, timed.tree))
+    target = [campaign.refinement_target[name] for name in campaign.parameters]
+    sets["time"], held, priors = noise_resilient(made, sets["time"], target)
+    return tables, sets, held, priors
+
+
+def path_models(
+    history: History, material: Material, timed: Experiment, memory: MemoryAccount | None
+) -> tuple[PathModel, ...]:
+    """Return the noise-resilient models of the call paths of `timed`, the times of `material`."""
+    campaign, config = history.session.campaign, history.session.campaign.config
+    return models_from_priors(
         timed,
         material.counted,
-        sets["time"],
         processes=campaign.ranks_parameter,
         aggregate=config.aggregate,
         repetition=config.model.repetition,
-        target=[campaign.refinement_target[name] for name in campaign.parameters],
         crowded=config.model.waiting == "auto" and bool(crowded_points(history, material.modelled)),
-        memory=memory_account(campaign, material.distances, timed.tree),
+        memory=memory,
     )
-    return tables, sets, held, priors
 
 
 def _models_of_import(session: Session, runs: Sequence[FinishedRun]) -> dict[str, ModelSet]:
@@ -230,7 +240,7 @@ def _fit_program(history: History, runs: Sequence[FinishedRun], times: ModelSet 
 
 def _findings(
     history: History,
-    material: _Material,
+    material: Material,
     program: _Program,
     made: tuple[ModelSet | None, tuple[dict[str, Any], ...]],
     table: Experiment | None,

@@ -8,48 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from buran.experiment.table import Aggregate, Experiment
 from buran.model.model import Model
 from buran.model.model_set import ModelSet
-from buran.model.repetitions import Repetition
 from buran.model.text import format_function
-from buran.prior.memory import MemoryAccount
-from buran.prior.paths import has_effort
-from buran.prior.tables import PathModel, models_from_priors
+from buran.prior.tables import PathModel
 from buran.prior.waiting import Verdict, Waiting
 
 
 def noise_resilient(
-    timed: Experiment,
-    counted: Experiment | None,
-    alone: ModelSet,
-    *,
-    processes: str | None,
-    aggregate: Aggregate,
-    repetition: Repetition = "median",
-    target: Sequence[float],
-    crowded: bool = False,
-    memory: MemoryAccount | None = None,
+    path_models: Sequence[PathModel], alone: ModelSet, target: Sequence[float]
 ) -> tuple[ModelSet, ModelSet, tuple[dict[str, Any], ...]]:
     """Replace models of time by noise-resilient ones where there is a prior.
 
     Parameters
     ----------
-    timed, counted
-        Times and counts; see `models_from_priors`. Without counts, those that were measured with the times, such as
-        instructions, stand in for them.
+    path_models
+        Of `models_from_priors`, for the call paths of `alone`.
     alone
         Models from times alone.
-    processes
-        Parameter that counts processes.
-    aggregate, repetition
-        Over locations and over repetitions.
     target
         Point that models with and without prior are compared at.
-    crowded
-        Whether runs had more ranks than cores.
-    memory
-        What misses cost; None where nothing is known of them.
 
     Returns
     -------
@@ -57,11 +35,6 @@ def noise_resilient(
         Models of the same call paths; models of the counted call paths that some of them take up, which add up to
         theirs; and for each, as JSON values, what its model is made from.
     """
-    if counted is None and has_effort(timed):
-        counted = timed
-    path_models = models_from_priors(
-        timed, counted, processes=processes, aggregate=aggregate, repetition=repetition, crowded=crowded, memory=memory
-    )
     pairs = list(zip(path_models, alone.models, strict=True))
     models = tuple(plain if made.final is None else made.final for made, plain in pairs)
     at = np.array([target], dtype=np.float64)

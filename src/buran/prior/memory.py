@@ -126,7 +126,8 @@ class MemoryAccount:
                 if expected is None or share.max(initial=0.0) <= MEMORY.matters:
                     continue
                 cost, parts = expected
-                columns.append(Column(f"misses of level {cache.level}", function, cost=cost, parts=parts))
+                name = f"misses of level {cache.level}"
+                columns.append(Column(name, function, cost=cost, parts=parts, level=cache.level))
             out[row] = replace(prior, columns=(*prior.columns, *columns))
         return out
 
@@ -197,18 +198,25 @@ def expected_cost(seconds: Cost3) -> tuple[Cost, tuple[Cost, ...]] | None:
         Median and root mean square distance from it; and the same for `MemoryTuning.parts` parts of equal probability.
         None where there is no cost.
     """
-    least, middle, most = seconds
-    if not most > 0:
+    ends = ends_of(seconds)
+    if ends is None:
         return None
-    middle = min(max(middle, MEMORY.least_of_latency * most), most)
-    least = min(max(least, MEMORY.least_of_latency * middle), middle)
     probabilities = np.linspace(0.0, 1.0, MEMORY.draws * MEMORY.parts)
-    costs = np.exp(np.interp(probabilities, [0.0, 0.5, 1.0], np.log([least, middle, most])))
+    costs = np.exp(np.interp(probabilities, [0.0, 0.5, 1.0], np.log(ends)))
     whole, *parts = (
         (float(np.median(some)), float(np.sqrt(((some - np.median(some)) ** 2).mean())))
         for some in (costs, *np.split(costs, MEMORY.parts))
     )
     return whole, tuple(parts)
+
+
+def ends_of(seconds: Cost3) -> Cost3 | None:
+    """Return least, middle and most of a cost, none of which is 0; None where there is no cost."""
+    least, middle, most = seconds
+    if not most > 0:
+        return None
+    middle = min(max(middle, MEMORY.least_of_latency * most), most)
+    return min(max(least, MEMORY.least_of_latency * middle), middle), middle, most
 
 
 def is_written(parameters: tuple[str, ...]) -> bool:

@@ -41,6 +41,8 @@ class Column:
         What the machine lets expect of the coefficient; None where only times tell it.
     parts
         What may be expected of it where times tell little, all as likely: parts of what `cost` says as a whole.
+    level
+        Of the cache whose misses it has, from 1; 0 for all else.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Column:
     effort: float = 0.0
     cost: Cost | None = None
     parts: tuple[Cost, ...] = ()
+    level: int = 0
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -51,6 +51,25 @@ class FitOptions:
             raise UsageError("the spread of costs is a share above 0", why=f"it is {self.cost_spread:g}")
 
 
+@dataclass(frozen=True, eq=False)
+class FittedCosts:
+    """Coefficients of a prior's columns, and how sure they are.
+
+    Attributes
+    ----------
+    coefficients, covariance
+        Shapes (column,) and (column, column).
+    noise, degrees, doubt
+        As those of `Alternative`.
+    """
+
+    coefficients: Array
+    covariance: Array
+    noise: float
+    degrees: float
+    doubt: Discrepancy
+
+
 @dataclass(frozen=True)
 class Resilient:
     """A noise-resilient model.
@@ -65,12 +84,16 @@ class Resilient:
         Function, quality and covariance.
     noise
         Standard deviation of a measurement around it, as a share of the value; NaN without a degree of freedom.
+    costs
+        What the coefficients may be, all as likely: one, or, where costs of misses are not told by times, one for each
+        part of what may be expected of these.
     """
 
     prior: Prior
     coefficients: tuple[float, ...]
     model: Model
     noise: float
+    costs: tuple[FittedCosts, ...] = field(default=(), compare=False, repr=False)
 
 
 def fit_priors(
@@ -114,10 +137,11 @@ def fit_priors(
         design, fitted = _fit_group(points, values[rows], group_priors, options, worth)
         doubts = _doubts(points, values[rows], group_priors, options, fitted)
         models = _models(points, values[rows], group_priors, design, fitted, doubts)
-        parts = []
+        parts, fits = [], []
         untold = _untold(group_priors[0], fitted)
         for some in zip(*(prior.with_parts(untold) for prior in group_priors), strict=True):
             _, part = _fit_group(points, values[rows], some, options, worth)
+            fits.append(part)
             parts.append(_models(points, values[rows], some, design, part, doubts))
         models = [_mixed(model, some) for model, *some in zip(models, *parts, strict=True)]
         for place, row in enumerate(rows):
@@ -126,8 +150,15 @@ def fit_priors(
                 tuple(fitted.coefficients[place].tolist()),
                 models[place],
                 float(fitted.noise[place]),
+                tuple(_costs(each, place, doubts[place]) for each in fits or [fitted]),
             )
     return tuple(out)
+
+
+def _costs(fitted: Fitted, place: int, doubt: Discrepancy) -> FittedCosts:
+    """Return what was found for one call path."""
+    noise, degrees = float(fitted.noise[place]), float(fitted.degrees[place])
+    return FittedCosts(fitted.coefficients[place], fitted.covariance[place], noise, degrees, doubt)
 
 
 def predictions(

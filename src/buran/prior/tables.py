@@ -16,7 +16,7 @@ from buran.model.terms import Array, ModelFunction, Term
 from buran.prior.held import split
 from buran.prior.memory import MemoryAccount
 from buran.prior.noise import PointNoise
-from buran.prior.paths import TIMES_ALONE, Source, priors_of
+from buran.prior.paths import TIMES_ALONE, Source, has_effort, priors_of
 from buran.prior.prior import Prior, one_cost, startup_prior
 from buran.prior.resilient import FitOptions, Resilient, fit_priors
 from buran.prior.tuning import COEFFICIENTS
@@ -40,7 +40,7 @@ class PathModel:
         None without a prior.
     waiting
         What time has beyond the prior; None without a prior.
-    final
+    whole
         Effort part and waiting part together, where waiting was found; else the noise-resilient model. None without a
         prior.
     effort
@@ -56,10 +56,15 @@ class PathModel:
     notes: tuple[str, ...]
     resilient: Resilient | None = None
     waiting: Waiting | None = None
-    final: Model | None = None
+    whole: Resilient | None = None
     effort: ModelFunction | None = None
     settled: bool = True
     held: Mapping[str, Model] = field(default_factory=dict)
+
+    @property
+    def final(self) -> Model | None:
+        """The model of `whole`."""
+        return None if self.whole is None else self.whole.model
 
 
 def models_from_priors(
@@ -83,7 +88,7 @@ def models_from_priors(
         The noisy measurements.
     counted
         Counts, at the same or at fewer points and under the same or a wider selection of functions; None if there are
-        none.
+        none. Then those that were measured with the times, such as instructions, stand in for them.
     processes
         Parameter that counts processes; None if there is none.
     metric
@@ -110,6 +115,8 @@ def models_from_priors(
     if metric not in timed.values:
         raise UsageError(f"the measurements have no metric {metric!r}", hint=f"choose from {', '.join(timed.metrics)}")
     calls = len(timed.tree)
+    if counted is None and has_effort(timed):
+        counted = timed
     if counted is None or aggregate == "sum":
         why = "no effort was measured" if counted is None else "priors describe the mean rank, not sums over ranks"
         return (PathModel(Source.TIMES, (f"{why}: {TIMES_ALONE}",)),) * calls
@@ -168,26 +175,26 @@ def models_from_priors(
         can_wait=derived.can_wait,
         crowded=crowded,
     )
-    finals = _finals(timed.points, values, priors, fitted, waiting, options, noise)
+    wholes = _wholes(timed.points, values, priors, fitted, waiting, options, noise)
     return tuple(
         PathModel(
             sources[row] if fitted[row] is not None else Source.TIMES,
             notes[row],
             fitted[row],
             waiting[row],
-            finals[row],
+            wholes[row],
             efforts[row],
             settled[row],
-            _held(finals[row], efforts[row], derived.held[row], timed.tree.names[row]),
+            _held(wholes[row], efforts[row], derived.held[row], timed.tree.names[row]),
         )
         for row in range(calls)
     )
 
 
 def _held(
-    final: Model | None, effort: ModelFunction | None, held: Mapping[str, ModelFunction], name: str
+    whole: Resilient | None, effort: ModelFunction | None, held: Mapping[str, ModelFunction], name: str
 ) -> Mapping[str, Model]:
-    return {} if final is None or effort is None or not held else split(final, effort, held, name)
+    return {} if whole is None or effort is None or not held else split(whole.model, effort, held, name)
 
 
 def _done_elsewhere(
@@ -209,7 +216,7 @@ def _done_elsewhere(
     return out
 
 
-def _finals(
+def _wholes(
     points: Array,
     values: Array,
     priors: Sequence[Prior | None],
@@ -217,7 +224,7 @@ def _finals(
     waiting: Sequence[Waiting | None],
     options: FitOptions | None,
     noise: PointNoise,
-) -> list[Model | None]:
+) -> list[Resilient | None]:
     wider: list[Prior | None] = [
         with_waiting(prior, finding.term)
         if prior is not None
@@ -228,10 +235,7 @@ def _finals(
         for prior, finding in zip(priors, waiting, strict=True)
     ]
     again = fit_priors(points, values, wider, options, noise)
-    return [
-        second.model if second is not None else None if first is None else first.model
-        for first, second in zip(fitted, again, strict=True)
-    ]
+    return [second or first for first, second in zip(fitted, again, strict=True)]
 
 
 def _work(efforts: Sequence[ModelFunction | None], sources: Sequence[Source]) -> list[Term]:

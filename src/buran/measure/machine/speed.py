@@ -36,7 +36,7 @@ _LEAST_MEMORY = 64 << 20
 _MEMORY_SHARE = 0.5  # of what is free
 LARGEST_SPREAD = 1.0
 """Where the median round of a test took so much longer than the least one, in shares of it, nothing is sure."""
-CODES = ("chain", "branches", "calls", "loops")
+CODES = ("chain", "branches", "calls", "loops", "integers", "divisions")
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,26 @@ static double loops(state *s, size_t steps) {
     return (double)n * (double)steps;
 }
 
+/* Per step of four mixtures of whole numbers that do not wait for each other. */
+static double integers(state *s, size_t steps) {
+    uint64_t mixed[4] = {s->random, s->random + 1, s->random + 2, s->random + 3};
+    for (size_t i = 0; i < steps; i++)
+        for (int k = 0; k < 4; k++) {
+            mixed[k] = (mixed[k] ^ mixed[k] >> 29) * 0xbf58476d1ce4e5b9u + i;
+            __asm__ volatile("" : "+r"(mixed[k])); /* one after the other, as code that is no vector has it */
+        }
+    s->random = mixed[0] ^ mixed[1] ^ mixed[2] ^ mixed[3] ^ 1;
+    return 4.0 * (double)steps;
+}
+
+/* Per quotient, each of which waits for the one before. */
+static double divisions(state *s, size_t steps) {
+    double number = 2.0 + 1e-9 * s->sum;
+    for (size_t i = 0; i < steps; i++) number = 0.5 + 3.0 / number;
+    s->sum += number;
+    return (double)steps;
+}
+
 typedef struct {
     const char *name;
     void (*prepare)(state *);
@@ -164,6 +184,8 @@ static const test TESTS[] = {
     {"branches", prepare_numbers, branches},
     {"calls", prepare_numbers, calls},
     {"loops", prepare_numbers, loops},
+    {"integers", prepare_numbers, integers},
+    {"divisions", prepare_numbers, divisions},
 };
 
 typedef struct {
