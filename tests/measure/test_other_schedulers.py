@@ -294,7 +294,8 @@ def test_no_answer_of_grid_engine_is_not_an_empty_queue(play: Play, prints: str,
     assert GRID_ENGINE.reports(["1"]) is None and GRID_ENGINE.campaign_jobs(Path()) is None
 
 
-ENVIRONMENTS = {"smp": "$pe_slots", "mpi4": "4", "fill": "$fill_up"}
+ENVIRONMENTS = {"two": "2", "smp": "$pe_slots", "mpi4": "4", "fill": "$fill_up"}
+"""Of them the first is in no queue's list, so that a job which asks for it would wait for ever."""
 
 
 def ge_site(play: Play, complexes: str = "") -> None:
@@ -303,6 +304,7 @@ def ge_site(play: Play, complexes: str = "") -> None:
     play("qconf", "\n".join(ENVIRONMENTS), when="-spl")
     for name, rule in ENVIRONMENTS.items():
         play("qconf", f"pe_name {name}\nallocation_rule    {rule}\n", when=f"-sp?{name}")
+    play("qconf", "all.q\n", when="-sql")
     play("qconf", "qname all.q\npe_list               smp mpi4\nh_rt                  2:00:00\n", when="-sq?all.q")
     play("qconf", f"arch a RESTRING == YES NO NONE 0\n{complexes}", when="-sc")
     play("qconf", "max_aj_tasks                 75000\n", when="-sconf")

@@ -155,10 +155,10 @@ class GridEngine(TabledScheduler):
         raise NotSubmitted(f"{why}: name one in resources.extra: '-pe NAME SLOTS'", Refusal.FINAL)
 
     def _environments(self, queue: str | None) -> list[_ParallelEnvironment]:
-        names = self._qconf("-spl").split()
-        if queue is not None:
-            allowed = re.search(r"^pe_list\s+((?:.*\\\n)*.*)$", self._qconf("-sq", queue), re.MULTILINE)
-            names = [name for name in names if allowed is None or name in re.split(r"[\s,\\\[\]=]+", allowed[1])]
+        queues = queue or ",".join(self._qconf("-sql").split())  # an environment that no queue has is waited for in vain
+        allowed = re.findall(r"^pe_list\s+((?:.*\\\n)*.*)$", self._qconf("-sq", queues), re.MULTILINE)
+        offered = {name for text in allowed for name in re.split(r"[\s,\\\[\]=]+", text)}
+        names = [name for name in self._qconf("-spl").split() if name in offered]
         rules = (re.search(r"^allocation_rule\s+(\S+)", self._qconf("-sp", name), re.MULTILINE) for name in names)
         return [_ParallelEnvironment(name, rule[1]) for name, rule in zip(names, rules, strict=True) if rule]
 
