@@ -243,6 +243,36 @@ def test_a_queue_of_pbs_is_a_partition(play: Play) -> None:
         PBS.partition(None, None)
 
 
+def test_a_route_of_pbs_has_the_nodes_of_its_ends(play: Play) -> None:
+    route = {"queue_type": "Route", "resources_max": {"walltime": "50:00:00"}}
+    queues = {
+        "front": {**route, "route_destinations": "small,inner@pbs"},
+        "inner": {**route, "route_destinations": "large, front,gone"},
+        "small": {"queue_type": "Execution", "resources_max": {"walltime": "1:00:00", "nodect": 2}},
+        "large": {"queue_type": "Execution"},
+        "other": {"queue_type": "Execution"},
+        "abroad": {**route, "route_destinations": "q@elsewhere"},
+    }
+    of = {"s1": "small", "s2": "small", "s3": "small", "l1": "large", "o1": "other", "o2": "other"}
+    cpus = {"l1": 8, "o1": 2}
+    nodes = {
+        name: {"state": "free", "queue": queue, "resources_available": {"ncpus": cpus.get(name, 4)}}
+        for name, queue in of.items()
+    }
+    play("qstat", json.dumps({"Queue": queues}))
+    play("qstat", json.dumps({"Server": {"s": {"default_queue": "front"}}}), when="-B*")
+    play("pbsnodes", json.dumps({"nodes": nodes}))
+    assert PBS.partition(None, None) == Partition("front", 2, 4, 4, None, 180_000.0)
+    assert PBS.partition("small", None) == Partition("small", 2, 4, 4, None, 3600.0)
+    assert PBS.partition("other", None) == Partition("other", 2, 2, 2, None, None)
+    nodes["anyone"] = {"state": "free", "resources_available": {"ncpus": 16}}
+    play("pbsnodes", json.dumps({"nodes": nodes}))
+    assert PBS.partition("large", None) == Partition("large", 2, 8, 8, None, None)
+    with pytest.raises(ConfigError, match="route to no queue") as refused:
+        PBS.partition("abroad", None)
+    assert refused.value.hint == "choose one of: small, large, other"
+
+
 # -- Grid Engine ----------------------------------------------------------------------------------------
 
 

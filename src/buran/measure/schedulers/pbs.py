@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import getpass
 import json
+import math
 import os
 import re
 import shutil
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -344,28 +345,75 @@ def partition_of(
     if name is None or name not in queues:
         what = "no queue is the default one" if name is None else f"there is no queue {name!r}"
         raise ConfigError(what, where="resources.partition", hint=f"choose one of: {', '.join(queues)}")
-    limits = queues[name].get("resources_max", {})
+    ends = _ends_of(name, queues)
     wanted = [pair.partition("=") for pair in (constraint or "").split(":") if "=" in pair]
-    having = [
-        node.get("resources_available", {})
+    fitting = [
+        node
         for node in nodes.values()
-        if node.get("queue", name) == name and not {"offline", "down"} & set(str(node.get("state", "")).split(","))
+        if node.get("queue") in (None, *ends)
+        and not {"offline", "down"} & set(str(node.get("state", "")).split(","))
+        and int(node.get("resources_available", {}).get("ncpus", 0)) > 0
+        and all(value in str(node["resources_available"].get(key, "")).split(",") for key, _, value in wanted)
     ]
-    fitting = [node for node in having if all(value in str(node.get(key, "")).split(",") for key, _, value in wanted)]
-    cpus = [int(node.get("ncpus", 0)) for node in fitting if int(node.get("ncpus", 0)) > 0]
-    if not cpus:
+    if not fitting:
         raise ConfigError(
             f"no node of the queue {name} is like that, or up",
             where="resources.constraint" if constraint else "resources.partition",
             hint="`pbsnodes -a` lists what nodes have",
         )
-    memory = [size for node in fitting if (size := megabytes_of(node.get("mem"))) is not None]
-    most_nodes = int(limits.get("nodect", len(cpus)))
+    have = [node["resources_available"] for node in fitting]
+    memory = [size for each in have if (size := megabytes_of(each.get("mem"))) is not None]
+    cores = min(int(each["ncpus"]) for each in have)
+    # A route tries its ends until one takes the job: it may be as large as the largest of them allows.
+    counts = {end: sum(node.get("queue") in (None, end) for node in fitting) for end in ends}
+    most_nodes = max(min(counts[end], _limit(queues[end], "nodect", int)) for end in ends)
+    longest_s = max(_limit(queues[end], "walltime", seconds_of) for end in ends)
+    longest_s = min(longest_s, _limit(queues[name], "walltime", seconds_of))
     return Partition(
         name=name,
-        nodes=min(len(cpus), most_nodes),
-        cores_per_node=min(cpus),
-        cpus_per_node=min(cpus),
+        nodes=int(min(most_nodes, _limit(queues[name], "nodect", int))),
+        cores_per_node=cores,
+        cpus_per_node=cores,
         memory_mb=min(memory, default=None),
-        longest_s=seconds_of(limits.get("walltime")),
+        longest_s=None if longest_s == math.inf else longest_s,
     )
+
+
+def _limit(queue: Mapping[str, Any], key: str, read: Callable[[Any], float | None]) -> float:
+    """Return a limit of a queue's jobs; infinity where it has none."""
+    told = queue.get("resources_max", {}).get(key)
+    number = None if told is None else read(told)
+    return math.inf if number is None else number
+
+
+def _ends_of(name: str, queues: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the queues in which jobs of a queue may run: itself, or where a route leads to in the end.
+
+    Raises
+    ------
+    ConfigError
+        It leads to no queue of this server.
+    """
+    open_names, seen, ends = [name], {name}, list[str]()
+    while open_names:
+        queue = open_names.pop()
+        if _ends_here(queues[queue]):
+            ends.append(queue)
+            continue
+        told = str(queues[queue].get("route_destinations", "")).split(",")
+        names = (place.strip().partition("@")[0] for place in told)
+        further = [place for place in names if place in queues and place not in seen]
+        seen.update(further)
+        open_names += further
+    if not ends:
+        execution = [queue for queue, fields in queues.items() if _ends_here(fields)]
+        raise ConfigError(
+            f"the queue {name} is a route to no queue of this server",
+            where="resources.partition",
+            hint=f"choose one of: {', '.join(execution)}",
+        )
+    return sorted(ends)
+
+
+def _ends_here(fields: Mapping[str, Any]) -> bool:
+    return str(fields.get("queue_type", "")).casefold() != "route"
