@@ -81,7 +81,7 @@ NEW: dict[str, Any] = {
     "resources.time_limit_s": 60, "resources.expected_s": 2, "resources.memory_mb": 100, "resources.partition": "x",
     "resources.constraint": "x", "resources.account": "x", "resources.qos": "x", "resources.reservation": "x",
     "resources.exclusive": False, "resources.extra": "--nice", "resources.time_margin": 4.0,
-    "resources.points_per_job": 2, "model.waiting": "always",
+    "resources.points_per_job": 2, "resources.share_nodes": "all", "model.waiting": "always",
     "memory.points": [{"n": 10, "p": 4}], "memory.caches_kib": [32.0, 1024.0],
     "memory.machine": "machine.json",
     "command.wrapper": "perf stat --", "command.wraps": "launcher", "command.extra_flags": "-pg",

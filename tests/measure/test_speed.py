@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from buran.campaign.launcher import cpus_in
 from buran.campaign.machine_file import Level, MachineFile
 from buran.errors import FormatError, RunError, UsageError
 from buran.files import write_json
@@ -73,7 +74,7 @@ def test_caches_that_nobody_tells_are_asked_for(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_lists_of_cpus() -> None:
-    assert speed._cpus_in("0-2,8") == {0, 1, 2, 8} and speed._cpus_in("") == set()
+    assert cpus_in("0-2,8") == {0, 1, 2, 8} and cpus_in("") == set()
 
 
 @pytest.mark.parametrize(

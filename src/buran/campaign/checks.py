@@ -264,6 +264,24 @@ def _launcher_mistakes(path: tuple[str, ...], launcher: str) -> Iterator[Mistake
         yield Mistake(path, "the launcher never uses {command}", hint=hint)
 
 
+def sharing_mistakes(config: CampaignFile, environment: EnvironmentKeys) -> Iterator[Mistake]:
+    """Check that runs can go on side by side, where they may."""
+    share, path = config.resources.share_nodes, ("resources", "share_nodes")
+    if share == "none" or environment.machine is not None:
+        return
+    if environment.launcher not in LAUNCHERS:
+        why = f"{environment.launcher!r} cannot be told which cores, so that runs beside each other may take the same"
+        yield Mistake(
+            path, f"{share!r} needs a launcher that keeps runs apart", why, f"launchers: {', '.join(LAUNCHERS)}"
+        )
+    if not config.resources.exclusive:
+        why = "runs share whole nodes, and resources.exclusive is false: others would be on the same cores"
+        yield Mistake(path, f"{share!r} needs nodes without others", why, "leave resources.exclusive out")
+    if config.energy and share == "all":
+        why = "energy is counted for whole nodes, and no run would have one"
+        yield Mistake(path, "energy needs nodes that are not shared", why, "write share_nodes: counts")
+
+
 def launcher_names(environment: EnvironmentKeys) -> frozenset[str]:
     """Return which placeholders reach the launcher of an environment."""
     if environment.launcher == "none":

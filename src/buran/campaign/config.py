@@ -12,8 +12,9 @@ from buran.campaign.expressions import Expression, ExpressionError, written_out
 from buran.campaign.extrapolate import extrapolated
 from buran.campaign.identity import asked
 from buran.campaign.inputs import Input
-from buran.campaign.launcher import Placement, launch, resolve, under_modules, with_modules
+from buran.campaign.launcher import Placement, launch, resolve, under_modules, usable_cores, with_modules
 from buran.campaign.machine_file import MachineFile
+from buran.campaign.packing import Need, Room, side_by_side
 from buran.campaign.platform import Platform, differences_in_words, machine_at, platform_of
 from buran.campaign.point import Point, Value
 from buran.campaign.resources import Formulas, count_of, seconds_of
@@ -62,8 +63,10 @@ class Campaign:
         expressions with their ``=``.
     imported_core_hours
         For each entry of `measurements` what a run had cost, in core hours; None where the profiles tell it.
-    cores_per_node, cpus_per_node
+    cores_per_node, cpus_per_node, memory_per_node_mb
         Of the partition that is measured in; None where there is none. CPUs are what is charged: hardware threads.
+    beside_others
+        Whether runs are started beside others, on the cores that this process has.
     """
 
     path: Path
@@ -82,6 +85,8 @@ class Campaign:
     imported_core_hours: tuple[Expression | None, ...] = ()
     cores_per_node: int | None = None
     cpus_per_node: int | None = None
+    memory_per_node_mb: int | None = None
+    beside_others: bool = False
     _platforms: dict[tuple[Value, ...], Platform] = field(default_factory=dict, init=False, repr=False)
 
     # -- what is asked ------------------------------------------------------------------------------
@@ -295,22 +300,68 @@ class Campaign:
         """Return the number of cores: ranks times threads."""
         return self.ranks(point) * self.threads(point)
 
-    def charged_cores(self, point: Mapping[str, Value]) -> int:
-        """Return the number of cores that a run is expected to be charged for: whole nodes, if jobs get them."""
+    def charged_cores(self, point: Mapping[str, Value], mode: str = "") -> float:
+        """Return the number of cores that a run is expected to be charged for: whole nodes, if jobs get them.
+
+        Runs beside others share their node's; that it is filled is taken for granted, as far as there are points.
+
+        Parameters
+        ----------
+        mode
+            Of the run; by default of one that is timed.
+        """
         resources = self.config.resources
         if self.config.budget.charge == "program" or self.cpus_per_node is None or self.is_simulated:
             return self.cores(point)
-        return self.nodes(point) * self.cpus_per_node if resources.exclusive else self.cores(point)
+        if not resources.exclusive:
+            return self.cores(point)
+        beside = min(self.side_by_side(point), len(self.points)) if self.may_share(mode) else 1
+        return self.nodes(point) * self.cpus_per_node / beside
+
+    def may_share(self, mode: str) -> bool:
+        """Tell whether runs of a mode may have others beside them."""
+        share = self.config.resources.share_nodes
+        return not self.is_simulated and (share == "all" or (share == "counts" and mode == "effort"))
+
+    def side_by_side(self, point: Mapping[str, Value]) -> int:
+        """Return how many runs like a point's fit on a node side by side; 1 where nodes are not shared."""
+        return side_by_side(self.need(point), self.node) if self.shares_node(point) else 1
+
+    def shares_node(self, point: Mapping[str, Value]) -> bool:
+        """Tell whether runs of a point may have others beside them, whatever there is at the time."""
+        return self.may_share("effort") and self.nodes(point) == 1
+
+    def times_are_shared(self, point: Mapping[str, Value]) -> bool:
+        """Tell whether the times of a point may be taken beside other runs."""
+        return self.may_share("time") and self.nodes(point) == 1
+
+    @cached_property
+    def node(self) -> Room:
+        """What a node has: one of the partition, or this machine."""
+        return Room(self.cores_per_node or usable_cores(), self.memory_per_node_mb)
+
+    def need(self, point: Mapping[str, Value], seconds: float = 0.0) -> Need:
+        """Return what the runs of a point hold of a node."""
+        return Need(self.cores(point), self.memory_mb(point), seconds)
 
     def placement(self, point: Mapping[str, Value]) -> Placement:
         """Return how a run is spread over nodes; those of a simulated machine are filled one after the other."""
         per_node = self._tasks_per_node(point)
         ranks, nodes = self.ranks(point), self.nodes(point)
+        if self.beside_others:
+            return Placement(ranks, self.threads(point), nodes, per_node, True, self._share_of_memory_mb(point))
         platform = self.platform(point)
         if platform is not None:
             per_node = per_node or (platform.cores if nodes == 1 else -(-ranks // nodes))
             nodes = -(-ranks // per_node)
         return Placement(ranks, self.threads(point), nodes, per_node)
+
+    def _share_of_memory_mb(self, point: Mapping[str, Value]) -> int | None:
+        """Return what a run beside others has of its node's memory: what the file says, or its share of the cores."""
+        asked, room = self.memory_mb(point), self.node
+        if asked is not None or room.memory_mb is None:
+            return asked
+        return room.memory_mb * min(self.cores(point), room.cores) // room.cores
 
     def memory_mb(self, point: Mapping[str, Value]) -> int | None:
         """Return the memory that a job asks for on each node, if the file says so."""

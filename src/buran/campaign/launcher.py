@@ -21,12 +21,22 @@ _TLS_OF_A_RANK = 4096  # bytes; the runtime's own are 856
 
 @dataclass(frozen=True)
 class Placement:
-    """How many processes and threads on how many nodes; without `tasks_per_node`, evenly."""
+    """How many processes and threads on how many nodes; without `tasks_per_node`, evenly.
+
+    Attributes
+    ----------
+    beside_others
+        Whether other runs are on the node: these stay on the cores that the process which starts the launcher has.
+    memory_mb
+        Of the node, for a run beside others; None where it is not divided.
+    """
 
     ranks: int
     threads: int = 1
     nodes: int = 1
     tasks_per_node: int | None = None
+    beside_others: bool = False
+    memory_mb: int | None = None
 
     @property
     def ranks_per_node(self) -> int:
@@ -81,14 +91,22 @@ def launch(
             argv = (first, "-n", str(placement.ranks), *patient, *spread, *command)
             return Launch(argv, dict(_AS_ROOT) if as_root else {})
         case "mpich":
-            return Launch((first, "-n", str(placement.ranks), *_mpich_placement(placement, oversubscribe), *command))
+            return Launch(
+                (
+                    first,
+                    "-n",
+                    str(placement.ranks),
+                    *_mpich_placement(placement, oversubscribe or placement.beside_others),
+                    *command,
+                )
+            )
         case "srun":
             counts = ("-N", str(placement.nodes), "-n", str(placement.ranks), "-c", str(placement.threads))
             per_node = placement.tasks_per_node
             spread = () if per_node is None else (f"--ntasks-per-node={per_node}",)
             bind = ("--cpu-bind=none", "--overcommit") if oversubscribe else ("--cpu-bind=cores",)
             kill = f"--kill-on-bad-exit={int(not any(exit_codes))}"
-            return Launch((first, *counts, *spread, *bind, kill, *command))
+            return Launch((first, *counts, *spread, *bind, *_step_beside_others(placement), kill, *command))
         case "smpi":
             argv = (first, "-np", str(placement.ranks), *options, *command)
             # Each rank is a copy of the program, whose thread-local variables are made room for beforehand.
@@ -131,19 +149,36 @@ def under_modules(argv: Sequence[str], modules: Sequence[str]) -> tuple[str, ...
     return ("bash", "-c", with_modules('exec "$@"', modules), "bash", *argv)
 
 
+def cores_here() -> list[frozenset[int]]:
+    """Return the CPUs of each physical core that this process may use, those of a socket one after the other."""
+    cores: dict[tuple[str, str], set[int]] = {}
+    for cpu in sorted(os.sched_getaffinity(0)):
+        topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology")
+        try:
+            core = (topology / "physical_package_id").read_text(), (topology / "thread_siblings_list").read_text()
+        except OSError:
+            core = "", str(cpu)
+        cores.setdefault(core, set()).add(cpu)
+    return [frozenset(cpus) for _, cpus in sorted(cores.items(), key=lambda item: (item[0][0], min(item[1])))]
+
+
+def cpus_in(text: str) -> set[int]:
+    """Read a list of CPUs such as ``0-3,8``."""
+    out = set[int]()
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        out |= set(range(int(first), int(last or first) + 1))
+    return out
+
+
 def usable_cores() -> int:
     """Return how many physical cores this process may use; a core's hardware threads count once."""
-    cores = set()
-    for cpu in os.sched_getaffinity(0):
-        siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-        try:
-            cores.add(siblings.read_text())
-        except OSError:
-            cores.add(str(cpu))
-    return len(cores)
+    return len(cores_here())
 
 
 def _openmpi_placement(placement: Placement, oversubscribe: bool) -> tuple[str, ...]:
+    if placement.beside_others and not oversubscribe:  # `--bind-to core` would begin at the node's first core
+        return ("--bind-to", "none")
     per_node = f"ppr:{placement.ranks_per_node}:node"
     if oversubscribe:
         spread = ("--map-by", f"{per_node}:OVERSUBSCRIBE") if placement.nodes > 1 else ("--oversubscribe",)
@@ -157,6 +192,13 @@ def _openmpi_placement(placement: Placement, oversubscribe: bool) -> tuple[str, 
 def _mpich_placement(placement: Placement, oversubscribe: bool) -> tuple[str, ...]:
     spread = ("-ppn", str(placement.ranks_per_node)) if placement.nodes > 1 else ()
     return (*spread, "-bind-to", "none" if oversubscribe else f"core:{placement.threads}")
+
+
+def _step_beside_others(placement: Placement) -> tuple[str, ...]:
+    """Return what keeps a step of Slurm to cores and memory of its own, so that others find theirs."""
+    if not placement.beside_others:
+        return ()
+    return ("--exact", *(() if placement.memory_mb is None else (f"--mem={placement.memory_mb}",)))
 
 
 def _from_template(text: str, command: Sequence[str], placement: Placement) -> tuple[str, ...]:

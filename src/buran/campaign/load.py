@@ -124,6 +124,7 @@ class _Loading:
         influence = {"ranks": formulas.ranks.names, "threads": formulas.threads.names}
         mistakes.add(*checks.reach_mistakes(config, environment, used, influence))
         mistakes.add(*checks.machine_mistakes(config, environment))
+        mistakes.add(*checks.sharing_mistakes(config, config.environments[environment]))
         kept, dropped, held_out = self._modelling_points(points, constraints, evaluation)
         points_of_runs = [*kept, *evaluation]
         self._check_resources(formulas, points_of_runs)

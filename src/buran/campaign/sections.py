@@ -678,3 +678,10 @@ class ResourcesKeys(Keys, title="Resources"):
         "the other; each keeps its own records, and one that fails does not stop the others. `auto`: as many as are "
         "expected to take ten minutes together.",
     )
+    share_nodes: OfRun[Literal["none", "counts", "all"]] = Field(
+        "none",
+        description="Runs that may go on side by side on a node that the job has for itself, each on cores of its own: "
+        "none, those that count, whose numbers do not depend on it, or all. Times beside others are noisier: `all` "
+        "keeps them apart from those of runs that had the node alone. A job then has at least as many points as fit "
+        "on a node.",
+    )

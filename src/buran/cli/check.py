@@ -40,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.engine.controller import find_profile
     from buran.engine.partition import check_now
     from buran.loop.correct import check_base_models
-    from buran.loop.crowded import sharing_ahead
+    from buran.loop.crowded import neighbours_ahead, sharing_ahead
     from buran.loop.imported import check_measurements
     from buran.measure.machine.powercap import why_no_energy
     from buran.measure.schedulers.none import NONE
@@ -59,8 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({"file": str(arguments.file), "valid": False, "mistakes": mistakes}, indent=2))
         return int(Exit.USAGE)
     summary = summarise(campaign)
-    if scheduler is NONE:
-        summary["notes"] += sharing_ahead(campaign)
+    summary["notes"] += sharing_ahead(campaign) if scheduler is NONE else neighbours_ahead(campaign)
     if campaign.config.energy and (lack := why_no_energy(scheduler, campaign.active_environment.launcher)):
         summary["notes"].append(f"the energy of runs will not be known: {lack}")
     redirected = redirected_into_source(campaign)

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from buran.campaign.plan import SCHEMA, Bundle, Plan
+from buran.campaign.config import Campaign
+from buran.campaign.packing import Room, Waiting, makespan_s, side_by_side, within
+from buran.campaign.plan import SCHEMA, Bundle, Mode, Plan
 from buran.campaign.resources import JOB_S
 from buran.engine.jobs import STARTUP_S, job_limit_s, job_request, minutes_of
 from buran.files import Stored, digest, write_json
@@ -23,6 +25,7 @@ class _Batches(Stored):
 
     points_per_job: int | Literal["auto"]
     batches: Mapping[str, tuple[str, ...]]
+    share_nodes: str = "none"
 
 
 def batches_of(session: Session, plan: Plan) -> dict[str, tuple[str, ...]]:
@@ -31,14 +34,15 @@ def batches_of(session: Session, plan: Plan) -> dict[str, tuple[str, ...]]:
     It is decided once for each plan and then kept: a batch is what the workflow engine waits for. Bundles that are
     measured by then are left out, so that a changed number of points per job measures nothing again.
     """
-    layout, most = session.layout, session.campaign.config.resources.points_per_job
-    if most == 1:
+    layout, keys = session.layout, session.campaign.config.resources
+    most, share = keys.points_per_job, keys.share_nodes
+    if most == 1 and share == "none":
         return {}
     path = layout.batches(session.id, plan.iteration)
     decided = _Batches.read(path) if path.is_file() else None
-    if decided is None or decided.points_per_job != most:
+    if decided is None or (decided.points_per_job, decided.share_nodes) != (most, share):
         groups = [tuple(bundle.id for bundle in group) for group in _groups(session, plan, most)]
-        decided = _Batches(most, {digest(group, 16): group for group in groups})
+        decided = _Batches(most, {digest(group, 16): group for group in groups}, share)
         for batch, group in decided.batches.items():
             layout.batch_pointer(batch).unlink(missing_ok=True)  # of an earlier time, when its bundles were there
             write_json(layout.batch_spec(batch), group)
@@ -53,28 +57,47 @@ def _groups(session: Session, plan: Plan, most: int | Literal["auto"]) -> list[l
         if not session.layout.bundle_pointer(bundle.id).is_file():
             request = None if virtual else job_request(session, bundle)
             shape = request and replace(request, minutes=0)
+            if request is not None and session.campaign.shares_node(bundle.point):
+                shape = whole_node(session, replace(request, minutes=0))
             shapes.setdefault(shape, []).append(bundle)
-    groups = list[list[Bundle]]()
-    for bundles in shapes.values():
-        if isinstance(most, int):
-            groups += [bundles[first : first + most] for first in range(0, len(bundles), most)]
-        else:
-            groups += _of_ten_minutes(bundles, is_simulated=session.campaign.is_simulated)
+    groups = [group for bundles in shapes.values() for group in _divided(session.campaign, bundles, most)]
     return [group for group in groups if len(group) > 1]
 
 
-def _of_ten_minutes(bundles: Sequence[Bundle], *, is_simulated: bool) -> list[list[Bundle]]:
-    """Return bundles in groups that are expected to take ten minutes; of what nothing is known, each is alone."""
-    groups, taken_s = list[list[Bundle]](), math.inf
-    for bundle in bundles:
-        run_s = math.inf if bundle.predicted_s is None or is_simulated else bundle.predicted_s
-        bundle_s = len(bundle.runs) * (run_s + _BESIDE_A_RUN_S)
-        if taken_s + bundle_s > JOB_S:
+def _divided(campaign: Campaign, bundles: Sequence[Bundle], most: int | Literal["auto"]) -> list[list[Bundle]]:
+    """Return bundles of one shape in groups of so many, or of ten minutes; of what nothing is known, each is alone.
+
+    On a node that is shared, a group has at least as many as fit side by side.
+    """
+    groups, taken_s, free = list[list[Bundle]](), 0.0, Room(0)
+    for bundle in _filling_nodes(campaign, bundles):
+        point = bundle.point
+        need, is_shared = within(campaign.need(point), campaign.node), campaign.shares_node(point)
+        at_once = side_by_side(need, campaign.node) if campaign.times_are_shared(point) else 1
+        run_s = math.inf if bundle.predicted_s is None or campaign.is_simulated else bundle.predicted_s
+        bundle_s = len(bundle.runs) * (run_s + _BESIDE_A_RUN_S) / at_once
+        is_full = not groups or (taken_s + bundle_s > JOB_S if most == "auto" else len(groups[-1]) >= most)
+        if is_full and not (is_shared and free.fits(need)):
             groups.append([])
-            taken_s = 0.0
+            taken_s, free = 0.0, replace(campaign.node)
         groups[-1].append(bundle)
+        free.take(need)
         taken_s += bundle_s
     return groups
+
+
+def _filling_nodes(campaign: Campaign, bundles: Sequence[Bundle]) -> list[Bundle]:
+    """Return bundles of one shape in an order in which neighbours fill nodes, where they may share these."""
+    if not campaign.shares_node(bundles[0].point):
+        return list(bundles)
+    waiting = Waiting([within(campaign.need(bundle.point), campaign.node) for bundle in bundles])
+    order, free = list[Bundle](), replace(campaign.node)
+    while waiting:
+        while (number := waiting.pop(free)) is not None:
+            order.append(bundles[number])
+            free.take(waiting.needs[number])
+        free = replace(campaign.node)
+    return order
 
 
 def batch_request(session: Session, bundles: Sequence[Bundle]) -> JobRequest:
@@ -85,5 +108,24 @@ def batch_request(session: Session, bundles: Sequence[Bundle]) -> JobRequest:
 
 def together(session: Session, bundles: Sequence[Bundle]) -> JobRequest:
     """Return what one job for several bundles of the same shape asks for; it starts only once."""
-    limit_s = STARTUP_S + sum(job_limit_s(session, bundle) - STARTUP_S for bundle in bundles)
-    return replace(job_request(session, bundles[0]), minutes=minutes_of(session, limit_s))
+    campaign, request = session.campaign, job_request(session, bundles[0])
+    limits_s = [job_limit_s(session, bundle) - STARTUP_S for bundle in bundles]
+    if not campaign.shares_node(bundles[0].point):
+        return replace(request, minutes=minutes_of(session, STARTUP_S + sum(limits_s)))
+    pairs = zip(bundles, limits_s, strict=True)
+    limit_s = makespan_s([campaign.need(bundle.point, limit_s) for bundle, limit_s in pairs], campaign.node)
+    if not campaign.may_share(Mode.TIME):  # what is timed comes before, alone
+        limit_s += sum(limits_s)
+    request = whole_node(session, request, [campaign.memory_mb(bundle.point) for bundle in bundles])
+    return replace(request, minutes=minutes_of(session, STARTUP_S + limit_s))
+
+
+def whole_node(session: Session, request: JobRequest, memories_mb: Sequence[int | None] = ()) -> JobRequest:
+    """Return what a job asks for whose runs share its node: all cores, and memory for all, as far as there is any."""
+    cores, most_mb = session.campaign.node.cores, session.campaign.node.memory_mb
+    memory_mb = sum(asked or 0 for asked in memories_mb) or None
+    if memory_mb is not None and most_mb is not None:
+        memory_mb = min(memory_mb, most_mb)
+    return replace(
+        request, tasks=cores, cpus_per_task=1, ranks_per_node=cores, tasks_per_node=None, memory_mb=memory_mb
+    )

@@ -80,7 +80,7 @@ def check_now(campaign: Campaign, scheduler: Scheduler) -> Campaign:
     partition = scheduler.partition(keys.partition, keys.constraint)
     if partition is None:
         return campaign
-    campaign = replace(campaign, cores_per_node=partition.cores_per_node, cpus_per_node=partition.cpus_per_node)
+    campaign = partition.spread(campaign)
     check_points(campaign, partition)
     return campaign
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from buran.campaign.config import Campaign
 from buran.campaign.launcher import usable_cores
+from buran.campaign.packing import Room, side_by_side
 from buran.campaign.plan import SCHEMA, Mode, Plan
 from buran.campaign.point import Point
 from buran.campaign.records import RECORD, RunRecord, read_run
@@ -40,6 +41,8 @@ class Sharing(NamedTuple):
         Share of its cores that the host gave to others.
     clock_missing
         Why times of computation are not CPU times, if they are not.
+    had_neighbours
+        Whether its times were taken while other runs of its job could go on beside it on its node.
     """
 
     point: str
@@ -51,6 +54,7 @@ class Sharing(NamedTuple):
     switches: int
     stolen: float
     clock_missing: str | None
+    had_neighbours: bool = False
 
     @classmethod
     def of(cls, record: RunRecord) -> Sharing:
@@ -66,6 +70,7 @@ class Sharing(NamedTuple):
             (record.involuntary_switches or 0) if is_timed else 0,
             _stolen(record),
             record.cpu_clock_missing,
+            record.own_cores is not None and record.mode is not Mode.EFFORT,
         )
 
 
@@ -96,6 +101,11 @@ def sharing(history: History, places: Sequence[str] | None = None) -> list[str]:
     if crowded := {run.point for run in runs if run.is_crowded}:
         points = {run.point for run in runs}
         said.append(f"more ranks and threads than cores at {len(crowded)} of {len(points)} points")
+    if beside := [run for run in runs if run.had_neighbours]:
+        said.append(
+            f"{len(beside)} of {len(runs)} runs were made beside others on their nodes, each on cores of its own "
+            "(resources.share_nodes): memory and caches were shared, so their times are noisier"
+        )
     timed = [run for run in runs if run.share is not None]
     if short := [run.share for run in timed if run.share is not None and run.share < _LEAST_SHARE]:
         loads = [run.load for run in timed if run.load is not None]
@@ -145,11 +155,35 @@ def _rows(index: dict[str, Any]) -> dict[str, Sharing]:
     return dict(zip(index["runs"], rows, strict=True))
 
 
+def neighbours_ahead(campaign: Campaign) -> list[str]:
+    """Say which runs will have others beside them on their nodes, and which could not."""
+    share, points = campaign.config.resources.share_nodes, [*campaign.points, *campaign.evaluation_points]
+    if share == "none" or campaign.is_simulated:
+        return []
+    beside = [campaign.side_by_side(point) for point in points]
+    what = "runs" if campaign.may_share(Mode.TIME) else "runs that count"
+    some = f"{sum(n > 1 for n in beside)} of {len(points)}"
+    said = f"{what} of {some} points go on side by side, up to {max(beside)} on a node"
+    if campaign.may_share(Mode.TIME):
+        said += ": their times are noisier, and kept apart from those of runs that have a node alone"
+    room = campaign.node
+    tight = [
+        point
+        for point, n in zip(points, beside, strict=True)
+        if campaign.shares_node(point) and n < side_by_side(campaign.need(point), Room(room.cores))
+    ]
+    if tight:
+        said += (
+            f"; at {len(tight)} points memory_mb lets fewer of them onto a node of {room.memory_mb} MB than its cores"
+        )
+    return [said]
+
+
 def sharing_ahead(campaign: Campaign) -> list[str]:
     """Say what will share the cores of this machine, if the runs are made here and now; or which one is simulated."""
     if campaign.is_simulated:
         return [_simulated(campaign.simulated_on)]
-    here, said = usable_cores(), []
+    here, said = usable_cores(), neighbours_ahead(campaign)
     points = [*campaign.points, *campaign.evaluation_points]
     local = [point for point in points if campaign.nodes(point) == 1] if not campaign.config.resources.partition else []
     if crowded := [point for point in local if campaign.cores(point) > here]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from buran.campaign.plan import Bundle
+from functools import partial
+
+from buran.campaign.plan import Bundle, Mode
 from buran.campaign.records import BundleOutcome, read_batch
 from buran.errors import BuranError
 from buran.loop.session import Session
 from buran.loop.specs import budget_in_force
-from buran.measure.bundle import measure_bundle
+from buran.measure.bundle import measure_bundle, measure_side_by_side
 
 
 def measure(session: Session, bundle_id: str, job: str | None = None) -> BundleOutcome:
@@ -18,9 +20,12 @@ def measure(session: Session, bundle_id: str, job: str | None = None) -> BundleO
     job
         What the job was submitted for, if not for the bundle alone.
     """
-    layout = session.layout
-    budget = budget_in_force(layout, session.id)
-    return measure_bundle(session.target, layout, Bundle.read(layout.bundle_spec(bundle_id)), budget, job)
+    return _measured(session, Bundle.read(session.layout.bundle_spec(bundle_id)), job)
+
+
+def _measured(session: Session, bundle: Bundle, job: str | None, left_out: Mode | None = None) -> BundleOutcome:
+    budget = budget_in_force(session.layout, session.id)
+    return measure_bundle(session.target, session.layout, bundle, budget, job, left_out=left_out)
 
 
 def measure_batch(session: Session, batch: str, job: str | None = None) -> list[str]:
@@ -36,15 +41,24 @@ def measure_batch(session: Session, batch: str, job: str | None = None) -> list[
     BuranError
         That of the first bundle that could not be measured; the others were.
     """
-    layout, bundles = session.layout, read_batch(session.layout.batch_spec(batch))
+    layout, names = session.layout, read_batch(session.layout.batch_spec(batch))
+    left = [name for name in names if not layout.bundle_pointer(name).is_file()]
+    bundles, purpose = [Bundle.read(layout.bundle_spec(name)) for name in left], job or batch
+    together = partial(measure_side_by_side, session.target, layout, job=purpose)
+    times_too = session.campaign.may_share(Mode.TIME)
+    sharing = [bundle for bundle in bundles if session.campaign.shares_node(bundle.point)]
     problems: list[BuranError] = []
     for bundle in bundles:
-        if layout.bundle_pointer(bundle).is_file():
+        is_shared = session.campaign.shares_node(bundle.point)
+        if is_shared and times_too:
             continue
         try:
-            measure(session, bundle, job or batch).write(layout.bundle_pointer(bundle))
+            outcome = _measured(session, bundle, purpose, Mode.EFFORT if is_shared else None)
+            if not is_shared:
+                outcome.write(layout.bundle_pointer(bundle.id))
         except BuranError as problem:
             problems.append(problem)
+    problems += together(sharing, partial(budget_in_force, layout, session.id)) if sharing else []
     if problems:
         raise problems[0]
-    return list(bundles)
+    return list(names)

@@ -67,8 +67,7 @@ class Session:
         """Return the same with runs spread over the nodes of the partition, if there is one."""
         if self.partition is None:
             return self
-        cores, cpus = self.partition.cores_per_node, self.partition.cpus_per_node
-        return replace(self, campaign=replace(self.campaign, cores_per_node=cores, cpus_per_node=cpus))
+        return replace(self, campaign=self.partition.spread(self.campaign))
 
     def elsewhere(self, folder: Path) -> Session:
         """Return the same with another results folder."""

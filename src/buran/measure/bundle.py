@@ -8,7 +8,8 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 
 from buran.campaign.config import Campaign
 from buran.campaign.identity import Decides, asked, decides
-from buran.campaign.launcher import session_variable, usable_cores
+from buran.campaign.launcher import cpus_in, session_variable, usable_cores
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Run
 from buran.campaign.point import Point
@@ -34,6 +35,7 @@ from buran.measure.machine.provenance import environment_of, record_node, tool_v
 from buran.measure.run_folder import bring_inputs, changed_input, keep_output, size_of
 from buran.measure.schedulers.base import Allocation, Outages, Scheduler, mismatch, misplaced
 from buran.measure.schedulers.registry import current_scheduler, first_failure
+from buran.measure.side_by_side import Lane, SharedMeter, side_by_side
 from buran.measure.store import claims, ledger, store
 from buran.measure.target import Target
 from buran.profile.cubex_write import write_cubex
@@ -63,6 +65,7 @@ def configuration(target: Target, point: Point) -> dict[str, Any]:
         "machine": _machine_of(campaign, point),
         "partition": resources.partition,
         "constraint": resources.constraint,
+        "shares_node": campaign.times_are_shared(point) or None,
         "tasks_per_node": placement.tasks_per_node,
     }
     return {
@@ -101,7 +104,13 @@ def slots_of(target: Target, layout: Layout, bundle: Bundle) -> list[tuple[Run, 
 
 
 def measure_bundle(
-    target: Target, layout: Layout, bundle: Bundle, budget_core_hours: float | None, job: str | None = None
+    target: Target,
+    layout: Layout,
+    bundle: Bundle,
+    budget_core_hours: float | None,
+    job: str | None = None,
+    lane: Lane | None = None,
+    left_out: Mode | None = None,
 ) -> BundleOutcome:
     """Make the runs of a bundle that the store does not have; return what became of all of them.
 
@@ -109,40 +118,50 @@ def measure_bundle(
     ----------
     job
         What a job that measures it was submitted for, if not for the bundle alone.
+    lane
+        Where it is measured beside others, whose parent holds the machine for all of them.
+    left_out
+        Runs that are not made now.
     """
     slots = slots_of(target, layout, bundle)
-    if any(slot.verdict() is None for _, slot in slots):
+    if any(slot.verdict() is None for run, slot in slots if run.mode is not left_out):
         scheduler = current_scheduler()
         allocation = scheduler.allocation()
         claim = layout.bundle_claim(bundle.id)
         # A second job for the same bundle must not wait: it would hold nodes and measure nothing.
         # One that was started anew waits for what is left of itself.
         wait = allocation is None or allocation.restarts > 0 or not allocation.is_for(job or bundle.id)
-        with interruptible(), claims.claimed(claim, wait=wait), target.backend.machine.held():
+        held = target.backend.machine.held() if lane is None else nullcontext()
+        with interruptible(), claims.claimed(claim, wait=wait), held:
             if allocation is not None and allocation.waited_s is not None:
                 _note(layout.waits, allocation.job, allocation.waited_s)
             outages = scheduler.outages()
-            meter = _meter_of(target, allocation) if not wait and allocation is not None else None
+            meter: Meter | Lane | None = None
+            if not wait and allocation is not None:
+                meter = _meter_of(target, allocation) if lane is None or lane.meter is None else lane
             totals = ledger.RunningTotals(layout.store)
             spared_by = None
-            dearest = {run.mode: _foreseen(target, bundle) for run, _ in slots}
+            dearest = {run.mode: _foreseen(target, bundle, run.mode) for run, _ in slots}
             for run, slot in slots:
+                if run.mode is left_out:
+                    continue
                 before = totals.spent_core_hours(target.id)
                 left = math.inf if budget_core_hours is None else budget_core_hours - before
-                if slot.verdict() is None and (left <= 0 or left < dearest[run.mode]):
+                at_once = 1.0 if lane is None else lane.at_once
+                if slot.verdict() is None and (left <= 0 or left < dearest[run.mode] * at_once):
                     break
                 claims.beat(claim)
                 exact = not wait
                 attempt = _Attempt(target, layout, bundle, run, slot, scheduler, allocation, outages, exact, spared_by)
-                _settle(replace(attempt, meter=meter))
+                _settle(replace(attempt, meter=meter, lane=lane))
                 dearest[run.mode] = max(dearest[run.mode], totals.spent_core_hours(target.id) - before)
                 spared_by = spared_by or _why_all_would_fail(run, slot)
     return BundleOutcome.of(bundle, (outcome_of(layout, run, slot) for run, slot in slots))
 
 
-def _foreseen(target: Target, bundle: Bundle) -> float:
+def _foreseen(target: Target, bundle: Bundle, mode: Mode) -> float:
     """Return what a run without hooks is expected to cost, in core hours; 0 where nothing is known."""
-    return (bundle.predicted_s or 0.0) * target.campaign.charged_cores(bundle.point) / 3600.0
+    return (bundle.predicted_s or 0.0) * target.campaign.charged_cores(bundle.point, mode) / 3600.0
 
 
 def _why_all_would_fail(run: Run, slot: store.Slot) -> str | None:
@@ -182,6 +201,11 @@ class Meter:
     cores: int
     charged_until: float
 
+    @property
+    def charged_cores(self) -> float:
+        """What the job holds."""
+        return self.cores
+
     def core_hours(self) -> float:
         """Return what was held since this was asked last."""
         now = time.monotonic()
@@ -198,6 +222,34 @@ def _meter_of(target: Target, allocation: Allocation) -> Meter | None:
         return None
     begun = allocation.asked_s - allocation.elapsed_s - _JOB_END_S
     return _meters.setdefault(allocation.job, Meter(allocation.cpus, begun))
+
+
+def measure_side_by_side(
+    target: Target, layout: Layout, bundles: Sequence[Bundle], budget: Callable[[], float | None], job: str
+) -> list[BuranError]:
+    """Make all runs of bundles that are left, several at a time, and write the pointers; return what failed.
+
+    Parameters
+    ----------
+    budget
+        Core hours in force.
+    job
+        What the job was submitted for.
+    """
+    campaign, allocation = target.campaign, current_scheduler().allocation()
+    is_ours = allocation is not None and (allocation.restarts > 0 or allocation.is_for(job))
+    alone = _meter_of(target, allocation) if allocation is not None and is_ours else None
+    meter = None if alone is None else SharedMeter(alone.cores, alone.charged_until)
+
+    def work(number: int, lane: Lane) -> None:
+        bundle = bundles[number]
+        outcome = measure_bundle(target, layout, bundle, budget(), job, lane)
+        outcome.write(layout.bundle_pointer(bundle.id))
+
+    needs = [campaign.need(bundle.point, bundle.predicted_s or 0.0) for bundle in bundles]
+    cpus = None if allocation is None else allocation.cpus
+    with target.backend.machine.held():
+        return side_by_side(needs, campaign.memory_per_node_mb, cpus, meter, work)
 
 
 @dataclass(frozen=True)
@@ -218,6 +270,8 @@ class _Attempt:
         Why the program failed at this point without hooks, if it did.
     meter
         Of the job, if all that it holds is charged.
+    lane
+        Where it is made beside others.
     temporary
         Folder that becomes the verdict, or is kept as an attempt without one; there is one once the slot is reserved.
     """
@@ -232,7 +286,8 @@ class _Attempt:
     outages: Outages | None
     exact: bool
     spared_by: str | None = None
-    meter: Meter | None = None
+    meter: Meter | Lane | None = None
+    lane: Lane | None = None
     temporary: Path = Path()
 
     def beat(self) -> None:
@@ -326,7 +381,8 @@ def _opened(attempt: _Attempt) -> RunRecord:
         job=None if allocation is None else allocation.job,
         allocation=None if allocation is None else _described(allocation),
         cores=target.campaign.cores(bundle.point),
-        charged_cores=None if attempt.meter is None else attempt.meter.cores,
+        charged_cores=None if attempt.meter is None else attempt.meter.charged_cores,
+        own_cores=None if attempt.lane is None else attempt.lane.cores,
     )
 
 
@@ -339,7 +395,8 @@ def _refusal(attempt: _Attempt) -> str | None:
     if attempt.allocation is None or attempt.target.campaign.is_simulated:
         return None
     placement = attempt.target.campaign.placement(attempt.bundle.point)
-    return mismatch(attempt.scheduler, attempt.allocation, placement, exact=attempt.exact)
+    exact = attempt.exact and attempt.target.campaign.config.resources.share_nodes == "none"
+    return mismatch(attempt.scheduler, attempt.allocation, placement, exact=exact)
 
 
 def _job(attempt: _Attempt) -> RunJob:
@@ -351,7 +408,8 @@ def _job(attempt: _Attempt) -> RunJob:
     raw.mkdir()
     built = tree(layout, run.build)
     filter_file = run_filter(layout, run.build)
-    argv, variables = backend.command(campaign, point, built, usable_cores(), run.mode)
+    started = campaign if attempt.lane is None else replace(campaign, beside_others=True)
+    argv, variables = backend.command(started, point, built, usable_cores(), run.mode)
     shown = (
         {}
         if attempt.allocation is None
@@ -412,6 +470,8 @@ def _energy_meter(attempt: _Attempt, job: RunJob) -> EnergyMeter | None:
     if not campaign.config.energy:
         return None
     nodes = campaign.placement(job.point).nodes
+    if attempt.lane is not None:
+        return NoMeter("others were on its node (resources.share_nodes)")
     here = PowercapMeter() if nodes == 1 else NoMeter(f"powercap tells of one node, and the run had {nodes}")
     return here if allocation is None else FirstOf((attempt.scheduler.energy_meter(allocation, nodes, job.argv), here))
 
@@ -479,11 +539,21 @@ def _collect(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunReco
         computation=computation_of(profile),
         cpu_clock_missing=profile.attributes.get("cpu_clock_missing") or None,
     )
+    if attempt.lane is not None and (outside := _outside(attempt.lane, placement)):
+        return record, outside
     simulated = attempt.target.campaign.is_simulated
     if attempt.allocation is None or simulated or not placement:  # not every measurement system says where ranks ran
         return record, None
     requested = attempt.target.campaign.placement(job.point)
     return record, misplaced((place["host"] for place in placement), requested)
+
+
+def _outside(lane: Lane, placement: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return in words that a program's ranks could run on more CPUs than were theirs; None if not."""
+    had = frozenset[int]().union(*(cpus_in(place["cpus"]) for place in placement))
+    if len(had) <= len(lane.cpus):  # a scheduler's launcher may have given it others
+        return None
+    return f"the launcher let its ranks run on {len(had)} CPUs, and {len(lane.cpus)} were theirs beside others"
 
 
 def _with_usage(record: RunRecord, outcome: Outcome) -> RunRecord:

@@ -68,7 +68,7 @@ class Question:
     refine: bool
     seed: int
     build: Callable[[Mode, str, Point], BuildSpec]
-    cores: Callable[[Point], int]
+    cores: Callable[[Point], float]
     ranks_parameter: str | None
     expected_s: Runtime
     budget: Callable[[float | None], float | None]

@@ -53,7 +53,7 @@ class PhaseCost:
     core_hours: float | None = 0.0
     wall_s: float | None = 0.0
 
-    def with_run(self, seconds: float | None, cores: int, between_s: float) -> PhaseCost:
+    def with_run(self, seconds: float | None, cores: float, between_s: float) -> PhaseCost:
         """Return it with one more run to come."""
         if seconds is None or self.core_hours is None or self.wall_s is None:
             return replace(self, ahead=self.ahead + 1, core_hours=None, wall_s=None)

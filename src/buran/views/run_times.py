@@ -58,7 +58,7 @@ class RunTimes:
 
 
 def run_times(
-    plans: Sequence[Plan], entries: Iterable[Entry], cores: Callable[[Point], int], ranks: str | None
+    plans: Sequence[Plan], entries: Iterable[Entry], cores: Callable[[Point], float], ranks: str | None
 ) -> RunTimes | None:
     """Fit the runs that plans name and the ledger has; None where neither runs nor plans tell a time.
 

@@ -275,7 +275,7 @@ class _Measured:
 class _Ahead:
     """What is still to be made: predicted seconds by bundle; what predicts them is fitted when something is."""
 
-    cores: Callable[[Point], int]
+    cores: Callable[[Point], float]
     kinds: Mapping[str, Kind]
     fit_times: Callable[[], RunTimes | None]
     find_between_s: Callable[[], float]

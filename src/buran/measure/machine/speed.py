@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from buran.campaign.launcher import cpus_in
 from buran.campaign.machine_file import Level, MachineFile
 from buran.errors import RunError, ToolError, UsageError
 from buran.measure.machine.machine import disturbances, exclusive_machine
@@ -201,14 +202,5 @@ def _told_by_the_system(cpus: Sequence[int]) -> list[tuple[float, int]]:
         number = size.rstrip("KMG")
         if kind in ("Data", "Unified") and level.isdecimal() and number.isdecimal():
             scale = {"K": 2**10, "M": 2**20, "G": 2**30}.get(size[-1], 1)
-            found[int(level)] = float(number) * scale, len(_cpus_in(shared) & set(cpus)) or 1
+            found[int(level)] = float(number) * scale, len(cpus_in(shared) & set(cpus)) or 1
     return [found[level] for level in sorted(found)]
-
-
-def _cpus_in(text: str) -> set[int]:
-    """Read a list such as ``0-3,8``."""
-    out = set[int]()
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        out |= set(range(int(first), int(last or first) + 1))
-    return out

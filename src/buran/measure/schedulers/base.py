@@ -6,11 +6,12 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
+from buran.campaign.config import Campaign
 from buran.campaign.launcher import Placement
 from buran.errors import ToolError
 from buran.files import Stored
@@ -144,6 +145,15 @@ class Partition(Stored):
     longest_s: float | None = None
     accounts: tuple[str, ...] | None = None
     qos: tuple[str, ...] | None = None
+
+    def spread(self, campaign: Campaign) -> Campaign:
+        """Return a campaign with its runs spread over these nodes."""
+        return replace(
+            campaign,
+            cores_per_node=self.cores_per_node,
+            cpus_per_node=self.cpus_per_node,
+            memory_per_node_mb=self.memory_mb,
+        )
 
 
 @dataclass(frozen=True)
