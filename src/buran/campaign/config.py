@@ -14,7 +14,7 @@ from buran.campaign.identity import asked
 from buran.campaign.inputs import Input
 from buran.campaign.launcher import Placement, launch, resolve, under_modules, usable_cores, with_modules
 from buran.campaign.machine_file import MachineFile
-from buran.campaign.packing import Need, Room, side_by_side
+from buran.campaign.packing import Need, NodeRoom, side_by_side
 from buran.campaign.platform import Platform, differences_in_words, machine_at, platform_of
 from buran.campaign.point import Point, Value
 from buran.campaign.resources import Formulas, count_of, seconds_of
@@ -336,9 +336,9 @@ class Campaign:
         return self.may_share("time") and self.nodes(point) == 1
 
     @cached_property
-    def node(self) -> Room:
+    def node(self) -> NodeRoom:
         """What a node has: one of the partition, or this machine."""
-        return Room(self.cores_per_node or usable_cores(), self.memory_per_node_mb)
+        return NodeRoom(self.cores_per_node or usable_cores(), self.memory_per_node_mb)
 
     def need(self, point: Mapping[str, Value], seconds: float = 0.0) -> Need:
         """Return what the runs of a point hold of a node."""

@@ -195,7 +195,7 @@ def _mpich_placement(placement: Placement, oversubscribe: bool) -> tuple[str, ..
 
 
 def _step_beside_others(placement: Placement) -> tuple[str, ...]:
-    """Return what keeps a step of Slurm to cores and memory of its own, so that others find theirs."""
+    """Return what keeps a step of a job to cores and memory of its own, so that others find theirs."""
     if not placement.beside_others:
         return ()
     return ("--exact", *(() if placement.memory_mb is None else (f"--mem={placement.memory_mb}",)))

@@ -26,7 +26,7 @@ class Need:
 
 
 @dataclass
-class Room:
+class NodeRoom:
     """What is free of a node.
 
     Attributes
@@ -51,7 +51,7 @@ class Room:
 
 
 @dataclass
-class Waiting:
+class WaitingNeeds:
     """What has not started, the widest first and among these the longest: small ones fill the gaps."""
 
     needs: Sequence[Need]
@@ -65,7 +65,7 @@ class Waiting:
     def __bool__(self) -> bool:
         return bool(self._order)
 
-    def pop(self, room: Room) -> int | None:
+    def pop(self, room: NodeRoom) -> int | None:
         """Return the first that fits, which waits no longer; None if none does."""
         for place in range(bisect_left(self._narrowness, -room.cores), len(self._order)):
             if room.fits(self.needs[self._order[place]]):
@@ -74,7 +74,7 @@ class Waiting:
         return None
 
 
-def within(need: Need, room: Room) -> Need:
+def within(need: Need, room: NodeRoom) -> Need:
     """Return a need that can be met: what wants more than there is gets all, alone."""
     memory = need.memory_mb
     if memory is not None and room.memory_mb is not None:
@@ -82,7 +82,7 @@ def within(need: Need, room: Room) -> Need:
     return Need(min(need.cores, room.cores), memory, need.seconds)
 
 
-def side_by_side(need: Need, room: Room) -> int:
+def side_by_side(need: Need, room: NodeRoom) -> int:
     """Return how many of the same fit beside each other, at least one."""
     met = within(need, room)
     fit = room.cores // met.cores
@@ -91,10 +91,10 @@ def side_by_side(need: Need, room: Room) -> int:
     return max(fit, 1)
 
 
-def makespan_s(needs: Iterable[Need], room: Room) -> float:
+def makespan_s(needs: Iterable[Need], room: NodeRoom) -> float:
     """Return how long all take, if each that fits starts as soon as there is room."""
     met = [within(need, room) for need in needs]
-    free, waiting = Room(room.cores, room.memory_mb), Waiting(met)
+    free, waiting = NodeRoom(room.cores, room.memory_mb), WaitingNeeds(met)
     running: list[tuple[float, int]] = []
     now_s = 0.0
     while waiting or running:

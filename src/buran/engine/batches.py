@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from buran.campaign.config import Campaign
-from buran.campaign.packing import Room, Waiting, makespan_s, side_by_side, within
+from buran.campaign.packing import NodeRoom, WaitingNeeds, makespan_s, side_by_side, within
 from buran.campaign.plan import SCHEMA, Bundle, Mode, Plan
 from buran.campaign.resources import JOB_S
 from buran.engine.jobs import STARTUP_S, job_limit_s, job_request, minutes_of
@@ -69,7 +69,7 @@ def _divided(campaign: Campaign, bundles: Sequence[Bundle], most: int | Literal[
 
     On a node that is shared, a group has at least as many as fit side by side.
     """
-    groups, taken_s, free = list[list[Bundle]](), 0.0, Room(0)
+    groups, taken_s, free = list[list[Bundle]](), 0.0, NodeRoom(0)
     for bundle in _filling_nodes(campaign, bundles):
         point = bundle.point
         need, is_shared = within(campaign.need(point), campaign.node), campaign.shares_node(point)
@@ -90,7 +90,7 @@ def _filling_nodes(campaign: Campaign, bundles: Sequence[Bundle]) -> list[Bundle
     """Return bundles of one shape in an order in which neighbours fill nodes, where they may share these."""
     if not campaign.shares_node(bundles[0].point):
         return list(bundles)
-    waiting = Waiting([within(campaign.need(bundle.point), campaign.node) for bundle in bundles])
+    waiting = WaitingNeeds([within(campaign.need(bundle.point), campaign.node) for bundle in bundles])
     order, free = list[Bundle](), replace(campaign.node)
     while waiting:
         while (number := waiting.pop(free)) is not None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from buran.campaign.config import Campaign
 from buran.campaign.launcher import usable_cores
-from buran.campaign.packing import Room, side_by_side
+from buran.campaign.packing import NodeRoom, side_by_side
 from buran.campaign.plan import SCHEMA, Mode, Plan
 from buran.campaign.point import Point
 from buran.campaign.records import RECORD, RunRecord, read_run
@@ -170,7 +170,7 @@ def neighbours_ahead(campaign: Campaign) -> list[str]:
     tight = [
         point
         for point, n in zip(points, beside, strict=True)
-        if campaign.shares_node(point) and n < side_by_side(campaign.need(point), Room(room.cores))
+        if campaign.shares_node(point) and n < side_by_side(campaign.need(point), NodeRoom(room.cores))
     ]
     if tight:
         said += (

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from buran.campaign.launcher import cores_here
-from buran.campaign.packing import Need, Room, Waiting, within
+from buran.campaign.packing import Need, NodeRoom, WaitingNeeds, within
 from buran.errors import BuranError, RunError
 from buran.measure.machine.process import Interrupted, die_with_parent, interruptible
 
@@ -169,9 +169,9 @@ def side_by_side(
         This process was, or the work; what goes on side by side has ended by then.
     """
     free = cores_here()[:most_cpus]
-    room = Room(len(free), memory_mb)
+    room = NodeRoom(len(free), memory_mb)
     met = [within(need, room) for need in needs]
-    waiting, children = Waiting(met), dict[int, _Child]()
+    waiting, children = WaitingNeeds(met), dict[int, _Child]()
     problems, interrupted = list[BuranError](), list[str]()
     selector = selectors.DefaultSelector()
     try:
