@@ -141,7 +141,7 @@ def test_a_cliff_that_is_not_predicted_counts_as_wrong() -> None:
     row = {"kernel": "solve", "kib": 32, "cliff": 20.0, "predicted cliff": None, "sampled 2": 0.3, "predicted 2": 0.2}
     figures, _ = extrapolation.summarise([{"extrapolated": "solver", "rows": [row]}])
     assert [(figure.value, figure.note) for figure in figures] == [
-        (0, "median 33 % off"),
+        (0, "median 33 % off, 0 in intervals of 90 %"),
         (None, "none to judge"),
         (0, "1 not predicted"),
     ]

@@ -159,3 +159,22 @@ def test_any_histogram_has_finite_misses_that_fall_with_the_cache(seed):
     by_size = np.array([models.misses(at, size)[:, 0] for size in (2**10, 2**15, 2**20, 2**25)])
     assert np.isfinite(by_size).all() and (by_size >= 0).all()
     assert (np.diff(by_size, axis=0) <= 1e-9 * by_size[:1]).all()
+
+
+def test_what_data_decide_does_not_hide_how_distances_grow():
+    """As of a solver that stops when it has converged: how often it sweeps follows no law, how far it reaches does."""
+    rounds = dict(zip(SMALL, (1.0, 2.1, 2.2, 1.6, 1.5), strict=True))
+
+    def solver(n):
+        return rounds.get(n, 2.0) * sweep(n) * (np.arange(BINS) < NEVER) + sweep(n) * (np.arange(BINS) == NEVER)
+
+    models, regular = models_along(SMALL, solver), models_along(SMALL)
+    assert models.irregular[0] > 0.1 and regular.irregular[0] == 0
+    at = np.array([[48.0]])
+    for size in (2**15, 2**20):
+        share, expected = (each.misses(at, size)[0, 0] / each.misses(at, 0.0)[0, 0] for each in (models, regular))
+        assert share == pytest.approx(expected, rel=0.1)
+    (low,), (high,) = (end[:, 0] for end in models.misses_interval(at, 2**20))
+    steady = [end[0, 0] for end in regular.misses_interval(at, 2**20)]
+    assert low < 0.6 * models.misses(at, 2**20)[0, 0] < 1.6 * models.misses(at, 2**20)[0, 0] < high
+    assert steady[0] > low and steady[1] < high

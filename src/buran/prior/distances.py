@@ -15,6 +15,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
@@ -45,6 +46,9 @@ class DistanceModels:
         by one power law.
     row
         Shape (mode,): the call path of each mode.
+    irregular
+        Shape (call path,): how far its number of accesses is from any law, relative standard deviation; 0 where it
+        follows one.
     streams
         Shape (call path,): share of its far accesses that come after a neighbour; NaN where that is not known.
     """
@@ -59,6 +63,7 @@ class DistanceModels:
     weight: Array
     mode: Ids
     row: Ids
+    irregular: Array
     streams: Array
 
     def misses(self, points: Array, cache_bytes: float) -> Array:
@@ -75,11 +80,26 @@ class DistanceModels:
     def misses_interval(self, points: Array, cache_bytes: float, level: float = 0.9) -> tuple[Array, Array]:
         """Return the ends of intervals of `misses`, each of shape (call path, point).
 
-        How far they are off is what leaving out a part of the points changes (the jackknife).
+        How far they are off is what leaving out a part of the points changes (the jackknife), and by how much the
+        number of accesses misses its law at the points.
         """
         misses = self._misses(points, cache_bytes)
-        reach = _jackknife(misses[1:], level)
-        return np.maximum(misses[0] - reach, 0.0), misses[0] + reach
+        reach, scatter = _jackknife(misses[1:], level), self._scatter(points, level)
+        below, above = (np.hypot(reach, misses[0] * np.abs(np.expm1(sign * scatter))) for sign in (-1, 1))
+        return np.maximum(misses[0] - below, 0.0), misses[0] + above
+
+    def _scatter(self, points: Array, level: float) -> Array:
+        """Return how far logarithms of irregular numbers of accesses reach, shape (call path, point).
+
+        As those of predictions by linear regression, of logarithms over logarithms of the parameters.
+        """
+        varying = np.ptp(self.dictionary.points, axis=0) > 0
+        columns, at = (
+            np.column_stack([np.ones(len(some)), np.log(some[:, varying])]) for some in (self.dictionary.points, points)
+        )
+        leverage = np.einsum("pk,kl,pl->p", at, np.linalg.pinv(columns.T @ columns), at)
+        freedom = max(len(columns) - columns.shape[1], 1)
+        return np.asarray(stats.t.ppf((1 + level) / 2, freedom) * self.irregular[:, None] * np.sqrt(1 + leverage))
 
     def working_sets(self, points: Array, cache_bytes: float) -> Array:
         """Return the largest working set of each call path, shape (call path, point); NaN where all is nearer.
@@ -262,11 +282,10 @@ def distance_models(
     points, accesses = points[order], accesses[:, order]
     rate = np.ones(len(points)) if rates is None else rates[order]
     dictionary = Laws(points, np.where(rate > 1, DISTANCES.resolved * rate, 0.0))
-    cells = [
-        (row, found)
-        for row in np.flatnonzero(accesses.any(axis=(1, 2))).tolist()
-        for found in (dictionary.cells_of(accesses[row, :, :NEVER]), dictionary.first_touches(accesses[row, :, NEVER]))
-    ]
+    cells, irregular = [], np.zeros(len(accesses))
+    for row in np.flatnonzero(accesses.any(axis=(1, 2))).tolist():
+        near, irregular[row] = dictionary.steadied(accesses[row, :, :NEVER])
+        cells += [(row, dictionary.cells_of(near)), (row, dictionary.first_touches(accesses[row, :, NEVER]))]
     owner = np.repeat([row for row, _ in cells], [len(each.law) for _, each in cells]).astype(np.int64)
     law, place, count = (
         np.concatenate([np.zeros(0, kind), *(getattr(each, name) for _, each in cells)])
@@ -278,7 +297,18 @@ def distance_models(
     mode[inside], row_of = _modes(dictionary, owner[inside], law[inside], place[inside])
     of_streams = np.full(len(accesses), np.nan) if streams is None else streams
     return DistanceModels(
-        tuple(parameters), tuple(call_paths), dictionary, owner, law, place, count, weight, mode, row_of, of_streams
+        tuple(parameters),
+        tuple(call_paths),
+        dictionary,
+        owner,
+        law,
+        place,
+        count,
+        weight,
+        mode,
+        row_of,
+        irregular,
+        of_streams,
     )
 
 

@@ -103,6 +103,7 @@ class DistanceTuning:
     )
     floor: float = tuned(1e-3, "of the accesses; fewer misses weigh no more", JUDGED)
     misfit: float = tuned(0.03, "relative, up to which a law explains a number of accesses", JUDGED)
+    far: float = tuned(64.0, "lines, from which on an access may miss a cache", JUDGED)
     fewest: int = tuned(3, "points at which a distance must be told for growth to follow", "of fewer, it is a guess")
     usual: float = tuned(3.0, "largest power of a number of accesses that no law explains", JUDGED)
     slow: float = tuned(
@@ -115,7 +116,7 @@ class DistanceTuning:
     nearly: int = tuned(150, "further cells that compete where a part of the points is left out", JUDGED)
     folds: int = tuned(8, "parts of the points that are left out in turn", JUDGED)
     resolved: float = tuned(
-        8.0, "lines of the sample; shorter distances are not told apart", "of 8 lines, a third is seen too many or few"
+        16.0, "lines of the sample; shorter distances are not told apart", "of 8 pairs, a third is seen too many or few"
     )
     apart: float = tuned(4.0, "bins without accesses, a doubling, between two modes of one law", JUDGED)
     leaving: float = tuned(
