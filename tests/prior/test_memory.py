@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from test_distances import SMALL, models_along
 
 from buran.campaign.machine_file import Level, MachineFile
+from buran.loop import memory
 from buran.loop.memory import cache_cost, scattered_s, streamed_s
 from buran.model.outgrown import OUTGROWN, Outgrown
 from buran.model.terms import ModelFunction
@@ -122,6 +125,22 @@ def test_ranks_that_share_a_cache_leave_it_earlier_and_pay_more() -> None:
     # one core alone reads 12 GB/s of 16 that all have: bandwidth is used up by the second rank
     one, two, four = (streamed_s(MACHINE, 1, ranks)[1] + LINE / MACHINE.bandwidth_of(1, ranks) for ranks in (1, 2, 4))
     assert (one, two, four) == pytest.approx((LINE / 12e9, LINE / 8e9, LINE / 4e9))
+
+
+def test_ranks_of_a_node_divide_the_caches_of_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    campaign: Any = SimpleNamespace(
+        machine_file=MACHINE,
+        parameters=("p", "n"),
+        refinement_target={"p": 8, "n": 10},
+        placement=lambda _: SimpleNamespace(ranks_per_node=4),
+    )
+    monkeypatch.setattr(memory, "ranks_of_a_node", lambda _: "p")
+    own, shared = memory.sharing(campaign, MACHINE.caches)
+    points = np.array([[1.0, 10.0], [3.0, 10.0], [8.0, 10.0]])
+    assert own(points).tolist() == [1, 1, 1] and shared(points).tolist() == [1, 3, 4]
+    monkeypatch.setattr(memory, "ranks_of_a_node", lambda _: None)  # as at the target
+    assert memory.sharing(campaign, MACHINE.caches)[1](points).tolist() == [4, 4, 4]
+    assert memory.sharing(campaign, (2**15,)) == []  # other caches, of which nobody knows who shares them
 
 
 def test_what_the_processor_foresees_is_cheap() -> None:

@@ -34,10 +34,10 @@ def profile_of(n: int) -> Profile:
     return Profile(tree, (Location(0),), {name: BIN_METRICS[name] for name in values}, values, {})
 
 
-def table_of(values=VALUES, target=100, models=None):
+def table_of(values=VALUES, target=100, models=None, divided=()):
     runs = [({"n": n}, 0, profile_of(n)) for n in values]
     campaign = SimpleNamespace(refinement_target={"n": target})
-    return cache_table(runs, CACHES, campaign, models or {})
+    return cache_table(runs, CACHES, campaign, models or {}, divided)
 
 
 def test_misses_and_the_place_where_a_cache_is_left_follow_from_points_that_fit():
@@ -55,6 +55,24 @@ def test_misses_and_the_place_where_a_cache_is_left_follow_from_points_that_fit(
             assert places[level].interval[0] <= places[level].place <= places[level].interval[1]
             assert places[level].share > 0.9 and "n^3" in places[level].bytes
     assert row.intensity is None and found.parameter == "n" and found.largest == 24
+
+
+def test_ranks_that_share_a_cache_leave_it_earlier():
+    def own(points):
+        return np.ones(len(points))
+
+    def shared_by_more(points):
+        return np.clip(points[:, 0] / 10, 1.0, 4.0)  # more ranks on a node where n is large
+
+    found = table_of(divided=(own, shared_by_more))
+    (row,), (alone,) = found.rows, table_of().rows
+    (shared,), (whole,) = ([each for each in some.leaving if each.level == 2] for some in (row, alone))
+    # 2 n^3 lines fill CACHES[1] / (n / 10)
+    assert shared.place == pytest.approx((CACHES[1] / LINE * 5) ** (1 / 4), rel=0.1) and shared.place < whole.place
+    assert shared.ranks == pytest.approx(shared.place / 10, rel=0.05) and whole.ranks == 1
+    text = cache_text(found, {"n": 100})
+    assert f"for {shared.ranks:.3g} ranks that share it" in text and "2 MiB of 8 MiB" in text
+    assert "ranks that share it" not in cache_text(table_of(), {"n": 100})
 
 
 def test_flops_by_bytes_of_memory():

@@ -92,7 +92,7 @@ class MachineFile(Stored):
         """Sizes of the caches in bytes, nearest first."""
         return tuple(level.bytes for level in self.levels if level.bytes is not None)
 
-    def cache_of_a_rank(self, level: int, ranks: int) -> float:
+    def cache_of_a_rank(self, level: int, ranks: float) -> float:
         """Return the bytes that a rank has of a level's cache, with so many ranks on a node, spread over its cores."""
         found = self.levels[level]
         assert found.bytes is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,6 +24,12 @@ MOST_ROWS = 10
 _MATTERS = 0.05  # of a call path's misses, from which on a kind of access is named
 _STEPS = 100  # of curves and of the search for the place where a cache is left
 _FEWEST = 3  # points, of which growth takes at least so many
+Divided = Callable[[Array], Array]
+"""By how many ranks a cache is shared at points, shape (point, parameter)."""
+
+
+def _whole(points: Array) -> Array:
+    return np.ones(len(points))
 
 
 def models_of(runs: Sequence[Run], tree: CallTree | None = None) -> DistanceModels | None:
@@ -76,7 +82,11 @@ def _rates(runs: Sequence[Run], points: Array, parameters: Sequence[str]) -> Arr
 
 
 def cache_table(
-    runs: Sequence[Run], caches: Sequence[int], campaign: Campaign, models: Mapping[str, ModelSet]
+    runs: Sequence[Run],
+    caches: Sequence[int],
+    campaign: Campaign,
+    models: Mapping[str, ModelSet],
+    divided: Sequence[Divided] = (),
 ) -> CacheTable | None:
     """Return what call paths ask of caches at the target; None without enough runs that sampled accesses.
 
@@ -88,13 +98,17 @@ def cache_table(
         In bytes, nearest first.
     models
         By metric; those of flops tell the arithmetic intensity.
+    divided
+        Of each cache, by how many ranks it is shared; without, each rank has the whole.
     """
+    divided = divided or [_whole] * len(caches)
     found = models_of(runs)
     if found is None or not caches:
         return None
     at = np.array([[float(campaign.refinement_target[name]) for name in found.parameters]])
-    misses = np.array([found.misses(at, size)[:, 0] for size in caches])
-    intervals = np.array([np.stack(found.misses_interval(at, size))[..., 0] for size in caches])
+    shares = [float(size / by(at)[0]) for size, by in zip(caches, divided, strict=True)]
+    misses = np.array([found.misses(at, size)[:, 0] for size in shares])
+    intervals = np.array([np.stack(found.misses_interval(at, size))[..., 0] for size in shares])
     order = np.argsort(-misses[-1], kind="stable")
     chosen = [row for row in order[:MOST_ROWS].tolist() if misses[-1, row] > 0]
     whole = float(misses[-1].sum())
@@ -102,9 +116,10 @@ def cache_table(
     column = int(np.argmax(np.maximum(at[0], points.max(axis=0)) / points.min(axis=0)))
     line = _line(points, at, column)
     flops = _flops(models, found, at)
-    leaving = _leaving(found, caches, points, at, misses)
+    leaving = _leaving(found, list(zip(caches, shares, divided, strict=True)), points, at, misses)
     return CacheTable(
         tuple(caches),
+        tuple(shares),
         tuple(
             CachedPath(
                 found.call_paths[row],
@@ -140,16 +155,16 @@ def _flops(models: Mapping[str, ModelSet], found: DistanceModels, at: Array) -> 
 
 
 def _leaving(
-    found: DistanceModels, caches: Sequence[int], points: Array, at: Array, misses: Array
+    found: DistanceModels, caches: Sequence[tuple[int, float, Divided]], points: Array, at: Array, misses: Array
 ) -> dict[int, list[Leaving]]:
     """Return by call path where its modes leave caches between the smallest point and the target."""
     out: dict[int, list[Leaving]] = {}
-    for level, size in enumerate(caches):
-        counts = found.misses_of_modes(at, size)[:, 0]
+    for level, (size, share_at_target, by) in enumerate(caches):
+        counts = found.misses_of_modes(at, share_at_target)[:, 0]
         share = counts / np.maximum(misses[level, found.row], np.finfo(float).tiny)
         for column, parameter in enumerate(found.parameters):
             line = _line(points, at, column)
-            places = found.leaving(line, column, size)
+            places = found.leaving(line, column, size / by(line))
             for mode in np.flatnonzero(np.isfinite(places[0]) & (share >= _MATTERS)).tolist():
                 place, low, high = places[:, mode].tolist()
                 out.setdefault(int(found.row[mode]), []).append(
@@ -160,6 +175,7 @@ def _leaving(
                         (low, high),
                         format_function(found.working_set(mode), found.parameters),
                         float(share[mode]),
+                        float(np.interp(place, line[:, column], by(line))),
                     )
                 )
     return out

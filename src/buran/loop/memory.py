@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -10,8 +11,9 @@ from buran.campaign.config import Campaign
 from buran.campaign.expressions import written_out
 from buran.campaign.machine_file import Level, MachineFile
 from buran.experiment.build import Run
-from buran.loop.caches import models_of
+from buran.loop.caches import Divided, models_of
 from buran.model.derived import derived_or_none
+from buran.model.terms import Array
 from buran.prior.memory import CacheCost, MemoryAccount, MissCost, is_written
 from buran.prior.tuning import MEMORY
 from buran.profile.profile import CallTree
@@ -93,6 +95,22 @@ def streamed_s(machine: MachineFile, level: int, ranks: int) -> tuple[float, flo
     """Return what a miss takes beyond a hit that belongs to a stream: hidden, at full bandwidth, and with new pages."""
     stream, _, latency = _extra(machine, level, ranks)
     return MEMORY.hidden * stream, stream, stream + MEMORY.unforeseen * latency
+
+
+def sharing(campaign: Campaign, caches: Sequence[int]) -> list[Divided]:
+    """Return by how many ranks each cache is shared; empty where no machine file describes these caches."""
+    machine = campaign.machine_file
+    if machine is None or machine.caches != tuple(caches):
+        return []
+    text = ranks_of_a_node(campaign)
+    variable = None if text is None else derived_or_none("ranks", text, campaign.parameters)
+    there = campaign.placement(campaign.refinement_target).ranks_per_node
+
+    def divided(level: int, points: Array) -> Array:
+        ranks = np.full(len(points), float(there)) if variable is None else variable.evaluate(points)
+        return np.array([machine.caches[level] / machine.cache_of_a_rank(level, float(each)) for each in ranks])
+
+    return [partial(divided, level) for level in range(len(caches))]
 
 
 def ranks_of_a_node(campaign: Campaign) -> str | None:

@@ -46,6 +46,7 @@ from buran.loop.efficiency import efficiency_table
 from buran.loop.energy import energy_notes, energy_of_campaign
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
+from buran.loop.memory import sharing
 from buran.loop.model import imported_models
 from buran.loop.page import measured_on, other_machine, write_page
 from buran.loop.plan import question_of, runtime_model, tensor_model
@@ -96,7 +97,7 @@ def write_results(history: History, folder: Path) -> None:
     report = replace(
         report,
         efficiency=efficiency,
-        caches=cache_table(sampled, sizes, session.campaign, report.models),
+        caches=cache_table(sampled, sizes, session.campaign, report.models, sharing(session.campaign, sizes)),
         roofline=roofline_of(
             sampled,
             counted,

@@ -113,7 +113,7 @@ class DistanceModels:
         np.maximum.at(out, self.row[leaves], self.far_bytes(points)[leaves])
         return np.where(np.isfinite(out), out, np.nan)
 
-    def leaving(self, line: Array, column: int, cache_bytes: float, level: float = 0.9) -> Array:
+    def leaving(self, line: Array, column: int, cache_bytes: float | Array, level: float = 0.9) -> Array:
         """Return where each mode leaves a cache.
 
         Parameters
@@ -122,6 +122,8 @@ class DistanceModels:
             Shape (point, parameter): points along one parameter, in ascending order.
         column
             That parameter.
+        cache_bytes
+            Of the cache, or of the part of it that a rank has at each point, shape (point,).
 
         Returns
         -------
@@ -131,7 +133,8 @@ class DistanceModels:
         """
         low, high = self.far_interval(line, level)
         x = np.log(line[:, column])
-        out = np.array([[_crossing(x, row, cache_bytes) for row in far] for far in (self.far_bytes(line), high, low)])
+        ends = (self.far_bytes(line), high, low)
+        out = np.array([[_crossing(x, row) for row in far / cache_bytes] for far in ends])
         for end, beyond in ((1, line[0, column]), (2, line[-1, column])):
             out[end] = np.where(np.isnan(out[end]), beyond, out[end])
         return out
@@ -245,14 +248,14 @@ def _jackknife(values: Array, level: float) -> Array:
     return np.asarray((len(values) - 1) * of_mean(np.moveaxis(values, 0, -1), level)[1])
 
 
-def _crossing(x: Array, sizes: Array, cache_bytes: float) -> float:
-    """Return the value at which sizes pass that of a cache, between logarithms of values; NaN where they do not."""
-    beyond = np.flatnonzero(sizes >= cache_bytes)
-    if not len(beyond) or beyond[0] == 0 or not np.isfinite(sizes[beyond[0]]):
+def _crossing(x: Array, filled: Array) -> float:
+    """Return the value at which sizes over that of a cache pass 1, between logarithms of values; NaN where not."""
+    beyond = np.flatnonzero(filled >= 1)
+    if not len(beyond) or beyond[0] == 0 or not np.isfinite(filled[beyond[0]]):
         return float("nan")
     i = int(beyond[0])
     with np.errstate(divide="ignore"):
-        before, after = np.log(sizes[i - 1 : i + 1] / cache_bytes)
+        before, after = np.log(filled[i - 1 : i + 1])
     part = before / (before - after) if np.isfinite(before) else 1.0
     return float(np.exp(x[i - 1] + part * (x[i] - x[i - 1])))
 

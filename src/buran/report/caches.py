@@ -26,6 +26,8 @@ class Leaving:
         The working set as a formula.
     share
         Of the call path's misses of that level at the target.
+    ranks
+        That share the cache there.
     """
 
     level: int
@@ -34,6 +36,7 @@ class Leaving:
     interval: Interval
     bytes: str
     share: float
+    ranks: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -63,8 +66,8 @@ class CacheTable:
 
     Attributes
     ----------
-    caches
-        Bytes, nearest first.
+    caches, shares
+        Bytes, nearest first, and those that a rank has of them at the target.
     rows
         Call paths with the most misses of the last level at the target, these first.
     left_out
@@ -78,6 +81,7 @@ class CacheTable:
     """
 
     caches: Sequence[int]
+    shares: Sequence[float]
     rows: Sequence[CachedPath]
     left_out: int
     left_out_share: float
@@ -90,7 +94,8 @@ class CacheTable:
 EXPLANATION = (
     "Misses follow from how the distances between accesses to the same memory grow (reuse distances), also for caches "
     "that no measured point has left. A cache is left where a tenth of the accesses of one kind, such as those to a "
-    "whole array, misses it. Caches are taken to hold any lines, and to belong to one rank."
+    "whole array, misses it. Caches are taken to hold any lines. Ranks that share a cache have an equal part each, as "
+    "far as a machine file (memory.machine) tells who shares it."
 )
 
 
@@ -104,8 +109,13 @@ def size_text(size: float) -> str:
 
 def header_of(table: CacheTable) -> list[str]:
     """Return the titles of the columns."""
-    levels = [f"misses of level {level}, {size_text(size)}" for level, size in enumerate(table.caches, start=1)]
+    levels = [f"misses of level {level}, {each}" for level, each in enumerate(_sizes(table), start=1)]
     return ["call path", *levels, "flops per byte", "leaves"]
+
+
+def _sizes(table: CacheTable) -> list[str]:
+    pairs = zip(table.caches, table.shares, strict=True)
+    return [size_text(whole) if own >= whole else f"{size_text(own)} of {size_text(whole)}" for whole, own in pairs]
 
 
 def rows_of(table: CacheTable) -> list[list[str]]:
@@ -123,8 +133,9 @@ def rows_of(table: CacheTable) -> list[list[str]]:
 
 
 def _leaves(leaving: Leaving) -> str:
+    shared = f"for {leaving.ranks:.3g} ranks that share it " if leaving.ranks > 1 else ""
     return (
-        f"level {leaving.level} at {leaving.parameter} = {leaving.place:.3g} {_reach(leaving.interval, 3)} "
+        f"level {leaving.level} at {leaving.parameter} = {leaving.place:.3g} {_reach(leaving.interval, 3)} {shared}"
         f"({leaving.bytes} bytes, {100 * leaving.share:.0f} % of its misses)"
     )
 
@@ -155,5 +166,8 @@ def cache_plot(table: CacheTable | None) -> dict[str, Any] | None:
             [name, list(sizes)]
             for name, sizes in zip(briefs([row.call_path for row in table.rows]), table.working_sets, strict=True)
         ],
-        "caches": [[f"level {level}, {size_text(size)}", size] for level, size in enumerate(table.caches, start=1)],
+        "caches": [
+            [f"level {level}, {text}", size]
+            for level, (text, size) in enumerate(zip(_sizes(table), table.shares, strict=True), start=1)
+        ],
     }
