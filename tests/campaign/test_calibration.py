@@ -99,6 +99,21 @@ def test_a_campaign_takes_its_costs_from_a_calibration(write_campaign: WriteCamp
     before = campaign.digest()
     written(path.parent, doubt=0.06)
     assert load_campaign(path).digest() != before
+    written(path.parent, modelled=1, doubt_beyond=0.2)
+    campaign = load_campaign(path)
+    assert campaign.digest() != before
+    assert "5 % in doubt, beyond its sizes, by misses of caches 20 % in doubt" in campaign.simulated_on
+
+
+def test_one_of_before_costs_could_be_modelled_is_the_same(write_campaign: WriteCampaign) -> None:
+    path = write_campaign(environments__desk={"machine": MACHINE})
+    written(path.parent)
+    new = load_campaign(path).digest()
+    content = json.loads((path.parent / "calibration.json").read_text())
+    del content["modelled"], content["doubt_beyond"]
+    (path.parent / "calibration.json").write_text(json.dumps(content))
+    assert load_campaign(path).digest() == new
+    assert CALIBRATION.content == "74e2adf5bedb"
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ import pytest
 from tables import profile_of, tree_of
 
 from buran.campaign.calibration import Calibration
-from buran.experiment.build import Run
-from buran.loop.calibrate import calibration_of
+from buran.experiment.build import Run, experiment_from_profiles
+from buran.experiment.modelling import model_experiment
+from buran.loop.calibrate import CostsBeyond, calibration_of, costs_beyond
 
 CAMPAIGN: Any = SimpleNamespace(threads=lambda point: 1, parallel_parameters=("p",), choices=())
 POINTS = [(p, n) for p in (1, 2) for n in (10, 20, 40)]
@@ -67,6 +68,33 @@ def test_lines_of_points_are_enough() -> None:
     calibration = calibration_of(timed, counted, CAMPAIGN)
     assert calibration is not None and len(calibration.points) == 4
     assert costs(calibration, p=2, n=40)["_Zsolve"] == pytest.approx(work_ns(2, 40) * 1e-9)
+
+
+def beyond(target: dict[str, float]) -> CostsBeyond | None:
+    timed, counted = runs()
+    table = experiment_from_profiles(timed)
+    return costs_beyond(model_experiment(table, metrics=["time"])["time"], counted, table.tree, CAMPAIGN, target)
+
+
+def test_up_to_the_target_costs_grow_as_models_of_times_and_blocks_do() -> None:
+    growing = beyond({"p": 64, "n": 150})
+    assert growing is not None
+    calibration = calibration_of(*runs(), CAMPAIGN, growing)
+    assert calibration is not None and calibration.modelled == len(calibration.points) - len(POINTS) > 3
+    for n in (50, 150):
+        assert calibration.uncovered({"p": 64, "n": n}) is None
+        assert costs(calibration, p=2, n=n)["_Zsolve"] == pytest.approx(work_ns(2, n) * 1e-9, rel=1e-3)
+        assert costs(calibration, p=1, n=n)["_Zmain"] == pytest.approx(1e-9, rel=1e-3)
+    assert calibration.uncovered({"p": 64, "n": 151}) == "n was 10 to 150 there"
+    alone = calibration_of(*runs(), CAMPAIGN)
+    assert alone is not None and calibration.doubt == alone.doubt and alone.doubt_beyond is None
+    assert calibration.doubt_beyond == pytest.approx(0, abs=0.05)
+    for p, n in POINTS:
+        assert costs(calibration, p=p, n=n) == costs(alone, p=p, n=n)
+
+
+def test_a_target_among_the_measured_sizes_adds_nothing() -> None:
+    assert beyond({"p": 64, "n": 40}) is None
 
 
 def test_doubt_is_what_leaving_a_value_out_shows() -> None:

@@ -35,7 +35,7 @@ class Calibration(Stored):
     choices
         Parameters whose numbers stand for choices.
     points
-        Where the program was measured, sorted.
+        Where the program was measured, sorted; then those where only its models tell, beyond the measured sizes.
     depths, symbols
         Shape (call path,), callers before their callees; the first one is the root, of depth 0.
     seconds_per_block
@@ -47,6 +47,10 @@ class Calibration(Stored):
     doubt
         Mean relative error of the model where an inner value of each parameter was left out, weighted by time; None
         without inner values.
+    modelled
+        How many of the points, the last ones, were not measured.
+    doubt_beyond
+        How far the program's time at these may be off, as a share of it; None without them.
     """
 
     kind_of_file: ClassVar[str] = "calibration"
@@ -62,14 +66,19 @@ class Calibration(Stored):
     base: tuple[float | None, ...]
     effects: Mapping[str, tuple[tuple[float, ...], ...]]
     doubt: float | None
+    modelled: int = 0
+    doubt_beyond: float | None = None
 
     @cached_property
     def content(self) -> str:
-        """Digest of everything that it says."""
-        return digest(asdict(self))
+        """Digest of everything that it says; without points beyond the measured ones as before there were such."""
+        said = asdict(self)
+        if not self.modelled:
+            del said["modelled"], said["doubt_beyond"]
+        return digest(said)
 
     def values(self, parameter: str) -> list[float]:
-        """Return the measured values of a parameter, sorted."""
+        """Return the values of a parameter at its points, sorted."""
         return sorted({point[self.parameters.index(parameter)] for point in self.points})
 
     def uncovered(self, point: Mapping[str, Value], others: Collection[str] = ()) -> str | None:

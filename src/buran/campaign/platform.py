@@ -99,8 +99,12 @@ def platform_of(machine: MachineKeys, folder: Path) -> Platform:
     computing = f"computing costs what {machine.calibrated} measured"
     if calibration is None:
         computing = f"{machine.seconds_per_block:g} s a basic block"
-    elif calibration.doubt is not None:
-        computing += f", between its points {100 * calibration.doubt:.2g} % in doubt"
+    else:
+        doubts = (
+            ("between its points", calibration.doubt),
+            ("beyond its sizes, by misses of caches", calibration.doubt_beyond),
+        )
+        computing += "".join(f", {where} {100 * doubt:.2g} % in doubt" for where, doubt in doubts if doubt is not None)
     title = (
         f"a simulated machine: {network}, {len(nodes)} nodes of {cores} {'core' if cores == 1 else 'cores'}, "
         f"collectives of {machine.collectives}, {computing}"

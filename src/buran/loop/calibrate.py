@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +15,85 @@ from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.merge import merge_metrics, project
 from buran.experiment.table import Experiment
 from buran.loop.collect import only
+from buran.loop.counts import counts_at
+from buran.model.model_set import ModelSet
+from buran.model.terms import Array
 from buran.profile.profile import CallTree
 
 Costs = NDArray[np.float64]
 """Logarithms of seconds for each block, shape (call path, point); NaN where nothing was computed."""
+_STEP = 1.25
+"""Factor between sizes beyond the measured ones: a cache is left over a factor of about two."""
 
 
-def calibration_of(timed: Sequence[Run], counted: Sequence[Run], campaign: Campaign) -> Calibration | None:
+@dataclass(frozen=True, eq=False)
+class CostsBeyond:
+    """What computing costs beyond the measured sizes, by models of times and of blocks.
+
+    Attributes
+    ----------
+    points, beside
+        Shape (point, parameter): the measured point that each is compared with.
+    growth
+        By call path, shape (point,): by what a block is dearer than at that.
+    doubt
+        Half the width of the interval of the program's time at the farthest point, as a share of it.
+    """
+
+    points: Array
+    beside: Array
+    growth: Mapping[str, Array]
+    doubt: float
+
+
+def costs_beyond(
+    times: ModelSet, counted: Sequence[Run], tree: CallTree, campaign: Campaign, target: Mapping[str, float]
+) -> CostsBeyond | None:
+    """Return what computing costs up to a target; None where all its sizes are among the measured ones.
+
+    Parameters
+    ----------
+    times
+        Models with the misses of caches.
+    counted
+        Profiles with basic blocks.
+    tree
+        Call paths of the times.
+    """
+    measured = np.array(times.points, dtype=np.float64)
+    aim = np.array([float(target[name]) for name in times.parameters])
+    fixed = {*campaign.parallel_parameters, *campaign.choices}
+    grown = [k for k, name in enumerate(times.parameters) if name not in fixed and 0 < measured[:, k].max() < aim[k]]
+    points, beside = [], []
+    for k in grown:
+        largest = measured[measured[:, k] == measured[:, k].max()]
+        near = largest[np.argmin(np.abs(largest - aim).sum(axis=1))]
+        steps = math.ceil(math.log(aim[k] / near[k], _STEP))
+        for value in np.geomspace(near[k], aim[k], steps + 1)[1:].tolist():
+            points.append(np.where(np.arange(len(aim)) == k, value, near))
+            beside.append(near)
+    if len(grown) > 1:
+        points.append(np.where(np.isin(np.arange(len(aim)), grown), aim, near))
+        beside.append(near)
+    blocks = counts_at(counted, "basic_blocks", tree, np.array([*points, *beside])) if points else None
+    if blocks is None:
+        return None
+    with np.errstate(divide="ignore", invalid="ignore"):
+        costs = times.predict(np.array([*points, *beside])) / blocks
+        growth = costs[:, : len(points)] / costs[:, len(points) :]
+    farthest = np.array(points[-1:])
+    low, high = (np.nansum(end[np.isfinite(end).all(axis=1)]) for end in times.predict_interval(farthest))
+    return CostsBeyond(
+        np.array(points),
+        np.array(beside),
+        dict(zip(times.call_paths, np.where(np.isfinite(growth) & (growth > 0), growth, 1.0), strict=True)),
+        float((high - max(low, 0.0)) / 2 / np.nansum(np.maximum(times.predict(farthest), 0.0))),
+    )
+
+
+def calibration_of(
+    timed: Sequence[Run], counted: Sequence[Run], campaign: Campaign, beyond: CostsBeyond | None = None
+) -> Calibration | None:
     """Return what computing costs by the times and the basic blocks of runs; None if they do not tell.
 
     Functions that the timed runs have no hooks in are part of their callers. Runs with more than one thread a rank do
@@ -29,6 +103,8 @@ def calibration_of(timed: Sequence[Run], counted: Sequence[Run], campaign: Campa
     ----------
     timed, counted
         Profiles with times, and with basic blocks.
+    beyond
+        Growth of costs beyond the measured sizes, where misses of caches are known.
     """
     sides = []
     for runs, metric in ((timed, "time"), (counted, "basic_blocks")):
@@ -46,11 +122,17 @@ def calibration_of(timed: Sequence[Run], counted: Sequence[Run], campaign: Campa
         return None
     log_costs = np.where(computed, np.log(np.where(computed, seconds, 1.0) / np.where(computed, blocks, 1.0)), np.nan)
     there = computed.any(axis=0)
-    return _calibration(table, log_costs[:, there], np.where(computed, seconds, 0.0)[:, there], there, campaign)
+    seconds = np.where(computed, seconds, 0.0)[:, there]
+    return _calibration(table, log_costs[:, there], seconds, there, campaign, beyond)
 
 
 def _calibration(
-    table: Experiment, log_costs: Costs, seconds: NDArray[np.float64], there: NDArray[np.bool_], campaign: Campaign
+    table: Experiment,
+    log_costs: Costs,
+    seconds: Array,
+    there: NDArray[np.bool_],
+    campaign: Campaign,
+    beyond: CostsBeyond | None,
 ) -> Calibration:
     rows = _rows(table.tree, np.any(np.isfinite(log_costs), axis=1))
     points = table.points[there]
@@ -58,6 +140,9 @@ def _calibration(
     # The root has the program's mean cost where it computes nothing itself: call paths without any take it.
     blocks = np.where(np.isfinite(log_costs), seconds / np.exp(log_costs), 0.0).sum(axis=0)
     log_costs[0] = np.where(np.isfinite(log_costs[0]), log_costs[0], np.log(seconds.sum(axis=0) / blocks))
+    doubt, measured = _doubt(points, log_costs, seconds), len(points)
+    if beyond is not None:
+        points, log_costs = _with_costs_beyond(points, log_costs, [table.tree.names[row] for row in rows], beyond)
     model = _fit(points, log_costs)
     cuts = np.cumsum([len(np.unique(column)) for column in points.T])[:-1]
     effects = np.split(model[:, 1:], cuts, axis=1)
@@ -78,8 +163,22 @@ def _calibration(
         effects={
             name: tuple(map(tuple, effect.tolist())) for name, effect in zip(table.parameters, effects, strict=True)
         },
-        doubt=_doubt(points, log_costs, seconds),
+        doubt=doubt,
+        modelled=len(points) - measured,
+        doubt_beyond=None if beyond is None or len(points) == measured else beyond.doubt,
     )
+
+
+def _with_costs_beyond(
+    points: Array, log_costs: Costs, names: Sequence[str], beyond: CostsBeyond
+) -> tuple[Array, Costs]:
+    """Add points beyond the measured sizes: what is dearer there than at a measured point is known."""
+    place = {point: row for row, point in enumerate(map(tuple, points.tolist()))}
+    at = np.array([place.get(tuple(point), -1) for point in beyond.beside.tolist()])
+    known = at >= 0
+    growth = np.array([beyond.growth.get(name, np.ones(len(at)))[known] for name in names])
+    further = log_costs[:, at[known]] + np.log(growth)
+    return np.concatenate([points, beyond.points[known]]), np.concatenate([log_costs, further], axis=1)
 
 
 def _rows(tree: CallTree, computing: NDArray[np.bool_]) -> NDArray[np.int64]:

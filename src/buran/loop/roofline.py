@@ -10,13 +10,12 @@ import numpy as np
 from buran.campaign.config import Campaign
 from buran.campaign.machine_file import MachineFile
 from buran.campaign.point import Point
-from buran.experiment.build import Run, experiment_from_profiles
+from buran.experiment.build import Run
 from buran.loop.caches import models_of
-from buran.loop.collect import only
+from buran.loop.counts import counts_at
 from buran.model.model_set import ModelSet
-from buran.model.terms import Array, predict
-from buran.prior.effort import effort_of
-from buran.prior.paths import taken_up, waits
+from buran.model.terms import Array
+from buran.prior.paths import waits
 from buran.profile.profile import CallTree
 from buran.profile.reuse import LINE
 from buran.profile.startup import starts_or_ends
@@ -66,7 +65,7 @@ def roofline_of(
             for point, number in zip(points, ranks, strict=True)
         ]
     )  # point, level, call path
-    flops = _flops(counted, tree, points)
+    flops = counts_at(counted, "flops", tree, points)
     regions = [tree.regions[number] for number in tree.region.tolist()]
     waiting = {str(each["call_path"]): float(each.get("waiting_share") or 0.0) for each in statements}
     names = level_names(machine.caches)
@@ -104,16 +103,6 @@ def roofline_of(
 
 def _ranks_on_a_node(campaign: Campaign, point: Mapping[str, float]) -> int:
     return campaign.placement(Point.of(point)).ranks_per_node
-
-
-def _flops(counted: Sequence[Run], tree: CallTree, points: Array) -> Array | None:
-    """Return shape (call path, point); None where they were not counted."""
-    runs = [run for run in counted if "flops" in run[2].metrics]
-    if not runs:
-        return None
-    table = only(experiment_from_profiles(runs), ["flops"])
-    counts = taken_up(table.over_locations("flops", "mean"), table.tree, tree)
-    return predict(effort_of(table.points, counts, metric="flops", exact=True).functions, points)
 
 
 def work_of(
