@@ -51,6 +51,7 @@ wildcard_constraints:
     campaign="[0-9a-f]{12}",
     iteration="[0-9]+",
     build="[0-9a-f]{16}",
+    shard="[0-9a-f]{2}",
     bundle="[0-9a-f]{16}",
     batch="[0-9a-f]{16}",
 

@@ -9,7 +9,7 @@ rule measure:
     output:
         PATHS.bundle_pointer("{bundle}"),
     log:
-        "logs/measure/{bundle}.log",
+        PATHS.log("measure", "{bundle}"),
     retries: 0
     conda:
         "../workflow/envs/buran.yaml"
@@ -31,7 +31,7 @@ rule measure_together:
     output:
         PATHS.batch_pointer("{batch}"),
     log:
-        "logs/measure_together/{batch}.log",
+        PATHS.log("measure_together", "{batch}"),
     retries: 0
     conda:
         "../workflow/envs/buran.yaml"

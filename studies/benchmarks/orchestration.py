@@ -147,7 +147,7 @@ def engine(session: Session, *extra: str) -> Callable[[], int]:
 
 _SBATCH = """#!/bin/sh
 for word; do case $word in rule_measure*) bundle=${{word##*_}};; esac; done
-mv {made}/$bundle.json {pointers}/$bundle.json
+mv {made}/$bundle.json {pointers}/${{bundle%??????????????}}/$bundle.json
 echo "$$|COMPLETED" >> {made}/jobs
 echo $$
 """
@@ -161,7 +161,7 @@ def submitting(session: Session, plan: Plan, folder: Path) -> Callable[[], int]:
     for bundle in plan.bundles:
         layout.bundle_pointer(bundle.id).rename(made / f"{bundle.id}.json")
     scripts = {
-        "sbatch": _SBATCH.format(made=made, pointers=layout.bundle_pointer("x").parent),
+        "sbatch": _SBATCH.format(made=made, pointers=layout.root / "pointers" / "bundles"),
         "squeue": f"#!/bin/sh\ntest $1 = --me || exec cat {made}/jobs\n",
         "scontrol": "#!/bin/sh\necho 'MinJobAge = 300 sec'\n",
         "sinfo": "#!/bin/sh\necho 'debug*'\n",
@@ -273,7 +273,7 @@ def on_slurm(folder: Path, points: int, points_per_job: int, share: str, seconds
     shutil.rmtree(layout.root / "iterations")
     times, done = timed(lambda: subprocess.run(command, capture_output=True, text=True))
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    records = [json.loads(path.read_text()) for path in layout.store.glob("*/*~*/rep-*/run.json")]
+    records = [json.loads(path.read_text()) for path in layout.store.glob("*/*/*~*/rep-*/run.json")]
     return {
         **times,
         "runs": len(records),

@@ -178,7 +178,7 @@ def run(folder: Path, program: Program, source: Path, way: str) -> None:
 
 def killed(command: Sequence[str], results: Path, log: Any) -> dict[Path, int]:
     """Kill a campaign when it has some runs more; return the profiles that there are, with the times of their files."""
-    pattern = "store/*/*~*/rep-*/profile.cubex"
+    pattern = "store/*/*/*~*/rep-*/profile.cubex"
     before = len(list(results.glob(pattern)))
     going = subprocess.Popen(command, cwd=results.parents[1], stdout=log, stderr=log)
     while len(list(results.glob(pattern))) < before + 6 and going.poll() is None:

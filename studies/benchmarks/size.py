@@ -121,7 +121,7 @@ names=$id
 test -f jobs/$id.json && names=$(grep -o '[0-9a-f]\\{{16\\}}' jobs/$id.json | grep -v $id)
 task=0
 for name in $names; do
-    echo '[]' > pointers/batches/$name.json
+    echo '[]' > pointers/batches/${{name%??????????????}}/$name.json
     test "$names" = $id && echo "$number|COMPLETED" || echo "$number"_"$task|COMPLETED"
     task=$((task + 1))
 done >> {made}/jobs

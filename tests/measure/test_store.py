@@ -15,14 +15,14 @@ from competitors import count_up, fill, hold, slot_in, take_over
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from buran.campaign.records import RECORD, Status, read_record, read_run
+from buran.campaign.records import RECORD, RunKey, Status, read_record, read_run
 from buran.errors import RunError, StorageError
 from buran.files import check_room, storage_error
 from buran.measure.schedulers.base import JobState
 from buran.measure.schedulers.slurm import SLURM
 from buran.measure.store import claims, store
 
-PLACE = "b/n=1~c"
+PLACE = RunKey("b", "n=1", "c", "rep-00").folders[-1]
 
 
 def test_a_run_appears_whole_and_is_sealed(tmp_path: Path) -> None:
@@ -90,12 +90,12 @@ def test_an_interrupted_attempt_settles_nothing(tmp_path: Path) -> None:
 
 def test_a_new_generation_stands_beside_the_old_one(tmp_path: Path) -> None:
     for generation in range(2):
-        slot = slot_in(tmp_path, store.current_generation(tmp_path / PLACE))
+        slot = slot_in(tmp_path, store.current_generation(tmp_path, slot_in(tmp_path).key))
         with store.reserve(slot) as folder:
             assert folder is not None
             fill(folder, content=str(generation))
             store.commit(slot, folder)
-        store.new_generation(tmp_path / PLACE)
+        store.new_generation(tmp_path, slot.key)
     assert (tmp_path / PLACE / "rep-00" / "stdout.log").read_text() == "0"
     assert (tmp_path / PLACE / "rep-00-g1" / "stdout.log").read_text() == "1"
 

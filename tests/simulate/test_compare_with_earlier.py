@@ -150,9 +150,9 @@ def test_killed_while_it_compares_and_resumed_it_ends_the_same(folder: Path, bes
         file = written(beside / name, program, compare_with="../" + EARLIER, goal="models")
         roots.append(file.parent / "results" / "sim")
         moments = {
-            "counts are compared": count("store/*/*~*/rep-*/run.json", 2),
+            "counts are compared": count("store/*/*/*~*/rep-*/run.json", 2),
             "counts were compared": count("iterations/*/1/plan.json", 1),
-            "times are compared": count("store/*/*~*/rep-*/run.json", 12),
+            "times are compared": count("store/*/*/*~*/rep-*/run.json", 12),
             "times were compared": count("iterations/*/2/plan.json", 1),
         }
         for reached in moments.values() if name == "broken" else ():

@@ -90,7 +90,7 @@ def test_a_report_reads_each_pointer_once(finished: Session, tmp_path: Path, mon
 
     monkeypatch.setattr(files, "read_text", counted)
     write_results(History.open(finished), tmp_path)
-    pointers = {path: number for path, number in reads.items() if path.parent.name == "bundles"}
+    pointers = {path: number for path, number in reads.items() if path.parent.parent.name == "bundles"}
     assert pointers.keys() == set(finished.layout.made_pointers("bundles"))
     assert set(pointers.values()) == {1}
     plans = [number for path, number in reads.items() if path.name == "plan.json"]
@@ -151,7 +151,7 @@ def paths_of(session: Session) -> dict[str, Path]:
         "bundle": layout.made_pointers("bundles")[0],
         "build": layout.made_pointers("builds")[0],
         "budget": layout.budget(campaign, 0),
-        "run": next(layout.store.glob("*/*~*/rep-00/run.json")),
+        "run": next(layout.store.glob("*/*/*~*/rep-00/run.json")),
     }
 
 
@@ -248,13 +248,13 @@ def test_estimate_and_plan_predict_the_same(copied: Session) -> None:
 def test_derived_files_that_are_deleted_are_made_again(copied: Session) -> None:
     paths = paths_of(copied)
     before = {name: paths[name].read_text() for name in ("plan", "findings", "models", "bundle", "build", "budget")}
-    records = sorted(path.read_text() for path in copied.layout.store.glob("*/*~*/*/run.json"))
+    records = sorted(path.read_text() for path in copied.layout.store.glob("*/*/*~*/*/run.json"))
     for name in before:
         paths[name].unlink()
     shutil.rmtree(copied.layout.root / "pointers")
     carry_out(copied)
     assert {name: paths[name].read_text() for name in before} == before
-    assert sorted(path.read_text() for path in copied.layout.store.glob("*/*~*/*/run.json")) == records
+    assert sorted(path.read_text() for path in copied.layout.store.glob("*/*/*~*/*/run.json")) == records
 
 
 def test_reading_writes_nothing(copied: Session) -> None:

@@ -635,7 +635,7 @@ def test_the_workflow_imports_killed_and_resumed(tmp_path: Path, tree: Path) -> 
     whole, broken = (importing(tmp_path / name, tree) for name in ("whole", "broken"))
     carry_out(whole)
     file, root = broken.campaign.path, broken.layout.root
-    for pattern, least in (("store/*/*~imported/rep-*/run.json", 4), ("store/*/*~*/rep-*/run.json", 20)):
+    for pattern, least in (("store/*/*/*~imported/rep-*/run.json", 4), ("store/*/*/*~*/rep-*/run.json", 20)):
         kill_when(["run", str(file)], tmp_path, root, count(pattern, least))
     assert drive(["snakemake", "--configfile", str(file), "--unlock"], tmp_path).wait() == 0
     assert drive(["snakemake", "--configfile", str(file)], tmp_path).wait() == 0  # the workflow alone

@@ -19,6 +19,7 @@ from buran.engine.controller import forget_derived
 from buran.files import not_synced
 from buran.loop.history import History
 from buran.loop.session import Session
+from buran.measure.bundle import slots_of
 from buran.measure.store import ledger, store
 from buran.views.account import Item, account_of
 from buran.views.status import progress_of
@@ -77,8 +78,8 @@ def test_what_is_measured_again_is_a_duplicate_and_what_nobody_asks_for_another_
     carry_out(session)
     before = by_phase(session)
     bundle = History.open(session).plans[0].bundles[0]
-    for build in {run.build for run in bundle.runs}:
-        store.new_generation(next((session.layout.store / build).glob(f"{bundle.point.key}~*")))
+    for key in {slot.key.folder: slot.key for _, slot in slots_of(session.target, session.layout, bundle)}.values():
+        store.new_generation(session.layout.store, key)
     session.layout.bundle_pointer(bundle.id).unlink()
     forget_derived(session.layout, session.id)
     carry_out(session)

@@ -199,7 +199,7 @@ EVALUATION = [{"p": 64, "n": 60}]
 
 def test_evaluation_points_that_come_later_are_all_that_is_measured(tmp_path: Path) -> None:
     def runs(session: Session) -> set[str]:
-        return {str(path.parent) for path in session.layout.store.glob("*/*~*/rep-*/run.json")}
+        return {str(path.parent) for path in session.layout.store.glob("*/*/*~*/rep-*/run.json")}
 
     before = opened(tmp_path, repetitions=1)
     carry_out(before)

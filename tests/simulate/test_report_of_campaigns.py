@@ -124,7 +124,7 @@ def test_a_program_of_one_call_path(tmp_path: Path) -> None:
 def test_a_store_that_is_partly_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session, folder = finished(tmp_path)
     before = data_of(folder)
-    gone = sorted(session.layout.store.glob("*/*~*/rep-*"))[::5]
+    gone = sorted(session.layout.store.glob("*/*/*~*/rep-*"))[::5]
     for run in gone:
         shutil.rmtree(run)
     assert main(["report", str(session.campaign.path), "--json"]) == 0
@@ -139,7 +139,7 @@ def test_a_store_that_is_partly_missing(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_models_made_after_a_loss_do_without_what_is_lost(tmp_path: Path) -> None:
     session, _ = finished(tmp_path)
-    for run in sorted(session.layout.store.glob("*/*~*/rep-01")):
+    for run in sorted(session.layout.store.glob("*/*/*~*/rep-01")):
         shutil.rmtree(run)
     layout, last = session.layout, History.open(session).plans[-1].iteration - 1
     written = [each(session.id, last) for each in (layout.models, layout.findings, layout.table)]

@@ -86,7 +86,7 @@ def test_killed_in_every_phase_and_resumed_it_ends_the_same(tmp_path: Path) -> N
     # Every phase once; what is left of an earlier kill is gone on with.
     phases = {
         "first builds": count("pointers/builds/*.spec.json", 1),
-        "first measurements": count("store/*/*~*/rep-*/run.json", 4),
+        "first measurements": count("store/*/*/*~*/rep-*/run.json", 4),
         "first models": count("iterations/*/0/models.json", 1),
         "refined filter": count("iterations/*/1/scorep.filter", 1),
         "times under the new filter": count("iterations/*/1/plan.json", 1),

@@ -111,7 +111,7 @@ def test_a_run_that_was_killed_costs_nothing_and_comes_out_the_same(tmp_path: Pa
     plan = History.open(broken).plans[0]
     bundle = plan.bundles[0]
     pointer = broken.layout.bundle_pointer(bundle.id)
-    run = next((broken.layout.store / bundle.runs[0].build).glob(f"{bundle.point.key}~*/rep-00"))
+    run = next((broken.layout.store / bundle.runs[0].build).glob(f"*/{bundle.point.key}~*/rep-00"))
     (run / store.SUMS).unlink()
     run.rename(run.with_name(f".tmp-{run.name}-1-dead"))
     pointer.unlink()

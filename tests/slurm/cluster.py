@@ -157,15 +157,15 @@ class SlurmBench(Workbench):
     def finished(self) -> dict[str, str]:
         """Finished runs with the sums of their files."""
         store = self.results / "store"
-        found = [*store.glob("*/*~*/rep-*/SHA256SUMS")]
+        found = [*store.glob("*/*/*~*/rep-*/SHA256SUMS")]
         return {str(path.parent.relative_to(store)): path.read_text() for path in found}
 
     def records(self) -> list[dict[str, Any]]:
-        found = sorted((self.results / "store").glob("*/*~*/rep-*/run.json"))
+        found = sorted((self.results / "store").glob("*/*/*~*/rep-*/run.json"))
         return [json.loads(path.read_text()) for path in found]
 
     def warmups(self) -> list[dict[str, Any]]:
-        found = sorted((self.results / "store").glob("*/*~*/warmup*/run.json"))
+        found = sorted((self.results / "store").glob("*/*/*~*/warmup*/run.json"))
         return [json.loads(path.read_text()) for path in found]
 
     def plans(self) -> list[dict[str, Any]]:
@@ -174,7 +174,7 @@ class SlurmBench(Workbench):
 
     def attempts(self) -> list[dict[str, Any]]:
         """Records of failed and interrupted attempts."""
-        found = sorted((self.results / "store").glob("*/*~*/failed/*/run.json"))
+        found = sorted((self.results / "store").glob("*/*/*~*/failed/*/run.json"))
         return [json.loads(path.read_text()) for path in found]
 
     def assert_whole(self, before: dict[str, str], interrupted: int, runs: int = 6) -> None:

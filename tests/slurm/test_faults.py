@@ -121,7 +121,7 @@ def test_a_cancelled_job_is_measured_by_the_next_run_and_a_duplicate_ends(bench:
     call("scancel", other)
     assert copy.wait(PATIENCE_S) != 0
     hold.unlink()
-    logs = [path.read_text() for path in (bench.results / "logs" / "measure").glob("*.log")]
+    logs = [path.read_text() for path in (bench.results / "logs" / "measure").glob("*/*.log")]
     (text,) = [text for text in logs if "being measured elsewhere" in text]
     assert f"Slurm job {job}" in text
     assert controller.wait(PATIENCE_S) == 3

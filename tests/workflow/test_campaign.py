@@ -38,7 +38,7 @@ def test_everything_planned_is_measured(finished: Workbench) -> None:
 
 def test_runs_and_builds_say_what_they_were_made_on_and_with(finished: Workbench) -> None:
     store = finished.results / "store"
-    for path in store.glob("*/*~*/rep-*/run.json"):
+    for path in store.glob("*/*/*~*/rep-*/run.json"):
         run = json.loads(path.read_text())
         assert set(run["tools"]) >= {"python", "buran", "snakemake"}
         assert run["configuration"]["ranks"] == run["point"]["p"] and run["argv"] and run["environment"]
@@ -162,7 +162,7 @@ def test_remeasuring_makes_a_generation_beside_the_old(copy: Workbench) -> None:
 
 
 def test_verify_finds_damage_and_loss(copy: Workbench) -> None:
-    (profile, *_) = sorted(copy.results.glob("store/*/*~*/rep-*/profile.cubex"))
+    (profile, *_) = sorted(copy.results.glob("store/*/*/*~*/rep-*/profile.cubex"))
     profile.chmod(0o644)
     profile.write_bytes(profile.read_bytes()[:-1])
     assert "content differs" in copy.buran("verify", "campaign.yaml", expect=1)

@@ -84,7 +84,7 @@ def test_everything_says_that_it_is_simulated_and_two_checkouts_do_the_same(tmp_
     ):
         assert machine in " ".join(text.split()) and "Simulated, not measured" in " ".join(text.split())
         assert "take turns" not in text
-    records = [json.loads(path.read_text()) for path in (one.results / "store").glob("*/*~*/*/run.json")]
+    records = [json.loads(path.read_text()) for path in (one.results / "store").glob("*/*/*~*/*/run.json")]
     assert len(records) >= 15
     for record in records:
         assert record["machine"].startswith(machine) and record["clock"] == "virtual"

@@ -22,7 +22,7 @@ pytestmark = [
 
 def runs(workbench):
     """Return the records of all timed runs that were measured."""
-    records = [json.loads(path.read_text()) for path in workbench.results.glob("store/*/*~*/rep-*/run.json")]
+    records = [json.loads(path.read_text()) for path in workbench.results.glob("store/*/*/*~*/rep-*/run.json")]
     return [record for record in records if record["mode"] == "time"]
 
 
@@ -70,7 +70,7 @@ def test_killed_it_goes_on_and_measures_nothing_twice(workbench):
         time.sleep(0.2)
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
-    before = {path: path.stat().st_mtime_ns for path in workbench.results.glob("store/*/*~*/rep-*/profile.cubex")}
+    before = {path: path.stat().st_mtime_ns for path in workbench.results.glob("store/*/*/*~*/rep-*/profile.cubex")}
     assert len(before) >= 3
     workbench.buran("run", "campaign.yaml")
     assert len(runs(workbench)) == 4 * 3
@@ -108,7 +108,7 @@ def test_functions_without_hooks_below_a_kernel_are_tried(workbench):
     wishes = {"target": {"n": 400}}
     workbench.write(backend="scorep", parameters=sizes, resources={"ranks": 1}, refinement=wishes)
     workbench.buran("run", "campaign.yaml")
-    regions = [read_cubex(path).tree.regions for path in workbench.results.glob("store/*/*~*/rep-*/profile.cubex")]
+    regions = [read_cubex(path).tree.regions for path in workbench.results.glob("store/*/*/*~*/rep-*/profile.cubex")]
     assert any("inner" in {each.mangled for each in every} for every in regions)
     filters = [path.read_text() for path in workbench.results.glob("decisions/*/*.filter")]
     assert any("inner: never measured, 1 loops below a function that matters" in text for text in filters)
@@ -156,7 +156,7 @@ def test_programs_with_ranks_and_threads(workbench):
     )
     assert " 0 failed" in workbench.buran("run", "campaign.yaml")
     seen = set()
-    for path in workbench.results.glob("store/*/*~*/rep-*/run.json"):
+    for path in workbench.results.glob("store/*/*/*~*/rep-*/run.json"):
         record = json.loads(path.read_text())
         assert record["status"] == "measured"
         if record["mode"] != "time":

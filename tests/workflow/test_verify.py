@@ -31,17 +31,17 @@ def removed(pattern: str) -> Damage:
 
 
 def run_copied(results: Path) -> None:
-    run = one(results, "store/*/*~*/rep-00")
+    run = one(results, "store/*/*/*~*/rep-00")
     shutil.copytree(run, run.with_name("rep-07"))
 
 
 def pointers_swapped(results: Path) -> None:
-    first, second, *_ = (p for p in sorted(results.glob("pointers/bundles/*.json")) if ".spec" not in p.name)
+    first, second, *_ = (p for p in sorted(results.glob("pointers/bundles/*/*.json")) if ".spec" not in p.name)
     shutil.copy(first, second)
 
 
 def status_changed(results: Path) -> None:
-    pointer = one(results, "pointers/bundles/*.json")
+    pointer = one(results, "pointers/bundles/*/*.json")
     pointer.write_text(pointer.read_text().replace('"status": "measured"', '"status": "failed"', 1))
 
 
@@ -53,17 +53,17 @@ def ledger_garbled(results: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "named", "is_repaired"),
     [
-        (emptied("store/*/*~*/rep-00/SHA256SUMS"), "has no checksum of it", False),
-        (removed("store/*/*~*/rep-00/SHA256SUMS"), "SHA256SUMS: missing", False),
-        (removed("store/*/*~*/rep-00/stdout.log"), "stdout.log: missing", False),
-        (emptied("store/*/*~*/rep-00/run.json"), "does not hold JSON", False),
-        (removed("store/*/*~*/rep-00/run.json"), "has no record", False),
+        (emptied("store/*/*/*~*/rep-00/SHA256SUMS"), "has no checksum of it", False),
+        (removed("store/*/*/*~*/rep-00/SHA256SUMS"), "SHA256SUMS: missing", False),
+        (removed("store/*/*/*~*/rep-00/stdout.log"), "stdout.log: missing", False),
+        (emptied("store/*/*/*~*/rep-00/run.json"), "does not hold JSON", False),
+        (removed("store/*/*/*~*/rep-00/run.json"), "has no record", False),
         (run_copied, "its place is for", False),
         (emptied("iterations/*/0/plan.json"), "plan.json", True),
         (removed("iterations/*/0/plan.json"), "plan.json", True),
         (emptied("iterations/*/0/models.json"), "models.json", True),
         (removed("iterations/*/0/experiment.jsonl"), "experiment.jsonl", True),
-        (emptied("pointers/bundles/*.json"), "does not hold JSON", True),
+        (emptied("pointers/bundles/*/*.json"), "does not hold JSON", True),
         (emptied("pointers/builds/*.json"), "does not hold JSON", True),
         (pointers_swapped, "is another bundle's", True),
         (status_changed, "says failed, and the record", True),

@@ -64,8 +64,8 @@ class Workbench:
     def started(self) -> list[str]:
         """Folders of all runs that were ever started, finished or not."""
         store = self.results / "store"
-        found = [*store.glob("*/*~*/rep-*/run.json"), *store.glob("*/*~*/warmup*/run.json")]
-        found += store.glob("*/*~*/failed/*/run.json")
+        found = [*store.glob("*/*/*~*/rep-*/run.json"), *store.glob("*/*/*~*/warmup*/run.json")]
+        found += store.glob("*/*/*~*/failed/*/run.json")
         return sorted(str(path.parent.relative_to(store)) for path in found)
 
 

@@ -25,6 +25,14 @@ class Layout:
 
     root: Path
 
+    def _place(self, folder: str, name: str, ending: str) -> Path:
+        """Return the place of one of very many files: divided by the beginning of its name.
+
+        Earlier versions did not divide them: what lies there counts. A name can be a wildcard of the workflow engine.
+        """
+        flat, shard = f"{self.root}/{folder}/{name}{ending}", "{shard}" if name.startswith("{") else name[:2]
+        return Path(flat if os.path.lexists(flat) else f"{self.root}/{folder}/{shard}/{name}{ending}")
+
     # -- written once, never by the workflow engine -------------------------------------------------
 
     @property
@@ -54,11 +62,11 @@ class Layout:
 
     def bundle_claim(self, bundle: str) -> Path:
         """Claim of whoever measures a bundle now."""
-        return self.root / "claims" / f"{bundle}.claim"
+        return self._place("claims", bundle, ".claim")
 
     def time_outs(self, bundle: str) -> Path:
         """Jobs of a bundle that ran out of time, one a line: the next one asks for more."""
-        return self.root / "claims" / f"{bundle}.timeouts"
+        return self._place("claims", bundle, ".timeouts")
 
     @property
     def waits(self) -> Path:
@@ -72,6 +80,10 @@ class Layout:
     def job_script(self, identity: str) -> Path:
         """Script of a job, as it was submitted."""
         return self.root / "jobs" / f"{identity}.sh"
+
+    def log(self, rule: Literal["measure", "measure_together"], name: str) -> Path:
+        """Log of a job that measures a bundle or a batch."""
+        return self._place(f"logs/{rule}", name, ".log")
 
     @property
     def engine_log(self) -> Path:
@@ -105,19 +117,19 @@ class Layout:
 
     def bundle_spec(self, bundle: str) -> Path:
         """Path of what a bundle consists of."""
-        return self.root / "pointers" / "bundles" / f"{bundle}.spec.json"
+        return self._place("pointers/bundles", bundle, ".spec.json")
 
     def bundle_pointer(self, bundle: str) -> Path:
         """Path of what became of a bundle's runs."""
-        return self.root / "pointers" / "bundles" / f"{bundle}.json"
+        return self._place("pointers/bundles", bundle, ".json")
 
     def batch_spec(self, batch: str) -> Path:
         """Path of which bundles share a job."""
-        return self.root / "pointers" / "batches" / f"{batch}.spec.json"
+        return self._place("pointers/batches", batch, ".spec.json")
 
     def batch_pointer(self, batch: str) -> Path:
         """Made when all bundles of a job have their pointers."""
-        return self.root / "pointers" / "batches" / f"{batch}.json"
+        return self._place("pointers/batches", batch, ".json")
 
     @property
     def shared_cores(self) -> Path:
@@ -126,13 +138,22 @@ class Layout:
 
     def made(self, kind: Literal["builds", "bundles", "batches"]) -> list[str]:
         """Return what has a pointer, sorted."""
-        with contextlib.suppress(FileNotFoundError), os.scandir(self.root / "pointers" / kind) as entries:
-            return sorted(entry.name[:-5] for entry in entries if entry.name.count(".") == 1)  # .json
-        return []
+        folders, names = [str(self.root / "pointers" / kind)], set[str]()
+        for folder in folders:
+            with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+                for entry in entries:
+                    name, dot, ending = entry.name.partition(".")
+                    if not dot:
+                        folders.append(entry.path)
+                    elif ending == "json":
+                        names.add(name)
+        return sorted(names)
 
     def made_pointers(self, kind: Literal["builds", "bundles", "batches"]) -> list[Path]:
         """Return the pointers that exist, without the specifications beside them, sorted."""
-        return [self.root / "pointers" / kind / f"{name}.json" for name in self.made(kind)]
+        if kind == "builds":
+            return [self.build_pointer(build) for build in self.made(kind)]
+        return [self._place(f"pointers/{kind}", name, ".json") for name in self.made(kind)]
 
     def iteration(self, campaign: str, iteration: int) -> Path:
         """Folder of an iteration's plan, models and filter."""

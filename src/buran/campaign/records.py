@@ -17,7 +17,7 @@ from pydantic import BeforeValidator
 
 from buran.campaign.plan import SCHEMA, AnyPoint, BuildSpec, Bundle, Mode, Purpose, Question
 from buran.errors import FormatError
-from buran.files import MADE_AGAIN, Stored, decode, read_document, read_json, write_json
+from buran.files import MADE_AGAIN, Stored, decode, digest, read_document, read_json, write_json
 
 RECORD = "run.json"
 BUILD = "build"
@@ -37,12 +37,13 @@ class Status(StrEnum):
 
 
 _KEY = re.compile(
-    r"(?P<build>[^/]+)/(?:(?P<point>[^/~]*)~(?P<configuration>[^/]+)/)?(?P<failed>failed/)?"
+    r"(?P<build>[^/]+)/(?:(?:[0-9a-f]{2}/)?(?P<point>[^/~]*)~(?P<configuration>[^/]+)/)?(?P<failed>failed/)?"
     r"(?P<name>build|warmup|rep-\d+)(?:-g(?P<generation>\d+))?(?:\.a(?P<attempt>\d+))?"
 )
 
 
 _QUESTION = re.compile(r"([^/]+)/(?:([^/~]*)~[^/]+/)?(?:failed/)?(build|warmup|rep-\d+)[^/]*")
+_SHARD = re.compile(r"(?<=/)[0-9a-f]{2}/")
 
 
 def question_of(run: str) -> Question:
@@ -54,9 +55,16 @@ def question_of(run: str) -> Question:
     return build, point, name
 
 
+def key_of(path: str) -> str:
+    """Return the key that is written out of a place in the store, as `RunKey.parse` would; many times a second."""
+    return _SHARD.sub("", path, count=1)
+
+
 @dataclass(frozen=True)
 class RunKey:
-    """Where a run or a build lies in the store; written as in ``build/point~configuration/failed/rep-00-g1.a0``.
+    """What a run or a build is called; written as in ``build/point~configuration/failed/rep-00-g1.a0``.
+
+    It lies in the store where its name says, with the `shard` between build and point. Earlier versions left that out.
 
     Attributes
     ----------
@@ -79,7 +87,7 @@ class RunKey:
 
     @classmethod
     def parse(cls, path: PurePath | str) -> RunKey:
-        """Read a path relative to the store.
+        """Read a path relative to the store, with or without its shard.
 
         Raises
         ------
@@ -102,12 +110,24 @@ class RunKey:
         return key
 
     def __str__(self) -> str:
-        failed = "" if self.attempt is None else f"{FAILED}/"
-        return f"{self.folder}/{failed}{self.slot}{'' if self.attempt is None else f'.a{self.attempt}'}"
+        return f"{self.folder}/{self.inside}"
+
+    @property
+    def inside(self) -> str:
+        """Its place in the folder of its point or build."""
+        return self.slot if self.attempt is None else f"{FAILED}/{self.slot}.a{self.attempt}"
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Folders of the store that may hold the runs of the build at the point: the one that counts is first."""
+        if self.is_build:
+            return (self.build,)
+        point = f"{self.point}~{self.configuration}"
+        return self.folder, f"{self.build}/{digest(point, 2)}/{point}"
 
     @property
     def folder(self) -> str:
-        """Folder of all runs of the build at the point."""
+        """What all runs of the build at the point have in common."""
         return self.build if self.is_build else f"{self.build}/{self.point}~{self.configuration}"
 
     @property

@@ -115,9 +115,10 @@ def first_failure(layout: Layout, entries: Sequence[Entry]) -> str | None:
     """Tell of the first run that was started and failed: why, and what it printed last; None if there is none."""
     from buran.campaign.records import read_run
     from buran.measure.bundle import BUILD_FAILED, SPARED
+    from buran.measure.store.store import folder_of
     from buran.views.status import output_of, words_in
 
-    folders = {entry: layout.store / entry.run for entry in entries}
+    folders = {entry: folder_of(layout.store, entry.key) for entry in entries}
     reasons = {entry: read_run(folder).reason or "unknown" for entry, folder in folders.items()}
     entry = next((entry for entry in entries if not reasons[entry].startswith((BUILD_FAILED, SPARED))), None)
     if entry is None:

@@ -24,10 +24,10 @@ def main() -> int:
     name = names[current_scheduler().array_task() or 0]
     layout = Layout(root)
     if layout.batch_spec(name).is_file():
-        with logged(Path("logs", "measure_together", f"{name}.log"), Path(file), campaign) as session:
+        with logged(layout.log("measure_together", name), Path(file), campaign) as session:
             write_json(layout.batch_pointer(name), measure_batch(session, name, submitted))
     else:
-        with logged(Path("logs", "measure", f"{name}.log"), Path(file), campaign) as session:
+        with logged(layout.log("measure", name), Path(file), campaign) as session:
             measure(session, name, submitted).write(layout.bundle_pointer(name))
     return 0
 

@@ -12,12 +12,13 @@ from buran.campaign.launcher import usable_cores
 from buran.campaign.packing import NodeRoom, side_by_side
 from buran.campaign.plan import SCHEMA, Mode, Plan
 from buran.campaign.point import Point
-from buran.campaign.records import RECORD, RunRecord, read_run
+from buran.campaign.records import RECORD, RunKey, RunRecord, read_run
 from buran.errors import FormatError
 from buran.files import not_synced, read_document, write_json
 from buran.loop.collect import in_store
 from buran.loop.history import FinishedRun, History
 from buran.measure.machine.machine import disturbances
+from buran.measure.store.store import folder_of
 
 _LEAST_SHARE = 0.95  # of the wall-clock time of computation that its CPU time is on a core of its own
 _WORTH_KEEPING = 1000  # records: reading so many takes a third of a second
@@ -140,7 +141,7 @@ def _index(history: History, places: Sequence[str]) -> list[Sharing]:
     known: dict[str, Sharing] = {}
     with contextlib.suppress(FormatError):
         known = read_document(path, SCHEMA, _rows, what="index of runs")
-    folders = {place: store / place for place in places if place not in known}
+    folders = {place: folder_of(store, RunKey.parse(place)) for place in places if place not in known}
     new = {place: Sharing.of(read_run(folder)) for place, folder in folders.items() if (folder / RECORD).is_file()}
     known |= new
     if len(new) > _WORTH_KEEPING:

@@ -37,12 +37,12 @@ def open_generation(session: Session, point: Point) -> int:
     layout = session.layout
     builds = {build.hash for plan in read_plans(layout, session.id) for build in plan.builds}
     keys = [RunKey.parse(folder.relative_to(layout.store)) for folder in store.run_folders(layout.store)]
-    folders = {layout.store / key.folder for key in keys if key.point == point.key and key.build in builds}
-    if not folders:
+    of_point = {key.folder: key for key in keys if key.point == point.key and key.build in builds}
+    if not of_point:
         raise UsageError(f"{point.key} was not measured yet", hint="`buran run` measures it")
-    for folder in sorted(folders):
-        store.new_generation(folder)
+    for key in of_point.values():
+        store.new_generation(layout.store, key)
     for pointer in layout.made_pointers("bundles"):
         if BundleOutcome.read(pointer).point == point:
             pointer.unlink()
-    return len(folders)
+    return len(of_point)

@@ -97,7 +97,7 @@ def slots_of(target: Target, layout: Layout, bundle: Bundle) -> list[tuple[Run, 
     is_run_here = any(run.mode is not Mode.IMPORTED for run in bundle.runs)
     chosen = digest(configuration(target, bundle.point), 8) if is_run_here else Mode.IMPORTED
     keys = {run: RunKey(run.build, bundle.point.key, chosen, run.name) for run in bundle.runs}
-    generations = {key.folder: store.current_generation(layout.store / key.folder) for key in keys.values()}
+    generations = {key.folder: store.current_generation(layout.store, key) for key in keys.values()}
     return [
         (run, store.Slot(layout.store, replace(key, generation=generations[key.folder]))) for run, key in keys.items()
     ]
@@ -595,6 +595,7 @@ def _described(allocation: Allocation) -> dict[str, Any]:
 
 
 def _note(path: Path, job: str, seconds: float | None) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
         file.write(f"{job} {seconds}\n")
 

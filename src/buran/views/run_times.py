@@ -15,6 +15,7 @@ from buran.campaign.point import Point
 from buran.campaign.records import Status
 from buran.loop.session import Session
 from buran.measure.store.ledger import Entry
+from buran.measure.store.store import folder_of
 from buran.select.space import Array
 from buran.select.tuning import RUN_TIMES
 
@@ -117,7 +118,7 @@ def seconds_between(session: Session, plans: Sequence[Plan], entries: Sequence[E
     measured = (entry for entry in reversed(entries) if entry.status == Status.MEASURED and entry.question[1] in points)
     ends = []
     for entry in islice(measured, RUN_TIMES.newest):
-        folder = session.layout.store / entry.run
+        folder = folder_of(session.layout.store, entry.key)
         if folder.is_dir():
             cores = session.campaign.charged_cores(points[entry.question[1]])
             ends.append((folder.stat().st_mtime, 3600.0 * entry.cost_core_hours / cores))

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Plan, Question, Run, asked_runs
 from buran.campaign.point import Point
-from buran.campaign.records import RECORD, Status, read_batch, read_record
+from buran.campaign.records import RECORD, RunKey, Status, read_batch, read_record
 from buran.campaign.resources import JOB_S
 from buran.loop.crowded import sharing
 from buran.loop.history import History, read_plans
@@ -267,8 +267,8 @@ class _Measured:
         places = [f"{run.build}/{point}/{run.name}" for run in bundle.runs]
         if not bundle.conditions or not self.runs.issuperset(places):
             return []
-        builds = {run.build for run in bundle.runs} if bundle.id not in self.pointers else ()
-        return [] if any(store.current_generation(layout.store / build / point) for build in builds) else places
+        keys = map(RunKey.parse, places if bundle.id not in self.pointers else ())
+        return [] if any(store.current_generation(layout.store, key) for key in keys) else places
 
 
 @dataclass

@@ -62,8 +62,13 @@ def folders_of(layout: Layout) -> list[Path]:
 def differences(layout: Layout) -> list[Deviation]:
     """Compare everything with what the store says it must be."""
     found: list[Deviation] = []
+    places: dict[str, Path] = {}
     for folder in folders_of(layout):
         found += _of_folder(layout, folder)
+        place = folder.relative_to(layout.root)
+        earlier = places.setdefault(ledger.key_in(layout.store, folder), place)
+        if earlier != place:
+            found.append(Deviation(earlier, f"it was made twice, and what counts is {place}"))
     found += _without_record(layout)
     found += _of_ledger(layout)
     for pointer in layout.made_pointers("builds"):
@@ -94,8 +99,12 @@ def _of_folder(layout: Layout, folder: Path) -> Iterator[Deviation]:
         yield Deviation(path / RECORD, error.line)
         record = None
     yield from (Deviation(path / name, what) for name, what in store.damage(folder))
-    if record is not None and (what := _misplaced(RunKey.parse(folder.relative_to(layout.store)), record)):
+    key = RunKey.parse(folder.relative_to(layout.store))
+    if record is not None and (what := _misplaced(key, record)):
         yield Deviation(path, what)
+    where = [layout.store / place / key.inside for place in key.folders]
+    if folder not in where:
+        yield Deviation(path, f"nobody looks for it there: move it to {where[-1].relative_to(layout.root)}")
 
 
 def _misplaced(key: RunKey, record: Record) -> str | None:
@@ -114,7 +123,8 @@ def _misplaced(key: RunKey, record: Record) -> str | None:
 
 def _without_record(layout: Layout) -> Iterator[Deviation]:
     """Yield the places of runs and builds that have no record."""
-    for pattern in ("*/*~*/rep-*", "*/*~*/warmup*", "*/*~*/failed/*", "*/build", "*/failed/*"):
+    of_point = [f"*/{shard}*~*/{name}" for shard in ("", "??/") for name in ("rep-*", "warmup*", "failed/*")]
+    for pattern in (*of_point, "*/build", "*/failed/*"):
         for folder in sorted(layout.store.glob(pattern)):
             if folder.is_dir() and not (folder / RECORD).is_file():
                 yield Deviation(folder.relative_to(layout.root), "it has no record")
@@ -141,7 +151,7 @@ def _of_ledger(layout: Layout) -> Iterator[Deviation]:
         try:
             found = ledger.entry_of(layout.store, folder)
         except FormatError:  # said of the folder
-            booked.pop(str(folder.relative_to(layout.store)), None)
+            booked.pop(ledger.key_in(layout.store, folder), None)
             continue
         if found is not None:
             due[found.run] = found

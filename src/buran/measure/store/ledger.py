@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from buran.campaign.plan import Question
-from buran.campaign.records import BUILD, BuildRecord, RunKey, RunRecord, question_of, read_record
+from buran.campaign.records import BUILD, BuildRecord, RunKey, RunRecord, key_of, question_of, read_record
 from buran.errors import FormatError
 from buran.files import Stored, decode, not_synced, write_json, write_text
 from buran.measure.store.store import build_folders, run_folders
@@ -235,9 +235,18 @@ def entry_of(store: Path, folder: Path) -> Entry | None:
     if record.cost_core_hours is None or not isinstance(record, BuildRecord | RunRecord):
         return None
     what = record.spec if isinstance(record, BuildRecord) else record
-    key = RunKey.parse(folder.relative_to(store))
     program = record.program_core_hours if isinstance(record, RunRecord) else None
-    return Entry(str(key), what.target, what.mode, record.status, record.cost_core_hours, program)
+    return Entry(key_in(store, folder), what.target, what.mode, record.status, record.cost_core_hours, program)
+
+
+def key_in(store: Path, folder: Path) -> str:
+    """Return what a build, a run or an attempt in a store is called; see `RunKey`."""
+    return key_of(str(folder)[len(str(store)) + 1 :])
+
+
+def _folders(store: Path) -> dict[str, Path]:
+    """Return the folders of all builds, runs and attempts by what they are called."""
+    return {key_in(store, folder): folder for folder in (*build_folders(store), *run_folders(store))}
 
 
 def complete(store: Path) -> None:
@@ -251,7 +260,7 @@ def complete(store: Path) -> None:
         booked = {entry.run for entry in read(store)}
     except FormatError:
         return rebuild(store)
-    folders = {str(folder.relative_to(store)): folder for folder in (*build_folders(store), *run_folders(store))}
+    folders = _folders(store)
     if booked - folders.keys():
         return rebuild(store)
     for run in sorted(folders.keys() - booked):
@@ -264,6 +273,5 @@ def rebuild(store: Path) -> None:
     """Write the ledger anew from the records in the store, which are the truth."""
     if not store.is_dir():
         return
-    folders = sorted([*build_folders(store), *run_folders(store)])
-    entries = (entry_of(store, folder) for folder in folders)
+    entries = (entry_of(store, folder) for _, folder in sorted(_folders(store).items()))
     write_text(ledger_path(store), "".join(json.dumps(asdict(entry)) + "\n" for entry in entries if entry))

@@ -3,15 +3,19 @@
 A run's folder appears complete, by one rename, or not at all. It holds ``run.json``, the logs, the
 profile if there is one, and ``SHA256SUMS`` over all of them. Failures are kept beside it with their logs::
 
-    store/<build>/<point>~<configuration>/rep-00/
-                                          rep-00-g1/          second generation, after `buran remeasure`
-                                          failed/rep-00.a0/   first failed attempt
+    store/<build>/<shard>/<point>~<configuration>/rep-00/
+                                                  rep-00-g1/          second generation, after `buran remeasure`
+                                                  failed/rep-00.a0/   first failed attempt
+
+The shard is two hexadecimal digits, so that no folder has hundreds of thousands of entries. Earlier versions left it
+out. What lies there stays there and counts, and what else is measured at the same point is put beside it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -26,6 +30,7 @@ from buran.measure.store.claims import claimed
 SUMS = "SHA256SUMS"
 OUTPUT = "output"
 """Folder of the files that a run wrote and that are kept, key `target.keep_output`."""
+_SHARD = re.compile("[0-9a-f]{2}")
 _GENERATION = "generation.json"
 _RETRY = "RETRY"
 
@@ -37,11 +42,21 @@ def finished(store: Path, build: str | None = None) -> Iterator[Path]:
 
 
 def run_folders(store: Path, build: str | None = None) -> Iterator[Path]:
-    """Yield the folders of all finished runs and all attempts in a store, or of one build."""
+    """Yield the folders of all finished runs and all attempts in a store, or of one build.
+
+    Of a run that lies in two places, the last one counts.
+    """
     for of_build in _folders(store) if build is None else [store / build]:
-        for point in _folders(of_build):
-            if "~" in Path(point).name:
-                yield from _with_record(point)
+        flat = list[str]()
+        for folder in _folders(of_build):
+            name = folder.rpartition("/")[2]
+            if "~" in name:
+                flat.append(folder)
+            elif _SHARD.fullmatch(name):
+                for point in _folders(folder):
+                    yield from _with_record(point)
+        for point in flat:
+            yield from _with_record(point)
 
 
 def _with_record(point: str) -> Iterator[Path]:
@@ -68,6 +83,14 @@ def build_folders(store: Path) -> Iterator[Path]:
         yield from (record.parent for record in store.glob(f"*/{name}/{RECORD}"))
 
 
+def folder_of(store: Path, key: RunKey) -> Path:
+    """Return where a run, a build or an attempt lies, or is to lie: beside other runs of its point, if there are."""
+    places = [store / folder for folder in key.folders]
+    made = (place / key.inside for place in places if (place / key.inside / RECORD).is_file())
+    beside = (place / key.inside for place in places if place.is_dir())
+    return next(made, None) or next(beside, places[-1] / key.inside)
+
+
 @dataclass(frozen=True)
 class Slot:
     """The place of one run or build."""
@@ -82,13 +105,17 @@ class Slot:
 
     @property
     def point(self) -> Path:
-        """Folder of all runs of its build at its point."""
-        return self.store / self.key.folder
+        """Folder to which runs of its build at its point are added."""
+        return next((place for place in self._places if place.is_dir()), self._places[-1])
+
+    @property
+    def _places(self) -> list[Path]:
+        return [self.store / folder for folder in self.key.folders]
 
     @property
     def folder(self) -> Path:
         """Where the finished run lies."""
-        return self.store / str(self.key)
+        return folder_of(self.store, self.key)
 
     @property
     def claim(self) -> Path:
@@ -97,8 +124,12 @@ class Slot:
 
     def attempts(self) -> list[Path]:
         """Return the failed and interrupted attempts, oldest first."""
-        paths = (self.point / FAILED).glob(f"{self.key.slot}.a*")
+        paths = (path for place in self._places for path in (place / FAILED).glob(f"{self.key.slot}.a*"))
         return sorted(paths, key=lambda path: RunKey.parse(path.relative_to(self.store)).attempt or 0)
+
+    def leftovers(self) -> list[Path]:
+        """Return what processes that vanished had begun, or others have in hand, oldest first."""
+        return sorted(path for place in self._places for path in place.glob(f".tmp-{self.key.slot}-*"))
 
     def failures(self) -> list[Path]:
         """Return the attempts that failed, oldest first."""
@@ -118,19 +149,21 @@ class Slot:
         return None
 
 
-def current_generation(point: Path) -> int:
-    """Return 0 unless `new_generation` was called."""
-    path = point / _GENERATION
-    if not path.is_file():
-        return 0
+def current_generation(store: Path, key: RunKey) -> int:
+    """Return 0 unless `new_generation` was called for the point of a run."""
+    paths = (store / folder / _GENERATION for folder in key.folders)
+    return max((_generation_in(path) for path in paths if path.is_file()), default=0)
+
+
+def _generation_in(path: Path) -> int:
     hint = "write the highest number behind -g of the folders beside it into it"
     return read_document(path, SCHEMA, lambda data: int(data["generation"]), what="number of a generation", hint=hint)
 
 
-def new_generation(point: Path) -> int:
-    """Ask for all runs of a point to be made again, beside the old ones; return the new generation."""
-    generation = current_generation(point) + 1
-    write_json(point / _GENERATION, {"generation": generation})
+def new_generation(store: Path, key: RunKey) -> int:
+    """Ask for all runs at the point of a run to be made again, beside the old ones; return the new generation."""
+    generation = current_generation(store, key) + 1
+    write_json(Slot(store, key).point / _GENERATION, {"generation": generation})
     return generation
 
 
@@ -161,7 +194,7 @@ def reserve(slot: Slot, *, wait: bool = True) -> Iterator[Path | None]:
         if slot.verdict():
             yield None
             return
-        for leftover in sorted(slot.point.glob(f".tmp-{slot.key.slot}-*")):
+        for leftover in slot.leftovers():
             _last_words(leftover).write(leftover)
             keep_failure(slot, leftover)
         temporary = slot.point / f".tmp-{slot.key.slot}-{os.getpid()}-{os.urandom(4).hex()}"
@@ -200,9 +233,10 @@ def commit(slot: Slot, temporary: Path) -> Path:
     _seal(temporary)
     if slot.folder.exists():
         raise RunError("a finished run is in the way and stays as it is", where=slot.folder)
-    temporary.rename(slot.folder)
-    sync_folder(slot.point)
-    return slot.folder
+    target = temporary.parent / slot.key.slot
+    temporary.rename(target)
+    sync_folder(target.parent)
+    return target
 
 
 def keep_failure(slot: Slot, temporary: Path) -> Path:
@@ -210,7 +244,7 @@ def keep_failure(slot: Slot, temporary: Path) -> Path:
     _seal(temporary)
     number = len(slot.attempts())
     while True:
-        target = slot.store / str(replace(slot.key, attempt=number))
+        target = temporary.parent / replace(slot.key, attempt=number).inside
         target.parent.mkdir(exist_ok=True)
         if not target.exists():
             with contextlib.suppress(FileExistsError):

@@ -220,9 +220,8 @@ class Harassed:
         self.finished = now | self.finished
 
     def _finished(self) -> list[Path]:
-        pattern = ("*/build", "*/*~*/rep-*", "*/*~*/warmup*")
-        paths = [path for each in pattern for path in self.layout.store.glob(f"{each}/{RECORD}")]
-        return [path.parent for path in paths if json.loads(path.read_text())["status"] == "measured"]
+        folders = (*store.build_folders(self.layout.store), *store.run_folders(self.layout.store))
+        return [folder for folder in folders if json.loads((folder / RECORD).read_text())["status"] == "measured"]
 
     def verify(self) -> None:
         """Compare the results with what the store says."""
