@@ -9,7 +9,7 @@ rule measure:
     output:
         PATHS.bundle_pointer("{bundle}"),
     log:
-        PATHS.log("measure", "{bundle}"),
+        "logs/measure/{shard}/{bundle}.log",
     retries: 0
     conda:
         "../workflow/envs/buran.yaml"
@@ -31,7 +31,7 @@ rule measure_together:
     output:
         PATHS.batch_pointer("{batch}"),
     log:
-        PATHS.log("measure_together", "{batch}"),
+        "logs/measure_together/{shard}/{batch}.log",
     retries: 0
     conda:
         "../workflow/envs/buran.yaml"
