@@ -8,26 +8,41 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom
+
 from buran.campaign.plan import Mode
 from buran.profile.profile import Profile
-from buran.profile.reuse import histogram, misses
+from buran.profile.reuse import LEAST_DISTANCE, LINE, NEVER, histogram, misses
 from buran_studies.evaluation.evaluation import Figure, Kind, Table
 from buran_studies.evaluation.study import Settings, Shard
+from buran_studies.machine.codes import checkouts
 from buran_studies.machine.laboratory import EXAMPLES
 from buran_studies.memory.cachegrind import References, references_of
 from buran_studies.priors.runs import Workshop
 
 CACHES = (32 * 1024, 1024 * 1024)
-SIMULATED = (f"--D1={CACHES[0]},8,64", f"--LL={CACHES[1]},16,64")
-"""Of the caches' size, with 8 and 16 places for each line."""
+WAYS = (8, 16)
+"""Places for each line."""
+SIMULATED = tuple(f"--{name}={size},{ways},{LINE}" for name, size, ways in zip(("D1", "LL"), CACHES, WAYS, strict=True))
 SOURCES = {"blocked": Path(__file__).parent / "blocked"}
 RUNS = {
     "stencil": (("32 3", "40 3"), "64 60"),
     "sweep": (("24 8", "16 8"), "48 8 10"),
     "treesort": (("32768", "65536"), "2097152"),
     "blocked": (("192", "256"), "640"),
+    "LULESH": (("-s 8 -i 5", "-s 12 -i 5"), "-s 30 -i 10"),
 }
 """By program: arguments for the simulator, the first for a quick study, and those with which time is taken."""
+_BUILDS = {
+    "LULESH": (
+        "for f in *.cc; do {mpicxx} -O2 -gdwarf-4 -DUSE_MPI=1 -c $f -o $f.o || exit 1; done; {mpicxx} *.o -o lulesh2.0",
+        "lulesh2.0",
+    )
+}
+"""Commands and binaries of public codes, which are judged where they are checked out."""
+_NEAR, _PLACES = 0.1, 8
 LEAST = 0.05
 """Share of a program's references from which a kernel is judged."""
 _PAIRS = {True: 1, False: 5}
@@ -35,11 +50,17 @@ _FLAGS = "make MPICC={mpicc} MPICXX={mpicxx} CFLAGS='-O2 -g' CXXFLAGS='-O2 -g'"
 
 
 def shards(settings: Settings) -> Sequence[Shard]:
-    """One shard for each program."""
+    """One shard for each program that is here."""
     return [
         {"program": program, "arguments": [*sizes[:1]] if settings.quick else [*sizes]}
         for program, (sizes, _) in RUNS.items()
+        if source_of(program).is_dir()
     ]
+
+
+def source_of(program: str) -> Path:
+    """Return the folder of a program: of this study, of the examples, or among the checkouts."""
+    return checkouts() / program if program in _BUILDS else SOURCES.get(program, EXAMPLES / program)
 
 
 def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
@@ -47,8 +68,10 @@ def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
     program = shard["program"]
     with tempfile.TemporaryDirectory(prefix="buran-caches-") as name:
         workshop = Workshop.open(Path(name), "clang")
-        source = SOURCES.get(program, EXAMPLES / program)
-        plain, sampling = (workshop.build(_FLAGS, source, program, mode)[0] for mode in (Mode.VANILLA, Mode.MEMORY))
+        command, binary = _BUILDS.get(program, (_FLAGS, program))
+        plain, sampling = (
+            workshop.build(command, source_of(program), binary, mode)[0] for mode in (Mode.VANILLA, Mode.MEMORY)
+        )
         kernels = []
         for arguments in shard["arguments"]:
             profile, _ = workshop.run(sampling, Mode.MEMORY, 1, arguments.split())
@@ -77,23 +100,55 @@ def judged(profile: Profile, references: Mapping[str, References]) -> list[dict[
         if found.all < LEAST * whole:
             continue
         own = accesses[[row for row, name in enumerate(names) if name == kernel]].sum(axis=0)
-        sampled = [float(misses(own, size)) for size in CACHES]
-        out.append({"kernel": kernel, "references": found.all, "sampled": sampled, "simulated": [*found.misses]})
+        out.append(
+            {
+                "kernel": kernel,
+                "references": found.all,
+                "sampled": [float(misses(own, size)) for size in CACHES],
+                "in sets": [misses_in_sets(own, size, ways) for size, ways in zip(CACHES, WAYS, strict=True)],
+                "simulated": [*found.misses],
+            }
+        )
     return out
 
 
-def beyond(kernel: Mapping[str, Any], level: int) -> float:
-    """Return how far sampled misses of a level, 0 or 1, are from the simulated ones, over these.
+def misses_in_sets(accesses: NDArray[np.float64], cache_bytes: float, ways: int) -> float:
+    """Return what misses a cache with few places for a line, if lines fell into its sets by chance.
+
+    An access misses where as many of the lines in between as there are ways have fallen into its set: a binomial
+    distribution (A. J. Smith, "A comparative study of set associative memory mapping algorithms", IEEE TSE 4(2), 1978;
+    M. D. Hill, A. J. Smith, "Evaluating associativity in CPU caches", IEEE ToC 38(12), 1989).
+
+    Parameters
+    ----------
+    accesses
+        Shape (bin,), as `buran.profile.reuse.histogram` gives them.
+    """
+    within = 2 ** ((np.arange(_PLACES) + 0.5) / _PLACES / 4)  # of a bin, which is a quarter of a doubling
+    lines = np.round(LEAST_DISTANCE[1:NEVER, None] * within)
+    share = binom.sf(ways - 1, lines, ways * LINE / cache_bytes).mean(axis=1)
+    return float(accesses[1:NEVER] @ share + accesses[NEVER])
+
+
+def beyond(kernel: Mapping[str, Any], level: int, how: str = "sampled") -> float:
+    """Return how far misses of a level, 0 or 1, are from the simulated ones, over these.
 
     A hundredth of the references counts as nothing.
     """
-    difference = kernel["sampled"][level] - kernel["simulated"][level]
+    difference = kernel[how][level] - kernel["simulated"][level]
     return 0.0 if abs(difference) <= kernel["references"] / 100 else difference / max(kernel["simulated"][level], 1)
 
 
 def summarise(results: Sequence[Mapping[str, Any]]) -> tuple[list[Figure], Table]:
     """Give the farthest kernel of each program and level, and what the sample costs."""
     figures, rows = [], []
+    every = [kernel for result in results for kernel in result["kernels"]]
+    for level, ways in enumerate(WAYS if every else ()):
+        for how, name in (("sampled", "any line"), ("in sets", "lines by chance")):
+            near = [abs(beyond(kernel, level, how)) <= _NEAR for kernel in every]
+            title = f"kernels whose misses of level {level + 1}, {ways} ways, are near if a set holds {name}"
+            share = 100 * sum(near) / len(near)
+            figures.append(Figure(title, share, "%", samples=len(near), goal="100", kind=Kind.MEASURED))
     for result in results:
         program, kernels = result["program"], result["kernels"]
         for level in range(len(CACHES) if kernels else 0):
@@ -121,11 +176,11 @@ def summarise(results: Sequence[Mapping[str, Any]]) -> tuple[list[Figure], Table
             )
         )
         for kernel in kernels:
-            pairs = zip(kernel["sampled"], kernel["simulated"], strict=True)
-            numbers = [round(number) for pair in pairs for number in pair]
+            triples = zip(kernel["sampled"], kernel["in sets"], kernel["simulated"], strict=True)
+            numbers = [round(number) for triple in triples for number in triple]
             rows.append((program, kernel["arguments"], kernel["kernel"], round(kernel["references"]), *numbers))
     header = (
-        *("program", "arguments", "kernel", "references", "misses of level 1", "simulated"),
-        *("misses of level 2", "simulated"),
+        *("program", "arguments", "kernel", "references"),
+        *("misses of level 1", "by chance", "simulated", "misses of level 2", "by chance", "simulated"),
     )
     return figures, Table("Misses, one rank, whole run", header, tuple(rows))
