@@ -69,10 +69,12 @@ def test_what_has_no_references_is_refused(text: str) -> None:
 
 def test_figures_follow_from_what_was_found() -> None:
     good = {"kernel": "solve", "n": 8, "counted": [1, 8, 2, 64, 16], "theory": [1, 8, 2, 64, 16], "valgrind": [9, 2]}
+    good |= {"counted_kinds": [1, 0], "kinds": (1, 0)}
     bad = {"kernel": "pack", "n": 8, "counted": [0, 8, 2, 64, 16], "theory": [0, 9, 2, 72, 16], "valgrind": [6, 2]}
+    bad |= {"counted_kinds": [0, 1], "kinds": (0, 0)}
     found = study.summarise([{"example": "stencil", "compiler": "gcc", "kernels": [good, bad]}], QUICK)
-    assert [figure.value for figure in found.figures] == pytest.approx([80, -20])
-    assert [figure.note for figure in found.figures] == ["pack", "pack"]
+    assert [figure.value for figure in found.figures] == pytest.approx([80, 75, -20])
+    assert [figure.note for figure in found.figures] == ["pack", "pack", "pack"]
     assert found.tables[0].rows[0] == ("stencil", "gcc", "solve", 8, 1, 8, 9, 2, 2)
 
 
@@ -85,6 +87,7 @@ def test_an_example_asks_for_what_its_source_says_and_valgrind_sees(example: str
     for found in (study.run_shard(shard, QUICK) for shard in shards):
         for kernel in found["kernels"]:
             assert kernel["counted"] == kernel["theory"]
+            assert (*kernel["counted_kinds"],) == kernel["kinds"]
             # What does not fit into registers is spilled: more references, never fewer.
             assert sum(kernel["valgrind"]) >= kernel["counted"][1] + kernel["counted"][2]
 

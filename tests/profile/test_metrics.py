@@ -9,7 +9,7 @@ import pytest
 from buran.campaign.shape import CampaignFile
 from buran.errors import PluginError
 from buran.profile import metrics
-from buran.profile.metrics import METRICS, REQUIREMENTS, Metric, metric_of
+from buran.profile.metrics import DETAILS, METRICS, REQUIREMENTS, Metric, metric_of
 
 FORMATS = Path(__file__).parents[2] / "docs" / "reference" / "formats.md"
 
@@ -43,6 +43,7 @@ def test_each_group_of_metrics_is_asked_of_the_table() -> None:
     assert metrics.reported(everything) == ("basic_blocks", "bytes_sent", "bytes_received", "visits")
     assert set(CampaignFile.model_fields["metrics"].default) == {*metrics.asked_for_by("metrics")} - {
         *REQUIREMENTS,
+        *DETAILS,
         *metrics.sampled(METRICS),
         "resident_bytes",
     }

@@ -58,7 +58,7 @@ from buran.measure.bundle import PROFILE
 from buran.measure.schedulers.submission import JobEvents
 from buran.model.model_set import ModelSet, write_models
 from buran.profile.call_paths import read_profile
-from buran.profile.metrics import MISSES, REQUIREMENTS
+from buran.profile.metrics import DETAILS, MISSES, REQUIREMENTS
 from buran.profile.reuse import FIRST_RATE, LAST_RATE, USUAL_RATE
 from buran.report.text import Report, total_at_target
 from buran.views.account import Item
@@ -217,10 +217,11 @@ def _lost_visits(history: History) -> list[str]:
 
 def _missing_requirements(history: History) -> list[str]:
     """Say which requirements and misses the campaign asks for in vain."""
-    asked = [name for name in history.session.campaign.config.metrics if name in (*REQUIREMENTS, *MISSES)]
+    counted_by_plugins = (*REQUIREMENTS, *DETAILS)
+    asked = [name for name in history.session.campaign.config.metrics if name in (*counted_by_plugins, *MISSES)]
     table = history.table(history.plans[-1].iteration - 1) if asked else None
     missing = [] if table is None else [name for name in asked if name not in table.values]
-    uncounted, beyond = ([name for name in missing if name in names] for names in (REQUIREMENTS, MISSES))
+    uncounted, beyond = ([name for name in missing if name in names] for names in (counted_by_plugins, MISSES))
     said = {
         "blocks were counted by an earlier version of Buran or without its compiler plugins. Runs in another results "
         "folder, with clang or gcc and its headers, would have them.": uncounted,

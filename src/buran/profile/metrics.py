@@ -133,6 +133,20 @@ def _counter(name: str, perf: str, title: str, description: str, effort: Effort 
 REQUIREMENTS = ("flops", "loads", "stores", "bytes_loaded", "bytes_stored")
 """What the embedded backend's compiler plugins count beside basic blocks."""
 
+DETAILS: Mapping[str, tuple[str, str]] = {
+    "flops_add": ("Floating-point additions", "Additions and subtractions of numbers with a point"),
+    "flops_multiply": ("Floating-point multiplications", "Of numbers with a point"),
+    "flops_divide": ("Floating-point divisions", "Of numbers with a point"),
+    "flops_sqrt": ("Square roots", "Of numbers with a point"),
+    "flops_single": ("Operations in single precision", "On floating-point numbers of at most 32 bits"),
+    "flops_double": ("Operations in double precision", "On floating-point numbers of 64 bits"),
+    "flops_extended": ("Operations in extended precision", "On floating-point numbers of more than 64 bits"),
+    "branches": ("Branches", "Decisions where to go on"),
+    "function_calls": ("Calls", "Of functions that were not inlined"),
+    "integer_operations": ("Integer operations", "Arithmetic, shifts and bits, without that of addresses"),
+}
+"""Title and description of what the plugins count where a campaign asks for any of it."""
+
 ENERGY = "energy"
 FIRST_TOUCHES = "first_touches"
 MISSES = tuple(f"misses_level_{level}" for level in (1, 2, 3, 4))
@@ -178,6 +192,7 @@ METRICS: Mapping[str, Metric] = {
         _requirement("stores", "Stores", "Writings to memory"),
         _requirement("bytes_loaded", "Bytes loaded", "What loads read", "bytes"),
         _requirement("bytes_stored", "Bytes stored", "What stores write", "bytes"),
+        *(_requirement(name, title, description) for name, (title, description) in DETAILS.items()),
         _sampled(FIRST_TOUCHES, "Lines touched first", "Cache lines that a thread touches for the first time"),
         *(
             _sampled(name, f"Misses of level {level}", f"Accesses that miss a cache as large as that of level {level}")

@@ -64,6 +64,23 @@ KERNEL double chain(const Element *at) {
     return sum;
 }
 
+/* 2 n operations of long doubles */
+KERNEL long double wide(int n, const long double *x) {
+    long double sum = 0.0L;
+    for (int i = 0; i < n; i++)
+        sum += x[i] * x[i];
+    return sum;
+}
+
+/* n calls, n integer operations, n + 1 branches */
+static int (*volatile of_sum)(int) = abs;
+KERNEL int calling(const Element *at, int (*of)(int)) {
+    int sum = 0;
+    for (; at; at = at->next)
+        sum = of(sum) ^ 3;
+    return sum;
+}
+
 /* What was done before the jump counts, what stands behind it does not: n operations */
 KERNEL double jumps(int n, const double *x, int leaves) {
     double sum = 0.0;
@@ -94,6 +111,7 @@ int main(int argc, char **argv) {
     double *a = calloc((size_t)(3 * n * n), sizeof *a);
     Element *elements = calloc((size_t)n, sizeof *elements);
     float *x = calloc((size_t)(2 * n), sizeof *x);
+    long double *wides = calloc((size_t)n, sizeof *wides);
     Point points[2] = {{1, 2, 3}, {4, 5, 6}};
     Job jobs[2] = {{n, a, 0}, {n, a, 0}};
     pthread_t threads[2];
@@ -104,6 +122,7 @@ int main(int argc, char **argv) {
     copies((size_t)n, (char *)(a + n), (char *)a);
     moves(points, points + 1);
     double sum = root_of_sum(n, a) + around(points[0].x) + chain(elements);
+    sum += (double)wide(n, wides) + calling(elements, of_sum);
     if (!setjmp(back))
         sum += jumps(n, a, 1);
     for (int i = 0; i < 2; i++)

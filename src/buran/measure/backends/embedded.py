@@ -26,10 +26,11 @@ from buran.measure.toolchain.simgrid import PACKAGE_HINT, find_simgrid, lacking_
 from buran.measure.toolchain.static_features import StaticFeatures, notes_on, read_static_features
 from buran.measure.toolchain.toolchain import CLANG_PLUGIN, GCC_FALLBACK, NODE_GROUPS, Toolchain
 from buran.measure.toolchain.wrappers import ccache
-from buran.profile.metrics import sampled
+from buran.profile.metrics import DETAILS, sampled
 from buran.profile.profile import Profile
 
 _NO_HOOKS = "SCOREP_REGION_NAMES_BEGIN\n  EXCLUDE *\nSCOREP_REGION_NAMES_END\n"
+DETAILED = "detailed"
 _LAST_WORDS = re.compile(r"^(buran: .+)$", re.MULTILINE)
 
 
@@ -43,16 +44,19 @@ class EmbeddedBackend(Backend):
         Compiler, MPI and runtime; and the file that says so to the wrappers.
     counters
         What timed runs count beside the time.
+    detailed
+        Whether effort builds count kinds of operations, too.
     """
 
     toolchain: Toolchain
     toolchain_file: Path
     counters: tuple[str, ...] = ()
+    detailed: bool = False
 
     @cached_property
     def identity(self) -> str:
-        """Name and fingerprint, and the counters, which take time."""
-        return "-".join(("embedded", self.toolchain.fingerprint, *self.counters))
+        """Name and fingerprint, and the counters, which take time, and whether kinds of operations are counted."""
+        return "-".join(("embedded", self.toolchain.fingerprint, *self.counters, *[DETAILED] * self.detailed))
 
     @property
     def description(self) -> Mapping[str, str | None]:
@@ -94,10 +98,11 @@ class EmbeddedBackend(Backend):
         if not self.toolchain_file.is_file():
             write_text(self.toolchain_file, self.toolchain.to_json())
         environment = {"BURAN_MODE": str(mode), "BURAN_TOOLCHAIN": str(self.toolchain_file)}
+        environment["BURAN_REQUIREMENTS"] = requirements = DETAILED if self.detailed else ""
         path = None if filter_file is None else str(filter_file)
         if path is not None:
             environment["BURAN_FILTER"] = path
-        return environment | ccache.variables(self.toolchain, str(mode), path)
+        return environment | ccache.variables(self.toolchain, str(mode), path, requirements)
 
     def visit_cost(self) -> VisitCost | None:
         """Measure it; the fallback without a plugin has other hooks."""
@@ -202,7 +207,9 @@ class SimulatedMachineBackend(EmbeddedBackend):
         return super().run_environment(Mode.EFFORT, folder, filter_file)
 
 
-def open_embedded(compiler: str, scratch: Path, counters: tuple[str, ...] = ()) -> EmbeddedBackend:
+def open_embedded(
+    compiler: str, scratch: Path, counters: tuple[str, ...] = (), *, detailed: bool = False
+) -> EmbeddedBackend:
     """Prepare the embedded backend for use on this machine.
 
     Parameters
@@ -213,6 +220,8 @@ def open_embedded(compiler: str, scratch: Path, counters: tuple[str, ...] = ()) 
         Folder for files that builds refer to.
     counters
         As in the campaign file.
+    detailed
+        Whether effort builds count kinds of operations, too.
 
     Raises
     ------
@@ -220,7 +229,7 @@ def open_embedded(compiler: str, scratch: Path, counters: tuple[str, ...] = ()) 
         A compiler or an MPI is missing.
     """
     toolchain = find_toolchain(compiler=compiler)
-    return EmbeddedBackend(toolchain, _described(toolchain, scratch), counters)
+    return EmbeddedBackend(toolchain, _described(toolchain, scratch), counters, detailed)
 
 
 def _described(toolchain: Toolchain, scratch: Path) -> Path:
@@ -235,8 +244,9 @@ class Embedded(MeasurementSystem):
     def open(self, campaign: Campaign, scratch: Path) -> EmbeddedBackend:
         """Find a compiler and an MPI; for a simulated machine, SimGrid's."""
         compiler = campaign.config.compiler
+        detailed = not DETAILS.keys().isdisjoint(campaign.config.metrics)
         if not campaign.is_simulated:
-            backend = open_embedded(compiler, scratch, campaign.config.counters)
+            backend = open_embedded(compiler, scratch, campaign.config.counters, detailed=detailed)
             if campaign.memory_points and backend.toolchain.kind != CLANG_PLUGIN:
                 metric, found = sampled(campaign.config.metrics)[0], backend.toolchain.compiler_version
                 raise ToolError(
@@ -248,7 +258,8 @@ class Embedded(MeasurementSystem):
             return backend
         toolchain = find_toolchain(compiler=compiler, simulated=True)
         simulated = SimulatedMachine(campaign, scratch, Path(toolchain.objects["time"][0]).with_name(NODE_GROUPS))
-        return SimulatedMachineBackend(toolchain, _described(toolchain, scratch), simulated=simulated)
+        described = _described(toolchain, scratch)
+        return SimulatedMachineBackend(toolchain, described, detailed=detailed, simulated=simulated)
 
     def finding(self) -> Finding:
         """Tell whether machines can be simulated."""

@@ -195,10 +195,12 @@ static uint32_t count_info(void) {
     return count;
 }
 
-static const char *const requirement_names[] = {"flops", "loads", "stores", "bytes_loaded", "bytes_stored"};
+static const char *const requirement_names[] = {
+    "flops", "loads", "stores", "bytes_loaded", "bytes_stored",
+    "flops_add", "flops_multiply", "flops_divide", "flops_sqrt", "flops_single", "flops_double", "flops_extended",
+    "branches", "function_calls", "integer_operations",
+};
 _Static_assert(sizeof requirement_names / sizeof *requirement_names == BURAN_REQUIREMENTS, "one name each");
-
-static uint32_t requirements_in_dump(void) { return buran_counts_requirements ? BURAN_REQUIREMENTS : 0; }
 
 static const char *bin_name(uint32_t bin) {
     static char name[32];
@@ -212,7 +214,7 @@ static uint8_t bin_is_used[BURAN_REUSE_BINS];
 static uint32_t bins_in_dump;
 
 static uint32_t counters_in_dump(void) {
-    uint32_t count = requirements_in_dump() + bins_in_dump;
+    uint32_t count = buran_requirements_counted() + bins_in_dump;
     for (uint32_t event = 0; event < BURAN_EVENTS; event++)
         count += buran_counter_name(event) != NULL;
     return count;
@@ -226,7 +228,7 @@ static void put_counts(writer *out, const buran_thread *thread, uint32_t count) 
     for (const buran_chunk *chunk = thread->first_chunk; chunk && done < count; chunk = chunk->next)
         for (uint32_t i = 0; i < chunk->used && done < count; i++, done++) {
             const buran_node *node = &chunk->nodes[i];
-            for (uint32_t kind = 0; kind < requirements_in_dump(); kind++) {
+            for (uint32_t kind = 0; kind < buran_requirements_counted(); kind++) {
                 uint64_t unbooked = node == open ? thread->requirements[kind] - thread->last_requirements[kind] : 0;
                 uint64_t value = node->requirements[kind] + unbooked;
                 put(out, &value, sizeof value);
@@ -312,7 +314,7 @@ static void put_all(writer *out, const buran_dump_source *source) {
     put_u32(out, sum.threads);
     put_u32(out, counters_in_dump());
     put_info(out, source, &sum);
-    for (uint32_t kind = 0; kind < requirements_in_dump(); kind++)
+    for (uint32_t kind = 0; kind < buran_requirements_counted(); kind++)
         put_text(out, requirement_names[kind]);
     for (uint32_t event = 0; event < BURAN_EVENTS; event++)
         if (buran_counter_name(event))

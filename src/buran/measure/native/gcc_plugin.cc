@@ -40,6 +40,7 @@
 
 #include "attribs.h"
 #include "basic-block.h"
+#include "builtins.h"
 #include "cfghooks.h"
 #include "cfgloop.h"
 #include "cgraph.h"
@@ -523,6 +524,16 @@ void addModeReference() {
   define(Reference);
 }
 
+// By which the runtime knows that details are counted.
+void addMarkOfDetails() {
+  tree Mark = build_decl(UNKNOWN_LOCATION, VAR_DECL, get_identifier("buran_counts_details"), char_type_node);
+  TREE_PUBLIC(Mark) = TREE_STATIC(Mark) = TREE_USED(Mark) = DECL_ARTIFICIAL(Mark) = DECL_PRESERVE_P(Mark) = 1;
+  TREE_READONLY(Mark) = DECL_IGNORED_P(Mark) = 1;
+  DECL_INITIAL(Mark) = build_int_cst(char_type_node, 1);
+  DECL_WEAK(Mark) = 1;
+  define(Mark);
+}
+
 void describe(const std::vector<cgraph_node *> &Present, const std::set<cgraph_node *> &Hooked) {
   const buran_filter &Filter = Settings::get().Filter;
   std::vector<int> Lines, Matched;
@@ -551,6 +562,8 @@ struct HookPass : simple_ipa_opt_pass {
     if (seen_error())
       return 0;
     addModeReference();
+    if (Settings::get().Effort && Settings::get().Requirements == BURAN_REQUIREMENTS)
+      addMarkOfDetails();
     Selection Select;
     std::vector<cgraph_node *> Present, Selected;
     cgraph_node *Node;
@@ -627,7 +640,7 @@ private:
     This.Counts[0] = isCounted(BB);
     Amounts Sum = {};
     auto End = [&](gimple *Flush) {
-      std::copy(Sum.begin(), Sum.end(), This.Counts.begin() + 1);
+      std::copy_n(Sum.begin(), Settings::get().Requirements, This.Counts.begin() + 1);
       This.Flush = Flush;
       Stretches.push_back(This);
       This = {BB, false, Flush};

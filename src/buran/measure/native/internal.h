@@ -126,6 +126,12 @@ extern buran_settings buran_the_settings;
 extern const char *const buran_build_info[];
 extern const int buran_counts_blocks, buran_counts_requirements, buran_samples_reuse;
 
+/* How many requirements compiled code counts: all of them, only those before the details, or none. */
+extern const char buran_counts_details __attribute__((weak));
+static inline uint32_t buran_requirements_counted(void) {
+    return !buran_counts_requirements ? 0 : &buran_counts_details ? BURAN_REQUIREMENTS : BURAN_DETAILS;
+}
+
 /* ---- runtime.c */
 
 buran_thread *buran_self(void);

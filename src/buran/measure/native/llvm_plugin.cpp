@@ -326,6 +326,13 @@ void addModeReference(Module &M) {
   appendToUsed(M, {Reference});
 }
 
+// By which the runtime knows that details are counted.
+void addMarkOfDetails(Module &M) {
+  Type *Byte = Type::getInt8Ty(M.getContext());
+  appendToUsed(M, {new GlobalVariable(M, Byte, true, GlobalValue::WeakAnyLinkage, ConstantInt::get(Byte, 1),
+                                      "buran_counts_details")});
+}
+
 // ---- counting
 
 // A function pass cannot drop GlobalsAA (see nothingPreserved): with LLVM 14 the accesses are kept apart by force.
@@ -481,12 +488,12 @@ private:
     buran::Amounts Sum = {};
     for (Instruction &I : Block) {
       auto *Call = dyn_cast<CallBase>(&I);
+      Asks.add(I, Sum);
       if (I.isTerminator() || (Call && needsFlush(*Call, OwnEnter))) {
-        for (unsigned Kind = 0; Kind < BURAN_REQUIREMENTS; Kind++)
+        for (unsigned Kind = 0; Kind < Settings::get().Requirements; Kind++)
           collect(Found, &I, 1 + Kind, Sum[Kind]);
         Sum = {};
       }
-      Asks.add(I, Sum);
       if (Value *Length = Asks.copied(I)) {
         Length = IRBuilder<>(&I).CreateZExtOrTrunc(Length, Int64);
         Found.push_back({&I, 1 + BURAN_BYTES_STORED, Length});
@@ -612,6 +619,8 @@ struct HookPass : PassInfoMixin<HookPass> {
     addModeReference(M);
     if (Settings::get().Effort)
       threadCounters(M); // the counting pass may be a function pass, which must not add globals
+    if (Settings::get().Effort && Settings::get().Requirements == BURAN_REQUIREMENTS)
+      addMarkOfDetails(M);
     Selection Select;
     SmallVector<Function *, 64> Present, Selected;
     for (Function &F : M)

@@ -45,7 +45,10 @@ public:
         access(Sum, BURAN_LOADS, Size);
       access(Sum, BURAN_STORES, Size);
     } else {
-      Sum[BURAN_FLOPS] += operations(I);
+      operations(I, Sum);
+      Sum[BURAN_BRANCHES] += I.isTerminator() && I.getNumSuccessors() > 1 && !isa<InvokeInst>(I);
+      Sum[BURAN_CALLS] += calls(I);
+      Sum[BURAN_INTEGER_OPERATIONS] += integerOperations(I);
     }
   }
 
@@ -71,41 +74,73 @@ private:
     return Known != Registers.end() ? Known->second : Registers[Variable] = llvm::isAllocaPromotable(Variable);
   }
 
-  static uint64_t operations(const llvm::Instruction &I) {
+  // One operation, for each element, of a type and a kind.
+  static void operation(Amounts &Sum, unsigned Kind, llvm::Type *Type) {
+    uint64_t Elements = elements(Type);
+    unsigned Bits = Type->getScalarSizeInBits();
+    Sum[BURAN_FLOPS] += Elements;
+    Sum[Kind] += Elements;
+    Sum[Bits <= 32 ? BURAN_FLOPS_SINGLE : Bits <= 64 ? BURAN_FLOPS_DOUBLE : BURAN_FLOPS_EXTENDED] += Elements;
+  }
+
+  static void operations(const llvm::Instruction &I, Amounts &Sum) {
     using namespace llvm;
     switch (I.getOpcode()) {
     case Instruction::FAdd:
     case Instruction::FSub:
+      return operation(Sum, BURAN_FLOPS_ADD, I.getType());
     case Instruction::FMul:
+      return operation(Sum, BURAN_FLOPS_MULTIPLY, I.getType());
     case Instruction::FDiv:
     case Instruction::FRem:
-      return elements(I.getType());
+      return operation(Sum, BURAN_FLOPS_DIVIDE, I.getType());
     case Instruction::Call:
-      break;
-    default:
-      return 0;
+      return operationsOfCall(cast<CallInst>(I), Sum);
     }
-    auto *Call = dyn_cast<IntrinsicInst>(&I);
-    switch (Call ? Call->getIntrinsicID() : Intrinsic::not_intrinsic) {
+  }
+
+  static void operationsOfCall(const llvm::CallInst &Call, Amounts &Sum) {
+    using namespace llvm;
+    switch (Call.getIntrinsicID()) {
     case Intrinsic::fma:
     case Intrinsic::fmuladd:
     case Intrinsic::experimental_constrained_fma:
     case Intrinsic::experimental_constrained_fmuladd:
-      return 2 * elements(I.getType());
+      operation(Sum, BURAN_FLOPS_MULTIPLY, Call.getType());
+      return operation(Sum, BURAN_FLOPS_ADD, Call.getType());
     case Intrinsic::sqrt:
     case Intrinsic::experimental_constrained_sqrt:
+      return operation(Sum, BURAN_FLOPS_ROOT, Call.getType());
     case Intrinsic::experimental_constrained_fadd:
     case Intrinsic::experimental_constrained_fsub:
+      return operation(Sum, BURAN_FLOPS_ADD, Call.getType());
     case Intrinsic::experimental_constrained_fmul:
+      return operation(Sum, BURAN_FLOPS_MULTIPLY, Call.getType());
     case Intrinsic::experimental_constrained_fdiv:
     case Intrinsic::experimental_constrained_frem:
-      return elements(I.getType());
+      return operation(Sum, BURAN_FLOPS_DIVIDE, Call.getType());
     case Intrinsic::vector_reduce_fadd:
+      return operation(Sum, BURAN_FLOPS_ADD, Call.getArgOperand(1)->getType());
     case Intrinsic::vector_reduce_fmul:
-      return elements(Call->getArgOperand(1)->getType());
+      return operation(Sum, BURAN_FLOPS_MULTIPLY, Call.getArgOperand(1)->getType());
     default:
-      return isSquareRoot(cast<CallBase>(I));
+      if (isSquareRoot(Call))
+        operation(Sum, BURAN_FLOPS_ROOT, Call.getType());
     }
+  }
+
+  // Of functions that were not inlined; what a compiler makes instructions of is none.
+  static bool calls(const llvm::Instruction &I) {
+    auto *Call = llvm::dyn_cast<llvm::CallBase>(&I);
+    if (!Call || llvm::isa<llvm::IntrinsicInst>(I) || Call->isInlineAsm() || isSquareRoot(*Call))
+      return false;
+    const llvm::Function *Callee = Call->getCalledFunction();
+    return !Callee || Callee->getName().substr(0, 6) != "buran_";
+  }
+
+  static uint64_t integerOperations(const llvm::Instruction &I) {
+    llvm::Type *Type = I.getType();
+    return I.isBinaryOp() && Type->isIntOrIntVectorTy() && !Type->isIntOrIntVectorTy(1) ? elements(Type) : 0;
   }
 
   // The C library's, which sets errno: compilers make it an instruction with a test.

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "filter.h"
+#include "runtime.h"
 
 namespace {
 
@@ -23,6 +24,7 @@ struct Settings {
   enum { Register, Memory, None } Counter = Register;
   std::string Mode = "time";
   bool Effort = false, Samples = false;
+  unsigned Requirements = BURAN_DETAILS; // so many of those in runtime.h are counted
   buran_filter Filter = {};
 
   static const Settings &get() {
@@ -41,6 +43,8 @@ private:
       Mode = Asked;
     Effort = Mode == "effort";
     Samples = Mode == "memory";
+    if (environment("BURAN_REQUIREMENTS") == "detailed")
+      Requirements = BURAN_REQUIREMENTS;
     std::string Which = environment("BURAN_PLUGIN_COUNTER");
     Counter = Which == "memory" ? Memory : Which == "none" ? None : Register;
     std::string Path = environment("BURAN_FILTER");

@@ -310,7 +310,7 @@ static __attribute__((noinline, cold)) uint64_t book_switch(buran_thread *thread
 }
 
 static inline __attribute__((always_inline)) void book_more(buran_thread *thread, buran_node *node) {
-    for (uint32_t kind = 0; kind < BURAN_REQUIREMENTS && buran_counts_requirements; kind++) {
+    for (uint32_t kind = 0, counted = buran_requirements_counted(); kind < counted; kind++) {
         uint64_t now = buran_requirements[kind];
         node->requirements[kind] += now - thread->last_requirements[kind];
         thread->last_requirements[kind] = now;

@@ -35,13 +35,25 @@ typedef struct buran_region {
 /* Basic blocks this thread has executed. Initial-exec, so that counting is one instruction. */
 extern __thread uint64_t buran_blocks __attribute__((tls_model("initial-exec")));
 
-/* What they asked of the machine; in the order of the names in dump.c. */
+/* What they asked of the machine; in the order of the names in dump.c. Those from BURAN_DETAILS on are counted in objects that
+ * bring `buran_counts_details`. */
 enum {
     BURAN_FLOPS,
     BURAN_LOADS,
     BURAN_STORES,
     BURAN_BYTES_LOADED,
     BURAN_BYTES_STORED,
+    BURAN_DETAILS,
+    BURAN_FLOPS_ADD = BURAN_DETAILS,
+    BURAN_FLOPS_MULTIPLY,
+    BURAN_FLOPS_DIVIDE,
+    BURAN_FLOPS_ROOT,
+    BURAN_FLOPS_SINGLE,
+    BURAN_FLOPS_DOUBLE,
+    BURAN_FLOPS_EXTENDED,
+    BURAN_BRANCHES,
+    BURAN_CALLS,
+    BURAN_INTEGER_OPERATIONS,
     BURAN_REQUIREMENTS
 };
 extern __thread uint64_t buran_requirements[BURAN_REQUIREMENTS] __attribute__((tls_model("initial-exec")));

@@ -50,6 +50,26 @@ KERNELS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 """By example and kernel: what a visit asks for, in the order of the requirements; mean over ranks."""
 
+KINDS: Mapping[str, Mapping[str, tuple[int, int]]] = {
+    "stencil": {
+        "apply_operator": (6, 1),
+        "jacobi_update": (6, 1),
+        "dot_local": (1, 1),
+        "scale_add": (1, 1),
+        "add_scaled": (1, 1),
+    },
+    "sweep": {"sweep_block": (4, 3), "scatter": (1, 1), "sum_cells": (1, 0), "sum_face": (1, 0)},
+    "treesort": {},
+}
+"""Additions and multiplications in a round of a kernel, all in double precision; others have none, and none divides."""
+
+
+def kinds(example: str, kernel: str, flops: float) -> tuple[float, ...]:
+    """Return how many of a kernel's operations with a point are of each kind and precision."""
+    added, multiplied = KINDS[example].get(kernel, (1, 0))
+    parts = (flops * added / (added + multiplied), flops * multiplied / (added + multiplied))
+    return (*parts, 0.0, 0.0, 0.0, flops, 0.0)
+
 
 def theory(example: str, point: Mapping[str, int]) -> dict[str, tuple[float, ...]]:
     """Return what a visit of each kernel asks for at a point, of optimised code.

@@ -9,14 +9,14 @@ from typing import Any
 
 from buran.campaign.plan import Mode
 from buran.errors import UsageError
-from buran.profile.metrics import REQUIREMENTS
+from buran.profile.metrics import DETAILS, REQUIREMENTS
 from buran.profile.profile import Profile
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
 from buran_studies.evaluation.study import Settings, Shard
 from buran_studies.machine.laboratory import EXAMPLES, RUNS
 from buran_studies.memory import caches, extrapolation, times
 from buran_studies.memory.cachegrind import references_of
-from buran_studies.memory.kernels import theory
+from buran_studies.memory.kernels import kinds, theory
 from buran_studies.priors.runs import Workshop
 
 SIZES = {"stencil": (8, 16), "sweep": (8, 12), "treesort": (1024, 4096)}
@@ -59,7 +59,7 @@ def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
         return caches.run_shard(shard, settings)
     example, sizes = shard["example"], shard["sizes"]
     with tempfile.TemporaryDirectory(prefix="buran-memory-") as name:
-        workshop = Workshop.open(Path(name), shard["compiler"])
+        workshop = Workshop.open(Path(name), shard["compiler"], detailed=True)
         binaries = {}
         for mode, flags in _FLAGS.items():
             command = f"make MPICC={{mpicc}} MPICXX={{mpicxx}} CFLAGS='{flags}' CXXFLAGS='{flags}'"
@@ -80,6 +80,8 @@ def _kernels(example: str, n: int, workshop: Workshop, binaries: Mapping[Mode, P
             "n": n,
             "counted": [counted[metric] for metric in REQUIREMENTS],
             "theory": [counted["visits"] * amount for amount in visit],
+            "counted_kinds": [counted[metric] for metric in DETAILS if metric.startswith("flops")],
+            "kinds": kinds(example, kernel, counted["flops"]),
             "valgrind": [references[function].reads, references[function].writes],
         }
 
@@ -88,7 +90,8 @@ def totals(profile: Profile, kernel: str) -> dict[str, float]:
     """Return counts of all call paths that end with a kernel, mean over ranks: visits and requirements."""
     bare = ["->".join(part.split("(")[0] for part in name.split("->")) for name in profile.tree.names]
     rows = [row for row, path in enumerate(bare) if f"->{path}".endswith(f"->{kernel}")]
-    return {metric: float(profile.exclusive(metric)[rows].mean(axis=1).sum()) for metric in ("visits", *REQUIREMENTS)}
+    metrics = [metric for metric in ("visits", *REQUIREMENTS, *DETAILS) if metric in profile.metrics]
+    return {metric: float(profile.exclusive(metric)[rows].mean(axis=1).sum()) for metric in metrics}
 
 
 def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
@@ -98,14 +101,17 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
     figures, rows = [], []
     for result in (result for result in results if "example" in result):
         example, compiler, kernels = result["example"], result["compiler"], result["kernels"]
-        pairs = [pair for kernel in kernels for pair in zip(kernel["counted"], kernel["theory"], strict=True)]
-        equal = sum(counted == expected for counted, expected in pairs)
-        unequal = [kernel["kernel"] for kernel in kernels if kernel["counted"] != kernel["theory"]]
-        name = f"requirements of {example}, {compiler}, as its source says"
-        note = ", ".join(dict.fromkeys(unequal))
-        figures.append(
-            Figure(name, 100 * equal / len(pairs), "%", samples=len(pairs), goal="100", kind=Kind.MEASURED, note=note)
-        )
+        for what, found, said in (
+            ("requirements", "counted", "theory"),
+            ("kinds of operations", "counted_kinds", "kinds"),
+        ):
+            pairs = [pair for kernel in kernels for pair in zip(kernel[found], kernel[said], strict=True)]
+            equal = sum(counted == expected for counted, expected in pairs)
+            unequal = [kernel["kernel"] for kernel in kernels if [*kernel[found]] != [*kernel[said]]]
+            name = f"{what} of {example}, {compiler}, as its source says"
+            note = ", ".join(dict.fromkeys(unequal))
+            share = 100 * equal / len(pairs)
+            figures.append(Figure(name, share, "%", samples=len(pairs), goal="100", kind=Kind.MEASURED, note=note))
         beyond = {kernel["kernel"]: _beyond(kernel) for kernel in kernels}
         farthest = max(beyond, key=lambda kernel: abs(beyond[kernel]))
         figures.append(

@@ -30,10 +30,10 @@ class Workshop:
     folder: Path
 
     @classmethod
-    def open(cls, folder: Path, compiler: str = "auto") -> Workshop:
+    def open(cls, folder: Path, compiler: str = "auto", *, detailed: bool = False) -> Workshop:
         """Find compiler and MPI."""
         folder.mkdir(parents=True, exist_ok=True)
-        return cls(open_embedded(compiler, folder), folder)
+        return cls(open_embedded(compiler, folder, detailed=detailed), folder)
 
     def build(self, command: str, source: Path, binary: str, mode: Mode) -> tuple[Path, Outcome]:
         """Build a variant in a folder of its own; `command` has placeholders for compilers.

@@ -45,7 +45,7 @@ def run(arguments: Sequence[str], *, wrapper: Wrapper, environment: Mapping[str,
             mode = VANILLA
         filter_file = environment.get("BURAN_FILTER") or None
         if list(arguments) == [ccache.QUESTION]:
-            print(ccache.key_file(toolchain, mode, filter_file))
+            print(ccache.key_file(toolchain, mode, filter_file, environment.get(ccache.REQUIREMENTS, "")))
             sys.exit(0)
         ccache.refuse_unless_keyed(environment, toolchain, mode, filter_file)
         command = translate(arguments, wrapper=wrapper, mode=mode, toolchain=toolchain, filter_file=filter_file)

@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from buran.measure.toolchain.toolchain import Toolchain
 
 VARIABLE = "CCACHE_EXTRAFILES"
+REQUIREMENTS = "BURAN_REQUIREMENTS"
 QUESTION = "-print-ccache-key"
 
 
-def key_file(toolchain: Toolchain, mode: str, filter_file: str | None) -> Path:
-    """Return a file whose name and contents stand for toolchain, mode and filter; it is written if it is not there."""
+def key_file(toolchain: Toolchain, mode: str, filter_file: str | None, requirements: str) -> Path:
+    """Return a file whose name and contents stand for what an object depends on; it is written if it is not there."""
     from buran.measure.toolchain.toolchain import cache_folder
 
     try:
@@ -33,7 +34,8 @@ def key_file(toolchain: Toolchain, mode: str, filter_file: str | None) -> Path:
     except OSError as error:
         raise UsageError("the filter file cannot be read", where=filter_file, why=error.strerror) from None
     counter = os.environ.get("BURAN_PLUGIN_COUNTER", "")
-    text = f"{toolchain.fingerprint}\n{mode}\n{counter}\n{hashlib.sha256(rules).hexdigest()}\n"
+    digest = hashlib.sha256(rules).hexdigest()
+    text = f"{toolchain.fingerprint}\n{mode}\n{requirements}\n{counter}\n{digest}\n"
     path = cache_folder() / "ccache" / f"{hashlib.sha256(text.encode()).hexdigest()[:24]}.key"
     if not path.exists():
         try:
@@ -45,10 +47,10 @@ def key_file(toolchain: Toolchain, mode: str, filter_file: str | None) -> Path:
     return path
 
 
-def variables(toolchain: Toolchain, mode: str, filter_file: str | None) -> dict[str, str]:
+def variables(toolchain: Toolchain, mode: str, filter_file: str | None, requirements: str) -> dict[str, str]:
     """Return the environment with which ccache keeps objects of different modes and filters apart."""
     present = os.environ.get(VARIABLE, "")
-    key = str(key_file(toolchain, mode, filter_file))
+    key = str(key_file(toolchain, mode, filter_file, requirements))
     return {VARIABLE: f"{present}{os.pathsep}{key}" if present else key}
 
 
@@ -61,7 +63,9 @@ def refuse_unless_keyed(
     """
     if _parent() not in ("ccache", "sccache"):
         return
-    if str(key_file(toolchain, mode, filter_file)) in environment.get(VARIABLE, "").split(os.pathsep):
+    if str(key_file(toolchain, mode, filter_file, environment.get(REQUIREMENTS, ""))) in environment.get(
+        VARIABLE, ""
+    ).split(os.pathsep):
         return
     raise UsageError(
         "ccache does not know of build mode and filter",
