@@ -5,6 +5,7 @@ import pytest
 
 from buran.model import ModelSet, fit_models, format_function, growth_class
 from buran.model.combine import add_models
+from buran.model.regimes import cuts
 from buran.model.repetitions import scatter_of
 from buran_studies.functions import draw, draw_outside, grid, kind_inside
 from buran_studies.noise import inject
@@ -129,3 +130,10 @@ def test_points_that_do_not_tell_the_other_parameters_make_no_regimes():
     lines = GRID[(GRID[:, 0] == 2) | (GRID[:, 1] == 10)]
     p, n = lines.T
     assert not ends(fitted(lines, np.where(p < 16, n * p, 500 * n + p)).models[0])
+
+
+def test_what_few_ranks_show_beyond_a_value_is_not_carried_on_to_many():
+    # Up to 32 ranks with all sizes; beyond, where growth may have ended, with the smallest size alone.
+    points = np.array([[p, n] for p in X[:5] for n in (10.0, 20, 30, 40, 50)] + [[64.0, 10.0], [128.0, 10.0]])
+    assert {cut.parameter for cut in cuts(points)} == {0}
+    assert {cut.parameter for cut in cuts(points[:-2])} == {0, 1}

@@ -83,7 +83,11 @@ def _during(term: Term, bracket: Factor) -> Term:
 
 
 def cuts(points: Array) -> list[Cut]:
-    """Return the places where both sides tell as much as all points (point, parameter) of the other parameters."""
+    """Return the places where both sides tell as much as all points (point, parameter) of the other parameters.
+
+    The upper regime, which is carried on, reaches as far along these as all points do: growth up to some value, which
+    others show to end there, would be carried on.
+    """
     out = []
     apart = pairs_apart(points)
     counts = [len(np.unique(column)) for column in points.T]
@@ -91,7 +95,10 @@ def cuts(points: Array) -> list[Cut]:
         levels, level = np.unique(column, return_inverse=True)
         for at in levels[REGIMES.shortest : len(levels) - REGIMES.shortest + 1].tolist():
             upper = column >= at
-            if all(_tells(points[side], p, counts, apart) for side in (upper, ~upper)):
+            reaches = (
+                np.delete(points[upper], p, axis=1).max(axis=0) == np.delete(points, p, axis=1).max(axis=0)
+            ).all()
+            if reaches and all(_tells(points[side], p, counts, apart) for side in (upper, ~upper)):
                 lines = np.stack([upper, ~upper, level * upper, level * ~upper]).astype(np.float64)
                 out.append(Cut(p, at, upper, np.linalg.qr(lines.T)[0].T))
     return out
