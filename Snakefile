@@ -16,7 +16,7 @@ from snakemake.utils import min_version
 from buran.campaign.plan import Bundle
 from buran.campaign.records import read_batch
 from buran.cli.status import print_failures
-from buran.engine.batches import batch_request, batches_of
+from buran.engine.batches import array_request, batch_request, division_of
 from buran.engine.jobs import engine_resources, job_request, resource_names
 from buran.views.status import progress_of
 from buran.loop.history import History
@@ -54,6 +54,7 @@ wildcard_constraints:
     shard="[0-9a-f]{2}",
     bundle="[0-9a-f]{16}",
     batch="[0-9a-f]{16}",
+    array="[0-9a-f]{16}",
 
 
 # What is not measured runs where the engine runs, unless the profile says `config: [cheap_rules=jobs]`. Each rule says so

@@ -54,6 +54,21 @@ def builds_of_batch(wildcards):
     return builds_of(bundles_of(wildcards.batch))
 
 
+def jobs_of(array):
+    """Return the bundles of each job of an array."""
+    names = read_batch(SESSION.layout.array_spec(array))
+    batched = [name not in BUNDLES and SESSION.layout.batch_spec(name).is_file() for name in names]
+    return [
+        bundles_of(name) if is_batch else [bundle_of(name)]
+        for name, is_batch in zip(names, batched)
+    ]
+
+
+def builds_of_array(wildcards):
+    """Builds that the jobs of an array run."""
+    return builds_of([bundle for job in jobs_of(wildcards.array) for bundle in job])
+
+
 @cache
 def request_of_bundle(bundle):
     """What a bundle's job asks the scheduler for."""
@@ -66,6 +81,17 @@ def request_of_batch(batch):
     return engine_resources(batch_request(SESSION, bundles_of(batch)))
 
 
+@cache
+def request_of_array(array):
+    """What each job of an array asks the scheduler for."""
+    return engine_resources(array_request(SESSION, jobs_of(array)))
+
+
+def in_arrays():
+    """Tell whether the executor takes an array of jobs for one: ours does, and that of this machine."""
+    return workflow.local_exec or workflow.executor_plugin.name == "buran"
+
+
 def measure_resources(request):
     """Resources of measurements: those that the campaign file decides."""
 
@@ -76,17 +102,10 @@ def measure_resources(request):
 
 
 def measured(plan):
-    """What the measurements of a plan leave behind: of each bundle, or of the job that it shares with others."""
+    """What the measurements of a plan leave behind: of each bundle, or of the jobs that it shares with others."""
     if plan.imported:
         return [PATHS.imports(SESSION.id, plan.iteration)]
-    batches = batches_of(SESSION, plan)
-    shared = set().union(*batches.values())
-    alone = [
-        PATHS.bundle_pointer(bundle.id)
-        for bundle in plan.bundles
-        if bundle.id not in shared
-    ]
-    return alone + [PATHS.batch_pointer(batch) for batch in batches]
+    return division_of(SESSION, plan, in_arrays=in_arrays()).pointers(PATHS, plan)
 
 
 def bundles_so_far(wildcards):

@@ -43,3 +43,25 @@ rule measure_together:
         "Measuring the bundles of job {wildcards.batch}"
     script:
         "../scripts/measure_together.py"
+
+
+# Very many jobs that need the same resources: one for the engine. Our executor submits each of them, as arrays where it
+# can; on this machine they are measured one after the other. Each has its claim and its pointer as if it were alone.
+rule measure_array:
+    input:
+        builds=builds_of_array,
+    output:
+        PATHS.array_pointer("{array}"),
+    log:
+        "logs/measure_array/{shard}/{array}.log",
+    retries: 0
+    conda:
+        "../workflow/envs/buran.yaml"
+    resources:
+        **measure_resources(request_of_array),
+        bench_slot=1,
+        mpi=0,
+    message:
+        "Measuring what the jobs of array {wildcards.array} are for"
+    script:
+        "../scripts/measure_array.py"

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _MEASUREMENTS = {"measure": "bundle", "measure_together": "batch"}
 """Rules that measure, with the wildcard that names what they measure."""
+_ARRAYS = "measure_array"
+"""Rule that stands for many jobs."""
 _SOON_S, _LATER_S = 1.0, 10.0  # between two looks at the scheduler, while jobs begin or end and while nothing changes
 
 
@@ -63,25 +65,30 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
         if name not in SCHEDULERS.names:
             known = ", ".join(sorted(set(SCHEDULERS.names) - {"none"}))
             raise WorkflowError(f"key buran-scheduler of the profile: {name!r} is none of {known}")
-        return Submitter(SCHEDULERS.load(name), folder, lambda identity: shlex.join([*words, identity]), events)
+        most = self.workflow.resource_settings.nodes or sys.maxsize
+        command = lambda identity: shlex.join([*words, identity])  # noqa: E731
+        return Submitter(SCHEDULERS.load(name), folder, command, events, most=most)
 
     def run_job(self, job: Any) -> None:
-        """Take a job of the engine; it is submitted by the thread that looks at jobs."""
-        task = self._task(job)
-        self._submitter.add(task)
-        self.report_job_submission(SubmittedJobInfo(job, aux={"task": task}))
+        """Take a job of the engine; what it stands for is submitted by the thread that looks at jobs."""
+        tasks = self._tasks(job)
+        for task in tasks:
+            self._submitter.add(task)
+        self.report_job_submission(SubmittedJobInfo(job, aux={"tasks": tasks}))
         self._pause_s = _SOON_S
 
-    def _task(self, job: Any) -> "Task":
+    def _tasks(self, job: Any) -> "list[Task]":
         from buran.engine.jobs import request_from
-        from buran.engine.submitter import Task
+        from buran.engine.submitter import Task, tasks_of_array
 
         request = request_from(dict(job.resources.items()))
         makes = tuple(Path(str(path)).absolute() for path in job.output)
-        wildcard = None if job.is_group() else _MEASUREMENTS.get(job.rule.name)
-        if wildcard is not None:
-            return Task(str(job.wildcards_dict[wildcard]), request, None, makes)
-        return Task(f"{job.name}-{job.jobid}", request, f"exec {self.format_job_exec(job)}", makes)
+        rule = None if job.is_group() else job.rule.name
+        if rule == _ARRAYS:
+            return tasks_of_array(Path.cwd(), str(job.wildcards_dict["array"]), request)
+        if rule in _MEASUREMENTS:
+            return [Task(str(job.wildcards_dict[_MEASUREMENTS[rule]]), request, None, makes)]
+        return [Task(f"{job.name}-{job.jobid}", request, f"exec {self.format_job_exec(job)}", makes)]
 
     async def check_active_jobs(self, active_jobs: list[Any]) -> AsyncGenerator[Any, None]:
         """Submit and look at everything at once; yield the jobs that have not ended."""
@@ -92,13 +99,23 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
         self._results |= {id(result.task): result for result in results}
         self._pause_s = _SOON_S if results else min(self._pause_s * 1.5, _LATER_S)
         for info in active_jobs:
-            result = self._results.pop(id(info.aux["task"]), None)
-            if result is None:
+            tasks = info.aux["tasks"]
+            if any(id(task) not in self._results for task in tasks):
                 yield info
-            elif result.succeeded:
-                self.report_job_success(info)
-            else:
-                self.report_job_error(info, msg=f"{result.words}. ")
+                continue
+            ends = [self._results.pop(id(task)) for task in tasks]
+            failed = next((end for end in ends if not end.succeeded), None)
+            if failed is not None:
+                self.report_job_error(info, msg=f"{failed.words}. ")
+                continue
+            if not info.job.is_group() and info.job.rule.name == _ARRAYS:
+                self._finish_array(info.job)
+            self.report_job_success(info)
+
+    def _finish_array(self, job: Any) -> None:
+        from buran.files import write_json
+
+        write_json(Path(str(job.output[0])), str(job.wildcards_dict["array"]))
 
     async def sleep(self) -> None:
         """Wait until the next look; the end of the engine is not kept waiting."""

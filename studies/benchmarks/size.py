@@ -1,15 +1,15 @@
 """What large campaigns cost to drive: `buran status`, and `buran run` with nothing left to do.
 
     python studies/benchmarks/size.py [--runs 100000] [--json FILE]
-    python studies/benchmarks/size.py --graph [--runs 1000000] [--json FILE]
+    python studies/benchmarks/size.py --graph [--runs 1000000] [--points-per-job auto|N] [--json FILE]
 
 The store is filled with made-up runs, booked like real ones; nothing is measured, and nothing is synced to the disk.
 CPU time is user and system, of all processes. Each verb is a process of its own, as a user starts it, once with the
 ledger and the index of runs that it finds and once without them.
 
 With --graph the first plan is made, and the engine makes the graph of all jobs, with nothing measured yet, and carries
-them out: a hundred numbers of ranks, and jobs of about ten minutes (`points_per_job: auto`). They are submitted to
-commands that stand for Slurm's: every job ends at once, and leaves what the engine waits for.
+them out: a hundred numbers of ranks, and jobs of about ten minutes (`points_per_job: auto`) or of some points. They are
+submitted to commands that stand for Slurm's: every job ends at once, and leaves what the engine waits for.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ import yaml
 from buran.campaign.plan import Plan
 from buran.campaign.records import BuildOutcome, Status
 from buran.engine import controller
+from buran.engine.batches import Division
 from buran.files import not_synced
 from buran.loop.plan import first_plan
 from buran.loop.session import Session, open_session
@@ -121,7 +122,9 @@ names=$id
 test -f jobs/$id.json && names=$(grep -o '[0-9a-f]\\{{16\\}}' jobs/$id.json | grep -v $id)
 task=0
 for name in $names; do
-    echo '[]' > pointers/batches/${{name%??????????????}}/$name.json
+    kind=bundles
+    test -f pointers/batches/${{name%??????????????}}/$name.spec.json && kind=batches
+    echo '[]' > pointers/$kind/${{name%??????????????}}/$name.json
     test "$names" = $id && echo "$number|COMPLETED" || echo "$number"_"$task|COMPLETED"
     task=$((task + 1))
 done >> {made}/jobs
@@ -145,7 +148,7 @@ def stand_ins(folder: Path) -> dict[str, str]:
     return {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
-def graph(folder: Path, runs: int) -> dict[str, Any]:
+def graph(folder: Path, runs: int, points_per_job: int | str) -> dict[str, Any]:
     """Plan a campaign of so many runs, have the engine make the graph of its jobs, and have it submit them."""
     path = campaign(folder, runs)
     config = yaml.safe_load(path.read_text())
@@ -154,7 +157,7 @@ def graph(folder: Path, runs: int) -> dict[str, Any]:
         "p": {"role": "ranks", "values": list(range(1, _RANKS + 1))},
         "n": {"role": "size", "values": list(range(1, sizes + 1))},
     }
-    config["resources"]["points_per_job"] = "auto"
+    config["resources"]["points_per_job"] = points_per_job
     path.write_text(yaml.safe_dump(config))
     session = open_session(path)
     layout = session.layout
@@ -178,12 +181,12 @@ def graph(folder: Path, runs: int) -> dict[str, Any]:
     steps["first plan, with its files"], counts = peak_mib(planned)
     steps["graph of all jobs"], _ = peak_mib(partial(engine, "--dry-run"))
     made, bundles = map(int, counts.split())
-    batches = json.loads(layout.batches(session.id, 0).read_text())["batches"]
-    jobs = len(batches)
+    division = Division.read(layout.batches(session.id, 0))
+    jobs = bundles + len(division.batches) - sum(map(len, division.batches.values()))
     for spec in first_plan(session).builds:
         BuildOutcome(spec.hash, spec.mode, Status.MEASURED, None, "").write(layout.build_pointer(spec.hash))
-    steps["submitting all jobs, with the graph"], _ = peak_mib(partial(engine, "--until", "measure_together"))
-    assert all(layout.batch_pointer(batch).is_file() for batch in batches)
+    steps["submitting all jobs, with the graph"], _ = peak_mib(partial(engine, "--until", "measure_array"))
+    assert all(layout.job_pointer(job).is_file() for array in division.arrays.values() for job in array)
     return {"runs": made, "bundles": bundles, "jobs": jobs, "steps": steps}
 
 
@@ -192,13 +195,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int)
     parser.add_argument("--graph", action="store_true", help="plan, and make the graph of all jobs")
+    parser.add_argument(
+        "--points-per-job", type=lambda text: text if text == "auto" else int(text), default="auto", help="with --graph"
+    )
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        work, usual = (graph, 1_000_000) if arguments.graph else (measure, 100_000)
+        in_jobs = partial(graph, points_per_job=arguments.points_per_job)
+        work, usual = (in_jobs, 1_000_000) if arguments.graph else (measure, 100_000)
         found = work(Path(name), arguments.runs or usual)
-    in_jobs = f", {found['jobs']} jobs" if "jobs" in found else ""
-    print(f"{found['runs']} runs in {found['bundles']} bundles{in_jobs}")
+    jobs = f", {found['jobs']} jobs" if "jobs" in found else ""
+    print(f"{found['runs']} runs in {found['bundles']} bundles{jobs}")
     for step, times in found["steps"].items():
         memory = f"{times['peak_mib']:6.0f} MiB" if "peak_mib" in times else ""
         print(f"{step:36} {times['wall_s']:8.2f} s wall {times['cpu_s']:8.3f} s CPU {memory}")

@@ -92,3 +92,12 @@ def test_a_part_that_fails_is_a_row(load, tmp_path: Path, monkeypatch: pytest.Mo
     assert "| area | a/b | 1 |  |  | 1 |" in text and "| 1 | `python works.py` | 1 s |" in text
     (tmp_path / "works.py").unlink()
     assert everything.run(part, resume=True)[0] == rows["works"]
+
+
+@pytest.mark.slow
+@pytest.mark.mpi
+def test_separate_jobs_are_handed_over_as_arrays(load, tmp_path: Path) -> None:
+    found = load("size").graph(tmp_path, 2500, 1)
+    assert (found["runs"], found["jobs"]) == (2500, 500)
+    scripts = list((tmp_path / "results" / "scale" / "jobs").glob("*.sh"))
+    assert 100 <= len(scripts) < 500, "an array for each shape, cut where the queue is full"

@@ -16,13 +16,16 @@ from buran.campaign.plan import Bundle
 from buran.campaign.records import RECORD, BundleOutcome, Status
 from buran.cli import progress
 from buran.engine import finished
-from buran.files import not_synced
+from buran.errors import FormatError
+from buran.files import not_synced, write_json
 from buran.loop import crowded
 from buran.loop.history import History
+from buran.loop.measure import measure, measure_array
 from buran.loop.plan import first_plan
 from buran.loop.report import write_results
 from buran.loop.session import Session, open_session
-from buran.loop.specs import plan_in_force
+from buran.loop.specs import plan_in_force, write_plan
+from buran.measure.build import build
 from buran.measure.bundle import slots_of
 from buran.measure.store import ledger, store
 from buran.views.status import Progress, progress_of
@@ -147,3 +150,30 @@ def test_bundles_share_their_runs(made: Session) -> None:
         assert len({id(run) for run in runs}) == len(set(runs)) < len(runs) / 4
     text = made.layout.plan(made.id, 0).read_text()
     assert all(f'{{"id": "{bundle.id}", ' in text for bundle in first_plan(made).bundles), "a bundle on a line"
+
+
+def test_jobs_of_an_array_are_measured_one_after_the_other(tmp_path: Path) -> None:
+    session = opened(tmp_path, refinement={"enabled": False})
+    layout, plan = session.layout, first_plan(session)
+    write_plan(layout, session.id, plan)
+    for spec in plan.builds:
+        build(session.target, layout, spec).write(layout.build_pointer(spec.hash))
+    first, second, third, fourth = (bundle.id for bundle in plan.bundles[:4])
+    batch, array = "b" * 16, "a" * 16
+    write_json(layout.batch_spec(batch), [second, third])
+    write_json(layout.array_spec(array), [first, batch, fourth])
+    measure(session, first).write(layout.bundle_pointer(first))
+    before = layout.bundle_pointer(first).stat().st_mtime_ns
+    layout.bundle_spec(second).write_text("damaged")
+    with pytest.raises(FormatError):
+        measure_array(session, array)
+    assert layout.made("bundles") == sorted([first, third, fourth]), "the others were measured"
+    assert layout.bundle_pointer(first).stat().st_mtime_ns == before, "what is measured is left as it is"
+    plan_in_force(layout, session.id, 0)
+    layout.bundle_spec(second).unlink()
+    plan_in_force(layout, session.id, 0)
+    assert measure_array(session, array) == [first, batch, fourth]
+    assert layout.made("batches") == [batch]
+    assert {layout.job_pointer(name) for name in (first, batch)} == {
+        layout.bundle_pointer(first), layout.batch_pointer(batch)
+    }  # fmt: skip

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 
 import pytest
 from workbench import Workbench
 
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Plan
-from buran.engine.batches import batch_request, batches_of, together
+from buran.campaign.records import read_batch
+from buran.engine import batches
+from buran.engine.batches import batch_request, division_of, together
 from buran.engine.jobs import STARTUP_S, job_limit_s, job_request
+from buran.engine.submitter import tasks_of_array
 from buran.files import write_json
 from buran.loop.plan import first_plan
 from buran.loop.session import Session, open_session
@@ -32,13 +36,17 @@ def planned(workbench: Workbench, points_per_job: int | str, expected_s: str | N
     return session, plan_in_force(session.layout, session.id, 0)
 
 
+def batches_of(session: Session, plan: Plan) -> dict[str, tuple[str, ...]]:
+    return dict(division_of(session, plan, in_arrays=False).batches)
+
+
 def test_points_of_the_same_shape_share_a_job(workbench: Workbench) -> None:
     session, plan = planned(workbench, 2)
     ranks = {bundle.id: bundle.point["p"] for bundle in plan.bundles}
-    batches = batches_of(session, plan)
-    assert sorted(len(group) for group in batches.values()) == [2, 2], "a third point of each shape stays alone"
-    assert all(len({ranks[bundle] for bundle in group}) == 1 for group in batches.values())
-    assert batches_of(session, plan) == batches
+    shared = batches_of(session, plan)
+    assert sorted(len(group) for group in shared.values()) == [2, 2], "a third point of each shape stays alone"
+    assert all(len({ranks[bundle] for bundle in group}) == 1 for group in shared.values())
+    assert batches_of(session, plan) == shared
     bundles = [bundle for bundle in plan.bundles if bundle.point["p"] == 2]
     request = together(session, bundles)
     assert (request.nodes, request.tasks) == (1, 2)
@@ -72,6 +80,38 @@ def test_as_many_points_share_a_job_as_take_ten_minutes(workbench: Workbench) ->
     assert len(shared) > 1 and sum(runs * float(point["n"]) for point in shared) <= 600
     unknown, plan = planned(workbench, "auto")
     assert batches_of(unknown, plan) == {}, "nothing is known of how long they take"
+
+
+@pytest.mark.parametrize(("points_per_job", "jobs"), [(1, [2, 2]), (2, [2, 2])])
+def test_very_many_jobs_are_one_for_the_engine(
+    workbench: Workbench, monkeypatch: pytest.MonkeyPatch, points_per_job: int, jobs: list[int]
+) -> None:
+    monkeypatch.setattr(batches, "_MOST_JOBS", 3)
+    monkeypatch.setattr(batches, "_LONGEST_ARRAY", 2)
+    session, plan = planned(workbench, points_per_job, "n")
+    apart, layout = division_of(session, plan, in_arrays=False), session.layout
+    division = division_of(session, plan, in_arrays=True)
+    assert apart.arrays == {} and apart.batches == division.batches
+    assert list(map(len, division.arrays.values())) == jobs
+    points = {bundle.id: bundle.point for bundle in plan.bundles}
+    for array, names in division.arrays.items():
+        assert read_batch(layout.array_spec(array)) == names
+        of_jobs = [division.batches.get(name, (name,)) for name in names]
+        assert len({points[bundle]["p"] for group in of_jobs for bundle in group}) == 1, "they ask for the same"
+        by_id = {bundle.id: bundle for bundle in plan.bundles}
+        requests = [together(session, [by_id[bundle] for bundle in group]) for group in of_jobs]
+        longest = max(request.minutes for request in requests)
+        asked = batches.array_request(session, [[by_id[bundle] for bundle in group] for group in of_jobs])
+        assert asked == replace(requests[0], minutes=longest)
+    waited_for = division.pointers(layout, plan)
+    assert len(waited_for) == len(set(waited_for)) == len(division.arrays) + (2 if points_per_job == 1 else 0)
+    layout.bundle_pointer(plan.bundles[0].id).write_text("{}")
+    (array,) = [
+        array for array, names in division.arrays.items() if plan.bundles[0].id in str((names, division.batches))
+    ][:1]
+    left = tasks_of_array(layout.root, array, together(session, plan.bundles[:1]))
+    assert all(not task.is_made() for task in left)
+    assert division_of(session, plan, in_arrays=False).arrays == {}, "another executor takes each job for itself"
 
 
 @pytest.mark.slow

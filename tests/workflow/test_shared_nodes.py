@@ -12,7 +12,7 @@ from workbench import Workbench
 from buran.campaign.launcher import cores_here
 from buran.campaign.load import load_campaign
 from buran.campaign.plan import Bundle, Mode
-from buran.engine.batches import batches_of, together
+from buran.engine.batches import division_of, together
 from buran.engine.jobs import STARTUP_S, job_limit_s
 from buran.errors import ConfigError
 from buran.files import write_json
@@ -40,7 +40,7 @@ def groups_of(session: Session) -> list[list[Bundle]]:
     write_json(path, first_plan(session).to_json())
     plan = plan_in_force(session.layout, session.id, 0)
     bundles = {bundle.id: bundle for bundle in plan.bundles}
-    return [[bundles[name] for name in group] for group in batches_of(session, plan).values()]
+    return [[bundles[name] for name in group] for group in division_of(session, plan, in_arrays=False).batches.values()]
 
 
 def test_points_of_one_node_fill_it_whatever_their_shape(workbench: Workbench) -> None:

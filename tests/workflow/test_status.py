@@ -13,7 +13,7 @@ from workbench import Workbench
 
 from buran.campaign.plan import Bundle, Plan
 from buran.campaign.records import RunRecord, Status
-from buran.engine.batches import batches_of
+from buran.engine.batches import division_of
 from buran.files import write_json
 from buran.loop.findings import Findings
 from buran.loop.history import History
@@ -114,7 +114,7 @@ def test_runs_are_told_apart_by_what_slurm_and_their_claims_say(workbench: Workb
 
 def test_a_job_for_several_points_counts_for_all_of_them(workbench: Workbench, no_slurm: Path) -> None:
     session, plan = planned(workbench, points_per_job=2)
-    (batch, group), *_ = batches_of(session, plan).items()
+    (batch, group), *_ = division_of(session, plan, in_arrays=False).batches.items()
     in_queue(session, no_slurm, ("PENDING", batch, "(Resources)"))
     state = progress_of(History.open(session))
     assert sum(row.queued for row in state.rows) == 3 * len(group) == 6

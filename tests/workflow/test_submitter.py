@@ -355,3 +355,19 @@ def test_many_tasks_are_submitted_in_arrays(bench: Bench) -> None:
     assert len(bench.scheduler.states or ()) == 20_000
     assert json.loads(next((bench.folder / "jobs").glob("*.json")).read_text())["names"]
     assert Layout(bench.folder).submission("x").name == "x.json"
+
+
+def test_no_more_jobs_are_in_the_queue_than_the_profile_says(bench: Bench) -> None:
+    bench.submitter.most = 3
+    bench.add(*"abcde")
+    bench.step()
+    assert len(bench.scheduler.purposes) == 3
+    bench.set("COMPLETED", "1_0")
+    assert bench.step() == {"a": "done"}
+    bench.step()
+    assert len(bench.scheduler.purposes) == 4, "one has ended"
+    bench.set("COMPLETED")
+    assert len(bench.step()) == 3
+    bench.step()
+    bench.set("COMPLETED")
+    assert bench.step() == {"e": "done"}

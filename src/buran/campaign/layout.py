@@ -81,8 +81,8 @@ class Layout:
         """Script of a job, as it was submitted."""
         return self.root / "jobs" / f"{identity}.sh"
 
-    def log(self, rule: Literal["measure", "measure_together"], name: str) -> Path:
-        """Log of a job that measures a bundle or a batch."""
+    def log(self, rule: Literal["measure", "measure_together", "measure_array"], name: str) -> Path:
+        """Log of a job that measures a bundle, a batch or an array."""
         return self._place(f"logs/{rule}", name, ".log")
 
     @property
@@ -130,6 +130,18 @@ class Layout:
     def batch_pointer(self, batch: str) -> Path:
         """Made when all bundles of a job have their pointers."""
         return self._place("pointers/batches", batch, ".json")
+
+    def array_spec(self, array: str) -> Path:
+        """Path of which jobs, of a bundle or of a batch each, the workflow engine takes for one."""
+        return self._place("pointers/arrays", array, ".spec.json")
+
+    def array_pointer(self, array: str) -> Path:
+        """Made when all jobs of an array are done."""
+        return self._place("pointers/arrays", array, ".json")
+
+    def job_pointer(self, name: str) -> Path:
+        """Return the pointer that a job for a bundle or a batch makes."""
+        return self.batch_pointer(name) if self.batch_spec(name).is_file() else self.bundle_pointer(name)
 
     @property
     def shared_cores(self) -> Path:

@@ -1,57 +1,113 @@
-"""Bundles that share a job: small points need not wait in a queue one by one."""
+"""How measurements are divided: bundles that share a job, and jobs that are one for the workflow engine.
+
+Small points need not wait in a queue one by one. The engine needs milliseconds and 20 kB for each of its jobs, so that
+it is given many jobs of a scheduler, or of this machine, as one.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Literal
 
 from buran.campaign.config import Campaign
+from buran.campaign.layout import Layout
 from buran.campaign.packing import NodeRoom, WaitingNeeds, makespan_s, side_by_side, within
 from buran.campaign.plan import SCHEMA, Bundle, Mode, Plan
 from buran.campaign.resources import JOB_S
 from buran.engine.jobs import STARTUP_S, job_limit_s, job_request, minutes_of
-from buran.files import Stored, digest, write_json
+from buran.files import Stored, digest, not_synced, write_json
 from buran.loop.session import Session
 from buran.measure.schedulers.base import JobRequest
 
 _BESIDE_A_RUN_S = 0.3  # reading and sealing: what a run took beside the program with twenty points a job
+_MOST_JOBS = 100  # that the engine takes for what they are: it shows each, and starts a process for each
+_LONGEST_ARRAY = 1000  # of Slurm where nobody has set another
 
 
 @dataclass(frozen=True)
-class _Batches(Stored):
+class Division(Stored):
+    """How the measurements of a plan are divided into jobs.
+
+    Attributes
+    ----------
+    batches
+        Bundles that share a job, by its name; a bundle with a job of its own is in none.
+    in_arrays
+        Whether the engine may take many jobs for one.
+    arrays
+        Bundles and batches whose jobs are one for the engine, by its name; what it takes as it is, is in none.
+    """
+
     kind_of_file = "division into jobs"
 
     points_per_job: int | Literal["auto"]
-    batches: Mapping[str, tuple[str, ...]]
+    batches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     share_nodes: str = "none"
+    in_arrays: bool = False
+    arrays: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def pointers(self, layout: Layout, plan: Plan) -> list[Path]:
+        """Return what the engine waits for until a plan is measured."""
+        inside = set[str]().union(*self.batches.values(), *self.arrays.values())
+        bundles = (layout.bundle_pointer(bundle.id) for bundle in plan.bundles if bundle.id not in inside)
+        batches = (layout.batch_pointer(batch) for batch in self.batches if batch not in inside)
+        return [*bundles, *batches, *map(layout.array_pointer, self.arrays)]
 
 
-def batches_of(session: Session, plan: Plan) -> dict[str, tuple[str, ...]]:
-    """Return which bundles of a plan share a job; a bundle with a job of its own is in none.
+def division_of(session: Session, plan: Plan, *, in_arrays: bool) -> Division:
+    """Return how the measurements of a plan are divided into jobs.
 
-    It is decided once for each plan and then kept: a batch is what the workflow engine waits for. Bundles that are
-    measured by then are left out, so that a changed number of points per job measures nothing again.
+    It is decided once for each plan and then kept: it is what the workflow engine waits for. Bundles that are measured
+    by then are left out, so that another division measures nothing again.
     """
     layout, keys = session.layout, session.campaign.config.resources
-    most, share = keys.points_per_job, keys.share_nodes
-    if most == 1 and share == "none":
-        return {}
+    asked = Division(keys.points_per_job, share_nodes=keys.share_nodes, in_arrays=in_arrays)
+    is_needed = in_arrays and len(plan.bundles) > _MOST_JOBS
+    if asked.points_per_job == 1 and asked.share_nodes == "none" and not is_needed:
+        return asked
     path = layout.batches(session.id, plan.iteration)
-    decided = _Batches.read(path) if path.is_file() else None
-    if decided is None or (decided.points_per_job, decided.share_nodes) != (most, share):
-        groups = [tuple(bundle.id for bundle in group) for group in _groups(session, plan, most)]
-        decided = _Batches(most, {digest(group, 16): group for group in groups}, share)
-        for batch, group in decided.batches.items():
-            layout.batch_pointer(batch).unlink(missing_ok=True)  # of an earlier time, when its bundles were there
-            write_json(layout.batch_spec(batch), group)
+    decided = Division.read(path) if path.is_file() else None
+    if decided is None or replace(decided, batches={}, arrays={}) != asked:
+        decided = _decided(session, plan, asked)
+        with not_synced():  # they are many, and made again with the division where a power cut left them empty
+            # Pointers of the same name are of an earlier time, when what they stand for was there.
+            for batch, bundles in decided.batches.items():
+                layout.batch_pointer(batch).unlink(missing_ok=True)
+                write_json(layout.batch_spec(batch), bundles)
+            for array, jobs in decided.arrays.items():
+                layout.array_pointer(array).unlink(missing_ok=True)
+                write_json(layout.array_spec(array), jobs)
         write_json(path, {"schema": SCHEMA, **vars(decided)})
-    return dict(decided.batches)
+    return decided
 
 
-def _groups(session: Session, plan: Plan, most: int | Literal["auto"]) -> list[list[Bundle]]:
-    shapes: dict[JobRequest | None, list[Bundle]] = {}
+def _decided(session: Session, plan: Plan, asked: Division) -> Division:
+    batches: dict[str, tuple[str, ...]] = {}
+    arrays = list[tuple[str, ...]]()
+    jobs = 0
+    for of_shape in _shapes(session, plan):
+        minutes = {bundle.id: minutes for minutes, bundle in of_shape}
+        of_job: dict[str, int] = {}
+        for group in _divided(session.campaign, [bundle for _, bundle in of_shape], asked.points_per_job):
+            bundles = tuple(bundle.id for bundle in group)
+            name = bundles[0] if len(bundles) == 1 else digest(bundles, 16)
+            of_job[name] = sum(minutes[bundle] for bundle in bundles)
+            batches |= {name: bundles} if len(bundles) > 1 else {}
+        jobs += len(of_job)
+        if not session.campaign.shares_node(of_shape[0][1].point):  # there jobs differ in their memory
+            names = sorted(of_job, key=of_job.__getitem__)  # so that short ones ask for less time
+            arrays += [tuple(names[first : first + _LONGEST_ARRAY]) for first in range(0, len(names), _LONGEST_ARRAY)]
+    is_needed = asked.in_arrays and jobs > _MOST_JOBS
+    named = {digest(array, 16): array for array in arrays if is_needed and len(array) > 1}
+    return replace(asked, batches=batches, arrays=named)
+
+
+def _shapes(session: Session, plan: Plan) -> list[list[tuple[int, Bundle]]]:
+    """Return the bundles to be measured with the minutes of their jobs, those together whose jobs are else alike."""
+    shapes: dict[JobRequest | None, list[tuple[int, Bundle]]] = {}
     virtual = session.target.backend.machine.clock == "virtual"  # nothing is held while a simulated point is measured
     for bundle in plan.bundles:
         if not session.layout.bundle_pointer(bundle.id).is_file():
@@ -59,9 +115,8 @@ def _groups(session: Session, plan: Plan, most: int | Literal["auto"]) -> list[l
             shape = request and replace(request, minutes=0)
             if request is not None and session.campaign.shares_node(bundle.point):
                 shape = whole_node(session, replace(request, minutes=0))
-            shapes.setdefault(shape, []).append(bundle)
-    groups = [group for bundles in shapes.values() for group in _divided(session.campaign, bundles, most)]
-    return [group for group in groups if len(group) > 1]
+            shapes.setdefault(shape, []).append((request.minutes if request else 0, bundle))
+    return list(shapes.values())
 
 
 def _divided(campaign: Campaign, bundles: Sequence[Bundle], most: int | Literal["auto"]) -> list[list[Bundle]]:
@@ -104,6 +159,12 @@ def batch_request(session: Session, bundles: Sequence[Bundle]) -> JobRequest:
     """Return what a batch's job asks for: the shape that its bundles share, and time for those not measured yet."""
     unmeasured = [bundle for bundle in bundles if not session.layout.bundle_pointer(bundle.id).is_file()]
     return together(session, unmeasured or bundles)
+
+
+def array_request(session: Session, jobs: Sequence[Sequence[Bundle]]) -> JobRequest:
+    """Return what each job of an array asks for: the shape that they share, and time for the longest."""
+    requests = [batch_request(session, bundles) for bundles in jobs]
+    return replace(requests[0], minutes=max(request.minutes for request in requests))
 
 
 def together(session: Session, bundles: Sequence[Bundle]) -> JobRequest:

@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 
 from buran.campaign.layout import Layout
-from buran.files import write_json
-from buran.loop.measure import measure, measure_batch
+from buran.loop.measure import measure_job
 from buran.loop.session import logged
 from buran.measure.schedulers.registry import current_scheduler
 from buran.measure.schedulers.submission import submission_in
@@ -23,12 +22,9 @@ def main() -> int:
     names = submission_in(root, submitted).names
     name = names[current_scheduler().array_task() or 0]
     layout = Layout(root)
-    if layout.batch_spec(name).is_file():
-        with logged(layout.log("measure_together", name), Path(file), campaign) as session:
-            write_json(layout.batch_pointer(name), measure_batch(session, name, submitted))
-    else:
-        with logged(layout.log("measure", name), Path(file), campaign) as session:
-            measure(session, name, submitted).write(layout.bundle_pointer(name))
+    log = layout.log("measure_together" if layout.batch_spec(name).is_file() else "measure", name)
+    with logged(log, Path(file), campaign) as session:
+        measure_job(session, name, submitted)
     return 0
 
 

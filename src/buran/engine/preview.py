@@ -16,7 +16,7 @@ from pathlib import Path
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Plan
 from buran.engine import controller
-from buran.engine.batches import batches_of
+from buran.engine.batches import division_of
 from buran.errors import ToolError
 from buran.files import write_json
 from buran.loop.session import RESULTS_VARIABLE, Session
@@ -87,7 +87,7 @@ def _prepare(session: Session, layout: Layout, plan: Plan, bundle: Bundle) -> st
         layout.time_outs(bundle.id).parent.mkdir(parents=True, exist_ok=True)
         layout.time_outs(bundle.id).write_text(time_outs.read_text())
     relative = session.relative_paths
-    for batch, bundles in batches_of(session.elsewhere(layout.root), plan).items():
+    for batch, bundles in division_of(session.elsewhere(layout.root), plan, in_arrays=False).batches.items():
         if bundle.id in bundles:
             return str(relative.batch_pointer(batch))
     return str(relative.bundle_pointer(bundle.id))

@@ -7,12 +7,15 @@ been taken although the answer was lost is looked for in the queue before it is 
 from __future__ import annotations
 
 import shlex
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from buran.campaign.layout import Layout
+from buran.campaign.records import read_batch
 from buran.errors import ToolError
 from buran.files import digest, write_json
 from buran.measure.schedulers.base import Job, JobRequest, Scheduler
@@ -53,6 +56,14 @@ class Task:
         return bool(self.makes) and all(path.is_file() for path in self.makes)
 
 
+def tasks_of_array(folder: Path, array: str, request: JobRequest) -> list[Task]:
+    """Return what is left to do of the jobs that the engine takes for one."""
+    layout = Layout(folder)
+    pointers = {name: layout.job_pointer(name) for name in read_batch(layout.array_spec(array))}
+    tasks = (Task(name, request, None, (pointer,)) for name, pointer in pointers.items())
+    return [task for task in tasks if not task.is_made()]
+
+
 @dataclass(frozen=True)
 class Result:
     """How a task ended; `words` is empty if it succeeded."""
@@ -84,6 +95,8 @@ class Submitter:
         Makes the command of a job from the name of its submission.
     clock
         Seconds that only grow.
+    most
+        Jobs in the queue at a time.
     """
 
     scheduler: Scheduler
@@ -91,7 +104,8 @@ class Submitter:
     command: Callable[[str], str]
     events: JobEvents
     clock: Callable[[], float] = time.monotonic
-    _waiting: list[Task] = field(default_factory=list)
+    most: int = sys.maxsize
+    _waiting: dict[int, Task] = field(default_factory=dict)
     _jobs: dict[str, _Followed] = field(default_factory=dict)
     _pause_s: float = 0.0
     _not_before: float = 0.0
@@ -101,7 +115,7 @@ class Submitter:
 
     def add(self, task: Task) -> None:
         """Take a task; it is submitted at the next steps."""
-        self._waiting.append(task)
+        self._waiting[id(task)] = task
 
     def step(self) -> list[Result]:
         """Submit what the scheduler takes and look what became of jobs; return what has ended since."""
@@ -116,7 +130,7 @@ class Submitter:
 
     def _submit(self) -> list[Result]:
         refused: list[Result] = []
-        while self._waiting and self.clock() >= self._not_before:
+        while self._waiting and self.clock() >= self._not_before and len(self._jobs) < self.most:
             if self._may_be_queued and not self._adopt():
                 break
             group = self._next_group()
@@ -141,11 +155,11 @@ class Submitter:
         """Return tasks that can be one array, in the order they came; others are alone."""
         if self._largest_array is None:
             self._largest_array = self.scheduler.largest_array()
-        first = self._waiting[0] if self._waiting else None
+        first = next(iter(self._waiting.values()), None)
         if first is None or first.command is not None:
-            return self._waiting[:1]
-        like = (task for task in self._waiting if task.command is None and task.request == first.request)
-        return [task for _, task in zip(range(self._largest_array), like, strict=False)]
+            return [] if first is None else [first]
+        like = (task for task in self._waiting.values() if task.command is None and task.request == first.request)
+        return list(islice(like, min(self._largest_array, self.most - len(self._jobs))))
 
     def _hand_over(self, group: Sequence[Task]) -> None:
         names = tuple(task.name for task in group)
@@ -179,8 +193,8 @@ class Submitter:
         self._not_before = self.clock() + self._pause_s
 
     def _drop(self, group: Iterable[Task]) -> None:
-        gone = {id(task) for task in group}
-        self._waiting = [task for task in self._waiting if id(task) not in gone]
+        for task in group:
+            del self._waiting[id(task)]
 
     def _adopt(self) -> bool:
         """Follow jobs in the queue that are for waiting tasks; return whether the scheduler answered."""
@@ -190,7 +204,7 @@ class Submitter:
             return False
         by_purpose = {job.purpose.rpartition("_")[2]: job.id for job in jobs}
         new = {name: job for name, job in by_purpose.items() if job not in self._jobs}
-        adopted = [task for task in self._waiting if task.name in new]
+        adopted = [task for task in self._waiting.values() if task.name in new]
         self._jobs |= {new[task.name]: _Followed(task) for task in adopted}
         self._drop(adopted)
         self._may_be_queued = False

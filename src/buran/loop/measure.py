@@ -7,6 +7,7 @@ from functools import partial
 from buran.campaign.plan import Bundle, Mode
 from buran.campaign.records import BundleOutcome, read_batch
 from buran.errors import BuranError
+from buran.files import write_json
 from buran.loop.session import Session
 from buran.loop.specs import budget_in_force
 from buran.measure.bundle import measure_bundle, measure_side_by_side
@@ -62,3 +63,40 @@ def measure_batch(session: Session, batch: str, job: str | None = None) -> list[
     if problems:
         raise problems[0]
     return list(names)
+
+
+def measure_array(session: Session, array: str) -> list[str]:
+    """Measure what the jobs of an array are for, and return their names.
+
+    Raises
+    ------
+    BuranError
+        That of the first job that could not be carried out; the others were.
+    """
+    names = read_batch(session.layout.array_spec(array))
+    problems: list[BuranError] = []
+    for name in names:
+        try:
+            measure_job(session, name)
+        except BuranError as problem:
+            problems.append(problem)
+    if problems:
+        raise problems[0]
+    return list(names)
+
+
+def measure_job(session: Session, name: str, job: str | None = None) -> None:
+    """Measure a bundle or a batch whose pointer is not there, and write it.
+
+    Parameters
+    ----------
+    job
+        What the job was submitted for, if not for that alone.
+    """
+    pointer = session.layout.job_pointer(name)
+    if pointer.is_file():
+        return
+    if session.layout.batch_spec(name).is_file():
+        write_json(pointer, measure_batch(session, name, job))
+    else:
+        measure(session, name, job).write(pointer)
