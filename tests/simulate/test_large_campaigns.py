@@ -167,7 +167,7 @@ def test_jobs_of_an_array_are_measured_one_after_the_other(tmp_path: Path) -> No
     layout.bundle_spec(second).write_text("damaged")
     with pytest.raises(FormatError):
         measure_array(session, array)
-    assert layout.made("bundles") == sorted([first, third, fourth]), "the others were measured"
+    assert layout.made("bundles") == sorted([first, fourth]), "the other jobs were carried out"
     assert layout.bundle_pointer(first).stat().st_mtime_ns == before, "what is measured is left as it is"
     plan_in_force(layout, session.id, 0)
     layout.bundle_spec(second).unlink()

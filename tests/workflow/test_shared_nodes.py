@@ -114,7 +114,7 @@ def test_what_cannot_go_on_side_by_side_is_refused(workbench: Workbench, changes
 
 
 def records(workbench: Workbench) -> list[dict[str, Any]]:
-    found = (workbench.results / "store").glob("*/*~*/rep-*/run.json")
+    found = (workbench.results / "store").glob("*/*/*~*/rep-*/run.json")
     return [json.loads(path.read_text()) for path in found]
 
 

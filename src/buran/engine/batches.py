@@ -24,7 +24,7 @@ from buran.measure.schedulers.base import JobRequest
 
 _BESIDE_A_RUN_S = 0.3  # reading and sealing: what a run took beside the program with twenty points a job
 _MOST_JOBS = 100  # that the engine takes for what they are: it shows each, and starts a process for each
-_LONGEST_ARRAY = 1000  # of Slurm where nobody has set another
+_LONGEST_ARRAY = 1000  # of schedulers where nobody has set another
 
 
 @dataclass(frozen=True)
