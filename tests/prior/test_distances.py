@@ -178,3 +178,17 @@ def test_what_data_decide_does_not_hide_how_distances_grow():
     steady = [end[0, 0] for end in regular.misses_interval(at, 2**20)]
     assert low < 0.6 * models.misses(at, 2**20)[0, 0] < 1.6 * models.misses(at, 2**20)[0, 0] < high
     assert steady[0] > low and steady[1] < high
+
+
+def test_fewer_accesses_at_boundaries_do_not_look_like_steep_growth():
+    """As of rows of a sparse matrix, of which those at the boundary of a grid have fewer numbers."""
+
+    def rows(n):
+        return histogram(((3 * n - 2) ** 3, 8 * n**2), ((3 * n - 2) ** 3 / 2, 4 * n**3), (n**3, np.inf))
+
+    models = models_along(SMALL, rows)
+    at = np.array([[96.0]])
+    expected = 1.5 * (3 * 96.0 - 2) ** 3 + 96.0**3
+    assert models.misses(at, 0.0)[0, 0] == pytest.approx(expected, rel=0.05)
+    written = sum(models.number(mode).evaluate(at)[0] for mode in range(len(models.row)))
+    assert written == pytest.approx(models.misses(at, 0.0)[0, 0], rel=1e-6)

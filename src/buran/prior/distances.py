@@ -189,11 +189,13 @@ class DistanceModels:
         terms: dict[Term | None, float] = {}
         for number, weight in zip(self.count[cells].tolist(), self.weight[0, cells].tolist(), strict=True):
             count = self.dictionary.counts[number]
-            powers = [(i, power, int(i == count.log)) for i, power in enumerate(count.powers)]
-            factors = tuple(Factor(i, PowerLog(power, log)) for i, power, log in powers if power or log)
-            term = Term(factors) if factors else None
-            at = 1.0 if term is None else float(term.evaluate(reference))
-            terms[term] = terms.get(term, 0.0) + weight / at
+            parts = [(count.powers, 1.0)] if not count.less else [(count.powers, 1.0), (count.boundary, -count.less)]
+            for each, share in parts:
+                powers = [(i, power, int(i == count.log)) for i, power in enumerate(each)]
+                factors = tuple(Factor(i, PowerLog(power, log)) for i, power, log in powers if power or log)
+                term = Term(factors) if factors else None
+                at = 1.0 if term is None else float(term.evaluate(reference))
+                terms[term] = terms.get(term, 0.0) + share / (1 - count.less) * weight / at
         constant = terms.pop(None, 0.0)
         growing = sorted((term for term in terms if term is not None), key=lambda term: term.growth_order, reverse=True)
         return ModelFunction(constant, tuple(terms[term] for term in growing), tuple(growing))

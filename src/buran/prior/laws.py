@@ -62,20 +62,34 @@ class Law:
 class Count:
     """How a number of accesses grows: as a product of powers, and maybe the logarithm of a parameter.
 
+    Or less than the product, as ``n^3 - n^2``: at boundaries there are fewer.
+
     Attributes
     ----------
     powers
         Of each parameter.
     log
         That parameter; -1 without.
+    less
+        Of the product at the reference, which is subtracted with a power less of the only parameter that grows.
     """
 
     powers: Powers
     log: int = -1
+    less: float = 0.0
+
+    @property
+    def boundary(self) -> Powers:
+        """Powers of what is subtracted."""
+        return tuple(power - 1 if power > 0 else power for power in self.powers) if self.less else self.powers
 
     def growth(self, points: Array, reference: Array) -> Array:
         """Return shape (point,): the number over that at the reference."""
-        out = np.prod((points / reference) ** np.array(self.powers, dtype=np.float64), axis=1)
+        ratio = points / reference
+        whole, boundary = (
+            np.prod(ratio ** np.array(powers, dtype=np.float64), axis=1) for powers in (self.powers, self.boundary)
+        )
+        out = (whole - self.less * boundary) / (1 - self.less)
         return np.asarray(out * self._logs(points) / self._logs(reference[None]))
 
     def _logs(self, points: Array) -> Array:
@@ -139,7 +153,14 @@ def counts_of(points: Array) -> tuple[Count, ...]:
     plain = sorted(product(*powers), key=lambda each: (sum(map(bool, each)), sum(map(abs, each))))
     one = Fraction(1)
     logs = [Count(each, column) for each in plain for column, power in enumerate(each) if power == one]
-    return (*map(Count, plain), *logs)
+    lesser = []
+    for each in plain:
+        grown = [column for column, power in enumerate(each) if power]
+        if len(grown) == 1 and each[grown[0]] > one:
+            # never below 0, nor far from it at the smallest point
+            most = points[:, grown[0]].min() / points[:, grown[0]].max() / 2
+            lesser += [Count(each, less=less) for less in DISTANCES.lesser if less <= most]
+    return (*map(Count, plain), *lesser, *logs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,6 +352,7 @@ class Laws:
         allowed = np.arange(len(self.counts))
         powers = np.array([each.powers for each in self.counts], dtype=np.float64)
         powers += 0.25 * np.array([[each.log == i for i in range(powers.shape[1])] for each in self.counts])
+        powers += 0.125 * (powers > 0) * np.array([[each.less > 0] for each in self.counts])
         if misfit(allowed) > DISTANCES.misfit:
             return np.flatnonzero((powers <= DISTANCES.usual).all(axis=1))
         for column in powers.T:

@@ -101,6 +101,9 @@ class DistanceTuning:
         "second product of powers over the first one, at the largest point",
         "of 0.1 to 0.4 what places the cliffs of the stencil and the blocked product best",
     )
+    lesser: tuple[float, ...] = tuned(
+        (0.1, 0.25), "of a number of accesses at the largest point, which boundaries lack", "HPCCG lacks an eighth"
+    )
     floor: float = tuned(1e-3, "of the accesses; fewer misses weigh no more", JUDGED)
     misfit: float = tuned(0.03, "relative, up to which a law explains a number of accesses", JUDGED)
     far: float = tuned(64.0, "lines, from which on an access may miss a cache", JUDGED)

@@ -36,6 +36,7 @@ _SMALL = 0.01  # of a kernel's accesses, which count as no misses
 _LOW = 0.002  # of them, which a cliff goes up by
 _RISE = 3.0  # times the least misses, which a cliff goes up to
 _FLAGS = "make MPICC={mpicc} MPICXX={mpicxx} CFLAGS='-O2 -g' CXXFLAGS='-O2 -g'"
+_KERNEL = "{{mpicc}} -O2 -Iinclude -DMPI MPI1/{0}.c common/MPI_bail_out.c common/wtime.c -lm -o kernel"
 
 
 @dataclass(frozen=True)
@@ -112,14 +113,13 @@ PROGRAMS: Mapping[str, Program] = {
         Path("HPCCG"), "{mpicxx} -O2 -DUSING_MPI *.cpp -o hpccg", "hpccg", "{n} {n} {n}",
         (8, 10, 12, 14, 16), (20, 24, 28, 32, 40, 48, 56, 64),
     ),
-    "miniMD": Program(
-        Path("miniMD/ref"), "{mpicxx} -O2 -I. *.cpp -o minimd", "minimd", "-i {folder}/in.lj.miniMD -s {n} -n 20 -t 1",
-        (6, 7, 8, 10, 12), (14, 16, 20, 24, 28, 32, 40, 48),
-    ),
     "transpose": Program(
-        Path("Kernels"),
-        "{mpicc} -O2 -Iinclude -DMPI MPI1/Transpose/transpose.c common/MPI_bail_out.c common/wtime.c -lm -o transpose",
-        "transpose", "5 {n}", (100, 128, 160, 192, 224), (280, 336, 448, 560, 672, 896),
+        Path("Kernels"), _KERNEL.format("Transpose/transpose"), "kernel", "5 {n}",
+        (100, 128, 160, 192, 224), (280, 336, 448, 560, 672, 896),
+    ),
+    "p2p": Program(
+        Path("Kernels"), _KERNEL.format("Synch_p2p/p2p"), "kernel", "5 {n} {n}",
+        (100, 128, 160, 192, 224), (280, 336, 448, 560, 672, 896),
     ),
 }  # fmt: skip
 """Bundled examples, and public codes where they are checked out."""
