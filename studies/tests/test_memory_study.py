@@ -12,7 +12,7 @@ import pytest
 from buran.errors import FormatError, UsageError
 from buran.profile.profile import CallTree, Location, Profile, Region
 from buran.profile.reuse import BINS, LEAST_DISTANCE, LINE, NEVER
-from buran_studies.evaluation.study import Settings
+from buran_studies.evaluation.study import NEEDS, Settings
 from buran_studies.memory import caches, extrapolation, study, times
 from buran_studies.memory.cachegrind import References, read_cachegrind
 from buran_studies.memory.kernels import KERNELS, theory
@@ -194,10 +194,15 @@ def test_times_are_judged_with_and_without_misses() -> None:
 
 def test_the_preset_times_has_its_programs(tmp_path: Path) -> None:
     few, many = (study.shards(Settings("memory", quick=quick, preset="times")) for quick in (True, False))
-    assert [shard["name"] for shard in few] == ["sweep", "stencil", "treesort"] and len(many) == 2 * len(few)
+    assert few[0] == many[0] == times.CALIBRATION and all(shard[NEEDS] == [few[0]] for shard in few[1:])
+    assert [shard["name"] for shard in few[1:]] == ["sweep", "stencil", "treesort"]
+    assert len(many) - 1 == 2 * (len(few) - 1)
     program = {"source": "s", "build": "b", "binary": "p", "arguments": "{n}", "small": [1], "large": [2]}
     (tmp_path / times.PROGRAM).write_text(json.dumps({"schema": 1, **program}))
     own = study.shards(Settings("memory", quick=True, preset="times", data=str(tmp_path)))
-    assert [shard["name"] for shard in own] == ["p"]
+    assert [shard["name"] for shard in own[1:]] == ["p"]
+    (tmp_path / times.MACHINE).write_text("{}")
+    (own,) = study.shards(Settings("memory", quick=True, preset="times", data=str(tmp_path)))
+    assert NEEDS not in own
     with pytest.raises(UsageError, match="no preset"):
         study.shards(Settings("memory", preset="other"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,7 +27,7 @@ from buran.prior.memory import MemoryAccount
 from buran.prior.tables import models_from_priors
 from buran.profile.startup import starts_or_ends
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
-from buran_studies.evaluation.study import Settings, Shard
+from buran_studies.evaluation.study import NEEDS, RESULTS, Settings, Shard
 from buran_studies.machine.codes import checkouts
 from buran_studies.machine.laboratory import EXAMPLES
 from buran_studies.priors.runs import Workshop
@@ -35,6 +35,8 @@ from buran_studies.priors.runs import Workshop
 PRESET = "times"
 MACHINE, PROGRAM = "machine.json", "program.json"
 """Files of a folder that is given with ``--data``: a calibration, instead of one of its own, and a further program."""
+CALIBRATION: Shard = {"calibration": True}
+"""The shard that measures the machine, once for all programs."""
 _REPETITIONS = {True: 3, False: 7}
 _MAKE = "make MPICC={mpicc} MPICXX={mpicxx} CFLAGS=-O2 CXXFLAGS=-O2"
 _KERNEL = "{{mpicc}} -O2 -Iinclude -DMPI {1} MPI1/{0}.c common/MPI_bail_out.c common/wtime.c -lm -o kernel"
@@ -96,15 +98,26 @@ def shards(settings: Settings) -> Sequence[Shard]:
         found = Program.read(settings.data_folder() / PROGRAM)
         programs = {found.binary: found}
     ranks = (1,) if settings.quick else (1, 2)
-    return [{"name": name, **asdict(program), "ranks": r} for name, program in programs.items() for r in ranks]
+    needed = {} if _given(settings) else {NEEDS: [CALIBRATION]}
+    measured = [
+        {"name": name, **asdict(program), "ranks": r, **needed} for name, program in programs.items() for r in ranks
+    ]
+    return [*needed.get(NEEDS, ()), *measured]
+
+
+def _given(settings: Settings) -> Path | None:
+    """Return the machine file that a user has brought."""
+    path = None if settings.data is None else settings.data_folder() / MACHINE
+    return path if path is not None and path.is_file() else None
 
 
 def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
     """Measure a program at small sizes, predict it at large ones, and measure it there."""
-    program = Program(**{key: value for key, value in shard.items() if key not in ("name", "ranks")})
-    machine_file = None if settings.data is None else settings.data_folder() / MACHINE
-    given = machine_file is not None and machine_file.is_file()
-    machine = MachineFile.read(machine_file) if machine_file is not None and given else calibrate()
+    if shard == CALIBRATION:
+        return {"machine": asdict(calibrate())}
+    program = Program(**{key: shard[key] for key in (field.name for field in fields(Program))})
+    path = _given(settings)
+    machine = MachineFile.from_json(shard[RESULTS][0]["machine"]) if path is None else MachineFile.read(path)
     repeated = _REPETITIONS[settings.quick]
     with tempfile.TemporaryDirectory(prefix="buran-times-") as name:
         workshop = Workshop.open(Path(name), "clang")
@@ -135,7 +148,7 @@ def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
     account = MemoryAccount(distances, caches, at[-1:])
     measured = computation(truth)
     alone = fit_models(timed.points, np.nanmin(timed.over_locations("time"), axis=2)).models
-    out: dict[str, Any] = {"name": shard["name"], "ranks": shard["ranks"], "machine": asdict(machine)}
+    out: dict[str, Any] = {"name": shard["name"], "ranks": shard["ranks"]}
     out |= {"sizes": at[:, 0].tolist(), "measured": measured.tolist()}
     for kind, memory in (("with", account), ("without", None)):
         models = models_from_priors(timed, counted, processes=None, repetition="min", memory=memory)
@@ -166,7 +179,7 @@ def computation(table: Experiment) -> Array:
 def summarise(results: Sequence[Mapping[str, Any]]) -> Evaluation:
     """Give the error of both predictions for each program, at all large sizes together."""
     figures, rows = list[Figure](), list[tuple[str | int | float, ...]]()
-    for result in results:
+    for result in (result for result in results if "name" in result):
         measured = np.array(result["measured"])
         where = f"{result['name']}, {result['ranks']} rank{'s' if result['ranks'] > 1 else ''}"
         for kind in ("with", "without"):
