@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import median
+from typing import Any
 
 import numpy as np
 
@@ -25,11 +26,12 @@ from buran.loop.imported import import_plan
 from buran.loop.refine import begins_with_pilot, rules_of, tell_growth
 from buran.loop.session import Session
 from buran.measure.bundle import configuration
-from buran.model import Term, fit_models
+from buran.model import ModelFunction, Term, fit_models
 from buran.profile.metrics import counted
 from buran.select.observations import Observations
 from buran.select.planner import next_plan
 from buran.select.question import Knowledge, Question
+from buran.select.skeleton import Cliff
 from buran.select.space import MOST_REPETITIONS, Array
 from buran.select.tuning import PLANNING
 
@@ -289,9 +291,11 @@ def _measured(history: History, imported: Sequence[FinishedRun] = ()) -> Observa
         for row, point in enumerate(points.tolist()):
             runs = walls.get(tuple(point), [])
             seconds[row, : len(runs)] = runs
-        terms = _terms(history, last, names)
+        terms, cliffs = _terms(history, last, names), _cliffs(history, last, names)
         skeletons = tuple(terms.get((metric, path)) for metric, path in observations.names)
-        return _of_changed(history, replace(observations, points=points, program_s=seconds, skeletons=skeletons))
+        beyond = tuple(cliffs.get((metric, path), ()) for metric, path in observations.names)
+        told = replace(observations, points=points, program_s=seconds, skeletons=skeletons, cliffs=beyond)
+        return _of_changed(history, told)
     points = np.array(list(walls), dtype=np.float64)
     values = np.full((1, len(points), most), np.nan)
     for row, runs in enumerate(walls.values()):
@@ -318,18 +322,39 @@ def _of_changed(history: History, observations: Observations) -> Observations:
 def _terms(history: History, iteration: int, names: tuple[str, ...]) -> dict[tuple[str, str], tuple[Term, ...]]:
     """Return the terms of call paths' times that counters of effort told, by metric and call path.
 
-    The parameters of the terms are those called `names`, in that order.
+    The parameters of the terms are those called `names`, in that order. Misses are none of them; see `_cliffs`.
     """
-    resilient = {prior["call_path"] for prior in history.findings(iteration).priors if prior["resilient"]}
+    resilient = {prior["call_path"]: prior for prior in history.findings(iteration).priors if prior["resilient"]}
     if not resilient:
         return {}
     times = history.models(iteration)["time"]
     column = [names.index(name) for name in times.parameters]
-    return {
-        ("time", path): tuple(_moved(term, column) for term in model.function.terms)
-        for path, model in zip(times.call_paths, times.models, strict=True)
-        if path in resilient and model is not None
-    }
+    out = {}
+    for path, model in zip(times.call_paths, times.models, strict=True):
+        if path in resilient and model is not None:
+            said = resilient[path]
+            terms = model.function.terms
+            if said.get("misses"):
+                work = set(ModelFunction.from_json(said["work"]).terms)
+                terms = tuple(term for term in terms if term in work)
+            out["time", path] = tuple(_moved(term, column) for term in terms)
+    return out
+
+
+def _cliffs(history: History, iteration: int, names: tuple[str, ...]) -> dict[tuple[str, str], tuple[Cliff, ...]]:
+    """Return the misses that call paths' times have, by metric and call path, with what the machine lets expect."""
+    said = [prior for prior in history.findings(iteration).priors if prior.get("misses")]
+    if not said:
+        return {}
+    column = [names.index(name) for name in history.models(iteration)["time"].parameters]
+
+    def cliff(data: Mapping[str, Any]) -> Cliff:
+        misses = ModelFunction.from_json(data["misses"])
+        moved = replace(misses, terms=tuple(_moved(term, column) for term in misses.terms))
+        cost, deviation = data["cost"]
+        return Cliff(int(data["level"]), moved, cost, max(deviation, PLANNING.counts * cost))
+
+    return {("time", prior["call_path"]): tuple(map(cliff, prior["misses"])) for prior in said}
 
 
 def _moved(term: Term, column: Sequence[int]) -> Term:

@@ -11,6 +11,7 @@ import numpy as np
 from buran.model.model import Model
 from buran.model.model_set import ModelSet
 from buran.model.text import format_function
+from buran.prior.algebra import added
 from buran.prior.tables import PathModel
 from buran.prior.waiting import Verdict, Waiting
 
@@ -63,11 +64,21 @@ def _statement(path: str, made: PathModel, plain: Model | None, parameters: tupl
         "at_target_s": None if plain is None else _finite(plain.function.evaluate(at)[0]),
         "difference_s": None,
         "difference_error_s": None,
+        "work": None,
+        "misses": [],
     }
     if made.resilient is None or made.final is None:
         return out
     resilient = made.resilient.model
     out["prior"] = made.resilient.prior.text(parameters)
+    columns = made.resilient.prior.columns
+    if any(column.level for column in columns):
+        out["work"] = added(column.function for column in columns if not column.level).to_json()
+    out["misses"] = [
+        {"level": column.level, "misses": column.function.to_json(), "cost": list(column.cost)}
+        for column in columns
+        if column.level and column.cost is not None
+    ]
     out["resilient"] = format_function(resilient.function, parameters)
     out["waiting"] = "" if made.waiting is None else waiting_text(made.waiting, parameters)
     out["waiting_share"] = None if made.waiting is None else _finite(made.waiting.share)

@@ -7,6 +7,7 @@ a further run would change. Everything is relative to the predicted value: noise
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ from buran.model import Model, Term
 from buran.model.alternative import prepare
 from buran.numerics.gaussian_process import Process
 from buran.select.observations import Observations
+from buran.select.skeleton import Cliff
 from buran.select.space import Array, Ids, Space
 from buran.select.tuning import BELIEF
 
@@ -78,7 +80,8 @@ def belief_of(measured: Observations, space: Space) -> TargetBelief | None:
     for row, (call, model) in enumerate(zip(modelled, models, strict=True)):
         weights = np.sqrt(measured.runs[call]) / (noise[row] * np.where(measured.runs[call] > 0, 1.0, np.inf))
         means = measured.means[call]
-        apart, inside = columns.mixture(model, weights / np.where(means != 0, np.abs(means), np.inf), predicted[row])
+        worth = weights / np.where(means != 0, np.abs(means), np.inf)
+        apart, inside = columns.mixture(model, worth, predicted[row], measured.cliffs_of(call))
         disagreement[row] = apart @ apart[-1]
         kept = fewer(np.concatenate([apart, inside, common[bool(counted[row])]], axis=1), BELIEF.directions)
         factors[row, :, : kept.shape[1]] = kept
@@ -114,23 +117,34 @@ class _TermColumns:
         terms = zip(function.coefficients, function.terms, strict=True)
         return np.asarray(sum((c * self.term(t)[0] for c, t in terms), np.full(len(self._at), function.constant)))
 
-    def mixture(self, model: Model, weights: Array, predicted: Array) -> tuple[Array, Array]:
-        """Return factors (place, direction) of the hypotheses' disagreement, and of their coefficients."""
+    def mixture(
+        self, model: Model, weights: Array, predicted: Array, cliffs: Sequence[Cliff] = ()
+    ) -> tuple[Array, Array]:
+        """Return factors (place, direction) of the hypotheses' disagreement, and of their coefficients.
+
+        The last terms are those of the cliffs, each of which has one coefficient.
+        """
         largest = np.abs(predicted).max()
         scale = np.maximum(np.abs(predicted), _SMALLEST * largest if largest > 0 else 1.0)
         logs, odds, inside = [], [], []
         used = weights > 0
+        expected = np.array([1 / cliff.deviation for cliff in cliffs])
         for hypothesis in model.alternatives:
             function = hypothesis.function
-            columns = [np.ones(len(self._at)), *(self.term(term)[0] for term in function.terms)]
-            rows = [np.ones(int(used.sum())), *(self.term(term)[1][used] for term in function.terms)]
+            own = function.terms[: len(function.terms) - sum(len(cliff.misses.terms) for cliff in cliffs)]
+            columns = [np.ones(len(self._at)), *(self.term(term)[0] for term in own)]
+            rows = [np.ones(int(used.sum())), *(self.term(term)[1][used] for term in own)]
             first = 0 if function.constant or not function.terms else 1  # a dropped constant is not uncertain
+            columns += [cliff.misses.evaluate(self._at) for cliff in cliffs]
+            rows += [cliff.misses.evaluate(self._measured[used]) for cliff in cliffs]
             design = np.stack(columns[first:], axis=1) / scale[:, None]
             fitted = np.stack(rows[first:], axis=1) * weights[used][:, None]
-            value = design @ np.array([function.constant, *function.coefficients][first:])
+            value = function.evaluate(self._at) / scale
             bent = np.log(np.clip(value * np.sign(predicted), np.exp(-BELIEF.extreme), np.exp(BELIEF.extreme)))
             logs.append(BELIEF.disagreement * np.tanh(bent / BELIEF.disagreement))
             odds.append(hypothesis.weight)
+            # what a machine lets expect of a cost is a further point
+            fitted = np.vstack([fitted, np.eye(fitted.shape[1])[fitted.shape[1] - len(cliffs) :] * expected[:, None]])
             length = np.linalg.norm(fitted, axis=0)
             length = np.where(length > 0, length, 1.0)
             if len(fitted) >= fitted.shape[1]:

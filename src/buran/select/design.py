@@ -87,8 +87,11 @@ class Design:
         else:
             chosen = _cheapest(counts, cost, part * left)
         gain = gains(belief)
-        apart = _told_apart(belief)
-        reasons = ["tells hypotheses apart" if apart[place] else "makes coefficients certain" for place in chosen]
+        apart, beyond = _told_apart(belief), _beyond_cliffs(measured, space)
+        reasons = [
+            beyond.get(place) or ("tells hypotheses apart" if apart[place] else "makes coefficients certain")
+            for place in chosen
+        ]
         out = suggestions(chosen, look, [float(gain[place]) for place in chosen], reasons, budget)
         return Advice(out, expected_error=error) if out else nothing_left(look, budget)
 
@@ -205,6 +208,27 @@ def _told_apart(belief: TargetBelief) -> Mask:
     weight = belief.share**2
     whole = (belief.factors[:, :-1] @ belief.factors[:, -1, :, None])[..., 0]
     return np.asarray(weight @ (belief.disagreement[:, :-1] * whole) > 0.5 * (weight @ whole**2))
+
+
+def _beyond_cliffs(measured: Observations, space: Space) -> dict[int, str]:
+    """Return reasons for the places that are beyond a cliff that the target is beyond, and no measured point yet."""
+    at = np.vstack([space.points, space.target])
+    lost: dict[int, Array] = {}
+    before: dict[int, Array] = {}
+    for call, model in enumerate(measured.fit.models):
+        for cliff in measured.cliffs_of(call) if model is not None else ():
+            misses, there = (cliff.cost * cliff.misses.evaluate(where) for where in (at, measured.points))
+            lost[cliff.level] = lost.get(cliff.level, 0.0) + misses
+            before[cliff.level] = before.get(cliff.level, 0.0) + there
+    whole, seen = (np.nansum(np.abs(measured.fit.predict(where)), axis=0) for where in (at, measured.points))
+    tiny = np.finfo(np.float64).tiny
+    out: dict[int, str] = {}
+    for level in sorted(lost):
+        share, most = lost[level] / np.maximum(whole, tiny), (before[level] / np.maximum(seen, tiny)).max(initial=0.0)
+        if share[-1] > PLANNING.cliff * max(most, PLANNING.counts):
+            why = f"is beyond a cliff that the target is beyond too: tells what misses of level {level} cost"
+            out |= dict.fromkeys(np.flatnonzero(share[:-1] > PLANNING.cliff * max(most, PLANNING.counts)).tolist(), why)
+    return out
 
 
 def _rounded(plan: Array, cost: Array, left: float) -> Ids:

@@ -13,7 +13,7 @@ from buran.experiment.table import Aggregate, Experiment
 from buran.model import Fit, SearchOptions, Term, fit_models, relative_weights
 from buran.model.noise import noise_level
 from buran.model.repetitions import over_repetitions
-from buran.select.skeleton import fit_known
+from buran.select.skeleton import Cliff, fit_known
 from buran.select.space import Array, Ids
 from buran.select.tuning import PLANNING
 
@@ -35,6 +35,8 @@ class Observations:
         Shape (point, repetition): run time of the whole program; None where the single call path is the program.
     skeletons
         For each call path its terms, where counters of effort have told them; empty where nothing is known.
+    cliffs
+        For each call path what misses of caches add to these terms; empty where nothing is known.
     groups
         For each call path the number of its metric: shares are those within a metric, and all metrics count alike;
         None for a single metric.
@@ -48,6 +50,7 @@ class Observations:
     skeletons: Sequence[Skeleton | None] = ()
     groups: Ids | None = None
     names: tuple[tuple[str, str], ...] = ()
+    cliffs: Sequence[Sequence[Cliff]] = ()
 
     @classmethod
     def nothing(cls, parameters: int) -> Observations:
@@ -92,6 +95,7 @@ class Observations:
             skeletons=tuple(self.skeletons[row] for row in rows) if self.skeletons else (),
             groups=None if self.groups is None else self.groups[list(rows)],
             names=tuple(self.names[row] for row in rows) if self.names else (),
+            cliffs=tuple(self.cliffs[row] for row in rows) if self.cliffs else (),
         )
 
     @cached_property
@@ -116,6 +120,10 @@ class Observations:
             return np.asarray(self.means.sum(axis=0))
         return over_repetitions(self.program_s, "mean")
 
+    def cliffs_of(self, call: int) -> Sequence[Cliff]:
+        """Return those of a call path."""
+        return self.cliffs[call] if self.cliffs else ()
+
     @cached_property
     def fit(self) -> Fit:
         """Models of all call paths; a point counts by its repetitions."""
@@ -126,7 +134,7 @@ class Observations:
         for k in with_terms:
             terms = self.skeletons[k]
             assert terms is not None
-            models[k] = fit_known(self.points, self.means[k], self.runs[k], terms)
+            models[k] = fit_known(self.points, self.means[k], self.runs[k], terms, self.cliffs_of(k))
         return Fit(tuple(models[k] for k in range(len(self.values))))
 
     @cached_property
@@ -157,8 +165,10 @@ class Observations:
         degrees = np.where(here, runs - 1, 0).sum(axis=1).astype(np.float64)
         predicted = self.fit.predict(self.points)
         rest = np.where(here, runs * (1 - predicted / safe) ** 2, 0.0).sum(axis=1)
-        terms = np.array([len(model.function.terms) if model else 0 for model in self.fit.models])
-        factor = np.array([0 if k < len(self.skeletons) and self.skeletons[k] else 1 for k in range(len(runs))])
+        known = [self.skeletons[k] if k < len(self.skeletons) else None for k in range(len(runs))]
+        fitted = [model.function.terms if model else () for model in self.fit.models]
+        terms = np.array([len(found if told is None else told) for found, told in zip(fitted, known, strict=True)])
+        factor = np.array([0 if told else 1 for told in known])
         free = here.sum(axis=1) - 1 - terms * (1 + factor)  # each term's exponents were chosen, too
         squares += np.where((free > 0) & np.isfinite(rest), rest, 0.0)
         degrees += np.maximum(free, 0)

@@ -63,6 +63,11 @@ class PlanningTuning:
     base_together: float = tuned(1 / 2, "likewise, all runs of a round", JUDGED)
     level: float = tuned(0.9, "of the intervals that an accuracy is asked of", JUDGED)
     counts: float = tuned(0.01, "share of the run time from which on a call path must reach the accuracy", JUDGED)
+    cliff: float = tuned(
+        2.0,
+        "times the share of the time that misses had so far, from which on a point is called beyond a cliff",
+        JUDGED,
+    )
     line_length: int = tuned(
         5,
         "values along each parameter's line; with fewer, a one-parameter model cannot tell its terms apart",
