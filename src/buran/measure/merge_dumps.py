@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from buran.errors import RunError
 from buran.measure.dump import COMMON_INFO, LOST_VISITS, Dump, read_dump
 from buran.measure.toolchain.mpi_table import ONE_SIDED, POLLING
-from buran.profile.metrics import DETAILS, REQUIREMENTS, asked_for_by, metric_of
+from buran.profile.metrics import DETAILS, HEAP_BYTES, HEAP_PEAK, REQUIREMENTS, asked_for_by, metric_of
 from buran.profile.profile import CallTree, Location, Profile, Region
 from buran.profile.regroup import preorder
 from buran.profile.reuse import FIRST_RATE, LAST_RATE, REUSE_METRICS
@@ -141,7 +141,7 @@ def _merge(dumps: Sequence[Dump]) -> Profile:
     values: dict[str, NDArray[np.generic]] = {"visits": added_up(nodes["visits"], np.uint64)}
     if all(dump.info.get("clock") != NO_CLOCK for dump in dumps):
         has_cpu_clock = not any(dump.info.get("cpu_clock_missing") for dump in dumps)
-        is_mpi = np.array([region.paradigm == "mpi" for region in index_of], dtype=bool)[region]
+        is_mpi = _is_mpi(index_of)[region]
         idles = np.zeros(len(nodes), dtype=bool)
         idles[roots] = [thread > 0 for _, thread in threads]
         for name, ticks in _ticks(nodes, is_mpi if has_cpu_clock else np.ones_like(is_mpi), len(parts) > len(dumps)):
@@ -168,15 +168,19 @@ def _merge(dumps: Sequence[Dump]) -> Profile:
     }
     for name in _common_counters(dumps):
         counts = np.concatenate([dump.counts[thread][:, dump.counters.index(name)] for dump, thread in threads])
-        if name == TASK_CLOCK:
+        if name == HEAP_PEAK:
+            values[name] = np.zeros(shape)
+            np.maximum.at(values[name], at, counts.astype(np.float64))
+        elif name == HEAP_BYTES:  # an MPI needs more or less of it, as the run goes
+            values[name] = added_up(np.where(_is_mpi(index_of)[region], 0, counts), np.uint64)
+        elif name == TASK_CLOCK:
             values[name] = tree.inclusive(added_up(counts / 1e9, np.float64).astype(np.float64, copy=False))
         else:
             values[name] = added_up(counts, np.uint64)
-    resident = _numbers(dumps, "resident_bytes")
-    if all(resident):
-        first = [at for at, (dump, thread) in enumerate(threads) if thread == min(dump.threads)]
-        values["resident_bytes"] = np.zeros(shape)
-        values["resident_bytes"][0, first] = resident
+    for name in ("resident_bytes", HEAP_PEAK):
+        if all(of_ranks := _numbers(dumps, name)):
+            first = [at for at, (dump, thread) in enumerate(threads) if thread == min(dump.threads)]
+            values.setdefault(name, np.zeros(shape))[0, first] = of_ranks
     values |= _reuse_distances(dumps, threads, added_up)
     metrics = {name: REUSE_METRICS.get(name) or metric_of(name) for name in values}
     return Profile(tree, locations, metrics, values, _attributes(dumps, tree))
@@ -212,14 +216,17 @@ def _ticks(
         yield "team_imbalance", nodes["imbalance"]
 
 
-def _is_mpi(regions: Iterable[Region], operations: frozenset[str]) -> NDArray[np.bool_]:
-    """Return shape (region,): whether it is one of these MPI operations."""
-    return np.array([region.paradigm == "mpi" and region.name in operations for region in regions], dtype=bool)
+def _is_mpi(regions: Iterable[Region], operations: frozenset[str] | None = None) -> NDArray[np.bool_]:
+    """Return shape (region,): whether it is one of these MPI operations, or any."""
+    return np.array(
+        [region.paradigm == "mpi" and (operations is None or region.name in operations) for region in regions],
+        dtype=bool,
+    )
 
 
 def _common_counters(dumps: Sequence[Dump]) -> list[str]:
     """Return the counters of all processes: a sum without some of the ranks would be wrong."""
-    names = (*asked_for_by("counters"), *REQUIREMENTS, *DETAILS)
+    names = (*asked_for_by("counters"), *REQUIREMENTS, *DETAILS, HEAP_BYTES, HEAP_PEAK)
     return [name for name in names if all(name in dump.counters for dump in dumps)]
 
 

@@ -147,6 +147,9 @@ DETAILS: Mapping[str, tuple[str, str]] = {
 }
 """Title and description of what the plugins count where a campaign asks for any of it."""
 
+HEAP_BYTES, HEAP_PEAK = "heap_bytes", "heap_peak"
+"""What effort builds count of memory of the heap."""
+
 ENERGY = "energy"
 FIRST_TOUCHES = "first_touches"
 MISSES = tuple(f"misses_level_{level}" for level in (1, 2, 3, 4))
@@ -193,6 +196,12 @@ METRICS: Mapping[str, Metric] = {
         _requirement("bytes_loaded", "Bytes loaded", "What loads read", "bytes"),
         _requirement("bytes_stored", "Bytes stored", "What stores write", "bytes"),
         *(_requirement(name, title, description) for name, (title, description) in DETAILS.items()),
+        _requirement(HEAP_BYTES, "Bytes of the heap", "What functions ask for, given back or not", "bytes"),
+        Metric(
+            HEAP_PEAK, "bytes", "exclusive", "MAXDOUBLE", "Heap in use",
+            "The most that the rank had at a time, when something was asked for there; of the whole rank at the root",
+            builds=("effort",), key="metrics", reported=True,
+        ),
         _sampled(FIRST_TOUCHES, "Lines touched first", "Cache lines that a thread touches for the first time"),
         *(
             _sampled(name, f"Misses of level {level}", f"Accesses that miss a cache as large as that of level {level}")

@@ -146,7 +146,7 @@ static uint64_t resident_bytes(void) {
     return at ? 1024 * strtoull(at + strlen("VmHWM:"), NULL, 10) : 0;
 }
 
-#define NUMBERS 14
+#define NUMBERS 15
 #define TEXTS 10
 
 static void put_info(writer *out, const buran_dump_source *source, const totals *sum) {
@@ -182,6 +182,7 @@ static void put_info(writer *out, const buran_dump_source *source, const totals 
     put_number(out, "threads_running_at_exit", sum->running);
     put_number(out, "forks", source->forks);
     put_number(out, "resident_bytes", resident_bytes());
+    put_number(out, "heap_peak", &buran_counts_heap ? buran_heap_peak() : 0);
     put_number(out, "sampled_lines_first", buran_reuse_first_rate());
     put_number(out, "sampled_lines_last", buran_reuse_last_rate());
     for (uint32_t i = 0; buran_build_info[i]; i++)
@@ -214,7 +215,7 @@ static uint8_t bin_is_used[BURAN_REUSE_BINS];
 static uint32_t bins_in_dump;
 
 static uint32_t counters_in_dump(void) {
-    uint32_t count = buran_requirements_counted() + bins_in_dump;
+    uint32_t count = buran_requirements_counted() + bins_in_dump + (&buran_counts_heap ? 2 : 0);
     for (uint32_t event = 0; event < BURAN_EVENTS; event++)
         count += buran_counter_name(event) != NULL;
     return count;
@@ -232,6 +233,10 @@ static void put_counts(writer *out, const buran_thread *thread, uint32_t count) 
                 uint64_t unbooked = node == open ? thread->requirements[kind] - thread->last_requirements[kind] : 0;
                 uint64_t value = node->requirements[kind] + unbooked;
                 put(out, &value, sizeof value);
+            }
+            if (&buran_counts_heap) {
+                put(out, &node->heap_bytes, sizeof node->heap_bytes);
+                put(out, &node->heap_peak, sizeof node->heap_peak);
             }
             for (uint32_t event = 0; event < BURAN_EVENTS; event++) {
                 uint64_t value = buran_count_of(thread, node, event);
@@ -316,6 +321,10 @@ static void put_all(writer *out, const buran_dump_source *source) {
     put_info(out, source, &sum);
     for (uint32_t kind = 0; kind < buran_requirements_counted(); kind++)
         put_text(out, requirement_names[kind]);
+    if (&buran_counts_heap) {
+        put_text(out, "heap_bytes");
+        put_text(out, "heap_peak");
+    }
     for (uint32_t event = 0; event < BURAN_EVENTS; event++)
         if (buran_counter_name(event))
             put_text(out, buran_counter_name(event));

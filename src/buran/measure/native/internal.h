@@ -25,6 +25,7 @@ typedef struct buran_node {
     uint64_t bytes_sent, bytes_received, comm_sum;
     uint32_t comm_min, comm_max;
     uint64_t requirements[BURAN_REQUIREMENTS];
+    uint64_t heap_bytes, heap_peak; /* asked for here; the most that there was when something was asked for here */
 #ifdef BURAN_SIMULATED
     const struct buran_cost *cost; /* simulated.c; NULL until it is asked for */
 #endif
@@ -217,6 +218,12 @@ uint64_t buran_reuse_last_rate(void);
 uint32_t buran_settle_reuse(const buran_thread *threads, uint8_t *is_used);
 uint64_t buran_reuse_count(const buran_thread *thread, const buran_node *node, uint32_t bin);
 void buran_describe_caches(char *text, size_t size);
+
+/* ---- heap.c */
+
+/* In effort builds only. The second: the most that there was at a time, in bytes. */
+extern const char buran_counts_heap __attribute__((weak));
+uint64_t buran_heap_peak(void) __attribute__((weak));
 
 /* ---- process.c */
 

@@ -180,6 +180,8 @@ def _object_names(kind: str, flavour: str, mode: str) -> tuple[str, ...]:
     recording = ("runtime.o", "process.o", "cpu_clock.o", "counters.o", "reuse.o", "threads.o", "dump.o")
     common = (*recording, "mpi.o", clock, "mpi_fortran.o")
     hooks = ("fallback.o",) if kind == GCC_FALLBACK else ()
+    if mode == "effort" and kind != GCC_FALLBACK and flavour != FLAVOUR:
+        hooks = ("heap.o",)  # the fallback's hooks ask for memory; ranks of a simulated machine are one process
     return (*common, *hooks, f"build_info-{mode}.o")
 
 
