@@ -192,3 +192,19 @@ def test_fewer_accesses_at_boundaries_do_not_look_like_steep_growth():
     assert models.misses(at, 0.0)[0, 0] == pytest.approx(expected, rel=0.05)
     written = sum(models.number(mode).evaluate(at)[0] for mode in range(len(models.row)))
     assert written == pytest.approx(models.misses(at, 0.0)[0, 0], rel=1e-6)
+
+
+def test_distances_that_are_all_the_same_grow_by_the_power_that_they_have():
+    """Of one array that is passed in order: each size has one distance, and a bin hides its last fifth."""
+
+    def passes(n):
+        out = np.zeros(BINS)
+        out[int(np.searchsorted(LEAST_DISTANCE[:NEVER], n**2 / 8, side="right")) - 1] = n**2 / 2
+        out[1], out[NEVER] = 16 * n**2, n**2 / 8
+        return out
+
+    models = models_along((100.0, 128.0, 160.0, 192.0, 224.0), passes)
+    for n in (448.0, 896.0):
+        size = n**2 / 8 * LINE  # what it fills
+        before, after = models.misses(np.array([[0.85 * n], [1.15 * n]]), size)[0] / np.array([0.85, 1.15]) ** 2
+        assert before < 0.3 * n**2 < 0.5 * n**2 < after

@@ -20,7 +20,7 @@ from scipy import stats
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.numerics.intervals import of_mean
-from buran.prior.laws import STEPS, Laws
+from buran.prior.laws import STEPS, Laws, beyond_edge
 from buran.prior.tuning import DISTANCES
 from buran.profile.reuse import LINE, NEVER
 
@@ -39,7 +39,7 @@ class DistanceModels:
         Full names.
     dictionary
         Of laws.
-    owner, law, place, count, weight
+    owner, law, place, spread, count, weight
         Of all cells: the call path, and the rest as `buran.prior.laws.Cells` has it.
     mode
         Shape (cell,): which mode it belongs to, -1 where only a part of the points has it; a mode is what grows
@@ -59,6 +59,7 @@ class DistanceModels:
     owner: Ids
     law: Ids
     place: Array
+    spread: Array
     count: Ids
     weight: Array
     mode: Ids
@@ -162,7 +163,8 @@ class DistanceModels:
         reference = self.dictionary.reference
         if np.isinf(self.place[cells]).any():
             return ModelFunction(np.inf)  # first touches
-        lines = np.exp2((self.place[cells] - 0.5) / STEPS)  # the middle of a bin, of which the first has no distance
+        middle = self.place[cells] - 1 + self.spread[cells] / 2  # the first bin has no distance
+        lines = np.exp2(middle / STEPS)
         weight = self.weight[0, cells] / self.weight[0, cells].sum()
         order = np.argsort(lines)
         far = np.interp(1 - DISTANCES.leaving, weight[order].cumsum() - weight[order] / 2, lines[order])
@@ -203,9 +205,10 @@ class DistanceModels:
     def width(self, mode: int) -> float:
         """Return by what factor the distances of a mode differ: nine tenths of them lie beyond one, a tenth beyond."""
         cells = np.flatnonzero(self.mode == mode)
-        order = cells[np.argsort(self.place[cells])]
+        middle = self.place + self.spread / 2
+        order = cells[np.argsort(middle[cells])]
         weight = self.weight[0, order].cumsum() / self.weight[0, order].sum()
-        near, far = np.interp([DISTANCES.leaving, 1 - DISTANCES.leaving], weight, self.place[order])
+        near, far = np.interp([DISTANCES.leaving, 1 - DISTANCES.leaving], weight, middle[order])
         return float(2 ** (max(far - near, 1.0) / STEPS))
 
     def far_interval(self, points: Array, level: float = 0.9) -> tuple[Array, Array]:
@@ -232,7 +235,7 @@ class DistanceModels:
         """Return what each cell has of accesses that miss, over all of it at the reference, shape (cell, point)."""
         edge = 1 + STEPS * np.log2(cache_bytes / LINE) if cache_bytes > 0 else -1.0
         places = self.dictionary.places(self.law, self.place, points)
-        return np.clip(places + 1 - edge, 0.0, 1.0) * self.dictionary.numbers(self.count, points)
+        return beyond_edge(places, self.spread[:, None], edge) * self.dictionary.numbers(self.count, points)
 
     def _misses(self, points: Array, cache_bytes: float) -> Array:
         """Return misses, shape (1 + part, call path, point)."""
@@ -292,9 +295,9 @@ def distance_models(
         near, irregular[row] = dictionary.steadied(accesses[row, :, :NEVER])
         cells += [(row, dictionary.cells_of(near)), (row, dictionary.first_touches(accesses[row, :, NEVER]))]
     owner = np.repeat([row for row, _ in cells], [len(each.law) for _, each in cells]).astype(np.int64)
-    law, place, count = (
-        np.concatenate([np.zeros(0, kind), *(getattr(each, name) for _, each in cells)])
-        for name, kind in (("law", np.int64), ("place", np.float64), ("count", np.int64))
+    kinds = {"law": np.int64, "place": np.float64, "spread": np.float64, "count": np.int64}
+    law, place, spread, count = (
+        np.concatenate([np.zeros(0, kind), *(getattr(each, name) for _, each in cells)]) for name, kind in kinds.items()
     )
     weight = np.concatenate([np.zeros((1 + dictionary.parts, 0)), *(each.weight for _, each in cells)], axis=1)
     inside = weight[0] > 0
@@ -308,6 +311,7 @@ def distance_models(
         owner,
         law,
         place,
+        spread,
         count,
         weight,
         mode,

@@ -96,28 +96,34 @@ class Count:
         return np.log2(1 + points[:, self.log]) if self.log >= 0 else np.ones(len(points))
 
 
+def beyond_edge(places: Array, spread: Array, edge: Array | Ids | float) -> Array:
+    """Return the share of cells that is farther than the edge of a bin, all in bins."""
+    return np.asarray(np.clip((places + spread - edge) / spread, 0.0, 1.0))
+
+
 @dataclass(frozen=True, eq=False)
 class Cells:
     """Parts of the accesses of a call path.
 
     Attributes
     ----------
-    law, place, count
-        Shape (cell,): number of the law; distance at the reference in bins, infinite for
-        first touches; number of the law of how many they are.
+    law, place, spread, count
+        Shape (cell,): number of the law; shortest distance at the reference in bins, infinite for first touches; over
+        how many bins distances are spread; number of the law of how many they are.
     weight
         Shape (1 + part, cell): how many at the reference, from all points, and without each part of them.
     """
 
     law: Ids
     place: Array
+    spread: Array
     count: Ids
     weight: Array
 
     def used(self) -> Cells:
         """Return the cells that have accesses."""
         at = np.flatnonzero((self.weight > 0).any(axis=0))
-        return Cells(self.law[at], self.place[at], self.count[at], self.weight[:, at])
+        return Cells(self.law[at], self.place[at], self.spread[at], self.count[at], self.weight[:, at])
 
 
 def _signed(powers: Powers, parameters: int) -> Powers:
@@ -213,19 +219,29 @@ class Laws:
         return np.asarray(np.array(growth).reshape(-1, len(points))[at])
 
     @cached_property
-    def _candidates(self) -> tuple[Ids, Array, Array]:
-        """Laws, places at the reference, and places at all points, shape (candidate, point)."""
+    def _candidates(self) -> tuple[Ids, Array, Array, Array]:
+        """Laws, places at the reference, spreads, and places at all points, shape (candidate, point).
+
+        Besides those that fill a bin there are narrow ones, for distances that are all the same; of more than two
+        parameters and for sums of powers there are none, which bounds memory.
+        """
         law, half = np.divmod(np.arange(len(self.laws) * 2 * NEVER), 2 * NEVER)
-        place = half / 2
-        places = self.places(law, place, self.points)
-        return law, place, places
+        few = bool(np.count_nonzero(np.ptp(self.points, axis=0)) <= 2)
+        plain = np.flatnonzero([few and each.first == each.second for each in self.laws])
+        which, eighth = np.divmod(np.arange(len(plain) * 8 * NEVER), 8 * NEVER)
+        law = np.concatenate([law, plain[which]])
+        place = np.concatenate([half / 2, eighth / 8])
+        spread = np.repeat([1.0, 1 / 8], [len(half), len(eighth)])
+        return law, place, spread, self.places(law, place, self.points)
 
     @cached_property
     def _spans(self) -> tuple[Ids, Ids]:
         """Bins around the place of each candidate in which its accesses may have been seen, (candidate, point)."""
-        _, _, places = self._candidates
+        _, _, spread, places = self._candidates
         unresolved = np.searchsorted(LEAST_DISTANCE[:NEVER], self.resolution, side="right")
-        low, high = np.floor(places - 1).astype(np.int64), np.ceil(places + 2).astype(np.int64)
+        beside = np.where(spread < 1, 0.0, 1.0)[:, None]
+        low = np.floor(places - beside).astype(np.int64)
+        high = np.ceil(places + spread[:, None] + beside).astype(np.int64)
         low, high = np.where(low < unresolved, 0, low), np.where(low < unresolved, np.maximum(high, unresolved), high)
         return np.clip(low, 0, NEVER), np.clip(high, 0, NEVER)
 
@@ -268,20 +284,20 @@ class Laws:
         if not len(here):
             return self._none
         near, number, points = near[here], number[here], self.points[here]
-        law, place, count = self._shortlist(near, here)
+        law, place, spread, count = self._shortlist(near, here)
         beyond = near[:, ::-1].cumsum(axis=1)[:, ::-1]
         top = int(np.flatnonzero(beyond.any(axis=0)).max()) + 2
         is_told = LEAST_DISTANCE[:NEVER] >= self.resolution[here, None]
         at, edge = np.nonzero(is_told & (top > _EDGES))
         told = np.maximum((beyond * is_told).max(axis=1), 1.0)
         scale = 1 / (beyond + DISTANCES.floor * told[:, None])[at, edge]
-        share = np.where(edge > 0, np.clip(self.places(law, place, points)[:, at] + 1 - edge, 0, 1), 1.0)
+        share = np.where(edge > 0, beyond_edge(self.places(law, place, points)[:, at], spread[:, None], edge), 1.0)
         design, values = (self.numbers(count, points)[:, at] * share * scale).T, beyond[at, edge] * scale
         # One more row makes slow growth win where nothing else decides, as it does below the resolution.
         degree = np.array([float(sum(map(abs, each.first))) for each in self.laws])[law]
         price = DISTANCES.slow * degree * self.numbers(count, points)[:, -1] / near[-1].sum()
         design, values = np.vstack([design, price]), np.append(values, 0.0)
-        return Cells(law, place, count, self._weights(design, values, np.append(here[at], -1))).used()
+        return Cells(law, place, spread, count, self._weights(design, values, np.append(here[at], -1))).used()
 
     def first_touches(self, number: Array) -> Cells:
         """Return cells at an infinite distance, of which there are as many as `number` (point,) says."""
@@ -292,12 +308,12 @@ class Laws:
         scale = 1 / (number[here] + DISTANCES.floor * number.max())
         design = (self.numbers(count, self.points[here]) * scale).T
         weight = self._weights(design, number[here] * scale, here)
-        return Cells(np.zeros_like(count), np.full(len(count), np.inf), count, weight).used()
+        return Cells(np.zeros_like(count), np.full(len(count), np.inf), np.ones(len(count)), count, weight).used()
 
     @property
     def _none(self) -> Cells:
         none = np.zeros(0, dtype=np.int64)
-        return Cells(none, np.zeros(0), none, np.zeros((1 + self.parts, 0)))
+        return Cells(none, np.zeros(0), np.zeros(0), none, np.zeros((1 + self.parts, 0)))
 
     def _weights(self, design: Array, values: Array, point: Ids) -> Array:
         """Return the best weights of all rows, and of those without each part of the points, shape (1 + part, column).
@@ -317,9 +333,9 @@ class Laws:
                 out[1 + part][order] = nonnegative(design[np.ix_(rows, order)], values[rows])
         return out
 
-    def _shortlist(self, near: Array, here: Ids) -> tuple[Ids, Array, Ids]:
-        """Return law, place and count of cells that accesses follow at all points, the most important ones."""
-        law, place, places = self._candidates
+    def _shortlist(self, near: Array, here: Ids) -> tuple[Ids, Array, Array, Ids]:
+        """Return law, place, spread and count of cells that accesses follow at all points, the most important ones."""
+        law, place, spread, places = self._candidates
         nearer = np.concatenate([np.zeros((len(near), 1)), near.cumsum(axis=1)], axis=1)
         low, high = (span[:, here] for span in self._spans)
         mass = nearer[np.arange(len(here)), high] - nearer[np.arange(len(here)), low]
@@ -339,7 +355,7 @@ class Laws:
             rank = np.arange(len(keep)) - np.searchsorted(at[order], at[order])
             keep = np.sort(keep[order[np.argsort(rank, kind="stable")[: DISTANCES.candidates]]])
         count, candidate = np.divmod(keep, max(len(seen), 1))
-        return law[seen[candidate]], place[seen[candidate]], allowed[count]
+        return law[seen[candidate]], place[seen[candidate]], spread[seen[candidate]], allowed[count]
 
     def _no_steeper(self, number: Array, here: Ids) -> Ids:
         """Return the laws that are not steeper, along any parameter, than what a number of accesses needs."""
