@@ -117,6 +117,10 @@ PROGRAMS: Mapping[str, Program] = {
         Path("Kernels"), _KERNEL.format("Transpose/transpose"), "kernel", "5 {n}",
         (100, 128, 160, 192, 224), (280, 336, 448, 560, 672, 896),
     ),
+    "nstream": Program(
+        Path("Kernels"), _KERNEL.format("Nstream/nstream"), "kernel", "5 {n} 0",
+        (4000, 6000, 8000, 12000, 16000), (24000, 32000, 48000, 64000, 96000, 160000, 320000),
+    ),
     "p2p": Program(
         Path("Kernels"), _KERNEL.format("Synch_p2p/p2p"), "kernel", "5 {n} {n}",
         (100, 128, 160, 192, 224), (280, 336, 448, 560, 672, 896),
