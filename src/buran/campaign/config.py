@@ -15,6 +15,7 @@ from buran.campaign.inputs import Input
 from buran.campaign.launcher import Placement, launch, resolve, under_modules, usable_cores, with_modules
 from buran.campaign.machine_file import MachineFile
 from buran.campaign.packing import Need, NodeRoom, side_by_side
+from buran.campaign.plan import Mode
 from buran.campaign.platform import Platform, differences_in_words, machine_at, platform_of
 from buran.campaign.point import Point, Value
 from buran.campaign.resources import Formulas, count_of, seconds_of
@@ -303,25 +304,26 @@ class Campaign:
     def charged_cores(self, point: Mapping[str, Value], mode: str = "") -> float:
         """Return the number of cores that a run is expected to be charged for: whole nodes, if jobs get them.
 
-        Runs beside others share their node's; that it is filled is taken for granted, as far as there are points.
-
         Parameters
         ----------
         mode
-            Of the run; by default of one that is timed.
+            Of the run, as runs beside others share their node's; by default of one that is timed.
         """
         resources = self.config.resources
         if self.config.budget.charge == "program" or self.cpus_per_node is None or self.is_simulated:
             return self.cores(point)
         if not resources.exclusive:
             return self.cores(point)
-        beside = min(self.side_by_side(point), len(self.points)) if self.may_share(mode) else 1
-        return self.nodes(point) * self.cpus_per_node / beside
+        return self.nodes(point) * self.cpus_per_node / self.at_once(point, mode)
+
+    def at_once(self, point: Mapping[str, Value], mode: str = "") -> int:
+        """Return how many runs of a mode are expected to go on side by side: nodes are filled, if there are points."""
+        return min(self.side_by_side(point), len(self.points)) if self.may_share(mode) else 1
 
     def may_share(self, mode: str) -> bool:
         """Tell whether runs of a mode may have others beside them."""
         share = self.config.resources.share_nodes
-        return not self.is_simulated and (share == "all" or (share == "counts" and mode == "effort"))
+        return not self.is_simulated and (share == "all" or (share == "counts" and mode == Mode.EFFORT))
 
     def side_by_side(self, point: Mapping[str, Value]) -> int:
         """Return how many runs like a point's fit on a node side by side; 1 where nodes are not shared."""
@@ -329,11 +331,11 @@ class Campaign:
 
     def shares_node(self, point: Mapping[str, Value]) -> bool:
         """Tell whether runs of a point may have others beside them, whatever there is at the time."""
-        return self.may_share("effort") and self.nodes(point) == 1
+        return self.may_share(Mode.EFFORT) and self.nodes(point) == 1
 
     def times_are_shared(self, point: Mapping[str, Value]) -> bool:
         """Tell whether the times of a point may be taken beside other runs."""
-        return self.may_share("time") and self.nodes(point) == 1
+        return self.may_share(Mode.TIME) and self.nodes(point) == 1
 
     @cached_property
     def node(self) -> NodeRoom:

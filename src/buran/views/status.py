@@ -201,6 +201,7 @@ def progress_of(history: History) -> Progress:
     campaign = session.campaign
     ahead = _Ahead(
         campaign.charged_cores,
+        campaign.at_once,
         kinds_of(plans),
         lambda: run_times(plans, entries, campaign.charged_cores, campaign.ranks_parameter),
         lambda: seconds_between(session, plans, entries),
@@ -276,6 +277,7 @@ class _Ahead:
     """What is still to be made: predicted seconds by bundle; what predicts them is fitted when something is."""
 
     cores: Callable[[Point], float]
+    at_once: Callable[[Point, Mode], int]
     kinds: Mapping[str, Kind]
     fit_times: Callable[[], RunTimes | None]
     find_between_s: Callable[[], float]
@@ -299,7 +301,8 @@ class _Ahead:
             self.unknown = True
             return
         seconds = self.times.seconds(bundle.point, self.kinds[run.build])
-        self.seconds[bundle.id] = self.seconds.get(bundle.id, 0.0) + seconds + self.between_s
+        wall_s = seconds / self.at_once(bundle.point, run.mode) + self.between_s
+        self.seconds[bundle.id] = self.seconds.get(bundle.id, 0.0) + wall_s
         core_hours = seconds * self.cores(bundle.point) / 3600.0
         self.core_hours += core_hours
         if running:
@@ -503,5 +506,5 @@ class QuickCount:
             if question not in self._settled:
                 seconds = times.seconds(bundle.point, kinds[run.build])
                 core_hours += seconds * campaign.charged_cores(bundle.point) / 3600.0
-                total_s += seconds + between_s
+                total_s += seconds / campaign.at_once(bundle.point, run.mode) + between_s
         return core_hours, total_s
