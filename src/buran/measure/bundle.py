@@ -46,9 +46,10 @@ BUILD_FAILED = "its build failed"
 SPARED = "not started"
 """Begins the reason of runs at a point where the program fails without hooks too."""
 _WORK = "work"
-# From the end of a job's last run to the end that the site charges, when nobody who could write it down is there:
-# mean of what a scheduler's accounts say beyond the records, by studies/benchmarks/orchestration.py.
-_JOB_END_S = 1.0
+# From the end of a job's last run to the end that the site charges, when nobody who could write it down is there: over
+# what its start took, mean of what a scheduler's accounts say beyond the records, by studies/benchmarks/orchestration.py.
+_JOB_END = 0.25
+_LONGEST_JOB_END_S = 5.0  # a start may have waited for nodes or files
 _TRIES = 4  # at a run from which the scheduler went away, before the job ends
 _LARGEST_SKEW_S = 5.0  # of a node's clock, before the record says so
 
@@ -220,7 +221,8 @@ def _meter_of(target: Target, allocation: Allocation) -> Meter | None:
     """Return the meter of a job, which foresees its end; None where programs alone are charged."""
     if target.campaign.config.budget.charge == "program" or target.campaign.is_simulated:
         return None
-    begun = allocation.asked_s - allocation.elapsed_s - _JOB_END_S
+    end_s = min(_JOB_END * allocation.elapsed_s, _LONGEST_JOB_END_S)
+    begun = allocation.asked_s - allocation.elapsed_s - end_s
     return _meters.setdefault(allocation.job, Meter(allocation.cpus, begun))
 
 
