@@ -53,7 +53,7 @@ def test_a_campaign_is_measured_by_jobs(
         monkeypatch.setenv(name, value)
     workbench.write(resources={"time_limit_s": 60, "share_nodes": share}, environments={"here": {"launcher": "auto"}})
     workbench.buran("run", "campaign.yaml", "--profile", profile)
-    found = (workbench.results / "store").glob("*/*~*/rep-*/run.json")
+    found = (workbench.results / "store").glob("*/*/*~*/rep-*/run.json")
     records = [json.loads(path.read_text()) for path in found]
     assert len(records) == 12 and {record["scheduler"] for record in records} == {profile}
     jobs = {record["job"] for record in records}

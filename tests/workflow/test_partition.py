@@ -116,7 +116,7 @@ def test_a_run_whose_launcher_had_to_wait_is_made_again(workbench: Workbench, mo
             build(session.target, session.layout, spec)
     (run,) = measure_bundle(session.target, session.layout, bundle, None).runs
     assert run.status is Status.MEASURED
-    (folder,) = session.layout.store.glob("*/*/failed/*")
+    (folder,) = session.layout.store.glob("*/*/*/failed/*")
     attempt = read_run(folder)
     assert attempt.status is Status.INTERRUPTED and attempt.reason is not None
     assert "the launcher waited before it started the program: step creation" in attempt.reason
