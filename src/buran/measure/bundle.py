@@ -46,8 +46,8 @@ BUILD_FAILED = "its build failed"
 SPARED = "not started"
 """Begins the reason of runs at a point where the program fails without hooks too."""
 _WORK = "work"
-# From the end of a job's last run to the end that the site charges, when nobody who could write it down is there: over
-# what its start took, mean of what a scheduler's accounts say beyond the records, by studies/benchmarks/orchestration.py.
+# From the end of a job's last run to the end that the site charges, when nobody who could write it down is there, over
+# what its start took: mean of what accounts say beyond the records, by studies/benchmarks/orchestration.py.
 _JOB_END = 0.25
 _LONGEST_JOB_END_S = 5.0  # a start may have waited for nodes or files
 _TRIES = 4  # at a run from which the scheduler went away, before the job ends
