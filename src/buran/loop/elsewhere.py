@@ -125,7 +125,7 @@ def predict_elsewhere(
     drawing = Drawing(speed, other, at, len(models) + 1)
     regions = [timed.tree.regions[number] for number in timed.tree.region.tolist()]
     mpi = [region.paradigm == "mpi" for region in regions]
-    kinds = _enter(drawing, models, times, account, other, timed.points, at, mpi)
+    kinds = enter(drawing, models, times, account, other, timed.points, at, mpi)
     found = history.findings(history.iteration - 1)
     ends = np.zeros(len(at)) if found.ends is None else found.ends.predict(at)[0]
     if found.ends is not None:
@@ -204,7 +204,7 @@ def speed_of(here: MachineFile, there: MachineFile) -> Speed:
     return Speed(ratios, noise, float(np.exp(np.mean(np.log(of_memory)))))
 
 
-def _enter(
+def enter(
     drawing: Drawing,
     models: Sequence[PathModel],
     times: ModelSet,
