@@ -396,8 +396,8 @@ def _refusal(attempt: _Attempt) -> str | None:
         return f"{SPARED}: the program fails here without hooks too ({attempt.spared_by})"
     if attempt.allocation is None or attempt.target.campaign.is_simulated:
         return None
-    placement = attempt.target.campaign.placement(attempt.bundle.point)
-    exact = attempt.exact and attempt.target.campaign.config.resources.share_nodes == "none"
+    campaign, point = attempt.target.campaign, attempt.bundle.point
+    placement, exact = campaign.placement(point), attempt.exact and not campaign.shares_node(point)
     return mismatch(attempt.scheduler, attempt.allocation, placement, exact=exact)
 
 
