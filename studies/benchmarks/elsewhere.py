@@ -179,8 +179,13 @@ def _run(workshop: Workshop, binary: Path, mode: Mode, arguments: str, n: int, r
 
 
 def _timed(run: Run, repetition: int, seconds: Array) -> Run:
+    """Return a run that took so many seconds in each call path itself; profiles have those of what it calls, too."""
     point, _, profile = run
-    values = {"time": np.repeat(seconds[:, None], len(profile.locations), axis=1)}
+    whole = seconds.copy()
+    for row in range(len(whole) - 1, 0, -1):
+        if profile.tree.parent[row] >= 0:
+            whole[profile.tree.parent[row]] += whole[row]
+    values = {"time": np.repeat(whole[:, None], len(profile.locations), axis=1)}
     return point, repetition, replace(profile, metrics={"time": metric_of("time")}, values=values)
 
 
