@@ -2,6 +2,7 @@
 
     python studies/benchmarks/size.py [--runs 100000] [--json FILE]
     python studies/benchmarks/size.py --graph [--runs 1000000] [--points-per-job auto|N] [--json FILE]
+    python studies/benchmarks/size.py --measured [--runs 100000] [--json FILE]
 
 The store is filled with made-up runs, booked like real ones; nothing is measured, and nothing is synced to the disk.
 CPU time is user and system, of all processes. Each verb is a process of its own, as a user starts it, once with the
@@ -10,6 +11,9 @@ ledger and the index of runs that it finds and once without them.
 With --graph the first plan is made, and the engine makes the graph of all jobs, with nothing measured yet, and carries
 them out: a hundred numbers of ranks, and jobs of about ten minutes (`points_per_job: auto`) or of some points. They are
 submitted to commands that stand for Slurm's: every job ends at once, and leaves what the engine waits for.
+
+With --measured nothing is made up: `buran run` measures a program of a millisecond that prints a number, so many times,
+on this machine, and models it; then come `buran status`, with its index and without, and `buran run` again.
 """
 
 from __future__ import annotations
@@ -114,6 +118,47 @@ def measure(folder: Path, runs: int) -> dict[str, Any]:
     return {"runs": sum(len(bundle.runs) for bundle in plan.bundles), "bundles": len(plan.bundles), "steps": steps}
 
 
+_TINY = """#include <stdio.h>
+int main(int count, char **words) { return printf("rate: %s per_s\\n", words[1]) < 0; }
+"""
+
+
+def measured(folder: Path, runs: int) -> dict[str, Any]:
+    """Measure so many runs, look at them, and start again."""
+    (folder / "source").mkdir()
+    (folder / "source" / "tiny.c").write_text(_TINY)
+    config = {
+        "name": "tiny",
+        "backend": "command",
+        "target": {
+            "source": "source",
+            "build": "{cc} {flags} -o tiny tiny.c",
+            "binary": "tiny",
+            "run": "{binary} {n} {m}",
+        },
+        "environments": {"here": {"launcher": "none"}},
+        "parameters": {
+            "m": {"role": "size", "values": list(range(1, runs // (4 * _RANKS) + 1))},
+            "n": {"role": "size", "values": list(range(1, _RANKS + 1))},
+        },
+        "command": {"figures_of_merit": {"rate": r"rate: (\S+) per_s"}},
+        "repetitions": 2,
+        "warmup": False,
+        "resources": {"ranks": 1, "time_limit_s": 60},
+    }
+    path = folder / "campaign.yaml"
+    path.write_text(yaml.safe_dump(config))
+    session = open_session(path)
+    steps: dict[str, Any] = {}
+    steps["buran run"], _ = peak_mib(command("run", session))
+    steps["buran status, the first time"], _ = peak_mib(command("status", session))
+    steps["buran status"], _ = peak_mib(command("status", session))
+    steps["buran run, nothing to do"], _ = peak_mib(restart(session))
+    entries = [entry for entry in ledger.read(session.layout.store) if not entry.is_of_build]
+    points = {entry.key.point for entry in entries}
+    return {"runs": len(entries), "bundles": len(points), "steps": steps}
+
+
 _SBATCH = """#!/bin/sh
 number=$(($(cat {made}/number) + 1))
 echo $number > {made}/number
@@ -195,6 +240,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int)
     parser.add_argument("--graph", action="store_true", help="plan, and make the graph of all jobs")
+    parser.add_argument("--measured", action="store_true", help="measure them all")
     parser.add_argument(
         "--points-per-job", type=lambda text: text if text == "auto" else int(text), default="auto", help="with --graph"
     )
@@ -203,6 +249,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         in_jobs = partial(graph, points_per_job=arguments.points_per_job)
         work, usual = (in_jobs, 1_000_000) if arguments.graph else (measure, 100_000)
+        work = measured if arguments.measured else work
         found = work(Path(name), arguments.runs or usual)
     jobs = f", {found['jobs']} jobs" if "jobs" in found else ""
     print(f"{found['runs']} runs in {found['bundles']} bundles{jobs}")
