@@ -5,19 +5,21 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from buran.campaign.config import Campaign
 from buran.campaign.launcher import usable_cores
 from buran.campaign.packing import NodeRoom, side_by_side
 from buran.campaign.plan import SCHEMA, Mode, Plan
 from buran.campaign.point import Point
-from buran.campaign.records import RECORD, RunKey, RunRecord, read_run
+from buran.campaign.records import RECORD, RunKey, read_run
 from buran.errors import FormatError
 from buran.files import not_synced, read_document, write_json
 from buran.loop.collect import in_store
 from buran.loop.history import FinishedRun, History
 from buran.measure.machine.machine import disturbances
+from buran.measure.store import ledger
+from buran.measure.store.sharing import Sharing, is_crowded
 from buran.measure.store.store import folder_of
 
 _LEAST_SHARE = 0.95  # of the wall-clock time of computation that its CPU time is on a core of its own
@@ -25,60 +27,10 @@ _WORTH_KEEPING = 1000  # records: reading so many takes a third of a second
 _MOST_STOLEN = 0.01  # of a run's cores, by the host of a virtual machine
 
 
-class Sharing(NamedTuple):
-    """What the record of a run says of cores that were shared.
-
-    Attributes
-    ----------
-    machine
-        That is simulated.
-    is_real
-        Whether its times are those of a clock.
-    share
-        Of the time of computation in which a core worked for the run, if that was measured.
-    load, switches
-        When it began, and how often others took a core from it.
-    stolen
-        Share of its cores that the host gave to others.
-    clock_missing
-        Why times of computation are not CPU times, if they are not.
-    had_neighbours
-        Whether its times were taken while other runs of its job could go on beside it on its node.
-    """
-
-    point: str
-    machine: str | None
-    is_real: bool
-    is_crowded: bool
-    share: float | None
-    load: float | None
-    switches: int
-    stolen: float
-    clock_missing: str | None
-    had_neighbours: bool = False
-
-    @classmethod
-    def of(cls, record: RunRecord) -> Sharing:
-        """Read a record."""
-        is_timed = record.mode is Mode.TIME and bool(record.computation)
-        return cls(
-            record.point.key,
-            record.machine,
-            record.clock == "real",
-            _is_crowded(record),
-            _share(record) if is_timed else None,
-            float(record.before["load"][0]) if is_timed and record.before else None,
-            (record.involuntary_switches or 0) if is_timed else 0,
-            _stolen(record),
-            record.cpu_clock_missing,
-            record.own_cores is not None and record.mode is not Mode.EFFORT,
-        )
-
-
 def crowded_points(history: History, runs: Iterable[FinishedRun]) -> list[Point]:
     """Return the points at which some runs had more ranks and threads than cores, as far as their records tell."""
     records = (history.run_record(run.folder) for run in in_store(runs))
-    return list(dict.fromkeys(record.point for record in records if record.clock == "real" and _is_crowded(record)))
+    return list(dict.fromkeys(record.point for record in records if record.clock == "real" and is_crowded(record)))
 
 
 def sharing(history: History, places: Sequence[str] | None = None) -> list[str]:
@@ -136,11 +88,16 @@ def _ended(history: History) -> list[Plan]:
 
 
 def _index(history: History, places: Sequence[str]) -> list[Sharing]:
-    """Return what the records of runs say, which never change: what is known by now is not read again."""
+    """Return what the records of runs say, which never change: what is known by now is not read again.
+
+    The ledger says it of the runs of this version. Those that earlier ones booked are in an index.
+    """
     path, store = history.layout.shared_cores, history.layout.store
-    known: dict[str, Sharing] = {}
-    with contextlib.suppress(FormatError):
-        known = read_document(path, SCHEMA, _rows, what="index of runs")
+    wanted = set(places)
+    known = {entry.run: entry.sharing for entry in ledger.read(store) if entry.sharing and entry.run in wanted}
+    if len(known) < len(places):
+        with contextlib.suppress(FormatError):
+            known |= read_document(path, SCHEMA, _rows, what="index of runs")
     folders = {place: folder_of(store, RunKey.parse(place)) for place in places if place not in known}
     new = {place: Sharing.of(read_run(folder)) for place, folder in folders.items() if (folder / RECORD).is_file()}
     known |= new
@@ -199,23 +156,3 @@ def sharing_ahead(campaign: Campaign) -> list[str]:
 
 def _simulated(machine: str) -> str:
     return f"Simulated, not measured: times and core hours are those of {machine}."
-
-
-def _is_crowded(record: RunRecord) -> bool:
-    cores = len((record.before or {}).get("cpu_mask") or ())
-    nodes = int((record.configuration or {}).get("nodes") or 1)
-    return 0 < cores * nodes < record.cores
-
-
-def _share(record: RunRecord) -> float:
-    """Return how much of the wall-clock time of computation was CPU time."""
-    seconds = record.computation or {}
-    return seconds["cpu_s"] / seconds["wall_s"] if seconds.get("wall_s") else 1.0
-
-
-def _stolen(record: RunRecord) -> float:
-    """Return the share of the machine's cores that its host gave to others while a run went on."""
-    before, after = record.before or {}, record.after or {}
-    if before.get("steal_s") is None or after.get("steal_s") is None or not record.wall_s:
-        return 0.0
-    return float(after["steal_s"] - before["steal_s"]) / (record.wall_s * len(before.get("cpu_mask") or (0,)))

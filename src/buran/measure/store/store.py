@@ -85,10 +85,10 @@ def build_folders(store: Path) -> Iterator[Path]:
 
 def folder_of(store: Path, key: RunKey) -> Path:
     """Return where a run, a build or an attempt lies, or is to lie: beside other runs of its point, if there are."""
-    places = [store / folder for folder in key.folders]
-    made = (place / key.inside for place in places if (place / key.inside / RECORD).is_file())
-    beside = (place / key.inside for place in places if place.is_dir())
-    return next(made, None) or next(beside, places[-1] / key.inside)
+    points = [store / folder for folder in key.folders]
+    made = (point for point in points if Path(point, key.inside, RECORD).is_file())
+    beside = (point for point in points if point.is_dir())
+    return Path(next(made, None) or next(beside, points[-1]), key.inside)
 
 
 @dataclass(frozen=True)
