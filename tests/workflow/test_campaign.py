@@ -215,7 +215,9 @@ def test_failures_are_recorded_and_the_others_go_on(workbench: Workbench) -> Non
     assert "n=13" in output
     told = output.partition("the campaign goes on")[0]
     assert told.count("failed ") == 1 and "log: " in told, "the first failure is told while the others are measured"
-    spared = [json.loads(path.read_text())["reason"] for path in workbench.results.glob("store/*/*/*/failed/*/run.json")]
+    spared = [
+        json.loads(path.read_text())["reason"] for path in workbench.results.glob("store/*/*/*/failed/*/run.json")
+    ]
     assert sum(reason.startswith("not started: the program fails here without hooks too") for reason in spared) == 6
     for failure in state["failures"]:
         assert (workbench.results / failure["log"]).is_file()
