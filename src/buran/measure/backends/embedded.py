@@ -116,7 +116,8 @@ class EmbeddedBackend(Backend):
             return None, ()
         if not is_elf(binary):
             return None, (f"{binary.name} is a script: what it starts cannot be checked.",)
-        runtime = {f.name for path in self.toolchain.objects["time"] for f in Elf.read(Path(path)).functions or ()}
+        objects = {path for paths in self.toolchain.objects.values() for path in paths}
+        runtime = {f.name for path in objects for f in Elf.read(Path(path)).functions or ()}
         features = read_static_features(binary, folder, runtime)
         if features is None:
             raise BuildError(
