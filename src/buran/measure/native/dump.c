@@ -149,6 +149,8 @@ static uint64_t resident_bytes(void) {
 #define NUMBERS 15
 #define TEXTS 10
 
+static int heap_is_in_dump;
+
 static void put_info(writer *out, const buran_dump_source *source, const totals *sum) {
     char missing[2048], caches[256] = "";
     buran_missing_counters(missing, sizeof missing);
@@ -182,7 +184,7 @@ static void put_info(writer *out, const buran_dump_source *source, const totals 
     put_number(out, "threads_running_at_exit", sum->running);
     put_number(out, "forks", source->forks);
     put_number(out, "resident_bytes", resident_bytes());
-    put_number(out, "heap_peak", &buran_counts_heap ? buran_heap_peak() : 0);
+    put_number(out, "heap_peak", heap_is_in_dump ? buran_heap_peak() : 0);
     put_number(out, "sampled_lines_first", buran_reuse_first_rate());
     put_number(out, "sampled_lines_last", buran_reuse_last_rate());
     for (uint32_t i = 0; buran_build_info[i]; i++)
@@ -215,7 +217,7 @@ static uint8_t bin_is_used[BURAN_REUSE_BINS];
 static uint32_t bins_in_dump;
 
 static uint32_t counters_in_dump(void) {
-    uint32_t count = buran_requirements_counted() + bins_in_dump + (&buran_counts_heap ? 2 : 0);
+    uint32_t count = buran_requirements_counted() + bins_in_dump + (heap_is_in_dump ? 2 : 0);
     for (uint32_t event = 0; event < BURAN_EVENTS; event++)
         count += buran_counter_name(event) != NULL;
     return count;
@@ -234,7 +236,7 @@ static void put_counts(writer *out, const buran_thread *thread, uint32_t count) 
                 uint64_t value = node->requirements[kind] + unbooked;
                 put(out, &value, sizeof value);
             }
-            if (&buran_counts_heap) {
+            if (heap_is_in_dump) {
                 put(out, &node->heap_bytes, sizeof node->heap_bytes);
                 put(out, &node->heap_peak, sizeof node->heap_peak);
             }
@@ -307,6 +309,7 @@ static void put_threads(writer *out, const buran_dump_source *source) {
 static void put_all(writer *out, const buran_dump_source *source) {
     totals sum = add_up(source);
     buran_settle_counters();
+    heap_is_in_dump = buran_heap_is_counted && buran_heap_is_counted();
     bins_in_dump = buran_settle_reuse(source->threads, bin_is_used);
     put(out, "BURANDMP", 8);
     put_u32(out, DUMP_VERSION);
@@ -321,7 +324,7 @@ static void put_all(writer *out, const buran_dump_source *source) {
     put_info(out, source, &sum);
     for (uint32_t kind = 0; kind < buran_requirements_counted(); kind++)
         put_text(out, requirement_names[kind]);
-    if (&buran_counts_heap) {
+    if (heap_is_in_dump) {
         put_text(out, "heap_bytes");
         put_text(out, "heap_peak");
     }

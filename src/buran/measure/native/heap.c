@@ -1,7 +1,7 @@
 /* Memory of the heap: how much each call path asks for, and how much there is at the most. Effort builds only.
  *
  * These functions stand in the place of the C library's, or of those of another allocator's shared library, which they call.
- * They are weak: a program that brings a `malloc` of its own keeps it, and nothing is counted. C++'s `new` and Fortran's
+ * They are weak: a program that brings a `malloc` of its own keeps it, and its heap is not counted. C++'s `new` and Fortran's
  * `allocate` end here; what is mapped by `mmap`, or by an allocator inside a library, does not.
  *
  * They may be called before anything of the program has run, while a library is loaded, and while the functions behind
@@ -16,8 +16,6 @@
 #include "internal.h"
 
 #define WEAK __attribute__((weak))
-
-const char buran_counts_heap = 1;
 
 static int64_t live, most; /* bytes of all threads, as the allocator rounds them */
 
@@ -37,8 +35,10 @@ static struct {
     size_t (*usable)(void *);
 } next;
 
-enum { UNKNOWN, LOOKING, KNOWN };
+enum { UNKNOWN, LOOKING, KNOWN, MISSING };
 static int state;
+
+static void *counted_malloc(size_t size);
 
 static int is_known(void) {
     int expected = UNKNOWN;
@@ -55,10 +55,11 @@ static int is_known(void) {
     next.free = (void (*)(void *))dlsym(RTLD_NEXT, "free");
     next.usable = (size_t (*)(void *))dlsym(RTLD_NEXT, "malloc_usable_size");
     errno = before;
-    if (!next.malloc || !next.calloc || !next.realloc || !next.memalign || !next.posix_memalign || !next.free || !next.usable)
-        buran_give_up("the heap cannot be counted", "the C library's malloc is not found; is the program linked statically?");
-    __atomic_store_n(&state, KNOWN, __ATOMIC_RELEASE);
-    return 1;
+    /* Nothing is next in a program that is linked statically, and a program with a malloc of its own calls that. */
+    void *(*volatile called)(size_t) = malloc; /* compilers take for granted that it is another function */
+    int all = called == counted_malloc && next.malloc && next.calloc && next.realloc && next.memalign && next.posix_memalign && next.free && next.usable;
+    __atomic_store_n(&state, all ? KNOWN : MISSING, __ATOMIC_RELEASE);
+    return all;
 }
 
 static void *obtained(void *memory, size_t asked) {
@@ -82,11 +83,17 @@ static void gone(void *memory) {
         __atomic_sub_fetch(&live, (int64_t)next.usable(memory), __ATOMIC_RELAXED);
 }
 
+int buran_heap_is_counted(void) { return __atomic_load_n(&state, __ATOMIC_ACQUIRE) == KNOWN; }
+
 uint64_t buran_heap_peak(void) { return most > 0 ? (uint64_t)most : 0; }
 
 /* ---- what programs and libraries call */
 
-WEAK void *malloc(size_t size) { return is_known() ? obtained(next.malloc(size), size) : __libc_malloc(size); }
+static void *counted_malloc(size_t size) {
+    return is_known() ? obtained(next.malloc(size), size) : __libc_malloc(size);
+}
+
+void *malloc(size_t size) __attribute__((weak, alias("counted_malloc")));
 
 WEAK void *calloc(size_t count, size_t size) {
     return is_known() ? obtained(next.calloc(count, size), count * size) : __libc_calloc(count, size);
@@ -117,8 +124,11 @@ WEAK void *memalign(size_t alignment, size_t size) {
 WEAK void *aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
 
 WEAK int posix_memalign(void **memory, size_t alignment, size_t size) {
-    if (!is_known())
-        return ENOMEM;
+    if (!is_known()) {
+        void *given = __libc_memalign(alignment, size);
+        *memory = given ? given : *memory;
+        return given ? 0 : ENOMEM;
+    }
     int error = next.posix_memalign(memory, alignment, size);
     if (!error)
         obtained(*memory, size);

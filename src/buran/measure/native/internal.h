@@ -222,7 +222,8 @@ void buran_describe_caches(char *text, size_t size);
 /* ---- heap.c */
 
 /* In effort builds only. The second: the most that there was at a time, in bytes. */
-extern const char buran_counts_heap __attribute__((weak));
+/* Not in every build; no where another malloc than ours is called. */
+int buran_heap_is_counted(void) __attribute__((weak));
 uint64_t buran_heap_peak(void) __attribute__((weak));
 
 /* ---- process.c */
