@@ -57,7 +57,10 @@ def builds_of_batch(wildcards):
 def jobs_of(array):
     """Return the bundles of each job of an array."""
     names = read_batch(SESSION.layout.array_spec(array))
-    batched = [name not in BUNDLES and SESSION.layout.batch_spec(name).is_file() for name in names]
+    batched = [
+        name not in BUNDLES and SESSION.layout.batch_spec(name).is_file()
+        for name in names
+    ]
     return [
         bundles_of(name) if is_batch else [bundle_of(name)]
         for name, is_batch in zip(names, batched)
