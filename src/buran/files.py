@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -247,6 +248,11 @@ class Stored:
     def read(cls, path: Path) -> Self:
         """Read a file; raise `FormatError` if it is damaged, foreign or of a newer version."""
         return read_document(path, cls.schema_read, cls.from_json, what=cls.kind_of_file)
+
+
+def finite_or_none(value: float) -> float | None:
+    """Return a number as JSON has it, which has neither infinite ones nor NaN."""
+    return float(value) if math.isfinite(value) else None
 
 
 def digest(value: Any, length: int = 12) -> str:

@@ -66,8 +66,9 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
             known = ", ".join(sorted(set(SCHEDULERS.names) - {"none"}))
             raise WorkflowError(f"key buran-scheduler of the profile: {name!r} is none of {known}")
         most = self.workflow.resource_settings.nodes or sys.maxsize
-        command = lambda identity: shlex.join([*words, identity])  # noqa: E731
-        return Submitter(SCHEDULERS.load(name), folder, command, events, most=most)
+        return Submitter(
+            SCHEDULERS.load(name), folder, lambda identity: shlex.join([*words, identity]), events, most=most
+        )
 
     def run_job(self, job: Any) -> None:
         """Take a job of the engine; what it stands for is submitted by the thread that looks at jobs."""

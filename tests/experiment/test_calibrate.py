@@ -73,7 +73,8 @@ def test_lines_of_points_are_enough() -> None:
 def beyond(target: dict[str, float]) -> CostsBeyond | None:
     timed, counted = runs()
     table = experiment_from_profiles(timed)
-    return costs_beyond(model_experiment(table, metrics=["time"])["time"], counted, table.tree, CAMPAIGN, target)
+    campaign: Any = SimpleNamespace(**vars(CAMPAIGN), refinement_target=target)
+    return costs_beyond(model_experiment(table, metrics=["time"])["time"], counted, table.tree, campaign)
 
 
 def test_up_to_the_target_costs_grow_as_models_of_times_and_blocks_do() -> None:

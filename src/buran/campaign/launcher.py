@@ -91,15 +91,8 @@ def launch(
             argv = (first, "-n", str(placement.ranks), *patient, *spread, *command)
             return Launch(argv, dict(_AS_ROOT) if as_root else {})
         case "mpich":
-            return Launch(
-                (
-                    first,
-                    "-n",
-                    str(placement.ranks),
-                    *_mpich_placement(placement, oversubscribe or placement.beside_others),
-                    *command,
-                )
-            )
+            spread = _mpich_placement(placement, oversubscribe or placement.beside_others)
+            return Launch((first, "-n", str(placement.ranks), *spread, *command))
         case "srun":
             counts = ("-N", str(placement.nodes), "-n", str(placement.ranks), "-c", str(placement.threads))
             per_node = placement.tasks_per_node

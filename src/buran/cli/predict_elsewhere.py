@@ -13,6 +13,7 @@ import numpy as np
 
 from buran.cli.terminal import table
 from buran.errors import Exit, UsageError, check_coordinates
+from buran.files import finite_or_none
 
 if TYPE_CHECKING:
     from buran.campaign.machine_file import MachineFile
@@ -66,13 +67,9 @@ def _rows(found: OtherMachine) -> list[dict[str, Any]]:
         keys = [*_TIMES, *(f"misses of level {level}" for level in range(1, len(found.misses) + 1))]
         numbers = [(PROGRAM, "", program), *((names[row], kinds[row], seconds[:, row]) for row in shown)]
         for name, kind, values in numbers:
-            times = dict(zip(keys, map(_finite, values.tolist()), strict=True))
+            times = dict(zip(keys, map(finite_or_none, values.tolist()), strict=True))
             out.append({**at, "call path": name, "made of": kind, **times})
     return out
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
 
 
 def _plain(found: OtherMachine, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -88,7 +85,7 @@ def _plain(found: OtherMachine, rows: Sequence[Mapping[str, Any]]) -> dict[str, 
         "speed": {"ratio": found.speed.middle, "kinds": dict(found.speed.kinds), "memory": found.speed.memory},
         "notes": list(found.notes),
         "predictions": rows,
-        "half_width": {name: [_finite(x) for x in reach.tolist()] for name, reach in found.reach.items()},
+        "half_width": {name: [finite_or_none(x) for x in reach.tolist()] for name, reach in found.reach.items()},
     }
 
 

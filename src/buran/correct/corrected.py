@@ -22,7 +22,7 @@ from buran.correct.residual import Residual
 from buran.correct.terms import CorrectionTerm, Growth, TermModel
 from buran.correct.tuning import CORRECTION
 from buran.errors import ToolError, UsageError
-from buran.files import read_document, write_json
+from buran.files import finite_or_none, read_document, write_json
 
 SCHEMA = "buran-corrected/2"
 KIND = "corrected"
@@ -220,8 +220,8 @@ class Corrected:
             "program": None if self.evolved is None else self.evolved.to_json(),
             "report": vars(report)
             | {
-                "errors": {name: _finite(error) for name, error in report.errors.items()},
-                "forward": {name: _finite(error) for name, error in report.forward.items()},
+                "errors": {name: finite_or_none(error) for name, error in report.errors.items()},
+                "forward": {name: finite_or_none(error) for name, error in report.forward.items()},
                 "thresholds": [vars(threshold) for threshold in report.thresholds],
             },
         }
@@ -293,10 +293,6 @@ def finite_numbers(numbers: Any, size: int) -> tuple[float, ...]:
     if len(out) != size or not np.isfinite(out).all():
         raise ValueError(f"{len(out)} numbers instead of {size}, or some that are not finite")
     return out
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _errors(errors: Mapping[str, Any]) -> dict[str, float]:

@@ -46,10 +46,8 @@ class CostsBeyond:
     doubt: float
 
 
-def costs_beyond(
-    times: ModelSet, counted: Sequence[Run], tree: CallTree, campaign: Campaign, target: Mapping[str, float]
-) -> CostsBeyond | None:
-    """Return what computing costs up to a target; None where all its sizes are among the measured ones.
+def costs_beyond(times: ModelSet, counted: Sequence[Run], tree: CallTree, campaign: Campaign) -> CostsBeyond | None:
+    """Return what computing costs up to the target; None where all its sizes are among the measured ones.
 
     Parameters
     ----------
@@ -61,7 +59,7 @@ def costs_beyond(
         Call paths of the times.
     """
     measured = np.array(times.points, dtype=np.float64)
-    aim = np.array([float(target[name]) for name in times.parameters])
+    aim = np.array([float(campaign.refinement_target[name]) for name in times.parameters])
     fixed = {*campaign.parallel_parameters, *campaign.choices}
     grown = [k for k, name in enumerate(times.parameters) if name not in fixed and 0 < measured[:, k].max() < aim[k]]
     points, beside = [], []

@@ -11,6 +11,7 @@ from buran.campaign.plan import Mode, Purpose
 from buran.compare.check import Checked, check_counts, check_times
 from buran.compare.side import RUNTIME
 from buran.experiment.jsonl import write_jsonl
+from buran.files import finite_or_none
 from buran.loop import collect
 from buran.loop.earlier import EarlierVersion
 from buran.loop.findings import Findings
@@ -97,17 +98,16 @@ def _plain(rows: Iterable[Checked]) -> list[dict[str, Any]]:
             "point": list(row.change.point),
             "share": row.share,
             "verdict": row.change.verdict,
-            "within": _finite(row.within),
+            "within": finite_or_none(row.within),
             "growth": [row.growth_before, row.growth_after],
             "through": list(row.through),
-            **{name: _finite(getattr(row.change, name)) for name in ("before", "after", "ratio", "lower", "upper")},
+            **{
+                name: finite_or_none(getattr(row.change, name))
+                for name in ("before", "after", "ratio", "lower", "upper")
+            },
         }
         for row in rows
     ]
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
 
 
 def _comparisons(history: History) -> list[Mapping[str, Any]]:

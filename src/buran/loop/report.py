@@ -27,8 +27,8 @@ from buran.instrument.filter_list import WRITERS, list_of
 from buran.instrument.refine import predicted_overhead
 from buran.instrument.start import EVERY
 from buran.loop import program_model
-from buran.loop.caches import cache_table, models_of
-from buran.loop.calibrate import CostsBeyond, calibration_of, costs_beyond
+from buran.loop.caches import cache_table
+from buran.loop.calibrate import calibration_of, costs_beyond
 from buran.loop.collect import (
     baseline,
     cache_sizes,
@@ -88,8 +88,12 @@ def write_results(history: History, folder: Path) -> None:
     pooled = (run for run in history.runs if run.mode is Mode.IMPORTED and run.build.pooled)
     imported = list(profiles_of(in_store(pooled), session.campaign.parameters))
     runs = [*imported, *timed], counted or imported
+    tree, times = history.findings(last).tree, history.models(last).get("time")
+    roofline = roofline_of(sampled, counted, tree, times, report.priors, session.campaign)
     if not session.campaign.is_simulated:
-        calibration = calibration_of(timed, counted, session.campaign, _costs_beyond(history, sampled, counted))
+        # Where there is a roofline, misses are known.
+        beyond = None if roofline is None or times is None else costs_beyond(times, counted, tree, session.campaign)
+        calibration = calibration_of(timed, counted, session.campaign, beyond)
         if calibration is not None:
             write_json(folder / CALIBRATION, {"schema": Calibration.schema_read, **asdict(calibration)})
     efficiency = efficiency_table(report, *runs, session.campaign.ranks_parameter, crowded)
@@ -98,14 +102,7 @@ def write_results(history: History, folder: Path) -> None:
         report,
         efficiency=efficiency,
         caches=cache_table(sampled, sizes, session.campaign, report.models, sharing(session.campaign, sizes)),
-        roofline=roofline_of(
-            sampled,
-            counted,
-            history.findings(last).tree,
-            history.models(last).get("time"),
-            report.priors,
-            session.campaign,
-        ),
+        roofline=roofline,
         energy=energy_of_campaign(history, report),
         measured_on=measured_on(history),
         simulated_on=session.campaign.simulated_on,
@@ -466,15 +463,6 @@ def _next_steps(session: Session, findings: Findings, state: Progress) -> list[s
     if campaign.config.backend != COMMAND:
         steps.append(f"look at the filter list with `buran filter {file}`; Score-P takes it as it is")
     return steps
-
-
-def _costs_beyond(history: History, sampled: Sequence[Run], counted: Sequence[Run]) -> CostsBeyond | None:
-    """Return what computing costs up to the target, beyond the measured sizes; None where misses are not known."""
-    campaign, last = history.session.campaign, history.plans[-1].iteration - 1
-    times = history.models(last).get("time")
-    if campaign.machine_file is None or models_of(sampled) is None or times is None:
-        return None
-    return costs_beyond(times, counted, history.findings(last).tree, campaign, campaign.refinement_target)
 
 
 def _plain(report: Report, measured: Mapping[str, ModelSet]) -> dict[str, Any]:

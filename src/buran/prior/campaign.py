@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from buran.files import finite_or_none
 from buran.model.model import Model
 from buran.model.model_set import ModelSet
 from buran.model.text import format_function
@@ -61,7 +62,7 @@ def _statement(path: str, made: PathModel, plain: Model | None, parameters: tupl
         "waiting": "",
         "waiting_share": None,
         "settled": made.settled,
-        "at_target_s": None if plain is None else _finite(plain.function.evaluate(at)[0]),
+        "at_target_s": None if plain is None else finite_or_none(plain.function.evaluate(at)[0]),
         "difference_s": None,
         "difference_error_s": None,
         "work": None,
@@ -81,12 +82,12 @@ def _statement(path: str, made: PathModel, plain: Model | None, parameters: tupl
     ]
     out["resilient"] = format_function(resilient.function, parameters)
     out["waiting"] = "" if made.waiting is None else waiting_text(made.waiting, parameters)
-    out["waiting_share"] = None if made.waiting is None else _finite(made.waiting.share)
-    out["at_target_s"] = _finite(made.final.function.evaluate(at)[0])
+    out["waiting_share"] = None if made.waiting is None else finite_or_none(made.waiting.share)
+    out["at_target_s"] = finite_or_none(made.final.function.evaluate(at)[0])
     if plain is not None:
         errors = [float(model.standard_error(at)[0]) for model in (plain, resilient)]
-        out["difference_s"] = _finite(plain.function.evaluate(at)[0] - resilient.function.evaluate(at)[0])
-        out["difference_error_s"] = _finite(np.hypot(errors[0], errors[1]))
+        out["difference_s"] = finite_or_none(plain.function.evaluate(at)[0] - resilient.function.evaluate(at)[0])
+        out["difference_error_s"] = finite_or_none(np.hypot(errors[0], errors[1]))
     return out
 
 
@@ -99,7 +100,3 @@ def waiting_text(waiting: Waiting, parameters: tuple[str, ...]) -> str:
     part = format_function(waiting.waiting_part, parameters)
     kind = "growth beyond effort" if waiting.verdict is Verdict.BEYOND else str(waiting.verdict)
     return f"{kind}: {part}, {100 * waiting.share:.0f} % at the largest point (p = {waiting.p_value:.2g})"
-
-
-def _finite(value: Any) -> float | None:
-    return float(value) if np.isfinite(value) else None

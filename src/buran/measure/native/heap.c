@@ -57,7 +57,8 @@ static int is_known(void) {
     errno = before;
     /* Nothing is next in a program that is linked statically, and a program with a malloc of its own calls that. */
     void *(*volatile called)(size_t) = malloc; /* compilers take for granted that it is another function */
-    int all = called == counted_malloc && next.malloc && next.calloc && next.realloc && next.memalign && next.posix_memalign && next.free && next.usable;
+    int all = called == counted_malloc && next.malloc && next.calloc && next.realloc && next.memalign &&
+              next.posix_memalign && next.free && next.usable;
     __atomic_store_n(&state, all ? KNOWN : MISSING, __ATOMIC_RELEASE);
     return all;
 }

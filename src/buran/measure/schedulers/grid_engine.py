@@ -155,9 +155,8 @@ class GridEngine(TabledScheduler):
         raise NotSubmitted(f"{why}: name one in resources.extra: '-pe NAME SLOTS'", Refusal.FINAL)
 
     def _environments(self, queue: str | None) -> list[_ParallelEnvironment]:
-        queues = queue or ",".join(
-            self._qconf("-sql").split()
-        )  # an environment that no queue has is waited for in vain
+        # An environment that no queue has is waited for in vain.
+        queues = queue or ",".join(self._qconf("-sql").split())
         allowed = re.findall(r"^pe_list\s+((?:.*\\\n)*.*)$", self._qconf("-sq", queues), re.MULTILINE)
         offered = {name for text in allowed for name in re.split(r"[\s,\\\[\]=]+", text)}
         names = [name for name in self._qconf("-spl").split() if name in offered]
