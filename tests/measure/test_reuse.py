@@ -139,6 +139,16 @@ def test_small_problems_are_seen_whole_and_large_ones_at_the_usual_rate(walks, t
     assert misses(walk, 4 * TABLE * LINE) == pytest.approx(2 * 8 * TABLE, rel=0.05)
 
 
+def test_a_small_problem_that_is_done_for_long_is_seen_in_part(walks, tmp_path):
+    lines, rounds = 4000, 1500
+    profile = profile_of(walks, tmp_path / "run", str(lines), str(rounds))
+    assert int(profile.attributes[LAST_RATE]) in (8, 16)  # at least 256 lines are left
+    walk = accesses(profile, "walk")[0]
+    assert walk.sum() == pytest.approx(lines * rounds, rel=0.15)
+    assert misses(walk, 0.7 * lines * LINE) == pytest.approx(walk.sum(), rel=0.01)
+    assert misses(walk, 1.4 * lines * LINE) < 0.01 * walk.sum()
+
+
 def test_ten_runs_tell_the_same_distances_up_to_the_sample(walks, tmp_path):
     """Addresses differ from run to run, and with them the sample; what is seen whole does not differ at all."""
     walked = {

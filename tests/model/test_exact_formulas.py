@@ -239,3 +239,23 @@ def test_chance_along_the_ranks_is_no_formula_beside_a_proven_size() -> None:
     values = np.array([[31 * shares[int(p)] for p, _ in points]])
     edges = [DerivedValue.of("px", "grid2(p, 1)", ("p", "n")), DerivedValue.of("py", "grid2(p, 2)", ("p", "n"))]
     assert exact_models(points, values, [edges]) == [None]
+
+
+def test_three_sizes_and_one_further_number_of_ranks_tell_a_formula_with_short_coefficients() -> None:
+    """Sizes that double tell little by their distances: what speaks for the formula is how short it is."""
+    size = 1 << 20
+    points = np.array([(1, size), (1, 2 * size), (1, 4 * size), (2, size)], dtype=float)
+    (model,) = exact_models(points, np.array([[3 + (2 + p) * n for p, n in points]]))
+    assert model is not None
+    assert model.function.evaluate(np.array([[2.0, 32.0 * size]])) == pytest.approx(3 + 4 * 32 * size)
+    others = [other.function.evaluate(np.array([[2.0, 32.0 * size]]))[0] for other in model.alternatives]
+    assert min(others) == pytest.approx(3 + 3 * 32 * size + size)  # what few points leave open
+
+
+def test_numbers_without_a_law_have_no_formula_on_three_sizes() -> None:
+    points = np.array([(1, 8), (1, 16), (1, 32), (2, 8)], dtype=float)
+    random = np.random.default_rng(51)
+    counts = np.floor(random.uniform(100, 5000, (2000, 1)) * points[:, 1] ** random.uniform(0.5, 2.5, (2000, 1)))
+    counts += random.integers(0, 9, counts.shape)
+    models = exact_models(points, counts)
+    assert sum(model is not None for model in models) <= 2

@@ -35,6 +35,7 @@ from buran.model.rational import (
     fraction_of,
     monomials,
     rational_terms,
+    saved,
     term_residues,
     term_sets,
 )
@@ -271,8 +272,30 @@ class _Parameter:
         out = []
         for call in range(calls):
             near = order[scores[order[:, call], call] > scores[order[0, call], call] - EXACT.doubt, call]
-            out.append({options[place]: float(scores[place, call]) for place in near.tolist()})
+            found = {options[place]: float(scores[place, call]) for place in near.tolist()}
+            out.append(
+                found if max(found.values(), default=EXACT.margin) >= EXACT.margin else self._told(found, counts, call)
+            )
         return out
+
+    def value(self, place: int, level: Fraction) -> Fraction:
+        """Return what a term is at a value, the constant being 0 and others 1 + their place in the table."""
+        return self.table[place - 1].values[level] if place else Fraction(1)
+
+    def _told(self, scores: Scores, counts: Counts, call: int) -> Scores:
+        """Return sets of terms that the values alone do not prove, with the bits that short coefficients save."""
+        levels = max(self.lines, key=len)
+        values = [counts.fraction(call, point) for point in self.lines[levels][0].tolist()]
+        residues = term_residues(self.table, levels)
+        out = dict(scores)
+        for terms, score in scores.items():
+            places = _places(terms)
+            if len(places) < len(levels):
+                base = reduced(residues[None, places])[1][0].tolist()
+                rows = [[self.value(place, levels[point]) for place in places] for point in base]
+                coefficients = _applied(_inverted(rows), [values[point] for point in base])
+                out[terms] = max(score, saved(values, coefficients) - terms.cost)
+        return dict(sorted(out.items(), key=lambda one: -one[1]))
 
 
 @lru_cache(maxsize=64)
@@ -314,7 +337,7 @@ class _Solver:
         out: list[list[Formula]] = [[] for _ in calls]
         combined = sorted(product(*chosen), key=lambda some: sum(terms.cost for terms in some))
         for some in combined[: max(parameter.tried for parameter in self.parameters)]:
-            products = list(product(*(self._places(terms) for terms in some)))
+            products = list(product(*(_places(terms) for terms in some)))
             columns = self.columns(products)
             if len(products) < columns.shape[1] and reduced(columns[None])[2][0]:
                 solved = self._solved(products, columns, calls)
@@ -326,10 +349,6 @@ class _Solver:
                 score = sum(by_set[terms] for by_set, terms in zip(scores[place], some, strict=True))
                 out[place] += [(function, score + bits) for function, bits in functions]
         return out
-
-    @staticmethod
-    def _places(terms: TermSet) -> list[int]:
-        return [0] * terms.constant + [1 + place for place in terms.terms]
 
     @cached_property
     def _tables(self) -> list[Residues]:
@@ -390,7 +409,7 @@ class _Solver:
         straight lines join what the lines show.
         """
         places = [
-            sorted({0, *self._places(terms), *(1 + t for t, term in enumerate(parameter.table) if term.cost == 1)})
+            sorted({0, *_places(terms), *(1 + t for t, term in enumerate(parameter.table) if term.cost == 1)})
             for parameter, terms in zip(self.parameters, some, strict=True)
         ]
         return self._sets(list(product(*places)), EXACT.most_terms, calls)
@@ -405,7 +424,7 @@ class _Solver:
         _, bits = counts.bits(np.arange(columns.shape[1])[None])
         random = np.random.default_rng(_SEED)
         tried = 0
-        for size in range(1, min(most, columns.shape[1] - 2) + 1):
+        for size in range(1, min(most, columns.shape[1] - 1) + 1):  # one value at least is not needed
             if tried + comb(len(products), size) > EXACT.sets:
                 break
             sets = np.array(list(combinations(range(len(products)), size)), dtype=np.int64).reshape(-1, size)
@@ -414,12 +433,21 @@ class _Solver:
             fits = (modular_product(tests, values.T) == 0) & usable[:, None]
             cost = costs[sets].sum(axis=1)
             spare = (columns.shape[1] - size) * bits - np.log2(tried)
-            for place in np.flatnonzero(fits.any(axis=0) & (spare >= EXACT.margin)).tolist():
+            for place in np.flatnonzero(fits.any(axis=0)).tolist():
                 fitting = np.flatnonzero(fits[:, place]) if not out[place] else np.zeros(0, dtype=np.int64)
                 for number in fitting[np.argsort(cost[fitting], kind="stable")][: EXACT.alternatives].tolist():
                     function = self._proven([products[i] for i in sets[number].tolist()], [calls[place]])[0]
-                    out[place] += [] if function is None else [(function, -float(cost[number]))]
+                    if function is None:
+                        continue
+                    bits = 0.0 if spare[place] >= EXACT.margin else self._saved(function, calls[place]) - np.log2(tried)
+                    if bits >= EXACT.margin or spare[place] >= EXACT.margin:
+                        out[place].append((function, bits - float(cost[number])))
         return out
+
+    def _saved(self, function: ModelFunction, call: int) -> float:
+        """Return how many bits of a call path's values the coefficients of a function save."""
+        values = [self.counts.fraction(call, point) for point in range(self.counts.numerators.shape[1])]
+        return saved(values, [Fraction(c).limit_denominator() for c in (function.constant, *function.coefficients)])
 
     def _cost(self, product_of_terms: Product) -> int:
         terms = zip(self.parameters, product_of_terms, strict=True)
@@ -436,7 +464,7 @@ class _Solver:
         out: list[ModelFunction | None] = []
         for call in calls:
             known = [self.counts.fraction(call, point) for point in base]
-            coefficients = [sum((a * b for a, b in zip(row, known, strict=True)), Fraction(0)) for row in inverted]
+            coefficients = _applied(inverted, known)
             common = lcm(*(c.denominator for c in coefficients))
             predicted = whole @ np.array([int(c * common) for c in coefficients], dtype=object)
             numerators = self.counts.numerators[call].astype(object)
@@ -450,8 +478,7 @@ class _Solver:
         for each in products:
             value = Fraction(1)
             for parameter, place in zip(self.parameters, each, strict=True):
-                if place:
-                    value *= parameter.table[place - 1].values[parameter.values[point]]
+                value *= parameter.value(place, parameter.values[point])
             out.append(value)
         return out
 
@@ -470,6 +497,15 @@ class _Solver:
                 parts.append((float(coefficient), term))
         parts.sort(key=lambda part: part[1].growth_order, reverse=True)
         return ModelFunction(constant, tuple(c for c, _ in parts), tuple(term for _, term in parts))
+
+
+def _applied(rows: Sequence[Sequence[Fraction]], values: Sequence[Fraction]) -> list[Fraction]:
+    """Multiply a matrix with as many of the values as it has columns."""
+    return [sum((a * b for a, b in zip(row, values, strict=True)), Fraction(0)) for row in rows]
+
+
+def _places(terms: TermSet) -> list[int]:
+    return [0] * terms.constant + [1 + place for place in terms.terms]
 
 
 def _inverted(rows: Sequence[Sequence[Fraction]]) -> list[list[Fraction]]:

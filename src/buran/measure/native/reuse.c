@@ -10,7 +10,8 @@
  *
  * Without a rate that is asked for, R is 1 until SMALL_LINES are held, and then doubles up to USUAL_RATE, always when
  * ENOUGH_LINES are: what is small is seen whole, and what is large costs little. Of 2048 pairs, 2.2 % are seen too many
- * or too few.
+ * or too few. It doubles, too, where lines of the sample were touched again and again, as long as FEWEST_LINES remain:
+ * what is small, and done for a long time, costs little as well.
  *
  * Lines are looked at in pairs of neighbours, so that it is seen whether a line comes after the one beside it. Processors
  * foresee what passes memory in its order, and such a miss costs little. Half of these lines are the second of their pair.
@@ -39,6 +40,8 @@
 #define USUAL_RATE 64
 #define SMALL_LINES (1u << 14)
 #define ENOUGH_LINES (1u << 13)
+#define FEWEST_LINES (1u << 8) /* of 128 pairs, 9 % are seen too many or too few */
+#define MOST_TOUCHES (1u << 18) /* with one rate: a tenth of a second, with those that are in the list */
 #define FAR_LINES 64  /* a distance from which on an access may miss a cache, */
 #define FAR_SAMPLED 8 /* and which the sample tells */
 #define SOON_LINES 64 /* up to so many others are touched between a line of a stream and the next one */
@@ -53,6 +56,7 @@ typedef uint64_t histogram[BURAN_REUSE_BINS];
 typedef struct table {
     uint32_t threshold, rate; /* of the lines that it holds */
     uint32_t held, now;       /* lines; the next time stamp */
+    uint32_t touches;         /* with this rate, of lines that were not in the list, until the last rebuilding */
     uint32_t slots;           /* of the hash table, a power of 2; there are twice as many time stamps */
     uint32_t recent;          /* how many lines stand in the list */
     uint32_t recent_slots[RECENT];
@@ -170,6 +174,7 @@ static void lower_rate(table *held, uint32_t threshold) {
         held->rate *= 2;
         held->threshold = threshold_of(held->rate);
     }
+    held->touches = 0;
     rebuild(held, held->slots);
     if (used_rate < held->rate)
         used_rate = held->rate;
@@ -186,8 +191,13 @@ static bool has_room(const table *held) {
     return !is_full(held) && 2 * held->held < held->slots && held->now + RECENT < 2 * held->slots;
 }
 
+static bool is_well_known(const table *held) {
+    return held->rate < adapted_below && held->held >= 2 * FEWEST_LINES && held->touches >= MOST_TOUCHES;
+}
+
 static void make_room(table *held) {
-    if (is_full(held)) {
+    held->touches += held->now;
+    if (is_full(held) || is_well_known(held)) {
         uint32_t lower = threshold_of(2 * held->rate);
         if (__atomic_load_n(&buran_reuse_threshold, __ATOMIC_RELAXED) > lower)
             __atomic_store_n(&buran_reuse_threshold, lower, __ATOMIC_RELAXED);
