@@ -99,11 +99,11 @@ def test_work_that_depends_on_data_is_said_with_its_size() -> None:
     assert effort.functions[0] is not None and effort.functions[0].lead(1) == (1, 0)
 
 
-def test_counts_that_too_few_points_explain_are_no_effort() -> None:
+def test_counts_that_too_few_points_explain_are_no_effort_unless_their_formula_is_short() -> None:
     points = np.array([[1.0, 1e6], [1.0, 2e6], [1.0, 4e6], [2.0, 1e6]])
     p, n = points.T
     effort = effort_of(points, np.stack([n * (2 + np.log2(p)), 5 + 3 * n, 1000 + np.array([0.0, 0, 30, 0])]))
-    assert effort.steadiness == (Steadiness.UNEXPLAINED, Steadiness.EXACT, Steadiness.UNEXPLAINED)
+    assert effort.steadiness == (Steadiness.EXACT, Steadiness.EXACT, Steadiness.UNEXPLAINED)
     more = np.vstack([points, [2.0, 2e6]])
     p, n = more.T
     assert effort_of(more, (n * (2 + np.log2(p)))[None]).steadiness == (Steadiness.EXACT,)

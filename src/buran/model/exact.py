@@ -439,9 +439,10 @@ class _Solver:
                     function = self._proven([products[i] for i in sets[number].tolist()], [calls[place]])[0]
                     if function is None:
                         continue
-                    bits = 0.0 if spare[place] >= EXACT.margin else self._saved(function, calls[place]) - np.log2(tried)
-                    if bits >= EXACT.margin or spare[place] >= EXACT.margin:
-                        out[place].append((function, bits - float(cost[number])))
+                    proven = spare[place] >= EXACT.margin
+                    saving = 0.0 if proven else self._saved(function, calls[place]) - float(np.log2(tried))
+                    if proven or saving >= EXACT.margin:
+                        out[place].append((function, saving - float(cost[number])))
         return out
 
     def _saved(self, function: ModelFunction, call: int) -> float:

@@ -80,6 +80,12 @@ class OpenStructure:
         far = np.stack(np.meshgrid(*ends, indexing="ij"), axis=-1).reshape(-1, len(ends))
         return cls(usual_values(points), tuple(pairs for pairs in dict.fromkeys((apart, few)) if pairs), far)
 
+    @classmethod
+    def untold(cls, points: Array) -> OpenStructure | None:
+        """Return what no point tells; None where every pair was varied together at one."""
+        left_open = cls.of(points) if pairs_apart(points) else None
+        return None if left_open is None else replace(left_open, open=left_open.open[:1])
+
 
 def _beside(alternative: Alternative, points: Array, values: Array, left_open: OpenStructure) -> list[Alternative]:
     """Return the other structures of a hypothesis with their weights."""

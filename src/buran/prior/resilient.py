@@ -15,6 +15,7 @@ from buran.model.discrepancy import Discrepancy, discrepancies, leave_largest_ou
 from buran.model.few_values import with_other_growth
 from buran.model.model import Model, Quality
 from buran.model.quality import adjusted_r2, rss, smape
+from buran.model.structures import OpenStructure, with_structures
 from buran.model.terms import Array, ModelFunction
 from buran.prior.noise import PointNoise
 from buran.prior.prior import Prior
@@ -102,6 +103,7 @@ def fit_priors(
     priors: Sequence[Prior | None],
     options: FitOptions | None = None,
     noise: PointNoise | None = None,
+    counted: Array | None = None,
 ) -> tuple[Resilient | None, ...]:
     """Find the coefficients of each call path's prior; one repetition is enough.
 
@@ -117,6 +119,9 @@ def fit_priors(
         See there.
     noise
         Of the values; without it, all points weigh alike.
+    counted
+        Points whose counts the priors are made of, shape (point, parameter). Where no two parameters were varied
+        together there, sums and products of them stand beside each other.
 
     Returns
     -------
@@ -131,18 +136,19 @@ def fit_priors(
     options = options or FitOptions()
     values = _checked(points, values, priors)
     out: list[Resilient | None] = [None] * len(priors)
+    left_open = None if counted is None else OpenStructure.untold(counted)
     for rows in _groups(values, priors):
         group_priors = [prior for row in rows if (prior := priors[row]) is not None]
         worth = None if noise is None else noise.of_rows(rows).worth
         design, fitted = _fit_group(points, values[rows], group_priors, options, worth)
         doubts = _doubts(points, values[rows], group_priors, options, fitted)
-        models = _models(points, values[rows], group_priors, design, fitted, doubts)
+        models = _models(points, values[rows], group_priors, design, fitted, doubts, left_open)
         parts, fits = [], []
         untold = _untold(group_priors[0], fitted)
         for some in zip(*(prior.with_parts(untold) for prior in group_priors), strict=True):
             _, part = _fit_group(points, values[rows], some, options, worth)
             fits.append(part)
-            parts.append(_models(points, values[rows], some, design, part, doubts))
+            parts.append(_models(points, values[rows], some, design, part, doubts, left_open))
         models = [_mixed(model, some) for model, *some in zip(models, *parts, strict=True)]
         for place, row in enumerate(rows):
             out[row] = Resilient(
@@ -318,7 +324,13 @@ def _doubts(
 
 
 def _models(
-    points: Array, values: Array, priors: Sequence[Prior], design: Array, fitted: Fitted, doubts: Sequence[Discrepancy]
+    points: Array,
+    values: Array,
+    priors: Sequence[Prior],
+    design: Array,
+    fitted: Fitted,
+    doubts: Sequence[Discrepancy],
+    left_open: OpenStructure | None,
 ) -> list[Model]:
     predicted = fitted.coefficients @ design.T
     here = np.isfinite(values)
@@ -347,6 +359,7 @@ def _models(
         alternatives = with_other_growth(
             (Alternative(function, 1.0, covariance, noise, degrees, doubts[place]),), points
         )
+        alternatives = with_structures(alternatives, points[here[place]], values[place, here[place]], left_open)
         out.append(Model(function, Quality(int(here[place].sum()), *figures[place]), covariance, alternatives))
     return out
 

@@ -154,7 +154,7 @@ def models_from_priors(
     starting = starts_or_ends(timed.tree.names)
     for row in np.flatnonzero(starting).tolist():
         priors[row], sources[row], notes[row] = startup, Source.COMMUNICATION, ()
-    fitted = fit_priors(timed.points, values, priors, options, noise)
+    fitted = fit_priors(timed.points, values, priors, options, noise, counted.points)
     companions = _work(efforts, sources)
     # Where misses are an account of their own, what work beyond its blocks costs is no finding any more.
     tested = [
@@ -175,7 +175,7 @@ def models_from_priors(
         can_wait=derived.can_wait,
         crowded=crowded,
     )
-    wholes = _wholes(timed.points, values, priors, fitted, waiting, options, noise)
+    wholes = _wholes(timed.points, values, priors, fitted, waiting, options, noise, counted.points)
     return tuple(
         PathModel(
             sources[row] if fitted[row] is not None else Source.TIMES,
@@ -224,6 +224,7 @@ def _wholes(
     waiting: Sequence[Waiting | None],
     options: FitOptions | None,
     noise: PointNoise,
+    counted: Array,
 ) -> list[Resilient | None]:
     wider: list[Prior | None] = [
         with_waiting(prior, finding.term)
@@ -234,7 +235,7 @@ def _wholes(
         else None
         for prior, finding in zip(priors, waiting, strict=True)
     ]
-    again = fit_priors(points, values, wider, options, noise)
+    again = fit_priors(points, values, wider, options, noise, counted)
     return [second or first for first, second in zip(fitted, again, strict=True)]
 
 
