@@ -13,7 +13,7 @@ from buran.errors import FormatError, UsageError
 from buran.profile.profile import CallTree, Location, Profile, Region
 from buran.profile.reuse import BINS, LEAST_DISTANCE, LINE, NEVER
 from buran_studies.evaluation.study import NEEDS, Settings
-from buran_studies.memory import caches, extrapolation, study, times
+from buran_studies.memory import caches, extrapolation, program, study, times
 from buran_studies.memory.cachegrind import References, read_cachegrind
 from buran_studies.memory.kernels import KERNELS, theory
 
@@ -197,10 +197,12 @@ def test_the_preset_times_has_its_programs(tmp_path: Path) -> None:
     assert few[0] == many[0] == times.CALIBRATION and all(shard[NEEDS] == [few[0]] for shard in few[1:])
     assert [shard["name"] for shard in few[1:]] == ["sweep", "stencil", "treesort"]
     assert len(many) - 1 == 2 * (len(few) - 1)
-    program = {"source": "s", "build": "b", "binary": "p", "arguments": "{n}", "small": [1], "large": [2]}
-    (tmp_path / times.PROGRAM).write_text(json.dumps({"schema": 1, **program}))
+    own_program = {"source": "s", "build": "b", "binary": "p", "arguments": "{n}", "small": [1], "large": [2]}
+    (tmp_path / program.FILE).write_text(json.dumps({"schema": 1, **own_program}))
     own = study.shards(Settings("memory", quick=True, preset="times", data=str(tmp_path)))
     assert [shard["name"] for shard in own[1:]] == ["p"]
+    (predicted,) = study.shards(Settings("memory", data=str(tmp_path)))
+    assert predicted["extrapolated"] == "p"
     (tmp_path / times.MACHINE).write_text("{}")
     (own,) = study.shards(Settings("memory", quick=True, preset="times", data=str(tmp_path)))
     assert NEEDS not in own

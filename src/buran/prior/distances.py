@@ -250,7 +250,8 @@ def _jackknife(values: Array, level: float) -> Array:
     """Return how far an interval reaches, from values without one part of the points each, shape (part, ...)."""
     if len(values) < 2:
         return np.full(values.shape[1:], np.inf)
-    return np.asarray((len(values) - 1) * of_mean(np.moveaxis(values, 0, -1), level)[1])
+    reach = (len(values) - 1) * of_mean(np.moveaxis(values, 0, -1), level)[1]
+    return np.asarray(DISTANCES.wider * reach)
 
 
 def _crossing(x: Array, filled: Array) -> float:

@@ -117,6 +117,11 @@ class DistanceTuning:
     seen: float = tuned(2e-4, "of the accesses, which a cell must be able to explain at each point", JUDGED)
     candidates: int = tuned(3000, "cells that compete for a call path", "a second of CPU time")
     nearly: int = tuned(150, "further cells that compete where a part of the points is left out", JUDGED)
+    wider: float = tuned(
+        1.5,
+        "times what the jackknife reaches: which laws take part is chosen once, from all points",
+        "of 1, 1.5 and 2 what holds nine tenths of the study's programs",
+    )
     folds: int = tuned(8, "parts of the points that are left out in turn", JUDGED)
     resolved: float = tuned(
         16.0, "lines of the sample; shorter distances are not told apart", "of 8 pairs, a third is seen too many or few"

@@ -17,6 +17,7 @@ from buran_studies.machine.laboratory import EXAMPLES, RUNS
 from buran_studies.memory import caches, extrapolation, times
 from buran_studies.memory.cachegrind import references_of
 from buran_studies.memory.kernels import kinds, theory
+from buran_studies.memory.program import given
 from buran_studies.priors.runs import Workshop
 
 SIZES = {"stencil": (8, 16), "sweep": (8, 12), "treesort": (1024, 4096)}
@@ -31,13 +32,15 @@ _FLAGS = {
 def shards(settings: Settings) -> Sequence[Shard]:
     """One shard for each example and compiler, one for each program whose misses are compared, and larger ones.
 
-    The preset ``times`` predicts times beyond the caches instead.
+    The preset ``times`` predicts times beyond the caches instead. A program that is given is predicted alone.
     """
     if settings.preset not in ("default", times.PRESET):
         what = f"the study memory has no preset {settings.preset!r}"
         raise UsageError(what, hint=f"one of: default, {times.PRESET}")
     if settings.preset == times.PRESET:
         return times.shards(settings)
+    if given(settings):
+        return extrapolation.shards(settings)
     counted = [
         {"example": example, "compiler": compiler, "sizes": [*sizes[:1]] if settings.quick else [*sizes]}
         for example, sizes in SIZES.items()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from buran.campaign.machine_file import MachineFile
 from buran.campaign.plan import Mode
 from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.table import Experiment
-from buran.files import Stored
 from buran.loop.caches import models_of
 from buran.loop.memory import cache_cost
 from buran.measure.machine.speed import calibrate
@@ -28,46 +27,18 @@ from buran.prior.tables import models_from_priors
 from buran.profile.startup import starts_or_ends
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
 from buran_studies.evaluation.study import NEEDS, RESULTS, Settings, Shard
-from buran_studies.machine.codes import checkouts
 from buran_studies.machine.laboratory import EXAMPLES
+from buran_studies.memory.program import Program, given
 from buran_studies.priors.runs import Workshop
 
 PRESET = "times"
-MACHINE, PROGRAM = "machine.json", "program.json"
-"""Files of a folder that is given with ``--data``: a calibration, instead of one of its own, and a further program."""
+MACHINE = "machine.json"
+"""File of a folder that is given with ``--data``: a calibration, instead of one of its own."""
 CALIBRATION: Shard = {"calibration": True}
 """The shard that measures the machine, once for all programs."""
 _REPETITIONS = {True: 3, False: 7}
 _MAKE = "make MPICC={mpicc} MPICXX={mpicxx} CFLAGS=-O2 CXXFLAGS=-O2"
 _KERNEL = "{{mpicc}} -O2 -Iinclude -DMPI {1} MPI1/{0}.c common/MPI_bail_out.c common/wtime.c -lm -o kernel"
-
-
-@dataclass(frozen=True)
-class Program(Stored):
-    """A program and its sizes: modelled, and predicted.
-
-    Attributes
-    ----------
-    source, build, binary, arguments
-        ``{n}`` stands for the size; a source that is no absolute path is among the checkouts.
-    small, large
-        Values of n; the largest caches but the last are left between them on a machine with 1 to 2 MiB of level 2.
-    """
-
-    kind_of_file: ClassVar[str] = "program of a study"
-
-    source: str
-    build: str
-    binary: str
-    arguments: str
-    small: tuple[int, ...]
-    large: tuple[int, ...]
-
-    @property
-    def folder(self) -> Path:
-        """Where the source is."""
-        return checkouts() / self.source
-
 
 PROGRAMS = {
     "sweep": Program(str(EXAMPLES / "sweep"), _MAKE, "sweep", "{n} 8", (8, 10, 12, 14, 16, 20), (32, 40, 48)),
@@ -93,19 +64,16 @@ PROGRAMS = {
 
 def shards(settings: Settings) -> Sequence[Shard]:
     """One shard for each program and number of ranks, one of them if it is quick."""
-    programs = {name: program for name, program in PROGRAMS.items() if program.folder.is_dir()}
-    if settings.data is not None and (settings.data_folder() / PROGRAM).is_file():
-        found = Program.read(settings.data_folder() / PROGRAM)
-        programs = {found.binary: found}
+    programs = given(settings) or {name: program for name, program in PROGRAMS.items() if program.folder.is_dir()}
     ranks = (1,) if settings.quick else (1, 2)
-    needed = {} if _given(settings) else {NEEDS: [CALIBRATION]}
+    needed = {} if _machine(settings) else {NEEDS: [CALIBRATION]}
     measured = [
         {"name": name, **asdict(program), "ranks": r, **needed} for name, program in programs.items() for r in ranks
     ]
     return [*needed.get(NEEDS, ()), *measured]
 
 
-def _given(settings: Settings) -> Path | None:
+def _machine(settings: Settings) -> Path | None:
     """Return the machine file that a user has brought."""
     path = None if settings.data is None else settings.data_folder() / MACHINE
     return path if path is not None and path.is_file() else None
@@ -116,7 +84,7 @@ def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
     if shard == CALIBRATION:
         return {"machine": asdict(calibrate())}
     program = Program(**{key: shard[key] for key in (field.name for field in fields(Program))})
-    path = _given(settings)
+    path = _machine(settings)
     machine = MachineFile.from_json(shard[RESULTS][0]["machine"]) if path is None else MachineFile.read(path)
     repeated = _REPETITIONS[settings.quick]
     with tempfile.TemporaryDirectory(prefix="buran-times-") as name:
@@ -129,9 +97,8 @@ def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
         def runs(mode: Mode, sizes: Sequence[int], repetitions: int) -> list[Run]:
             out: list[Run] = []
             for n in sizes:
-                arguments = program.arguments.format(n=n).split()
                 for repetition in range(repetitions):
-                    profile, _ = workshop.run(binaries[mode], mode, shard["ranks"], arguments)
+                    profile, _ = workshop.run(binaries[mode], mode, shard["ranks"], program.words(n))
                     assert profile is not None
                     out.append(({"n": n}, repetition, profile))
             return out

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from buran.campaign.launcher import Placement, launch, usable_cores
 from buran.campaign.plan import Mode
@@ -60,9 +61,15 @@ class Workshop:
         return folder / binary, outcome
 
     def run(
-        self, binary: Path, mode: Mode, ranks: int, arguments: Sequence[str], threads: int = 1
+        self,
+        binary: Path,
+        mode: Mode,
+        ranks: int,
+        arguments: Sequence[str],
+        threads: int = 1,
+        variables: Mapping[str, str] = MappingProxyType({}),
     ) -> tuple[Profile | None, Outcome]:
-        """Run a variant once; each rank has so many threads of OpenMP.
+        """Run a variant once; each rank has so many threads of OpenMP, and further variables of the environment.
 
         Raises
         ------
@@ -80,7 +87,7 @@ class Workshop:
             oversubscribe=ranks > usable_cores(),
             as_root=os.geteuid() == 0,
         )
-        environment = {**os.environ, **started.variables, **_YIELD, "OMP_NUM_THREADS": str(threads)}
+        environment = {**os.environ, **started.variables, **_YIELD, "OMP_NUM_THREADS": str(threads), **variables}
         outcome = run_limited(
             started.argv,
             cwd=folder,
