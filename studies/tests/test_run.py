@@ -82,6 +82,16 @@ def test_shards_are_made_from_others(squares: Squares, tmp_path: Path, monkeypat
     assert seen == [None] * 4 + [[{"square": 9}, {"square": 1}]]
 
 
+def test_shards_that_say_so_run_side_by_side(squares: Squares, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = [{**shard, "beside": True} for shard in squares.shards(Settings("squares"))]
+    monkeypatch.setattr(squares, "shards", lambda settings: [{"number": 5}, *plain, {"number": 7, "needs": [plain[0]]}])
+    run = Run.create(Settings("squares"), tmp_path)
+    seen: list[tuple[int, int]] = []
+    run.work_on_all(lambda done, of: seen.append((done, of)), cores=2)
+    assert squares.worked == [5, 7] and seen == [(done, 6) for done in range(7)]
+    assert run.summarise().figures[0].value == 25 + 0 + 1 + 4 + 9 + 49
+
+
 def test_other_settings_have_other_results(squares: Squares, tmp_path: Path) -> None:
     folders = {
         Run.create(Settings("squares", quick=quick, seed=seed), tmp_path).folder

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,7 @@ from buran.errors import UsageError
 from buran.files import digest, read_json, write_json, write_text
 from buran_studies.evaluation.evaluation import Evaluation
 from buran_studies.evaluation.plots import draw
-from buran_studies.evaluation.study import NEEDS, RESULTS, Settings, Shard, Study, study_of
+from buran_studies.evaluation.study import BESIDE, NEEDS, RESULTS, Settings, Shard, Study, study_of
 from buran_studies.evaluation.text import text_of
 
 SETTINGS = "settings.json"
@@ -83,12 +85,22 @@ class Run:
         result = self.study.run_shard(given, self.settings)
         write_json(path, {"shard": self.shards[shard], "cpu_s": time.process_time() - start, "result": result})
 
-    def work_on_all(self, progress: Callable[[int, int], None]) -> None:
-        """Make all results in the order of the shards; `progress` is told how many of how many are there."""
-        for done, shard in enumerate(self.shards):
-            progress(done, len(self.shards))
+    def work_on_all(self, progress: Callable[[int, int], None], cores: int = 1) -> None:
+        """Make all results; `progress` is told how many of how many are there.
+
+        Shards that say so run side by side on the cores; the others follow, in their order.
+        """
+        beside = [name for name, shard in self.shards.items() if cores > 1 and shard.get(BESIDE)]
+        apart = [name for name in self.shards if name not in beside]
+        progress(0, len(self.shards))
+        if beside:
+            # A process for each, as they start programs and wait for these; a fork has what is loaded.
+            with ProcessPoolExecutor(cores, get_context("fork")) as pool:
+                for done, _ in enumerate(pool.map(partial(_work_on, self.folder), beside), start=1):
+                    progress(done, len(self.shards))
+        for done, shard in enumerate(apart, start=len(beside) + 1):
             self.work(shard)
-        progress(len(self.shards), len(self.shards))
+            progress(done, len(self.shards))
 
     def summarise(self) -> Evaluation:
         """Write and return the summary: JSON, text and one picture for each plot."""
@@ -99,3 +111,8 @@ class Run:
         for plot in found.plots:
             draw(plot, self.folder / f"{plot.name}.svg")
         return found
+
+
+def _work_on(folder: Path, shard: str) -> None:
+    """Make a shard's result in a process of its own."""
+    Run.open(folder).work(shard)

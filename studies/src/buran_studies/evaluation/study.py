@@ -33,6 +33,8 @@ Shard = Mapping[str, Any]
 Shards whose results it is made from, if any, stand under `NEEDS`.
 """
 
+BESIDE = "beside"
+"""Key of shards that need no others, and measure no times, which others beside them would change."""
 NEEDS = "needs"
 RESULTS = "results"
 

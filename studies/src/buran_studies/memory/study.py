@@ -12,7 +12,7 @@ from buran.errors import UsageError
 from buran.profile.metrics import DETAILS, REQUIREMENTS
 from buran.profile.profile import Profile
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
-from buran_studies.evaluation.study import Settings, Shard
+from buran_studies.evaluation.study import BESIDE, Settings, Shard
 from buran_studies.machine.laboratory import EXAMPLES, RUNS
 from buran_studies.memory import caches, extrapolation, times
 from buran_studies.memory.cachegrind import references_of
@@ -46,7 +46,8 @@ def shards(settings: Settings) -> Sequence[Shard]:
         for example, sizes in SIZES.items()
         for compiler in _COMPILERS
     ]
-    return [*counted, *caches.shards(settings), *extrapolation.shards(settings)]
+    beside = [{**shard, BESIDE: True} for shard in (*counted, *extrapolation.shards(settings))]
+    return [*beside, *caches.shards(settings)]
 
 
 def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from buran_studies.evaluation.study import STUDIES
 
     parser.add_argument("study", choices=sorted(STUDIES), help="; ".join(f"{k}: {v}" for k, v in STUDIES.items()))
-    parser.add_argument("--quick", action="store_true", help="fewer draws, under a minute, in this process")
+    parser.add_argument("--quick", action="store_true", help="fewer draws, in about a minute, without a workflow")
     parser.add_argument("--seed", type=int, default=0, help="of all random numbers (default 0)")
     parser.add_argument("--preset", default="default", help="protocol, such as 'paper' where a study has one")
     parser.add_argument("--draws", type=int, help="samples per cell instead of the study's own number")
@@ -28,13 +28,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("evaluation"), metavar="DIR", help="folder of results"
     )
-    parser.add_argument("--cores", type=int, help="cores of the full run on this machine (default all)")
+    parser.add_argument("--cores", type=int, help="of this machine, on which parts run side by side (default all)")
     parser.add_argument("--profile", help="Snakemake profile of the full run, for clusters")
     parser.add_argument("--json", action="store_true", help="print the figures for programs")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the study; what an earlier call with the same settings finished is not run again."""
+    from buran.campaign.launcher import usable_cores
     from buran.cli.terminal import ProgressLine
     from buran_studies.evaluation.run import Run
     from buran_studies.evaluation.study import Settings
@@ -51,7 +52,9 @@ def run(arguments: argparse.Namespace) -> int:
     evaluation = Run.create(settings, arguments.output.resolve())
     if settings.quick:
         line = ProgressLine(sys.stderr)
-        evaluation.work_on_all(lambda done, of: line.show(f"{settings.study}: {done} of {of} shards"))
+        evaluation.work_on_all(
+            lambda done, of: line.show(f"{settings.study}: {done} of {of} shards"), arguments.cores or usable_cores()
+        )
         line.close()
     else:
         _run_workflow(evaluation, arguments.cores, arguments.profile)
