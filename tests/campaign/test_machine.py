@@ -34,6 +34,17 @@ def refused(write: WriteCampaign, keys: dict[str, Any], **changes: Any) -> str:
     return str(caught.value)
 
 
+def test_timed_runs_tell_the_counts_where_hooks_cost_nothing_and_no_filter_changes(
+    write_campaign: WriteCampaign,
+) -> None:
+    def told(**changes: Any) -> bool:
+        return load_campaign(write_campaign(**changes)).counts_with_times
+
+    simulated = {"environments__desk": {"machine": KEYS}, "environment": "desk"}
+    assert told(goal="models", **simulated) and told(refinement={"enabled": False}, **simulated)
+    assert not told(goal="both", **simulated) and not told(goal="models")
+
+
 # ---- what SimGrid is told
 
 

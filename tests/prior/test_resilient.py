@@ -150,3 +150,11 @@ def test_one_wild_point_does_not_bend_the_model(level: float) -> None:
         for values, options in ((noisy, ALONE), (wild, ALONE), (wild, least_squares))
     )
     assert robust < 1.6 * gap and fragile > 2 * robust
+
+
+def test_a_call_path_that_takes_no_time_beside_others_gets_a_model_of_zeros() -> None:
+    times = TRUE.evaluate(POINTS)[None].repeat(8, axis=0) * np.linspace(1, 2, 8)[:, None]
+    times[0] = 0.0
+    own = fit_priors(POINTS, times, [PRIOR] * 8)[0]
+    assert own is not None and own.model.function.evaluate(FAR)[0] == pytest.approx(0.0, abs=1e-12)
+    assert np.isfinite(own.costs[0].covariance).all()

@@ -28,7 +28,8 @@ PRIOR = communication_prior(
 )
 EFFORT = added((ModelFunction(1.0), scaled(BYTES, 1e-4)))
 WORK = power(1, 3).terms[0]
-WAIT = multiplied(power(0, Fraction(1, 2)), power(1, 3))
+FRONT = added((power(0, Fraction(1, 2)), ModelFunction(-1.0)))  # one process waits for nobody
+WAIT = multiplied(FRONT, power(1, 3))
 
 
 def noisy(waiting: float, draws: int = 60) -> np.ndarray:
@@ -46,6 +47,16 @@ def test_a_wavefront_is_named_with_its_exponent() -> None:
     assert len(right) >= 54
     assert all(own.share > 0.5 and own.share_error < 0.2 and own.p_value <= 0.01 for own in right)
     assert abs(sum(weight for _, weight in right[0].candidates) - 1) < 0.1
+
+
+def test_waiting_begins_with_the_second_process() -> None:
+    points = np.array([(p, n) for p in (4, 9, 16, 25, 36) for n in (4, 6, 8)], dtype=float)
+    values = (EFFORT.evaluate(points) + 3 * WAIT.evaluate(points))[None]
+    own = diagnose(points, values, [PRIOR], 0, companions=[WORK])[0]
+    assert own is not None and own.verdict is Verdict.WAITING
+    far = np.array([[1024.0, 24.0]])
+    assert own.waiting_part.evaluate(far) == pytest.approx(3 * WAIT.evaluate(far), rel=1e-3)
+    assert own.waiting_part.evaluate(np.array([[1.0, 24.0]])) == pytest.approx(0.0, abs=1e-9)
 
 
 def test_noise_alone_is_not() -> None:

@@ -317,6 +317,12 @@ def test_effort_is_counted_until_counts_tell_all_parameters_apart() -> None:
             assert len({point[name] for point in counted}) >= 3
 
 
+def test_nothing_is_counted_beside_times_that_have_the_counts() -> None:
+    asked = adaptive_question(counts_with_times=True, most_repetitions=1)
+    modes = [run.mode for plan in adaptive(asked)[0] for bundle in plan.bundles for run in bundle.runs]
+    assert Mode.TIME in modes and Mode.EFFORT not in modes and asked.effort_runs == 0
+
+
 def test_each_timed_run_has_a_baseline_where_points_are_chosen_by_it() -> None:
     for plan in adaptive(adaptive_question(paired=True))[0]:
         for bundle in plan.bundles:

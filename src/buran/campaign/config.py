@@ -139,6 +139,15 @@ class Campaign:
         """Whether programs run on a simulated machine."""
         return self.active_environment.machine is not None
 
+    @property
+    def counts_with_times(self) -> bool:
+        """Whether timed runs tell the counts, too: on a simulated machine, where one filter is for all of them.
+
+        There hooks cost nothing, and every build of a program counts its blocks.
+        """
+        refined = self.config.refinement.enabled and self.config.goal != "models"
+        return self.is_simulated and not refined and self.config.compare_with is None
+
     @cached_property
     def platforms(self) -> tuple[Platform, ...]:
         """The simulated machines of the environment in use, one for each combination of values in its `what_if`."""

@@ -142,7 +142,8 @@ def gather(history: History) -> Material:
     modelled, imports = judge(history, stored, parameters, plan.filter_text, earlier)
     poolable = [run for run in modelled if earlier or run.filter_text == plan.filter_text]
     pooled = pooled_times(history, poolable, parameters, plan.filter_text)
-    counted = collect.experiment_of([run for run in modelled if run.mode is Mode.EFFORT], parameters)
+    counting = Mode.TIME if session.campaign.counts_with_times else Mode.EFFORT
+    counted = collect.experiment_of([run for run in modelled if run.mode is counting], parameters)
     memory = [run for run in modelled if run.mode is Mode.MEMORY]
     profiles = collect.sampled_profiles(memory, parameters, session.campaign.caches_kib)
     sampled = experiment_from_profiles(profiles) if memory else None

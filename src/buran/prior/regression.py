@@ -17,6 +17,7 @@ _SAME = 1e-10  # square of what columns of length 1 may differ by to be one: rou
 _NORMAL = 1.4826  # standard deviation of a normal distribution in median absolute deviations
 _Problem = tuple[Array, Array, Array]  # columns, values and weights of each call path
 LEAST_NOISE = 1e-9  # relative: exact values have rounding, too
+_NOTHING = 1e-100  # predictions that shrink towards values of 0: squares of their reciprocals are finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +191,7 @@ def _few(here: Mask, rank: Ids) -> Array:
 def _weights(guess: Array, here: Mask) -> Array:
     size = np.abs(guess)
     largest = size.max(axis=1, keepdims=True, initial=0.0)
-    floored = np.where(largest > 0, np.maximum(size, COEFFICIENTS.floor * largest), 1.0)
+    floored = np.where(largest > _NOTHING, np.maximum(size, COEFFICIENTS.floor * largest), 1.0)
     return np.where(here, 1 / floored, 0.0)
 
 

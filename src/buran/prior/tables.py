@@ -175,7 +175,7 @@ def models_from_priors(
         can_wait=derived.can_wait,
         crowded=crowded,
     )
-    wholes = _wholes(timed.points, values, priors, fitted, waiting, options, noise, counted.points)
+    wholes = _wholes(timed.points, values, priors, fitted, waiting, options, noise, column, counted.points)
     return tuple(
         PathModel(
             sources[row] if fitted[row] is not None else Source.TIMES,
@@ -224,10 +224,11 @@ def _wholes(
     waiting: Sequence[Waiting | None],
     options: FitOptions | None,
     noise: PointNoise,
+    column: int | None,
     counted: Array,
 ) -> list[Resilient | None]:
     wider: list[Prior | None] = [
-        with_waiting(prior, finding.term)
+        with_waiting(prior, finding.term, column)
         if prior is not None
         and finding is not None
         and finding.verdict is not Verdict.NONE

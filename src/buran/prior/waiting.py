@@ -13,7 +13,7 @@ from buran.errors import UsageError
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.numerics.least_squares import beside, span, unit_columns
-from buran.prior.algebra import added, product
+from buran.prior.algebra import added, product, scaled
 from buran.prior.noise import PointNoise
 from buran.prior.prior import Column, Prior
 from buran.prior.regression import Fitted, regress
@@ -170,12 +170,13 @@ def _diagnose_group(
     terms = _candidates(points, design, prior, processes, companions)
     if crowded and processes is not None:
         terms = [term for term in terms if term.lead(processes) == (Fraction(0), 0)]
+    waits = [waited(term, processes) for term in terms]
     degrees = len(points) - rank
     sure = point_noise is not None and point_noise.degrees.max(initial=0) >= WAITING_TEST.fewest
     if degrees < (1 if sure else WAITING_TEST.fewest) or not terms:
         verdict = Verdict.UNKNOWN if degrees < WAITING_TEST.fewest else Verdict.NONE
         return [without(row, verdict) for row in range(len(plain))]
-    columns = np.stack([term.evaluate(points) for term in terms], axis=1)
+    columns = np.stack([wait.evaluate(points) for wait in waits], axis=1)
     random = np.random.default_rng(seed)
     drawn = random.normal(size=(WAITING_TEST.draws, len(points)))
     out = []
@@ -234,7 +235,7 @@ def _candidates(
     for term in dict.fromkeys(terms):
         if not all(f.basis.is_defined(lowest[f.parameter]) for f in term.factors):
             continue
-        column = term.evaluate(points)
+        column = waited(term, processes).evaluate(points)
         length = np.linalg.norm(column)
         if length and np.linalg.norm(beside(column, basis)) > WAITING_TEST.same * length:
             chosen.append(term)
@@ -283,7 +284,7 @@ def _named(
     fits: list[tuple[Term, Fitted, float]] = []
     for number in np.argsort(-gains, kind="stable")[: WAITING_TEST.fitted]:
         term = terms[number]
-        design = np.column_stack([prior.design(points), term.evaluate(points)])
+        design = np.column_stack([prior.design(points), waited(term, processes).evaluate(points)])
         fitted = regress(design, values[None], nonnegative=True, worth=worth[None])
         # deviance of noise that is a share of the prediction (gamma)
         predicted = np.maximum(fitted.coefficients[0] @ design.T, np.finfo(float).tiny)
@@ -296,11 +297,12 @@ def _named(
     order = np.argsort(-weights, kind="stable")
     term, fitted, _ = fits[int(order[0])]
     effort = prior.function(fitted.coefficients[0, :-1])
-    waiting = ModelFunction(0.0, (float(fitted.coefficients[0, -1]),), (term,))
+    waits = waited(term, processes)
+    waiting = scaled(waits, float(fitted.coefficients[0, -1]))
     largest = points.max(axis=0)
     total = float(added((effort, waiting)).evaluate(largest))
     part = float(waiting.evaluate(largest)) / total if total > 0 else float("nan")
-    error = float(np.sqrt(fitted.covariance[0, -1, -1]) * term.evaluate(largest)) / total if total > 0 else float("nan")
+    error = float(np.sqrt(fitted.covariance[0, -1, -1]) * waits.evaluate(largest)) / total if total > 0 else float("nan")
     grows = processes is not None and term.lead(processes) > (Fraction(0), 0)
     return Waiting(
         Verdict.WAITING if grows else Verdict.BEYOND,
@@ -314,6 +316,22 @@ def _named(
     )
 
 
-def with_waiting(prior: Prior, term: Term) -> Prior:
+def waited(term: Term, processes: int | None) -> ModelFunction:
+    """Return the term without what it is with one process, which waits for nobody: ``p^(1/2) n - n``."""
+    leads = [] if processes is None else [factor.basis for factor in term.factors if factor.parameter == processes]
+    alone = 1.0
+    for basis in leads:
+        alone *= float(basis.evaluate(np.ones(1))[0]) if basis.is_defined(1.0) else 0.0
+    if not leads or not alone:
+        return ModelFunction(0.0, (1.0,), (term,))
+    rest = Term(tuple(factor for factor in term.factors if factor.parameter != processes))
+    return added((ModelFunction(0.0, (1.0,), (term,)), _times(-alone, rest)))
+
+
+def _times(coefficient: float, term: Term) -> ModelFunction:
+    return ModelFunction(0.0, (coefficient,), (term,)) if term.factors else ModelFunction(coefficient)
+
+
+def with_waiting(prior: Prior, term: Term, processes: int | None) -> Prior:
     """Return the prior with a column for waiting."""
-    return Prior((*prior.columns, Column("waiting", ModelFunction(0.0, (1.0,), (term,)))), prior.source, prior.notes)
+    return Prior((*prior.columns, Column("waiting", waited(term, processes))), prior.source, prior.notes)

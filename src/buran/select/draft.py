@@ -107,7 +107,7 @@ class Draft(RunCosts):
         if purpose is Purpose.COMPARISON:
             return variants
         guard = purpose is Purpose.PILOT and not self.knowledge.run_plans
-        if counted(self.question.metrics) and not guard:
+        if self.question.effort_runs and not guard:
             variants.append((Mode.EFFORT, ""))
         if self.question.memory_points and purpose is Purpose.MODEL:
             variants.append((Mode.MEMORY, ""))

@@ -51,6 +51,8 @@ class Question:
     paired
         Whether strategies that adapt need a baseline run for each timed one, as they choose by it; else the first
         timed run of a point under a filter has one beside it.
+    counts_with_times
+        Whether timed runs tell the counts, too.
     memory_points
         Where accesses to memory are sampled.
     conditions
@@ -86,6 +88,7 @@ class Question:
     earlier: tuple[Point, ...] = ()
     earlier_counts: bool = False
     paired: bool = False
+    counts_with_times: bool = False
     memory_points: frozenset[Point] = frozenset()
     conditions: Callable[[Point], str] = lambda point: ""
 
@@ -133,7 +136,7 @@ class Question:
     @property
     def effort_runs(self) -> int:
         """Counting runs of each point."""
-        return self.effort_repetitions if counted(self.metrics) else 0
+        return self.effort_repetitions if counted(self.metrics) and not self.counts_with_times else 0
 
     @property
     def memory_runs(self) -> float:

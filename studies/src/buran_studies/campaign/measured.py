@@ -149,7 +149,7 @@ def both_ways(example: Example, shares: Sequence[float], seed: int) -> list[dict
 
 def _campaign(folder: Path, name: str, example: Example, seed: int, **changes: Any) -> Session:
     described: dict[str, Any] = {
-        "name": f"{example.name}-{name}",
+        "name": f"{example.name.replace(' ', '-')}-{name}",
         "results": name,
         "target": {
             "source": str(example.source or assets.folder("examples") / example.name),
@@ -255,7 +255,7 @@ def _loop(example: Example, folder: Path, seed: int, share: float, hours: float,
         folder, f"buran-{round(100 * share)}", example, seed,
         budget={"core_hours": share * hours},
         strategy={"name": "design", "max_iterations": 12},
-        refinement={"target": example.at, "pilot": True, "constants": True},
+        refinement={"target": example.at, **_refined(example)},
         effort_repetitions=1,
         model={"kind": "pmnf"},
     )  # fmt: skip
@@ -270,6 +270,11 @@ def _loop(example: Example, folder: Path, seed: int, share: float, hours: float,
         at = np.array([[example.at[name] for name in sets["time"].parameters]], dtype=np.float64)
         predicted = dict(zip(sets["time"].call_paths, sets["time"].predict(at)[:, 0].tolist(), strict=True))
     return _told(last.spent_core_hours, hours, truth, predicted, last.reason, "Buran")
+
+
+def _refined(example: Example) -> dict[str, Any]:
+    """Refine filters where hooks cost something."""
+    return {"enabled": False} if example.is_simulated else {"pilot": True, "constants": True}
 
 
 def _told(
