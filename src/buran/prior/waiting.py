@@ -302,7 +302,9 @@ def _named(
     largest = points.max(axis=0)
     total = float(added((effort, waiting)).evaluate(largest))
     part = float(waiting.evaluate(largest)) / total if total > 0 else float("nan")
-    error = float(np.sqrt(fitted.covariance[0, -1, -1]) * waits.evaluate(largest)) / total if total > 0 else float("nan")
+    error = (
+        float(np.sqrt(fitted.covariance[0, -1, -1]) * waits.evaluate(largest)) / total if total > 0 else float("nan")
+    )
     grows = processes is not None and term.lead(processes) > (Fraction(0), 0)
     return Waiting(
         Verdict.WAITING if grows else Verdict.BEYOND,

@@ -11,7 +11,6 @@ import numpy as np
 from buran.campaign.plan import BuildSpec, Bundle, Mode, Plan, Purpose, randomised_blocks
 from buran.campaign.point import Point
 from buran.campaign.records import core_hours
-from buran.profile.metrics import counted
 from buran.select.costs import RunCosts
 from buran.select.tuning import PLANNING
 
