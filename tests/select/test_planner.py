@@ -538,9 +538,20 @@ def test_accesses_to_memory_are_sampled_once_at_the_points_asked_for(strategy: s
     assert not any(run.mode is Mode.MEMORY for _, run in runs_of(campaign(question(strategy=strategy), [""])))
 
 
+@pytest.mark.parametrize(("strategy", "count"), [("full", 25), ("design", 6)])
+def test_accesses_to_memory_are_sampled_at_cheap_points_where_points_are_chosen(strategy: str, count: int) -> None:
+    metrics = question().metrics | {"misses_level_1"}
+    plans = campaign(question(strategy=strategy, memory_points=None, metrics=metrics), ["f1", "f1"])
+    sampled = [point for point, run in runs_of(plans) if run.mode is Mode.MEMORY]
+    assert len(sampled) == count
+    assert {len({point[name] for point in sampled}) for name in ("p", "n")} == ({5} if strategy == "full" else {3})
+
+
 def test_sampling_is_a_part_of_what_the_full_matrix_costs() -> None:
     plain, sampling = question(), question(memory_points=frozenset(POINTS[:5]))
     seconds = plain.expected_s
     without, cost = (asked.full_matrix_core_hours(seconds) for asked in (plain, sampling))
     assert without is not None and cost is not None
-    assert cost / without == pytest.approx((2 * 3 + 1 + 2 + 5 / 25) / (2 * 3 + 1 + 2))
+    assert cost / without == pytest.approx(
+        (2 * 3 + 1 + 2 + 3 * 5 / 25) / (2 * 3 + 1 + 2)
+    )  # three times a plain run, until one was seen

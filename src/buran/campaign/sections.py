@@ -283,8 +283,9 @@ class MemoryKeys(Keys, title="Memory"):
 
     points: OfPlan[Annotated[tuple[PointMapping, ...], Field(min_length=1)] | None] = Field(
         None,
-        description="Modelling points at which accesses are sampled, one run each; by default all that are measured. "
-        "Small ones are enough: reuse distances grow with the sizes long before a cache is left.",
+        description="Modelling points at which accesses are sampled, one run each; by default all, or the cheapest "
+        "that tell growth with each parameter where the strategy chooses points. Small ones are enough: reuse "
+        "distances grow with the sizes long before a cache is left.",
         examples=[[{"p": 1, "n": 8}, {"p": 1, "n": 12}]],
     )
     caches_kib: OfAnalysis[CacheSizes | None] = Field(

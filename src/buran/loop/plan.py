@@ -70,7 +70,9 @@ def question_of(history: History) -> Question:
         earlier=() if session.earlier is None else session.earlier.points,
         earlier_counts=session.earlier is not None and session.earlier.has_counts and bool(counted(config.metrics)),
         counts_with_times=campaign.counts_with_times,
-        memory_points=frozenset(campaign.memory_points),
+        memory_points=None
+        if campaign.memory_points and not config.memory.points
+        else frozenset(campaign.memory_points),
         conditions=lambda point: digest(configuration(session.target, point), 8),
         paired=bool(campaign.choices) or config.model.kind == "cpr" or "time" not in config.metrics,
     )
@@ -166,7 +168,7 @@ def knowledge_of(history: History) -> Knowledge:
         build_core_hours=_build_core_hours(history),
         unsteady=findings.unsteady,
         changes=changes_so_far(history),
-        ratios=_ratios(findings),
+        ratios=_ratios(findings, history.runs),
         pilot_s=max((max(walls) for walls in trial.values()), default=None),
         counts_settled=_counts_settled(findings),
     )
@@ -248,12 +250,21 @@ def _build_core_hours(history: History) -> float:
     return sum(history.build_outcome(build).cost_core_hours for build in sorted(builds))
 
 
-def _ratios(findings: Findings) -> dict[Mode, float]:
-    """Return what a timed and a counting run take over the baseline, as medians over points; newest filter first."""
+def _ratios(findings: Findings, runs: Sequence[FinishedRun]) -> dict[Mode, float]:
+    """Return what timed, counting and sampling runs take over the baseline, as medians over points; newest filter first.
+
+    Runs that sample are compared with any others of their points, as the first ones are made before the baseline's.
+    """
     overheads = findings.overhead
     timed = [overhead.time_ratio for overhead in overheads if overhead.filter_number == overheads[-1].filter_number]
     counted = [overhead.effort_ratio for overhead in overheads]
-    ratios = {Mode.TIME: timed, Mode.EFFORT: counted}
+    plain: dict[Point, list[float]] = {}
+    for run in runs:
+        if run.mode is not Mode.MEMORY:
+            plain.setdefault(run.point, []).append(run.cpu_s)
+    sampling = [run.cpu_s / median(plain[run.point]) for run in runs if run.mode is Mode.MEMORY and run.point in plain]
+    ratios: dict[Mode, Sequence[float | None]]
+    ratios = {Mode.TIME: timed, Mode.EFFORT: counted, Mode.MEMORY: sampling}
     measured = {mode: [ratio for ratio in values if ratio is not None] for mode, values in ratios.items()}
     return {mode: median(values) for mode, values in measured.items() if values}
 

@@ -76,7 +76,7 @@ class RunCosts:
 
     def ratio(self, mode: Mode) -> float:
         """Return what a run costs, over the baseline's."""
-        return self.knowledge.ratios.get(mode, 1.0)
+        return self.knowledge.ratios.get(mode, PLANNING.sampled if mode is Mode.MEMORY else 1.0)
 
     @cached_property
     def foreseen_s(self) -> dict[Point, float]:

@@ -42,6 +42,14 @@ def lacking(look: Outlook, space: Space) -> list[int]:
     return _most_needed_first(space.points, np.flatnonzero(look.runs > 0).tolist(), set(chosen) - before, order)
 
 
+def smallest(space: Space) -> list[int]:
+    """Return the first places of a space that together lack nothing that `lacking` wants."""
+    size = len(space.points)
+    return lacking(
+        Outlook(np.zeros(size, dtype=np.int64), np.arange(size, dtype=np.float64), np.ones(size, dtype=bool)), space
+    )
+
+
 def covered(space: Space, places: Collection[int]) -> bool:
     """Tell whether these places lack nothing that `lacking` wants."""
     runs = np.zeros(len(space.points), dtype=np.int64)

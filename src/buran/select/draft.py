@@ -108,7 +108,7 @@ class Draft(RunCosts):
         guard = purpose is Purpose.PILOT and not self.knowledge.run_plans
         if self.question.effort_runs and not guard:
             variants.append((Mode.EFFORT, ""))
-        if self.question.memory_points and purpose is Purpose.MODEL:
+        if self.question.sampled_points and purpose is Purpose.MODEL:
             variants.append((Mode.MEMORY, ""))
         return variants
 
@@ -139,7 +139,7 @@ class Draft(RunCosts):
                 first = earlier.get(name, 0)
                 repetitions[name, mode] = range(first, first + count)
             elif mode is Mode.MEMORY:
-                repetitions[name, mode] = range(int(point in question.memory_points and name not in earlier))
+                repetitions[name, mode] = range(int(point in question.sampled_points and name not in earlier))
             elif name not in earlier and not self.counts_settled:
                 repetitions[name, mode] = range(question.effort_repetitions)
         timed = count > 0 and any(mode in (Mode.VANILLA, Mode.TIME) for _, mode in repetitions)

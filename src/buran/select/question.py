@@ -13,9 +13,11 @@ from buran.campaign.point import Point
 from buran.campaign.records import BundleOutcome, Status, core_hours
 from buran.profile.metrics import counted
 from buran.select.changes import Changes
+from buran.select.cover import smallest
 from buran.select.observations import Observations
 from buran.select.space import MOST_REPETITIONS, Array, Space
 from buran.select.strategies import HeldStrategy, base_of, strategy_of
+from buran.select.tuning import PLANNING
 
 Runtime = Callable[[Point], float | None]
 """Predicted wall time of a run in seconds; None where nothing is known."""
@@ -54,7 +56,7 @@ class Question:
     counts_with_times
         Whether timed runs tell the counts, too.
     memory_points
-        Where accesses to memory are sampled.
+        Where the user wants accesses to memory sampled; None where the points are the strategy's to choose.
     conditions
         Returns the digest of all beside the builds that decides how a point is run.
     """
@@ -89,7 +91,7 @@ class Question:
     earlier_counts: bool = False
     paired: bool = False
     counts_with_times: bool = False
-    memory_points: frozenset[Point] = frozenset()
+    memory_points: frozenset[Point] | None = frozenset()
     conditions: Callable[[Point], str] = lambda point: ""
 
     @cached_property
@@ -138,10 +140,22 @@ class Question:
         """Counting runs of each point."""
         return self.effort_repetitions if counted(self.metrics) and not self.counts_with_times else 0
 
+    @cached_property
+    def sampled_points(self) -> frozenset[Point]:
+        """Where accesses to memory are sampled: all points, or the cheap ones that tell growth where points are chosen.
+
+        Distances grow long before a cache is left, so that dear points tell nothing more.
+        """
+        if self.memory_points is not None:
+            return self.memory_points
+        return frozenset(
+            self.points[place] for place in (smallest(self.space) if self.adaptive else range(len(self.points)))
+        )
+
     @property
     def memory_runs(self) -> float:
         """Runs of a point, in the mean, that sample accesses to memory."""
-        return len(self.memory_points) / len(self.points)
+        return len(self.sampled_points) / len(self.points)
 
     @property
     def adaptive(self) -> bool:
@@ -150,7 +164,7 @@ class Question:
 
     def full_matrix_core_hours(self, seconds: Runtime) -> float | None:
         """Return what measuring every point would cost; None where the run time of some point is unknown."""
-        runs = 2 * self.repetitions + self.warmup + self.effort_runs + self.memory_runs
+        runs = 2 * self.repetitions + self.warmup + self.effort_runs + PLANNING.sampled * self.memory_runs
         total = 0.0
         for point in self.points:
             run_s = seconds(point)

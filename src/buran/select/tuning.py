@@ -97,6 +97,11 @@ class PlanningTuning:
     evaluation: float = tuned(0.5, "of the budget, that evaluation points may keep from models", JUDGED)
     unseen: float = tuned(0.5, "of what is left, that pilot runs may take, or a plan of unknown cost", JUDGED)
     batch: int = tuned(5, "runs a round for strategies that rate one run after the other", JUDGED)
+    sampled: float = tuned(
+        3.0,
+        "times a plain run, that one takes that samples accesses to memory, until one was seen",
+        "between the least and the most of reference/figures.md, Misses of caches",
+    )
     farthest: float = tuned(1000.0, "factor beyond all points from which on no model is trusted", JUDGED)
 
 

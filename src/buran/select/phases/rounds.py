@@ -22,7 +22,7 @@ def first_round(draft: Draft) -> Plan | None:
     base, advice = _chosen(draft)
     base |= _beside_imported(draft, base)
     if base:  # where accesses to memory are sampled, even if no time is wanted
-        base |= dict.fromkeys((point for point in draft.question.memory_points if point not in base), 0)
+        base |= dict.fromkeys((point for point in draft.question.sampled_points if point not in base), 0)
     if not base and _only_looked(draft):
         return draft.done("the budget does not reach beyond the first look", budget_reached=True)
     if not base:

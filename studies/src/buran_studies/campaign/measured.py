@@ -2,7 +2,8 @@
 
 Both ways measure the same matrix of points on this machine. What is right are medians of runs at P+ with everything
 instrumented, as the manual way has it: hooks of the examples' functions cost little. A function that only Buran's
-filter holds, such as a template of the standard library that is hot, counts to its caller, as it does there. Functions
+filter holds, such as a template of the standard library that is hot, counts to its caller, as it does there. Buran knows
+the caches of the machine, which is calibrated first, and samples accesses to memory within its budget. Functions
 with less than 1 % of the time there, and operations of MPI, whose waiting on fewer cores than ranks is chance, are not
 judged. Programs make so many steps that most of a run is theirs, not the start of MPI's.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,18 @@ import numpy as np
 import yaml
 
 from buran import assets
+from buran.campaign.machine_file import MachineFile
 from buran.campaign.plan import Mode, Purpose
 from buran.compare.fold import fold
 from buran.errors import ConfigError, RunError
 from buran.experiment.modelling import model_experiment
 from buran.experiment.table import Experiment
-from buran.files import not_synced, write_text
+from buran.files import not_synced, write_json, write_text
 from buran.instrument.prediction import FILTERABLE
 from buran.loop import collect
 from buran.loop.history import History
 from buran.loop.session import Session, open_session
+from buran.measure.machine.speed import calibrate
 from buran.model import SearchOptions
 from buran.model.model_set import read_models
 from buran.profile.profile import SEPARATOR
@@ -60,6 +63,8 @@ class Example:
         Folder of the program; None for the bundled example.
     further
         Keys of its campaign.
+    samples
+        Whether Buran samples its accesses to memory, which takes a calibration of the machine.
     """
 
     name: str
@@ -71,6 +76,7 @@ class Example:
     repetitions: int = 3
     source: Path | None = None
     further: Mapping[str, Any] = field(default_factory=dict)
+    samples: bool = False
 
     @property
     def is_simulated(self) -> bool:
@@ -95,9 +101,11 @@ _CXX, _C = "make MPICXX={mpicxx} CXXFLAGS='{flags}'", "make MPICC={mpicc} CFLAGS
 EXAMPLES: Mapping[str, Example] = {
     each.name: each
     for each in (
-        Example("stencil", _CXX, "{n} 6000", (1, 2), (16, 24, 32, 40, 48), (2, 64)),
-        Example("sweep", _C, "{n} 8 300", (1, 2), (8, 14, 20, 26, 32), (2, 42)),
-        Example("treesort", _CXX, "{n}", (1, 2), (1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 24), (2, 1 << 25)),
+        Example("stencil", _CXX, "{n} 6000", (1, 2), (16, 24, 32, 40, 48), (2, 64), samples=True),
+        Example("sweep", _C, "{n} 8 300", (1, 2), (8, 14, 20, 26, 32), (2, 42), samples=True),
+        Example(
+            "treesort", _CXX, "{n}", (1, 2), (1 << 20, 1 << 21, 1 << 22, 1 << 23, 1 << 24), (2, 1 << 25), samples=True
+        ),
     )
 }
 _SMALL = Example("stencil", _CXX, "{n} 20", (1, 2), (8, 12, 16), (2, 20), repetitions=1)
@@ -142,9 +150,21 @@ def both_ways(example: Example, shares: Sequence[float], seed: int) -> list[dict
         table, hours = _timed(manual, Purpose.MODEL)
         predicted, modeller = _manual_models(table, example, folder)
         told = [_told(hours, hours, truth, predicted, "the full matrix is measured", modeller)]
+        sampling = _sampling(folder) if example.samples else {}
         for share in shares:
-            told.append(_loop(example, folder, seed, share, hours, truth))
+            told.append(
+                _loop(replace(example, further={**example.further, **sampling}), folder, seed, share, hours, truth)
+            )
     return told
+
+
+def _sampling(folder: Path) -> dict[str, Any]:
+    """Calibrate the machine; return the keys of a campaign that knows what misses of its caches cost."""
+    machine = calibrate()
+    write_json(folder / "machine.json", {"schema": MachineFile.schema_read, **asdict(machine)}, depth=3)
+    counted = ["time", "visits", "basic_blocks", "bytes_sent", "bytes_received"]
+    misses = [f"misses_level_{level}" for level in range(1, len(machine.caches) + 1)]
+    return {"metrics": [*counted, *misses], "memory": {"machine": "machine.json"}}
 
 
 def _campaign(folder: Path, name: str, example: Example, seed: int, **changes: Any) -> Session:
