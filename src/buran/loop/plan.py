@@ -251,7 +251,7 @@ def _build_core_hours(history: History) -> float:
 
 
 def _ratios(findings: Findings, runs: Sequence[FinishedRun]) -> dict[Mode, float]:
-    """Return what timed, counting and sampling runs take over the baseline, as medians over points; newest filter first.
+    """Return what timed, counting and sampling runs take over the baseline: medians over points, newest filter first.
 
     Runs that sample are compared with any others of their points, as the first ones are made before the baseline's.
     """
