@@ -547,6 +547,19 @@ def test_accesses_to_memory_are_sampled_at_cheap_points_where_points_are_chosen(
     assert {len({point[name] for point in sampled}) for name in ("p", "n")} == ({5} if strategy == "full" else {3})
 
 
+def test_of_a_budget_sampling_takes_what_times_leave() -> None:
+    metrics = question().metrics | {"misses_level_1"}
+    asked = question(strategy="design", memory_points=None, metrics=metrics)
+    for hours in (0.5, 8.0):
+        plans, _ = played(replace(asked, budget=lambda full, hours=hours: hours), ["f1", "f1"])
+        modes = [[run.mode for bundle in plan.bundles for run in bundle.runs] for plan in plans]
+        first = next((place for place, some in enumerate(modes) if Mode.MEMORY in some), None)
+        assert (first is None) == (hours < 1)
+        if first is not None:
+            timed = {bundle.point["p"] for plan in plans[:first] for bundle in plan.bundles}
+            assert len(timed) == 3
+
+
 def test_sampling_is_a_part_of_what_the_full_matrix_costs() -> None:
     plain, sampling = question(), question(memory_points=frozenset(POINTS[:5]))
     seconds = plain.expected_s

@@ -35,11 +35,13 @@ class RunCosts:
         effort = 0.0 if self.counts_settled else self.ratio(Mode.EFFORT) * question.effort_runs
         newest = knowledge.plans[-1].filter_text if knowledge.plans else knowledge.filter_text
         beside = 0.0 if self.is_compared(self.compared(newest)) else 1.0
+        # what the strategy chooses to sample are few cheap points, for which a budget is looked at apart
+        asked = self.ratio(Mode.MEMORY) * question.memory_runs if question.memory_points else 0.0
         with_each, once = (1.0, 0.0) if question.paired else (0.0, beside)
         return replace(
             space,
             overhead=timed + with_each,
-            first_runs=question.warmup + effort + self.ratio(Mode.MEMORY) * question.memory_runs + once,
+            first_runs=question.warmup + effort + asked + once,
             expected_s=expected,
         )
 

@@ -12,6 +12,7 @@ from buran.campaign.plan import BuildSpec, Bundle, Mode, Plan, Purpose, randomis
 from buran.campaign.point import Point
 from buran.campaign.records import core_hours
 from buran.select.costs import RunCosts
+from buran.select.cover import covered
 from buran.select.tuning import PLANNING
 
 
@@ -108,9 +109,35 @@ class Draft(RunCosts):
         guard = purpose is Purpose.PILOT and not self.knowledge.run_plans
         if self.question.effort_runs and not guard:
             variants.append((Mode.EFFORT, ""))
-        if self.question.sampled_points and purpose is Purpose.MODEL:
+        if purpose is Purpose.MODEL and self.to_sample:
             variants.append((Mode.MEMORY, ""))
         return variants
+
+    @cached_property
+    def to_sample(self) -> frozenset[Point]:
+        """Where accesses to memory are sampled next, even if no time is wanted there.
+
+        Points that nobody asked for wait until times tell how each parameter acts, and for a budget of which they
+        take a part only.
+        """
+        question = self.question
+        rest = frozenset(
+            point
+            for point in question.sampled_points
+            if question.build(Mode.MEMORY, "", point).hash not in self.runs_before.get(point, {})
+        )
+        if not rest or not question.adaptive or question.memory_points is not None:
+            return rest
+        left = self.limit(Purpose.MODEL)
+        if left is None:
+            return rest
+        timed = [place for place, point in enumerate(question.points) if point in self.runs_before]
+        seconds = [self.seconds(point) for point in rest]
+        if not covered(question.space, timed) or None in seconds:
+            return frozenset()
+        cost = sum(s * question.cores(point) for s, point in zip(seconds, rest, strict=True) if s is not None) / 3600
+        cost *= self.ratio(Mode.MEMORY)
+        return rest if cost <= PLANNING.sampling * (left - self.knowledge.spent_core_hours) else frozenset()
 
     def bundles(self, points: Mapping[Point, int], purpose: Purpose, filter_text: str) -> list[Bundle]:
         """Return the bundles of some points: the first ones beside the baseline, until enough have shown its cost."""
@@ -139,7 +166,7 @@ class Draft(RunCosts):
                 first = earlier.get(name, 0)
                 repetitions[name, mode] = range(first, first + count)
             elif mode is Mode.MEMORY:
-                repetitions[name, mode] = range(int(point in question.sampled_points and name not in earlier))
+                repetitions[name, mode] = range(int(point in self.to_sample))
             elif name not in earlier and not self.counts_settled:
                 repetitions[name, mode] = range(question.effort_repetitions)
         timed = count > 0 and any(mode in (Mode.VANILLA, Mode.TIME) for _, mode in repetitions)

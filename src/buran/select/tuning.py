@@ -97,6 +97,11 @@ class PlanningTuning:
     evaluation: float = tuned(0.5, "of the budget, that evaluation points may keep from models", JUDGED)
     unseen: float = tuned(0.5, "of what is left, that pilot runs may take, or a plan of unknown cost", JUDGED)
     batch: int = tuned(5, "runs a round for strategies that rate one run after the other", JUDGED)
+    sampling: float = tuned(
+        1 / 3,
+        "of what is left of the budget, that sampling accesses to memory may take where nobody asked for points",
+        JUDGED,
+    )
     sampled: float = tuned(
         3.0,
         "times a plain run, that one takes that samples accesses to memory, until one was seen",

@@ -21,8 +21,8 @@ def first_round(draft: Draft) -> Plan | None:
         return None
     base, advice = _chosen(draft)
     base |= _beside_imported(draft, base)
-    if base:  # where accesses to memory are sampled, even if no time is wanted
-        base |= dict.fromkeys((point for point in draft.question.sampled_points if point not in base), 0)
+    if base:
+        base |= dict.fromkeys((point for point in draft.to_sample if point not in base), 0)
     if not base and _only_looked(draft):
         return draft.done("the budget does not reach beyond the first look", budget_reached=True)
     if not base:
@@ -50,7 +50,8 @@ def next_round(draft: Draft) -> Plan | None:
     asked = not settled and not (changed and question.weighs_runs)
     rest, advice = _chosen(draft) if asked else (dict[Point, int](), Advice())
     left_out = dict[Point, int]() if asked or question.adaptive else _left_out(draft)
-    if not rest and not changed and not left_out:
+    sampled = draft.to_sample
+    if not rest and not changed and not left_out and not sampled:
         return None if advice.stop is None else draft.ending(advice.stop, advice.budget_reached)
     reasons = []
     if changed:
@@ -60,8 +61,11 @@ def next_round(draft: Draft) -> Plan | None:
     if left_out:
         reasons.append(f"{len(left_out)} points that were left out before, as far as the budget reaches")
         rest = left_out
+    if sampled:
+        reasons.append("accesses to memory are sampled")
     points = again if changed else dict[Point, int]()
     points |= {point: points.get(point, 0) + count for point, count in rest.items()}
+    points |= dict.fromkeys(sampled - points.keys(), 0)
     plan = draft.plan(points, Purpose.MODEL, "; ".join(reasons), knowledge.filter_text if changed else last.filter_text)
     return plan if plan.bundles else draft.ending("nothing more fits into the budget", budget_reached=True)
 

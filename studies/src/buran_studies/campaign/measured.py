@@ -2,8 +2,8 @@
 
 Both ways measure the same matrix of points on this machine. What is right are medians of runs at P+ with everything
 instrumented, as the manual way has it: hooks of the examples' functions cost little. A function that only Buran's
-filter holds, such as a template of the standard library that is hot, counts to its caller, as it does there. Buran knows
-the caches of the machine, which is calibrated first, and samples accesses to memory within its budget. Functions
+filter holds, such as a template of the standard library that is hot, counts to its caller, as it does there. Buran
+knows the caches of the machine, which is calibrated first, and samples accesses to memory within its budget. Functions
 with less than 1 % of the time there, and operations of MPI, whose waiting on fewer cores than ranks is chance, are not
 judged. Programs make so many steps that most of a run is theirs, not the start of MPI's.
 """
