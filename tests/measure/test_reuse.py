@@ -162,6 +162,27 @@ def test_ten_runs_tell_the_same_distances_up_to_the_sample(walks, tmp_path):
     assert missed.std() < 0.02 * missed.mean()
 
 
+@pytest.mark.parametrize("flags", [("-O2",), ("-O2", "-fno-vectorize"), ("-O3",)], ids=" ".join)
+def test_loops_that_ask_beforehand_tell_what_each_of_their_accesses_would(tmp_path, monkeypatch, flags):
+    """Without optimisation, each access asks for itself."""
+    monkeypatch.setenv("BURAN_REUSE_RATE", "1")
+    every = [flags, ("-O0",), ("-O1", "-fno-unroll-loops")]
+    told = []
+    for name, chosen in zip("abc", every, strict=True):
+        filter_file = write_filter(tmp_path, HOOK_ALL)
+        binary = build(
+            "loops.c", tmp_path / name, tools=toolchain("clang"), filter_file=filter_file, mode="memory", flags=chosen
+        )
+        told.append(profile_of(binary, tmp_path / f"run {name}", "3001"))
+    for function in ("forward", "backward", "in_bytes", "records", "triangle", "columns"):
+        beforehand, each, rolled = (accesses(profile, function)[0] for profile in told)
+        assert beforehand[NEVER] == each[NEVER] == rolled[NEVER]
+        for lines in (32, 128, 512, 2048):
+            assert misses(beforehand, lines * LINE) == pytest.approx(misses(each, lines * LINE), rel=0.01, abs=20)
+            assert misses(rolled, lines * LINE) == pytest.approx(misses(each, lines * LINE), rel=0.01, abs=20)
+    assert accesses(told[2], "backward")[0].sum() == 3 * 2 * 3001  # each place once, however often it is used
+
+
 @pytest.mark.parametrize("rate", ["0", "3", "x", "2097152", "-1"])
 def test_a_rate_that_is_none_is_refused(walks, tmp_path, monkeypatch, rate):
     monkeypatch.setenv("BURAN_REUSE_RATE", rate)

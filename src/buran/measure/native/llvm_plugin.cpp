@@ -681,7 +681,8 @@ struct SamplePass : PassInfoMixin<SamplePass> {
       if (canCarryCode(F))
         Own.push_back(&F);
     for (Function *F : Own)
-      Sample.add(*F, Functions.getResult<ScalarEvolutionAnalysis>(*F));
+      Sample.add(*F, Functions.getResult<ScalarEvolutionAnalysis>(*F), Functions.getResult<LoopAnalysis>(*F),
+                 Functions.getResult<DominatorTreeAnalysis>(*F));
     return nothingPreserved();
   }
 };

@@ -4,20 +4,28 @@
 // for its first line. Accesses of a block that are less than a line apart ask together. Local variables of up to a page
 // ask nothing: they are always near. Nor does a second access through the same pointer, as in `x += 1`: nothing was
 // touched in between.
+//
+// An innermost loop that knows how often it runs, and passes memory without leaving out a line, asks once, before it begins:
+// whether any pair of lines that it passes is in the sample. Its own code stays as it is.
 #ifndef BURAN_LLVM_SAMPLING_H
 #define BURAN_LLVM_SAMPLING_H
 
 #include "llvm/ADT/SmallSet.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/Analysis/LoopInfo.h"
 #include "llvm/Analysis/ScalarEvolution.h"
 #include "llvm/Analysis/ScalarEvolutionExpressions.h"
 #include "llvm/Analysis/ValueTracking.h"
 #include "llvm/IR/DataLayout.h"
+#include "llvm/IR/Dominators.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/MDBuilder.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
+#include "llvm/Transforms/Utils/ScalarEvolutionExpander.h"
+
+#include <optional>
 
 #include "runtime.h"
 
@@ -32,12 +40,14 @@ public:
     llvm::Type *Void = llvm::Type::getVoidTy(M.getContext());
     Accesses = M.getOrInsertFunction("buran_reuse_accesses", Void, Int64, Int64, Int32);
     Range = M.getOrInsertFunction("buran_reuse_range", Void, Int64, Int64);
-    for (llvm::FunctionCallee Callee : {Accesses, Range})
+    Loops = M.getOrInsertFunction("buran_reuse_loop", Void, Int64, Int64, Int32);
+    for (llvm::FunctionCallee Callee : {Accesses, Range, Loops})
       if (auto *F = llvm::dyn_cast<llvm::Function>(Callee.getCallee()))
         F->setDoesNotThrow();
   }
 
-  void add(llvm::Function &F, llvm::ScalarEvolution &Evolution) {
+  void add(llvm::Function &F, llvm::ScalarEvolution &Evolution, const llvm::LoopInfo &Nest,
+           const llvm::DominatorTree &Dominators) {
     llvm::SmallVector<Group, 64> Groups;
     llvm::SmallVector<llvm::AnyMemIntrinsic *, 8> Copies;
     for (llvm::BasicBlock &Block : F) {
@@ -51,8 +61,15 @@ public:
           First = Groups.size();
       }
     }
+    llvm::SmallVector<Walk, 8> Walks;
+    for (llvm::Loop *L : const_cast<llvm::LoopInfo &>(Nest).getLoopsInPreorder())
+      if (std::optional<Walk> Found = walked(*L, Groups, Evolution, Dominators))
+        Walks.push_back(std::move(*Found));
+    for (const Walk &This : Walks)
+      askBefore(This);
     for (const Group &This : Groups)
-      ask(This);
+      if (!This.IsAsked)
+        ask(This);
     for (llvm::AnyMemIntrinsic *Copy : Copies) {
       if (auto *Transfer = llvm::dyn_cast<llvm::AnyMemTransferInst>(Copy))
         askAll(Copy, Transfer->getRawSource());
@@ -68,7 +85,221 @@ private:
     const llvm::SCEV *Address;            // of the first
     int64_t Lowest = 0, Highest = 0;      // relative to the first
     llvm::SmallSet<int64_t, 8> Places = {}; // all of them, relative to the first
+    bool IsAsked = false;                   // before its loop
   };
+
+  // Accesses of a loop, as runtime.h has them.
+  struct Stream {
+    llvm::Value *First;
+    int64_t Step;
+    uint64_t Span, Accesses;
+  };
+
+  // A loop that accesses nothing but streams.
+  struct Walk {
+    llvm::Instruction *Before; // the end of the block that leads into it
+    llvm::Value *Iterations;
+    llvm::SmallVector<Stream, 8> Streams;
+  };
+
+  // What a loop walks through, if it does nothing else with memory, knows how often it runs, and has no calls.
+  std::optional<Walk> walked(llvm::Loop &L, llvm::MutableArrayRef<Group> Groups, llvm::ScalarEvolution &Evolution,
+                             const llvm::DominatorTree &Dominators) {
+    using namespace llvm;
+    BasicBlock *Before = L.getLoopPreheader(), *Latch = L.getLoopLatch();
+    if (!L.isInnermost() || !Before || !Latch || L.getExitingBlock() != Latch)
+      return std::nullopt;
+    for (BasicBlock *Block : L.blocks())
+      for (Instruction &I : *Block)
+        if (isa<AnyMemIntrinsic>(I) || (isa<CallBase>(I) && !isa<IntrinsicInst>(I)))
+          return std::nullopt;
+    SCEVExpander Expander(Evolution, Layout, "buran");
+    const SCEV *Again = Evolution.getBackedgeTakenCount(&L);
+    if (isa<SCEVCouldNotCompute>(Again) || !canExpand(Expander, Again, Evolution))
+      return std::nullopt;
+    if (auto *Known = dyn_cast<SCEVConstant>(Again); Known && Known->getAPInt().ult(FewIterations - 1))
+      return std::nullopt;
+    SmallVector<Group *, 8> Own;
+    for (Group &This : Groups)
+      if (L.contains(This.At))
+        Own.push_back(&This);
+    if (Own.empty() || Own.size() > BURAN_REUSE_STREAMS)
+      return std::nullopt;
+    Walk Found{Before->getTerminator(), nullptr, {}};
+    const int64_t Parts = unrolled(Own, L, Evolution);
+    IRBuilder<> Builder(Found.Before);
+    DenseMap<Value *, Value *> Known;
+    for (Group *This : Own) {
+      std::optional<int64_t> Step = stepOf(*This, L, Evolution);
+      Value *First = Step && std::abs(*Step) <= PairBytes && Dominators.dominates(This->At->getParent(), Latch)
+                         ? atFirst(This->Place, L, Found.Before, Known)
+                         : nullptr;
+      if (!First)
+        return std::nullopt;
+      int64_t Lead = Parts > 1 && *Step < 0 ? This->Highest : This->Lowest;
+      First = Builder.CreateAdd(Builder.CreatePtrToInt(First, Int64), ConstantInt::getSigned(Int64, Lead));
+      if (Parts > 1)
+        Found.Streams.push_back({First, *Step / Parts, 0, 1});
+      else
+        Found.Streams.push_back({First, *Step, uint64_t(This->Highest - This->Lowest), This->Places.size()});
+    }
+    const SCEV *Count = Evolution.getAddExpr(Evolution.getTruncateOrZeroExtend(Again, Int64), Evolution.getOne(Int64));
+    Found.Iterations = Builder.CreateMul(Expander.expandCodeFor(Count, Int64, Found.Before),
+                                         ConstantInt::get(Int64, Parts));
+    for (Group *This : Own)
+      This->IsAsked = true;
+    return Found;
+  }
+
+  // How many iterations of the source one of an unrolled loop is: all of its groups are so many places in a row that goes
+  // on in the next iteration. 1 if it is not like that.
+  static int64_t unrolled(llvm::ArrayRef<Group *> Own, llvm::Loop &L, llvm::ScalarEvolution &Evolution) {
+    int64_t Parts = Own.front()->Places.size();
+    for (const Group *This : Own) {
+      int64_t Width = std::abs(stepOf(*This, L, Evolution).value_or(0)), Apart = Width / Parts;
+      bool IsRow = Apart && Width % Parts == 0 && int64_t(This->Places.size()) == Parts;
+      for (int64_t Part = 0; IsRow && Part < Parts; Part++)
+        IsRow = This->Places.count(This->Lowest + Part * Apart);
+      if (!IsRow)
+        return 1;
+    }
+    return Parts;
+  }
+
+  static bool canExpand(const llvm::SCEVExpander &Expander, const llvm::SCEV *Wanted, llvm::ScalarEvolution &Evolution) {
+#if LLVM_VERSION_MAJOR >= 15
+    (void)Evolution;
+    return Expander.isSafeToExpand(Wanted);
+#else
+    (void)Expander;
+    return llvm::isSafeToExpand(Wanted, Evolution);
+#endif
+  }
+
+  // By how much the address grows in each iteration, if that is known.
+  static std::optional<int64_t> stepOf(const Group &This, llvm::Loop &L, llvm::ScalarEvolution &Evolution) {
+    if (Evolution.isLoopInvariant(This.Address, &L))
+      return 0;
+    auto *Moves = llvm::dyn_cast<llvm::SCEVAddRecExpr>(This.Address);
+    if (!Moves || Moves->getLoop() != &L || !Moves->isAffine())
+      return std::nullopt;
+    auto *Step = llvm::dyn_cast<llvm::SCEVConstant>(Moves->getStepRecurrence(Evolution));
+    return Step ? std::optional<int64_t>(Step->getAPInt().getSExtValue()) : std::nullopt;
+  }
+
+  // A value as it is in the first iteration, computed before the loop; null if that would have effects or need memory.
+  llvm::Value *atFirst(llvm::Value *Wanted, llvm::Loop &L, llvm::Instruction *Before,
+                       llvm::DenseMap<llvm::Value *, llvm::Value *> &Known) {
+    using namespace llvm;
+    auto *I = dyn_cast<Instruction>(Wanted);
+    if (!I || !L.contains(I))
+      return Wanted;
+    if (auto Found = Known.find(I); Found != Known.end())
+      return Found->second;
+    Known[I] = nullptr; // also the answer for a circle
+    if (auto *Merged = dyn_cast<PHINode>(I))
+      return Known[I] = I->getParent() == L.getHeader() ? Merged->getIncomingValueForBlock(Before->getParent()) : nullptr;
+    if (I->mayReadOrWriteMemory() || !isSafeToSpeculativelyExecute(I))
+      return nullptr;
+    SmallVector<Value *, 4> Operands;
+    for (Value *Operand : I->operands()) {
+      Operands.push_back(atFirst(Operand, L, Before, Known));
+      if (!Operands.back())
+        return nullptr;
+    }
+    Instruction *Copy = I->clone();
+    for (unsigned N = 0; N < Operands.size(); N++)
+      Copy->setOperand(N, Operands[N]);
+    Copy->setDebugLoc(DebugLoc());
+    Copy->insertBefore(Before);
+    return Known[I] = Copy;
+  }
+
+  // Streams with one step pass as many pairs of lines.
+  struct Pace {
+    uint64_t Step;
+    uint64_t Span = 0;                               // the largest
+    llvm::SmallVector<llvm::Value *, 8> Hashes = {}; // of the first pair of each
+  };
+
+  void askBefore(const Walk &This) {
+    using namespace llvm;
+    BasicBlock *Start = This.Before->getParent(), *End = SplitBlock(Start, This.Before);
+    BasicBlock *Seen = BasicBlock::Create(M.getContext(), "", Start->getParent(), End);
+    IRBuilder<> Builder(Start->getTerminator());
+    Value *Again = Builder.CreateSub(This.Iterations, ConstantInt::get(Int64, 1));
+    SmallVector<Pace, 4> Paces;
+    for (const Stream &One : This.Streams) {
+      uint64_t Step = std::abs(One.Step);
+      auto *Like = llvm::find_if(Paces, [&](const Pace &Other) { return Other.Step == Step; });
+      if (Like == Paces.end()) {
+        Paces.push_back({Step});
+        Like = &Paces.back();
+      }
+      Value *Lowest = One.First;
+      if (One.Step < 0)
+        Lowest = Builder.CreateAdd(Lowest, Builder.CreateMul(Again, ConstantInt::getSigned(Int64, One.Step)));
+      Like->Span = std::max(Like->Span, One.Span);
+      Like->Hashes.push_back(hash(Builder, Lowest));
+    }
+    Value *Limit = Builder.CreateLoad(Int32, Threshold);
+    Start->getTerminator()->eraseFromParent();
+    Builder.SetInsertPoint(Start);
+    for (const Pace &One : Paces)
+      scan(Builder, One, Again, Limit, Seen);
+    Builder.CreateBr(End);
+    Builder.SetInsertPoint(Seen);
+    tell(Builder, This);
+    Builder.CreateBr(End);
+  }
+
+  // Go on to `Seen` if a pair that streams of one pace pass is in the sample. One too many is looked at.
+  void scan(llvm::IRBuilder<> &Builder, const Pace &One, llvm::Value *Again, llvm::Value *Limit,
+            llvm::BasicBlock *Seen) {
+    using namespace llvm;
+    auto Number = [&](uint64_t Value) { return ConstantInt::get(Int64, Value); };
+    Value *Length = Builder.CreateAdd(Builder.CreateMul(Again, Number(One.Step)), Number(One.Span + PairBytes - 1));
+    Value *Count = Builder.CreateAdd(Builder.CreateLShr(Length, LineBits + 1), Number(1));
+    BasicBlock *Before = Builder.GetInsertBlock();
+    auto Block = [&] { return BasicBlock::Create(M.getContext(), "", Before->getParent(), Seen); };
+    BasicBlock *Look = Block(), *More = Block(), *Next = Block();
+    Builder.CreateBr(Look);
+    Builder.SetInsertPoint(Look);
+    PHINode *Moved = Builder.CreatePHI(Int32, 2), *Left = Builder.CreatePHI(Int64, 2);
+    Value *Least = nullptr;
+    for (Value *First : One.Hashes) {
+      Value *Hash = Builder.CreateAdd(First, Moved);
+      Least = Least ? Builder.CreateBinaryIntrinsic(Intrinsic::umin, Least, Hash) : Hash;
+    }
+    Builder.CreateCondBr(Builder.CreateICmpULT(Least, Limit), Seen, More, Rarely);
+    Builder.SetInsertPoint(More);
+    Value *Further = Builder.CreateAdd(Moved, ConstantInt::get(Int32, BURAN_LINE_FACTOR));
+    Value *Rest = Builder.CreateSub(Left, Number(1));
+    Builder.CreateCondBr(Builder.CreateIsNull(Rest), Next, Look);
+    Moved->addIncoming(ConstantInt::get(Int32, 0), Before);
+    Moved->addIncoming(Further, More);
+    Left->addIncoming(Count, Before);
+    Left->addIncoming(Rest, More);
+    Builder.SetInsertPoint(Next);
+  }
+
+  // Hand the streams over, in the order of buran_reuse_stream.
+  void tell(llvm::IRBuilder<> &Builder, const Walk &This) {
+    using namespace llvm;
+    Function &F = *Builder.GetInsertBlock()->getParent();
+    IRBuilder<> Entry(&*F.getEntryBlock().getFirstInsertionPt());
+    auto *Table = ArrayType::get(Int64, 4 * This.Streams.size());
+    Value *Room = Entry.CreateAlloca(Table);
+    auto Number = [&](uint64_t Value) -> llvm::Value * { return ConstantInt::get(Int64, Value); };
+    unsigned N = 0;
+    for (const Stream &One : This.Streams)
+      for (Value *Field : {One.First, Number(One.Step), Number(One.Span), Number(One.Accesses)})
+        Builder.CreateStore(Field, Builder.CreateConstInBoundsGEP2_64(Table, Room, 0, N++));
+    Function *Called = callable(F, Walked);
+    Value *Count = ConstantInt::get(Int32, This.Streams.size());
+    Builder.CreateCall(Called, {Builder.CreatePtrToInt(Room, Int64), This.Iterations, Count})
+        ->setCallingConv(Called->getCallingConv());
+  }
 
   // The pointer of a load, a store or an atomic change; null for other instructions.
   static llvm::Value *accessed(llvm::Instruction &I) {
@@ -139,25 +370,28 @@ private:
     }
     llvm::Value *IsSampled = Builder.CreateICmpULT(Least, Builder.CreateLoad(Int32, Threshold));
     llvm::Instruction *Then = llvm::SplitBlockAndInsertIfThen(IsSampled, This.At, false, Rarely);
-    llvm::Function *Called = callable(*This.At->getFunction());
+    llvm::Function *Called = callable(*This.At->getFunction(), Touched);
     llvm::Value *Count = llvm::ConstantInt::get(Int32, This.Places.size());
     llvm::IRBuilder<>(Then).CreateCall(Called, {First, Last, Count})->setCallingConv(Called->getCallingConv());
   }
 
   // What is called from a function: it keeps all registers, so that nothing is moved where no line is in the sample.
   // Which these are is decided by the processor that a function is compiled for, so each such has one of its own.
-  llvm::Function *callable(llvm::Function &F) {
+  llvm::Function *callable(llvm::Function &F, llvm::StringMap<llvm::Function *> &Callable) {
     std::string Target;
     for (const char *Key : {"target-cpu", "target-features"})
       Target += F.getFnAttribute(Key).getValueAsString().str() + "\n";
     llvm::Function *&Known = Callable[Target];
     if (!Known) {
-      llvm::Function *Slow = keepsRegisters(F, "buran_sampled");
+      bool IsLoop = &Callable == &Walked;
+      llvm::Function *Slow = Known = keepsRegisters(F, IsLoop ? "buran_walked" : "buran_sampled");
       llvm::IRBuilder<> Builder(llvm::BasicBlock::Create(M.getContext(), "", Slow));
-      Builder.CreateCall(Accesses, {Slow->getArg(0), Slow->getArg(1), Slow->getArg(2)});
+      Builder.CreateCall(IsLoop ? Loops : Accesses, {Slow->getArg(0), Slow->getArg(1), Slow->getArg(2)});
       Builder.CreateRetVoid();
-      Known = keepsRegisters(F, "buran_touched");
-      countAgain(*Known, *Slow);
+      if (!IsLoop) {
+        Known = keepsRegisters(F, "buran_touched");
+        countAgain(*Known, *Slow);
+      }
     }
     return Known;
   }
@@ -218,14 +452,16 @@ private:
   static_assert(1u << LineBits == BURAN_LINE && BURAN_LINES_OF_PAIR == 2, "as in runtime.h");
   static constexpr uint64_t Page = 4096;
   static constexpr size_t Compared = 16; // so many groups are looked at for one to join
+  static constexpr int64_t PairBytes = BURAN_LINE * BURAN_LINES_OF_PAIR;
+  static constexpr uint64_t FewIterations = 4; // of a loop that does not ask beforehand
 
   llvm::Module &M;
   const llvm::DataLayout &Layout;
   llvm::Type *Int32, *Int64;
   llvm::Constant *Threshold;
   llvm::MDNode *Rarely;
-  llvm::FunctionCallee Accesses, Range;
-  llvm::StringMap<llvm::Function *> Callable;
+  llvm::FunctionCallee Accesses, Range, Loops;
+  llvm::StringMap<llvm::Function *> Touched, Walked;
 };
 
 } // namespace buran

@@ -17,8 +17,8 @@
  * foresee what passes memory in its order, and such a miss costs little. Half of these lines are the second of their pair.
  *
  * Memory is bounded: a thread has room for MOST_LINES lines. When these are full, half of them leave the sample, and R
- * is doubled from there on. A Fenwick tree over time stamps tells how many lines were touched after a point in time. The
- * lines that were touched last have no stamp and stand in a list: most accesses of the sample are to one of these.
+ * is doubled from there on. A bit for each time stamp says that a line was touched last then, and a Fenwick tree over words
+ * of these bits tells how many lines were touched after a point in time: small enough to leave the caches to the program.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -34,14 +34,14 @@
 #define FEWEST_SLOTS (1u << 14) /* of the hash table at first: small, so that it leaves the caches to the program */
 #define MOST_SLOTS (1u << 17)
 #define MOST_LINES (MOST_SLOTS / 2)
-#define RECENT 16u
 #define NOT_HELD ((uint64_t)UINT32_MAX) /* lines in between */
 #define MOST_RATE (1u << 20)
 #define USUAL_RATE 64
 #define SMALL_LINES (1u << 14)
 #define ENOUGH_LINES (1u << 13)
 #define FEWEST_LINES (1u << 8) /* of 128 pairs, 9 % are seen too many or too few */
-#define MOST_TOUCHES (1u << 18) /* with one rate: a tenth of a second, with those that are in the list */
+#define MOST_TOUCHES (1u << 18) /* with one rate, of lines that are not near: a tenth of a second, with those that are */
+#define NEAR_LINES 16          /* so many lines of the sample are touched in between at most */
 #define FAR_LINES 64  /* a distance from which on an access may miss a cache, */
 #define FAR_SAMPLED 8 /* and which the sample tells */
 #define SOON_LINES 64 /* up to so many others are touched between a line of a stream and the next one */
@@ -53,17 +53,23 @@ __thread buran_reuse_again buran_reuse_last __attribute__((tls_model("initial-ex
 
 typedef uint64_t histogram[BURAN_REUSE_BINS];
 
+typedef struct entry {
+    uint64_t line;  /* number of the line and 1; 0 is empty */
+    uint64_t stamp; /* when it was touched last */
+} entry;
+
+#define STAMPS_OF_WORD 64u
+#define STAMPS_OF_SLOT 8u /* so that the table is rebuilt rarely */
+#define MOST_WORDS (STAMPS_OF_SLOT * MOST_SLOTS / STAMPS_OF_WORD)
+
 typedef struct table {
     uint32_t threshold, rate; /* of the lines that it holds */
     uint32_t held, now;       /* lines; the next time stamp */
-    uint32_t touches;         /* with this rate, of lines that were not in the list, until the last rebuilding */
-    uint32_t slots;           /* of the hash table, a power of 2; there are twice as many time stamps */
-    uint32_t recent;          /* how many lines stand in the list */
-    uint32_t recent_slots[RECENT];
-    uint64_t recent_lines[RECENT]; /* as `lines`; the last one first */
-    uint64_t lines[MOST_SLOTS];    /* number of the line and 1; 0 is empty */
-    uint32_t stamps[MOST_SLOTS];   /* when it was touched last, unless that is in the list */
-    uint32_t tree[2 * MOST_SLOTS + 1]; /* Fenwick: how many lines were touched last at a time */
+    uint32_t touches;         /* with this rate, of lines that are not near */
+    uint32_t slots;           /* of the hash table, a power of 2 */
+    entry entries[MOST_SLOTS];
+    uint64_t is_last[MOST_WORDS];  /* bits by stamp: whether a line was touched last then */
+    uint32_t tree[MOST_WORDS + 1]; /* Fenwick: how many bits of a word are set */
     uint64_t order[MOST_LINES];    /* all lines while the table is rebuilt */
 } table;
 
@@ -119,54 +125,67 @@ static uint32_t bin_of(uint64_t distance) {
 
 static uint32_t slot_of(const table *held, uint64_t line) {
     uint32_t mask = held->slots - 1, at = (uint32_t)((line * 0xFF51AFD7ED558CCDu) >> 32) & mask;
-    while (held->lines[at] && held->lines[at] != line + 1)
+    while (held->entries[at].line && held->entries[at].line != line + 1)
         at = (at + 1) & mask;
     return at;
 }
 
-static void add(table *held, uint32_t stamp, uint32_t by) {
-    for (uint32_t at = stamp + 1; at <= 2 * held->slots; at += at & -at)
+static uint32_t words_of(const table *held) { return STAMPS_OF_SLOT * held->slots / STAMPS_OF_WORD; }
+
+static void add(table *held, uint32_t word, uint32_t by) {
+    for (uint32_t at = word + 1; at <= words_of(held); at += at & -at)
         held->tree[at] += by;
 }
 
-static uint32_t touched_until(const table *held, uint32_t stamp) {
-    uint32_t sum = 0;
-    for (uint32_t at = stamp + 1; at; at -= at & -at)
+/* Give a line the next stamp instead of the one that it may have. */
+static void restamp(table *held, entry *line, bool has_one) {
+    uint32_t to = held->now / STAMPS_OF_WORD, from = has_one ? (uint32_t)line->stamp / STAMPS_OF_WORD : UINT32_MAX;
+    if (has_one)
+        held->is_last[from] ^= 1ull << line->stamp % STAMPS_OF_WORD;
+    held->is_last[to] |= 1ull << held->now % STAMPS_OF_WORD;
+    line->stamp = held->now++;
+    if (from == to)
+        return;
+    add(held, to, 1);
+    if (has_one)
+        add(held, from, -1u);
+}
+
+/* How many bits are set: without a processor's own instruction, gcc would look into a table. */
+static uint32_t bits_of(uint64_t word) {
+    word -= word >> 1 & 0x5555555555555555u;
+    word = (word & 0x3333333333333333u) + (word >> 2 & 0x3333333333333333u);
+    return (uint32_t)(((word + (word >> 4)) & 0x0F0F0F0F0F0F0F0Fu) * 0x0101010101010101u >> 56);
+}
+
+static uint32_t touched_until(const table *held, uint64_t stamp) {
+    uint32_t word = (uint32_t)(stamp / STAMPS_OF_WORD);
+    uint32_t sum = bits_of(held->is_last[word] << (STAMPS_OF_WORD - 1 - stamp % STAMPS_OF_WORD));
+    for (uint32_t at = word; at; at -= at & -at)
         sum += held->tree[at];
     return sum;
 }
 
-/* Gives the line in the list that was touched least recently a stamp. */
-static void settle(table *held) {
-    held->stamps[held->recent_slots[--held->recent]] = held->now;
-    add(held, held->now++, 1);
-}
-
 /* Keep the lines below the threshold only, with new stamps, 0, 1, ..., in the order of the old ones. */
 static void rebuild(table *held, uint32_t slots) {
-    while (held->recent)
-        settle(held);
-    uint32_t *slot_at = held->tree, count = 0; /* the tree's memory, by stamp */
-    memset(slot_at, 0, sizeof *slot_at * held->now);
+    uint32_t before = held->held, count = 0;
     for (uint32_t at = 0; at < held->slots; at++)
-        if (held->lines[at])
-            slot_at[held->stamps[at]] = at + 1;
-    for (uint32_t stamp = 0; stamp < held->now; stamp++)
-        if (slot_at[stamp] && is_sampled(held->lines[slot_at[stamp] - 1] - 1, held->threshold))
-            held->order[count++] = held->lines[slot_at[stamp] - 1];
-    memset(held->lines, 0, sizeof *held->lines * held->slots);
-    held->held = held->now = count;
+        if (held->entries[at].line)
+            held->order[touched_until(held, held->entries[at].stamp) - 1] = held->entries[at].line;
+    for (uint32_t rank = 0; rank < before; rank++)
+        if (is_sampled(held->order[rank] - 1, held->threshold))
+            held->order[count++] = held->order[rank];
+    memset(held->entries, 0, sizeof *held->entries * held->slots);
+    memset(held->is_last, 0, sizeof *held->is_last * words_of(held));
+    memset(held->tree, 0, sizeof *held->tree * (words_of(held) + 1));
     held->slots = slots;
-    for (uint32_t stamp = 0; stamp < count; stamp++) {
-        uint32_t at = slot_of(held, held->order[stamp] - 1);
-        held->lines[at] = held->order[stamp];
-        held->stamps[at] = stamp;
+    held->held = count;
+    held->now = 0;
+    for (uint32_t rank = 0; rank < count; rank++) {
+        entry *place = &held->entries[slot_of(held, held->order[rank] - 1)];
+        place->line = held->order[rank];
+        restamp(held, place, false);
     }
-    for (uint32_t at = 1; at <= 2 * slots; at++)
-        held->tree[at] = at <= count;
-    for (uint32_t at = 1; at <= 2 * slots; at++)
-        if (at + (at & -at) <= 2 * slots)
-            held->tree[at + (at & -at)] += held->tree[at];
 }
 
 static void lower_rate(table *held, uint32_t threshold) {
@@ -186,9 +205,9 @@ static bool is_full(const table *held) {
     return held->held >= (held->rate == 1 ? SMALL_LINES : ENOUGH_LINES);
 }
 
-/* For a line, and for stamps of all that are in the list. */
+/* For a line and a stamp. */
 static bool has_room(const table *held) {
-    return !is_full(held) && 2 * held->held < held->slots && held->now + RECENT < 2 * held->slots;
+    return !is_full(held) && 2 * held->held < held->slots && held->now < STAMPS_OF_SLOT * held->slots;
 }
 
 static bool is_well_known(const table *held) {
@@ -196,7 +215,6 @@ static bool is_well_known(const table *held) {
 }
 
 static void make_room(table *held) {
-    held->touches += held->now;
     if (is_full(held) || is_well_known(held)) {
         uint32_t lower = threshold_of(2 * held->rate);
         if (__atomic_load_n(&buran_reuse_threshold, __ATOMIC_RELAXED) > lower)
@@ -261,78 +279,50 @@ void buran_close_reuse(buran_thread *thread) {
 
 /* ---- what compiled code calls */
 
-/* Make a line the first of the list, in which it was at a place; those before move on by one. */
-static inline void move_to_front(table *held, uint64_t line, uint32_t slot, uint32_t place) {
-    for (; place; place--) {
-        held->recent_lines[place] = held->recent_lines[place - 1];
-        held->recent_slots[place] = held->recent_slots[place - 1];
-    }
-    held->recent_lines[0] = line + 1;
-    held->recent_slots[0] = slot;
+/* How many lines were touched since this one. */
+static uint64_t touched_since(const table *held, const entry *line) {
+    return line->line ? held->held - touched_until(held, line->stamp) : NOT_HELD;
 }
 
-static inline uint32_t place_of(const table *held, uint64_t line) {
-    uint32_t place = 0;
-    while (place < held->recent && held->recent_lines[place] != line + 1)
-        place++;
-    return place;
-}
-
-/* How many lines were touched since a line that is not in the list. */
-static uint64_t touched_since(const table *held, uint32_t slot) {
-    return held->lines[slot] ? held->held - touched_until(held, held->stamps[slot]) : NOT_HELD;
-}
-
-/* Count an access that is far away, and whether the other line of the pair was touched a moment ago. */
-static void count_far(const table *held, uint64_t line, histogram *counts) {
-    uint32_t place = place_of(held, line ^ 1);
-    uint64_t between = place < held->recent ? place : touched_since(held, slot_of(held, line ^ 1));
-    (*counts)[BURAN_REUSE_FAR] += held->rate;
+/* Count accesses that are far away, and whether the other line of the pair was touched a moment ago. */
+static void count_far(const table *held, uint64_t line, histogram *counts, uint64_t times) {
+    uint64_t between = touched_since(held, &held->entries[slot_of(held, line ^ 1)]);
+    (*counts)[BURAN_REUSE_FAR] += held->rate * times;
     if (between * held->rate <= SOON_LINES)
-        (*counts)[BURAN_REUSE_FOLLOWED] += held->rate;
+        (*counts)[BURAN_REUSE_FOLLOWED] += held->rate * times;
 }
 
-/* Put a line that is not in the list into it. */
-static void remember(table *held, uint64_t line, uint32_t slot) {
-    if (held->lines[slot]) {
-        add(held, held->stamps[slot], -1u);
-    } else {
-        held->lines[slot] = line + 1;
-        held->held++;
-    }
-    if (held->recent == RECENT)
-        settle(held);
-    move_to_front(held, line, slot, held->recent++);
-}
-
-/* One access, and others to the same line right behind it. */
-static void touch(buran_thread *thread, uint64_t line, uint32_t accesses) {
+/* One access, and others to the same line right behind it; all of them so many times, each as far as the first time. */
+static void touch(buran_thread *thread, uint64_t line, uint64_t accesses, uint64_t times) {
     buran_reuse *reuse = thread->reuse && thread->reuse->table ? thread->reuse : opened(thread);
     table *held = reuse->table;
     uint32_t threshold = __atomic_load_n(&buran_reuse_threshold, __ATOMIC_RELAXED);
     if (held->threshold > threshold)
         lower_rate(held, threshold);
-    uint32_t place = place_of(held, line), index = thread->current->index;
-    if (place == held->recent && !has_room(held)) {
+    entry *own = &held->entries[slot_of(held, line)];
+    bool is_newest = own->line && own->stamp + 1 == held->now;
+    if (!is_newest && !has_room(held)) {
         make_room(held);
-        place = held->recent;
+        own = &held->entries[slot_of(held, line)];
     }
     if (!is_sampled(line, held->threshold))
         return;
+    uint32_t index = thread->current->index;
     histogram *counts = index < reuse->capacity ? reuse->histograms[index] : NULL;
     if (!counts && !(counts = histogram_of(reuse, index)))
         buran_give_up("out of memory", "while sampling accesses to memory");
-    bool is_listed = place < held->recent;
-    uint32_t slot = is_listed ? held->recent_slots[place] : slot_of(held, line);
-    uint64_t between = is_listed ? place : touched_since(held, slot);
-    (*counts)[between == NOT_HELD ? BURAN_REUSE_NEVER : bin_of(between * held->rate)] += held->rate;
-    (*counts)[0] += (uint64_t)(accesses - 1) * held->rate;
+    uint64_t between = is_newest ? 0 : touched_since(held, own);
+    (*counts)[between == NOT_HELD ? BURAN_REUSE_NEVER : bin_of(between * held->rate)] += held->rate * times;
+    (*counts)[0] += (accesses - 1) * held->rate * times;
+    held->touches += between >= NEAR_LINES;
     if (between >= FAR_SAMPLED && between * held->rate >= FAR_LINES)
-        count_far(held, line, counts);
-    if (is_listed)
-        move_to_front(held, line, slot, place);
-    else
-        remember(held, line, slot);
+        count_far(held, line, counts, times);
+    if (!is_newest) {
+        bool has_stamp = own->line;
+        held->held += !has_stamp;
+        own->line = line + 1;
+        restamp(held, own, has_stamp);
+    }
     buran_reuse_last =
         (buran_reuse_again){line + 1, (const void *const *)&thread->current, thread->current, *counts, held->rate};
 }
@@ -352,15 +342,100 @@ static void end(buran_thread *thread) {
     thread->busy = 0;
 }
 
+static void touch_both(buran_thread *thread, uint64_t first, uint64_t span, uint64_t accesses, uint64_t times) {
+    uint64_t line = first / BURAN_LINE, other = (first + span) / BURAN_LINE;
+    uint64_t of_other = line == other ? 0 : accesses / 2;
+    touch(thread, line, accesses - of_other, times);
+    if (of_other)
+        touch(thread, other, of_other, times);
+}
+
 void buran_reuse_accesses(uint64_t first, uint64_t last, uint32_t accesses) {
     buran_thread *thread = begin();
     if (!thread)
         return;
-    uint64_t line = first / BURAN_LINE, other = last / BURAN_LINE;
-    uint32_t of_other = line == other ? 0 : accesses / 2;
-    touch(thread, line, accesses - of_other);
-    if (of_other)
-        touch(thread, other, of_other);
+    touch_both(thread, first, last - first, accesses, 1);
+    end(thread);
+}
+
+/* After how many iterations a stream is first at or beyond an address that it moves towards, in either direction. */
+static uint64_t iterations_to(uint64_t from, uint64_t to, int64_t step) {
+    uint64_t distance = step < 0 ? from - to : to - from, speed = step < 0 ? 0 - (uint64_t)step : (uint64_t)step;
+    if (distance <= speed)
+        return 1;
+    if (!(speed & (speed - 1))) /* a shift is faster than a division */
+        return ((distance - 1) >> __builtin_ctzll(speed)) + 1;
+    return (distance - 1) / speed + 1;
+}
+
+/* After how many iterations an address is in another piece of memory of a size that is a power of 2. */
+static uint64_t iterations_in(uint64_t address, uint64_t size, int64_t step) {
+    uint64_t begins = address & ~(size - 1);
+    return iterations_to(address, step < 0 ? begins - 1 : begins + size, step);
+}
+
+/* After how many iterations, at most so many, a stream that is outside of the sample may be in it. */
+static uint64_t iterations_outside(uint64_t first, const buran_reuse_stream *stream, uint64_t most, uint32_t threshold) {
+    const uint64_t size = BURAN_LINE * BURAN_LINES_OF_PAIR;
+    int64_t step = (int64_t)stream->step;
+    if (!step)
+        return most;
+    uint64_t front = step < 0 ? first : first + stream->span, done = 1, end = front + most * stream->step;
+    uint64_t pairs = step < 0 ? front / size - end / size : end / size - front / size;
+    uint32_t hash = (uint32_t)(front / size) * BURAN_LINE_FACTOR;
+    for (; done <= pairs; done++)
+        if ((hash += step < 0 ? 0 - BURAN_LINE_FACTOR : BURAN_LINE_FACTOR) < threshold)
+            break;
+    uint64_t there = step < 0 ? (front / size - done + 1) * size - 1 : (front / size + done) * size;
+    return done > pairs ? most : iterations_to(front, there, step);
+}
+
+/* What a stream does from an iteration on: for how many its lines stay what they are, or stay outside of the sample. */
+static uint64_t phase_of(const buran_reuse_stream *stream, uint64_t first, uint64_t most, bool *is_seen) {
+    uint32_t threshold = __atomic_load_n(&buran_reuse_threshold, __ATOMIC_RELAXED);
+    uint64_t last = first + stream->span;
+    *is_seen = is_sampled(first / BURAN_LINE, threshold) || is_sampled(last / BURAN_LINE, threshold);
+    if (!*is_seen)
+        return iterations_outside(first, stream, most, threshold);
+    if (!stream->step)
+        return most;
+    uint64_t one = iterations_in(first, BURAN_LINE, (int64_t)stream->step);
+    uint64_t other = iterations_in(last, BURAN_LINE, (int64_t)stream->step);
+    return one < other ? one : other;
+}
+
+void buran_reuse_loop(uint64_t at, uint64_t iterations, uint32_t count) {
+    const buran_reuse_stream *streams = (const buran_reuse_stream *)(uintptr_t)at;
+    uint64_t until[BURAN_REUSE_STREAMS]; /* an iteration, in which the stream has to be looked at again */
+    bool is_seen[BURAN_REUSE_STREAMS];
+    buran_thread *thread = begin();
+    if (!thread)
+        return;
+    memset(until, 0, sizeof *until * count);
+    for (uint64_t now = 0, next; now < iterations; now = next) {
+        uint32_t seen = 0, last = 0;
+        next = iterations;
+        for (uint32_t i = 0; i < count; i++) {
+            uint64_t first = streams[i].first + now * streams[i].step;
+            if (until[i] <= now)
+                until[i] = now + phase_of(&streams[i], first, iterations - now, &is_seen[i]);
+            next = until[i] < next ? until[i] : next;
+            seen += is_seen[i];
+            last = is_seen[i] ? i : last;
+        }
+        uint64_t times = next - now, where = streams[last].first + now * streams[last].step;
+        if (seen == 1 && where / BURAN_LINE == (where + streams[last].span) / BURAN_LINE) {
+            touch(thread, where / BURAN_LINE, streams[last].accesses * times, 1);
+            continue;
+        }
+        /* The first iteration of a phase finds lines where they were left, and all others find them alike. */
+        for (uint64_t done = 0, part = 1; seen && done < times; done += part, part = times - done)
+            for (uint32_t i = 0; i < count; i++)
+                if (is_seen[i]) {
+                    uint64_t first = streams[i].first + now * streams[i].step;
+                    touch_both(thread, first, streams[i].span, streams[i].accesses, part);
+                }
+    }
     end(thread);
 }
 
@@ -368,7 +443,7 @@ void buran_reuse_range(uint64_t address, uint64_t length) {
     buran_thread *thread = NULL;
     for (uint64_t line = address / BURAN_LINE; length && line <= (address + length - 1) / BURAN_LINE; line++)
         if (is_sampled(line, buran_reuse_threshold) && (thread || (thread = begin())))
-            touch(thread, line, 1);
+            touch(thread, line, 1, 1);
     if (thread)
         end(thread);
 }

@@ -80,6 +80,18 @@ extern __thread buran_reuse_again buran_reuse_last __attribute__((tls_model("ini
 void buran_reuse_accesses(uint64_t first, uint64_t last, uint32_t accesses);
 void buran_reuse_range(uint64_t address, uint64_t length);
 
+/* Accesses in each iteration of a loop, to at most two lines. The plugin lays this out by hand. */
+typedef struct buran_reuse_stream {
+    uint64_t first;    /* lowest of their addresses in the first iteration */
+    uint64_t step;     /* from one iteration to the next, signed; at most a pair of lines */
+    uint64_t span;     /* from the lowest to the highest address */
+    uint64_t accesses; /* in an iteration */
+} buran_reuse_stream;
+enum { BURAN_REUSE_STREAMS = 32 }; /* of a loop, at most */
+
+/* All accesses of a loop, before it begins; streams in the order of the first iteration, and where they are. */
+void buran_reuse_loop(uint64_t streams, uint64_t iterations, uint32_t count);
+
 uint32_t buran_enter(buran_region *region);
 void buran_exit(uint32_t token);
 void buran_unwind(uint32_t token);
