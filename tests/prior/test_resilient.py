@@ -152,6 +152,16 @@ def test_one_wild_point_does_not_bend_the_model(level: float) -> None:
     assert robust < 1.6 * gap and fragile > 2 * robust
 
 
+def test_points_that_rounding_misses_are_not_wild_where_most_are_met_exactly() -> None:
+    steps, work = power(0, 0, 1), power(0, 1, 1)
+    effort = added((ModelFunction(2.0), scaled(work, 64.0), scaled(steps, 2.0)))
+    points = np.array([*((1, n) for n in range(1, 6)), (2, 1), (2, 2), (4, 1), (4, 5)], dtype=float)
+    times = scaled(effort, 8e-9)
+    own = fit_priors(points, times.evaluate(points)[None], [computation_prior(effort)])[0]
+    assert own is not None
+    np.testing.assert_allclose(own.model.function.evaluate(FAR), times.evaluate(FAR), rtol=1e-4)
+
+
 def test_a_call_path_that_takes_no_time_beside_others_gets_a_model_of_zeros() -> None:
     times = TRUE.evaluate(POINTS)[None].repeat(8, axis=0) * np.linspace(1, 2, 8)[:, None]
     times[0] = 0.0

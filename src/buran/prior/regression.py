@@ -155,7 +155,7 @@ def _trust(target: Array, guess: Array, here: Mask, outliers: Array, worth: Arra
     """Return shape (call path, point): square roots of the weights of Huber's loss."""
     gap = np.abs(np.where(here, target - guess, np.nan)) * _weights(guess, here) * worth
     most = outliers * (
-        _NORMAL * np.nanmedian(np.where(here.any(axis=1, keepdims=True), gap, 0.0), axis=1) + LEAST_NOISE
+        _NORMAL * np.nanmedian(np.where(here.any(axis=1, keepdims=True), gap, 0.0), axis=1) + COEFFICIENTS.wild
     )
     far = gap > most[:, None]
     return np.asarray(np.sqrt(np.where(far, most[:, None] / np.where(far, gap, 1.0), 1.0)))

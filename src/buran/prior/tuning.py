@@ -57,6 +57,11 @@ class CoefficientTuning:
         "standard deviations from which on a point pulls no harder",
         "the loss of Huber (1964); no record of why at 2",
     )
+    wild: float = tuned(
+        1e-4,
+        "relative deviation that no point is wild for: where most are met exactly, rounding makes others wild",
+        "of 1e-9 and 1e-4 what solves times without noise",
+    )
     pooled: float = tuned(4.0, "degrees of freedom that the noise of call paths with the same prior is worth", JUDGED)
     fewest: int = tuned(3, "call paths that share costs", JUDGED)
     closest: float = tuned(0.05, "costs of one kind of effort differ at least by this share", JUDGED)
