@@ -149,6 +149,21 @@ def test_a_small_problem_that_is_done_for_long_is_seen_in_part(walks, tmp_path):
     assert misses(walk, 1.4 * lines * LINE) < 0.01 * walk.sum()
 
 
+@pytest.mark.parametrize("flags", [("-O0",), ("-O2",), ("-O3", "-march=native")], ids=" ".join)
+def test_runs_that_sample_tell_the_counts_too(tmp_path, flags):
+    profiles = {}
+    for mode in ("effort", "memory"):
+        binary = build(
+            "reuse.c", tmp_path / mode, tools=toolchain("clang"), filter_file=write_filter(tmp_path, HOOK_ALL),
+            mode=mode, flags=flags,
+        )  # fmt: skip
+        profiles[mode] = profile_of(binary, tmp_path / f"run-{mode}", "2000", "3")
+    effort, memory = profiles["effort"], profiles["memory"]
+    assert len(effort.tree) == len(memory.tree)
+    for name in ("visits", "basic_blocks", "loads", "stores", "bytes_loaded", "bytes_stored", "flops"):
+        np.testing.assert_array_equal(effort.exclusive(name), memory.exclusive(name), err_msg=name)
+
+
 def test_ten_runs_tell_the_same_distances_up_to_the_sample(walks, tmp_path):
     """Addresses differ from run to run, and with them the sample; what is seen whole does not differ at all."""
     walked = {

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose, randomised_blocks
+from buran.campaign.plan import COUNTING, BuildSpec, Mode, Plan, Purpose, randomised_blocks
 from buran.campaign.point import Point
 from buran.campaign.records import BundleOutcome, RunOutcome, Status, core_hours
 from buran.select.base import base_places
@@ -547,17 +547,25 @@ def test_accesses_to_memory_are_sampled_at_cheap_points_where_points_are_chosen(
     assert {len({point[name] for point in sampled}) for name in ("p", "n")} == ({5} if strategy == "full" else {3})
 
 
-def test_of_a_budget_sampling_takes_what_times_leave() -> None:
+@pytest.mark.parametrize("hours", [0.3, 3.0, 30.0])
+def test_of_a_budget_sampling_takes_a_part(hours: float) -> None:
     metrics = question().metrics | {"misses_level_1"}
-    asked = question(strategy="design", memory_points=None, metrics=metrics)
-    for hours in (0.5, 8.0):
-        plans, _ = played(replace(asked, budget=lambda full, hours=hours: hours), ["f1", "f1"])
-        modes = [[run.mode for bundle in plan.bundles for run in bundle.runs] for plan in plans]
-        first = next((place for place, some in enumerate(modes) if Mode.MEMORY in some), None)
-        assert (first is None) == (hours < 1)
-        if first is not None:
-            timed = {bundle.point["p"] for plan in plans[:first] for bundle in plan.bundles}
-            assert len(timed) == 3
+    asked = question(strategy="design", memory_points=None, metrics=metrics, budget=lambda full: hours)
+    _, outcomes = played(asked, ["f1", "f1"])
+    sampled = [run.cost_core_hours for outcome in outcomes for run in outcome.runs if run.mode is Mode.MEMORY]
+    timed = [run.cost_core_hours for outcome in outcomes for run in outcome.runs if run.mode is Mode.TIME]
+    assert sum(sampled) <= 0.5 * hours and len(sampled) <= 6 and sum(timed) > 0
+    assert (len(sampled) == 6) == (hours > 1)
+
+
+def test_runs_that_sample_accesses_tell_the_counts_too() -> None:
+    metrics = question().metrics | {"misses_level_1"}
+    asked = question(memory_points=frozenset(POINTS[:5]), metrics=metrics, effort_repetitions=1)
+    modes: dict[Point, set[Mode]] = {}
+    for point, run in runs_of(campaign(asked, ["f1"])):
+        modes.setdefault(point, set()).add(run.mode)
+    counting = {point: {mode for mode in modes[point] if mode in COUNTING} for point in modes}
+    assert all(counting[point] == {Mode.MEMORY if point in POINTS[:5] else Mode.EFFORT} for point in POINTS)
 
 
 def test_sampling_is_a_part_of_what_the_full_matrix_costs() -> None:

@@ -32,8 +32,12 @@ class Mode(StrEnum):
     VANILLA = "vanilla"  # not instrumented: the baseline of overhead and cost
     TIME = "time"  # hooks of the selected functions
     EFFORT = "effort"  # hooks and basic-block counters
-    MEMORY = "memory"  # hooks, and accesses to memory that are sampled
+    MEMORY = "memory"  # hooks, counters, and accesses to memory that are sampled
     IMPORTED = "imported"  # nothing is built: times that were measured elsewhere
+
+
+COUNTING = (Mode.EFFORT, Mode.MEMORY)
+"""Builds whose runs tell counts."""
 
 
 class Purpose(StrEnum):

@@ -20,7 +20,7 @@ from buran.loop.history import FinishedRun
 from buran.measure.bundle import PROFILE
 from buran.profile.call_paths import read_profile
 from buran.profile.profile import Profile
-from buran.profile.reuse import caches_of, with_misses
+from buran.profile.reuse import caches_of, with_misses, without_distances
 
 
 def lost(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
@@ -41,6 +41,24 @@ def _is_whole(run: FinishedRun) -> bool:
 def experiment_of(runs: Sequence[FinishedRun], parameters: Sequence[str]) -> Experiment | None:
     """Read the profiles of some runs, one after the other, into one table; None without runs."""
     return experiment_from_profiles(profiles_of(runs, parameters)) if runs else None
+
+
+def counts_of(runs: Sequence[FinishedRun], parameters: Sequence[str]) -> Experiment | None:
+    """Read the profiles of runs that count into one table, whatever they tell beside; None without runs."""
+    repetitions: dict[Point, int] = {}
+    numbered = []
+    for run in runs:
+        repetitions[run.point] = 1 + repetitions.get(run.point, -1)
+        numbered.append((run, repetitions[run.point]))
+    profiles = (
+        (
+            {name: run.point[name] for name in parameters},
+            repetition,
+            without_distances(read_profile(run.folder / PROFILE)),
+        )
+        for run, repetition in numbered
+    )
+    return experiment_from_profiles(profiles) if runs else None
 
 
 def profiles_of(runs: Iterable[FinishedRun], parameters: Sequence[str]) -> Iterator[Run]:

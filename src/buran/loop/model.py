@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.campaign.plan import Mode, Purpose
+from buran.campaign.plan import COUNTING, Mode, Purpose
 from buran.errors import RunError
 from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.jsonl import write_jsonl
@@ -142,8 +142,11 @@ def gather(history: History) -> Material:
     modelled, imports = judge(history, stored, parameters, plan.filter_text, earlier)
     poolable = [run for run in modelled if earlier or run.filter_text == plan.filter_text]
     pooled = pooled_times(history, poolable, parameters, plan.filter_text)
-    counting = Mode.TIME if session.campaign.counts_with_times else Mode.EFFORT
-    counted = collect.experiment_of([run for run in modelled if run.mode is counting], parameters)
+    counting = (Mode.TIME,) if session.campaign.counts_with_times else COUNTING
+    wanted = (
+        [run for run in modelled if run.mode in counting] if counted_metrics(session.campaign.config.metrics) else []
+    )
+    counted = collect.counts_of(wanted, parameters)
     memory = [run for run in modelled if run.mode is Mode.MEMORY]
     profiles = collect.sampled_profiles(memory, parameters, session.campaign.caches_kib)
     sampled = experiment_from_profiles(profiles) if memory else None

@@ -59,6 +59,7 @@ from buran.measure.schedulers.submission import JobEvents
 from buran.model.model_set import ModelSet, write_models
 from buran.profile.call_paths import read_profile
 from buran.profile.metrics import DETAILS, MISSES, REQUIREMENTS
+from buran.profile.metrics import counted as counted_metrics
 from buran.profile.reuse import FIRST_RATE, LAST_RATE, USUAL_RATE
 from buran.report.text import Report, total_at_target
 from buran.views.account import Item
@@ -87,6 +88,9 @@ def write_results(history: History, folder: Path) -> None:
     crowded = crowded_points(history, (run for run in history.runs if run.purpose is Purpose.MODEL))
     pooled = (run for run in history.runs if run.mode is Mode.IMPORTED and run.build.pooled)
     imported = list(profiles_of(in_store(pooled), session.campaign.parameters))
+    if counted_metrics(session.campaign.config.metrics):  # runs that sample tell counts, too
+        seen = {tuple(point.items()) for point, *_ in counted}
+        counted += [run for run in sampled if tuple(run[0].items()) not in seen]
     runs = [*imported, *timed], counted or imported
     tree, times = history.findings(last).tree, history.models(last).get("time")
     roofline = roofline_of(sampled, counted, tree, times, report.priors, session.campaign)

@@ -113,10 +113,16 @@ def caches_of(profile: Profile) -> tuple[int, ...]:
     return tuple(found[level] for level in sorted(found)) if sorted(found) == [*range(1, len(found) + 1)] else ()
 
 
+def without_distances(profile: Profile) -> Profile:
+    """Return what a profile tells beside distances."""
+    kept = [name for name in profile.values if name not in REUSE_METRICS]
+    metrics = {name: profile.metrics[name] for name in kept if name in profile.metrics}
+    return replace(profile, metrics=metrics, values={name: profile.values[name] for name in kept})
+
+
 def with_misses(profile: Profile, caches: tuple[int, ...]) -> Profile:
     """Return the profile with misses of caches of these sizes, in bytes and nearest first, instead of distances."""
-    accesses = histogram(profile)
-    values = {name: array for name, array in profile.values.items() if name not in REUSE_METRICS}
+    accesses, values = histogram(profile), dict(without_distances(profile).values)
     values[FIRST_TOUCHES] = accesses[..., NEVER]
     values |= {name: misses(accesses, size) for name, size in zip(MISSES, caches, strict=False)}
     metrics = {name: profile.metrics.get(name) or metric_of(name) for name in values}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from buran.campaign.plan import Bundle, Mode, Plan
+from buran.campaign.plan import COUNTING, Bundle, Mode, Plan
 from buran.campaign.point import Point
 from buran.campaign.records import Status
 from buran.select.cover import covered
@@ -51,7 +51,7 @@ class RunCosts:
         question, knowledge = self.question, self.knowledge
         if not (question.weighs_runs and knowledge.counts_settled):
             return False
-        counted = {bundle.point for _, bundle in self._bundles if any(run.mode is Mode.EFFORT for run in bundle.runs)}
+        counted = {bundle.point for _, bundle in self._bundles if any(run.mode in COUNTING for run in bundle.runs)}
         places = [place for place, point in enumerate(question.points) if point in counted]
         return covered(question.space, places)
 

@@ -109,35 +109,48 @@ class Draft(RunCosts):
         guard = purpose is Purpose.PILOT and not self.knowledge.run_plans
         if self.question.effort_runs and not guard:
             variants.append((Mode.EFFORT, ""))
-        if purpose is Purpose.MODEL and self.to_sample:
+        if purpose is Purpose.MODEL and self._unsampled:
             variants.append((Mode.MEMORY, ""))
         return variants
 
     @cached_property
     def to_sample(self) -> frozenset[Point]:
-        """Where accesses to memory are sampled next, even if no time is wanted there.
+        """Where accesses to memory are sampled next, even if nothing else is wanted there.
 
-        Points that nobody asked for wait until times tell how each parameter acts, and for a budget of which they
-        take a part only.
+        Points that nobody asked for wait until times tell how each parameter acts, if there is a budget.
         """
-        question = self.question
-        rest = frozenset(
+        timed = [place for place, point in enumerate(self.question.points) if point in self.runs_before]
+        if self._sampling_is_wanted or (self._unsampled and covered(self.question.space, timed)):
+            return frozenset(point for point in self._unsampled if self.samples(point))
+        return frozenset()
+
+    def samples(self, point: Point) -> bool:
+        """Tell whether accesses are sampled with the next runs of a point.
+
+        Where nobody asked for it, these runs take a part of the budget only.
+        """
+        if point not in self._unsampled or self._sampling_is_wanted:
+            return point in self._unsampled
+        seconds, left = self.seconds(point), self.limit(Purpose.MODEL)
+        if seconds is None or left is None:
+            return False
+        cost = self.ratio(Mode.MEMORY) * seconds * self.question.cores(point) / 3600
+        return cost * len(self._unsampled) <= PLANNING.sampling * (left - self.knowledge.spent_core_hours)
+
+    @cached_property
+    def _unsampled(self) -> frozenset[Point]:
+        question, before = self.question, self.runs_before
+        return frozenset(
             point
             for point in question.sampled_points
-            if question.build(Mode.MEMORY, "", point).hash not in self.runs_before.get(point, {})
+            if question.build(Mode.MEMORY, "", point).hash not in before.get(point, {})
         )
-        if not rest or not question.adaptive or question.memory_points is not None:
-            return rest
-        left = self.limit(Purpose.MODEL)
-        if left is None:
-            return rest
-        timed = [place for place, point in enumerate(question.points) if point in self.runs_before]
-        seconds = [self.seconds(point) for point in rest]
-        if not covered(question.space, timed) or None in seconds:
-            return frozenset()
-        cost = sum(s * question.cores(point) for s, point in zip(seconds, rest, strict=True) if s is not None) / 3600
-        cost *= self.ratio(Mode.MEMORY)
-        return rest if cost <= PLANNING.sampling * (left - self.knowledge.spent_core_hours) else frozenset()
+
+    @cached_property
+    def _sampling_is_wanted(self) -> bool:
+        question = self.question
+        given = not question.adaptive or question.memory_points is not None
+        return bool(self._unsampled) and (given or self.limit(Purpose.MODEL) is None)
 
     def bundles(self, points: Mapping[Point, int], purpose: Purpose, filter_text: str) -> list[Bundle]:
         """Return the bundles of some points: the first ones beside the baseline, until enough have shown its cost."""
@@ -166,9 +179,13 @@ class Draft(RunCosts):
                 first = earlier.get(name, 0)
                 repetitions[name, mode] = range(first, first + count)
             elif mode is Mode.MEMORY:
-                repetitions[name, mode] = range(int(point in self.to_sample))
+                repetitions[name, mode] = range(int(self.samples(point)))
             elif name not in earlier and not self.counts_settled:
-                repetitions[name, mode] = range(question.effort_repetitions)
+                # runs that sample accesses tell the counts, too
+                told = question.build(Mode.MEMORY, "", point).hash in earlier or (
+                    purpose is Purpose.MODEL and self.samples(point)
+                )
+                repetitions[name, mode] = range(question.effort_repetitions - told)
         timed = count > 0 and any(mode in (Mode.VANILLA, Mode.TIME) for _, mode in repetitions)
         warmup = question.warmup and timed and not earlier and purpose is not Purpose.PILOT
         runs = randomised_blocks(repetitions, warmup, f"{question.seed} {self.iteration} {point.key}")

@@ -98,7 +98,7 @@ class PlanningTuning:
     unseen: float = tuned(0.5, "of what is left, that pilot runs may take, or a plan of unknown cost", JUDGED)
     batch: int = tuned(5, "runs a round for strategies that rate one run after the other", JUDGED)
     sampling: float = tuned(
-        1 / 3,
+        1 / 2,
         "of what is left of the budget, that sampling accesses to memory may take where nobody asked for points",
         JUDGED,
     )

@@ -8,7 +8,7 @@
 //            that becomes a virtual register; it is added to the thread's counter (`buran_blocks`,
 //            `buran_requirements`) before every instruction after which control may not come back here or the call
 //            path may change. Counted loops then shrink to "+ trip count" by the optimiser's own means;
-//   sampling at the end of the pipeline, instead of counting: each access to memory asks whether its cache line is in
+//   sampling at the end of the pipeline, beside counting: each access to memory asks whether its cache line is in
 //            the sample (llvm_sampling.h).
 //
 // One source for LLVM 14 and later. Settings come from the environment, set by the compiler wrapper:

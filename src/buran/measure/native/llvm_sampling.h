@@ -325,6 +325,13 @@ private:
     if (llvm::cast<llvm::PointerType>(Place->getType())->getAddressSpace())
       return true; // relative to a segment register
     llvm::Value *Whole = llvm::getUnderlyingObject(Place);
+#if LLVM_VERSION_MAJOR >= 15
+    if (auto *Call = llvm::dyn_cast<llvm::IntrinsicInst>(Whole))
+      if (Call->getIntrinsicID() == llvm::Intrinsic::threadlocal_address)
+        Whole = Call->getArgOperand(0);
+#endif
+    if (llvm::isa<llvm::GlobalVariable>(Whole) && Whole->getName().take_front(6) == "buran_")
+      return true; // the thread's counters
     auto *Variable = llvm::dyn_cast<llvm::AllocaInst>(Whole);
     auto *Count = Variable ? llvm::dyn_cast<llvm::ConstantInt>(Variable->getArraySize()) : nullptr;
     return Count && Count->getZExtValue() * Layout.getTypeAllocSize(Variable->getAllocatedType()) <= Page;

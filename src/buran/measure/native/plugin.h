@@ -41,8 +41,8 @@ private:
   Settings() {
     if (std::string Asked = environment("BURAN_PLUGIN_MODE"); !Asked.empty())
       Mode = Asked;
-    Effort = Mode == "effort";
     Samples = Mode == "memory";
+    Effort = Mode == "effort" || Samples; // so that one run tells both
     if (environment("BURAN_REQUIREMENTS") == "detailed")
       Requirements = BURAN_REQUIREMENTS;
     std::string Which = environment("BURAN_PLUGIN_COUNTER");

@@ -180,7 +180,7 @@ def _object_names(kind: str, flavour: str, mode: str) -> tuple[str, ...]:
     recording = ("runtime.o", "process.o", "cpu_clock.o", "counters.o", "reuse.o", "threads.o", "dump.o")
     common = (*recording, "mpi.o", clock, "mpi_fortran.o")
     hooks = ("fallback.o",) if kind == GCC_FALLBACK else ()
-    if mode == "effort" and kind != GCC_FALLBACK and flavour != FLAVOUR:
+    if mode in ("effort", "memory") and kind != GCC_FALLBACK and flavour != FLAVOUR:
         hooks = ("heap.o",)  # the fallback's hooks ask for memory; ranks of a simulated machine are one process
     return (*common, *hooks, f"build_info-{mode}.o")
 
@@ -283,7 +283,7 @@ def _info_macros(toolchain: Toolchain, mode: str) -> list[str]:
         "FINGERPRINT": toolchain.fingerprint,
     }
     macros = [f"-DBURAN_INFO_{key}={json.dumps(text)}" for key, text in texts.items()]
-    counts = mode == "effort"
+    counts = mode in ("effort", "memory")
     by_plugin = counts and toolchain.kind != GCC_FALLBACK
     return [
         *macros,
