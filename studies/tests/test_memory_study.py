@@ -56,8 +56,8 @@ def test_formulas_are_numbers_of_a_visit() -> None:
 
 def test_references_are_added_up_by_function() -> None:
     assert read_cachegrind(CACHEGRIND) == {
-        "solve": References(11, 3, (1, 1)),
-        "main": References(1, 1),
+        "solve": References(11, 3, (1, 1), 16),
+        "main": References(1, 1, (0, 0), 3),
     }
 
 
@@ -69,13 +69,15 @@ def test_what_has_no_references_is_refused(text: str) -> None:
 
 def test_figures_follow_from_what_was_found() -> None:
     good = {"kernel": "solve", "n": 8, "counted": [1, 8, 2, 64, 16], "theory": [1, 8, 2, 64, 16], "valgrind": [9, 2]}
-    good |= {"counted_kinds": [1, 0], "kinds": (1, 0)}
+    good |= {"counted_kinds": [1, 0], "kinds": (1, 0), "operations": 13.0, "instructions": 20}
     bad = {"kernel": "pack", "n": 8, "counted": [0, 8, 2, 64, 16], "theory": [0, 9, 2, 72, 16], "valgrind": [6, 2]}
-    bad |= {"counted_kinds": [0, 1], "kinds": (0, 0)}
+    bad |= {"counted_kinds": [0, 1], "kinds": (0, 0), "operations": 13.0, "instructions": 20}
     found = study.summarise([{"example": "stencil", "compiler": "gcc", "kernels": [good, bad]}], QUICK)
     assert [figure.value for figure in found.figures] == pytest.approx([80, 75, -20])
     assert [figure.note for figure in found.figures] == ["pack", "pack", "pack"]
-    assert found.tables[0].rows[0] == ("stencil", "gcc", "solve", 8, 1, 8, 9, 2, 2)
+    assert found.tables[0].rows[0] == ("stencil", "gcc", "solve", 8, 1, 8, 9, 2, 2, 13, 20)
+    public = {"example": "HPCG", "compiler": "gcc", "kernels": [{**good, "theory": [], "kinds": ()}]}
+    assert [figure.name[:18] for figure in study.summarise([public], QUICK).figures] == ["references of HPCG"]
 
 
 @pytest.mark.thorough

@@ -58,10 +58,14 @@ def test_misses_are_modelled_for_any_cache_and_measured_once(tmp_path: Path) -> 
     assert misses["misses_level_2"] == misses["first_touches"] == pytest.approx(LINES[-1], rel=0.02)
 
     bench.write(
-        memory={"points": [{"n": n} for n in LINES], "caches_kib": [1e6]}, metrics=["time", "visits", "misses_level_1"]
+        memory={"points": [{"n": n} for n in LINES], "caches_kib": [1, 1e6]},
+        metrics=["time", "visits", "misses_level_1"],
     )
     bench.buran("run", "campaign.yaml")
     assert bench.started() == runs
+    # 1 KiB has room for 16 lines, and where one line in 4 is looked at, for 4 of the sample.
+    notes = " ".join((bench.results / "latest" / "report.txt").read_text().split())
+    assert f"misses of level 1 are uncertain at n={LINES[-1]}: of the sample, one line in 4" in notes
 
     # With a machine file, misses are an account of times and the report says what bounds them; nothing is measured.
     level = {

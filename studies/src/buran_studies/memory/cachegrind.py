@@ -18,11 +18,12 @@ _TIME_LIMIT_S = 600
 
 @dataclass(frozen=True)
 class References:
-    """Of a function: reads and writes of data, and how many of them miss the first and the last simulated cache."""
+    """Of a function: reads and writes of data, how many miss the first and the last simulated cache; instructions."""
 
     reads: int = 0
     writes: int = 0
     misses: tuple[int, int] = (0, 0)
+    instructions: int = 0
 
     @property
     def all(self) -> int:
@@ -59,7 +60,13 @@ def references_of(command: Sequence[str], workshop: Workshop, caches: Sequence[s
     )
     environment = {**os.environ, **started.variables}
     done = subprocess.run(
-        started.argv, env=environment, capture_output=True, text=True, timeout=_TIME_LIMIT_S, check=False
+        started.argv,
+        cwd=workshop.folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=_TIME_LIMIT_S,
+        check=False,
     )
     if done.returncode:
         raise RunError("a program fails under valgrind", where=command[0], why=done.stderr[-500:])
@@ -82,7 +89,8 @@ def read_cachegrind(text: str, where: Path | str = "cachegrind's file") -> dict[
             one = [numbers.get(name, 0) for name in ("Dr", "Dw", "D1mr", "D1mw", "DLmr", "DLmw")]
             before = found.get(function, References())
             first, last = before.misses[0] + one[2] + one[3], before.misses[1] + one[4] + one[5]
-            found[function] = References(before.reads + one[0], before.writes + one[1], (first, last))
+            executed = before.instructions + numbers.get("Ir", 0)
+            found[function] = References(before.reads + one[0], before.writes + one[1], (first, last), executed)
     if not found:
         raise FormatError("this file has no reads and writes of functions", where=where)
     return found
