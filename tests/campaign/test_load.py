@@ -192,6 +192,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
         "not one of the modelling points",
     ),
     ("sampled for nothing", {"memory": {"caches_kib": [32]}}, "memory", "no metric asks"),
+    ("a machine for nothing", {"memory": {"machine": "machine.json"}}, "memory", "no metric asks"),
     (
         "caches farthest first",
         {"metrics": [*SAMPLED], "memory": {"caches_kib": [64, 32]}},

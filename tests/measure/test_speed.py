@@ -51,6 +51,7 @@ def test_a_calibration_is_measured_written_and_read(tmp_path: Path, monkeypatch:
     near, *_, memory = found.levels
     assert memory.latency_s > near.latency_s and memory.bandwidth < near.bandwidth
     assert set(found.codes) == set(speed.CODES) and found.flops > 1e8
+    assert 1e-7 < found.fault_s < 1e-3 and found.fault_busy_s > 1e-7
     path = tmp_path / "machine.json"
     write_json(path, {"schema": MachineFile.schema_read, **asdict(found)})
     assert MachineFile.read(path) == found
@@ -82,6 +83,7 @@ def test_lists_of_cpus() -> None:
     [
         ({"levels": []}, "memory without one"),
         ({"flops": 0.0}, "above 0"),
+        ({"fault_s": -1.0}, "no negative time"),
         ({"colour": "red"}, "unknown key 'colour'"),
         ({"schema": "buran-machine/9"}, "schema"),
     ],

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from prior_tables import table
 from test_distances import SMALL, models_along
 
 from buran.campaign.machine_file import Level, MachineFile
@@ -18,9 +19,10 @@ from buran.model.outgrown import OUTGROWN, Outgrown
 from buran.model.terms import ModelFunction
 from buran.model.text import format_function
 from buran.prior.algebra import power
-from buran.prior.memory import CacheCost, MemoryAccount, MissCost, expected_cost
+from buran.prior.memory import CacheCost, MemoryAccount, MissCost, PageAccount, expected_cost
 from buran.prior.prior import Prior, computation_prior, one_cost
 from buran.prior.resilient import fit_priors
+from buran.prior.tables import models_from_priors
 from buran.profile.reuse import LINE
 
 MACHINE = MachineFile(
@@ -204,3 +206,34 @@ def test_misses_that_hardly_happen_do_not_spoil_the_others() -> None:
     far = np.array([[60.0]])
     most = 1.2e-7 * 60.0**3 + DEAR * float(memory.distances.misses(far, LINE)[0, 0])
     assert 0 < fitted.model.function.evaluate(far)[0] < most
+
+
+FAULT = MissCost((0.5e-6, 1e-6, 2e-6))
+
+
+@pytest.mark.parametrize("blocks", [[7, 7, 7, 7, 7], [8, 10, 8, 10, 8]])
+def test_page_faults_are_an_account_of_times_whose_blocks_do_not_grow(blocks: list[float]) -> None:
+    """Half of the sizes lie in memory that is there already; the larger ones are new pages."""
+    n = np.array([4.0, 8.0, 16.0, 32.0, 64.0])
+    counted = table(
+        {"app": {}, "app->f": {"basic_blocks": np.array(blocks), "minor_faults": 4 * n}}, n[:, None], ("n",)
+    )
+    timed = table({"app": {}, "app->f": {"time": 2e-6 + 1.2e-6 * 4 * n}}, n[:, None], ("n",))
+    far = np.array([[256.0]])
+    found = memory.faults_of(counted, timed.tree)
+    assert found is not None and memory.faults_of(timed, timed.tree) is None
+    account = PageAccount(found, FAULT, ("n",), far)
+    made = models_from_priors(timed, counted, processes=None, pages=account)[1]
+    assert made.resilient is not None and made.final is not None
+    assert [column.name for column in made.resilient.prior.columns] == ["constant", "page faults"]
+    assert "its page faults are an account of their own" in made.notes
+    assert float(made.final.function.evaluate(far)[0]) == pytest.approx(1.2e-6 * 1024, rel=0.05)
+
+
+def test_page_faults_cost_what_the_calibration_says_and_more_where_cores_are_busy() -> None:
+    machine = replace(MACHINE, fault_s=1e-6, fault_busy_s=1.6e-6)
+    assert memory.fault_cost(machine, "4", 4) == MissCost((0.8e-6, 1.6e-6, 3.2e-6))
+    shared = memory.fault_cost(machine, "n", 4)
+    costs = [shared.seconds[1] * eval(shared.growth, {"n": n, "min": min}) for n in (1, 2, 4, 8)]
+    assert costs == pytest.approx([1e-6, 1.2e-6, 1.6e-6, 1.6e-6])
+    assert MACHINE.fault_s_of(2) == 0  # an older file does not have it

@@ -44,7 +44,7 @@ def test_each_group_of_metrics_is_asked_of_the_table() -> None:
     assert set(CampaignFile.model_fields["metrics"].default) == {*metrics.asked_for_by("metrics")} - {
         *REQUIREMENTS,
         *DETAILS,
-        *("heap_bytes", "heap_peak"),
+        *("heap_bytes", "heap_peak", "minor_faults"),
         *metrics.sampled(METRICS),
         "resident_bytes",
     }

@@ -28,7 +28,7 @@ from buran.campaign.template import TemplateError, parse_words
 from buran.errors import ConfigError, FormatError, PluginError, UsageError
 from buran.files import read_json
 from buran.profile.extrap_names import extrap_names
-from buran.profile.metrics import MISSES, metric_of, sampled
+from buran.profile.metrics import MINOR_FAULTS, MISSES, metric_of, sampled
 
 COMPILERS = ("cc", "cxx", "fc", "mpicc", "mpicxx", "mpifort")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,31}")
@@ -430,7 +430,9 @@ def memory_mistakes(campaign: Campaign) -> Iterator[Mistake]:
         if point not in campaign.points:
             hint = "name one of them, or add it to the values or points"
             yield Mistake(("memory", "points", i), f"{point} is not one of the modelling points", hint=hint)
-    if (config.memory.points or config.memory.caches_kib or config.memory.machine) and not asked:
+    prices_faults = config.memory.machine and MINOR_FAULTS in config.metrics
+    wanted = config.memory.points or config.memory.caches_kib or (config.memory.machine and not prices_faults)
+    if wanted and not asked:
         hint = "add misses_level_1, or leave out the section memory"
         yield Mistake(("memory",), "no metric asks for sampled accesses to memory", hint=hint)
     try:

@@ -59,6 +59,9 @@ class MachineFile(Stored):
         By what share the median round took longer than the least, over tests the largest: what other work added.
     notes
         What a user should know, in sentences.
+    fault_s, fault_busy_s
+        Of a page of the smallest size that the system hands over and takes back: on one core, and on all cores at
+        once. 0 where that was not measured.
     """
 
     kind_of_file: ClassVar[str] = "machine file"
@@ -76,6 +79,8 @@ class MachineFile(Stored):
     codes: Mapping[str, float]
     spread: float
     notes: tuple[str, ...] = ()
+    fault_s: float = 0.0
+    fault_busy_s: float = 0.0
 
     def __post_init__(self) -> None:
         sizes = [level.bytes for level in self.levels]
@@ -86,6 +91,8 @@ class MachineFile(Stored):
         times = [time for times in of_levels for time in times]
         if min(*rates, *times, self.flops, self.flops_busy, *self.codes.values()) <= 0 or self.cores < 1:
             raise ValueError("times, speeds and cores are above 0")
+        if min(self.fault_s, self.fault_busy_s) < 0:
+            raise ValueError("a page fault takes no negative time")
 
     @property
     def caches(self) -> tuple[int, ...]:
@@ -107,6 +114,10 @@ class MachineFile(Stored):
         """Return what a load in random order takes that waits for no other, likewise."""
         found = self.levels[level]
         return self._between(found.gather_s, found.gather_busy_s, ranks)
+
+    def fault_s_of(self, ranks: int) -> float:
+        """Return what a page fault takes, likewise; 0 where it is not known."""
+        return self._between(self.fault_s, self.fault_busy_s, ranks)
 
     def _between(self, alone: float, busy: float, ranks: int) -> float:
         return alone + (min(ranks, self.cores) - 1) / max(self.cores - 1, 1) * (busy - alone)

@@ -1,4 +1,4 @@
-"""Memory as an account of models of time: what a machine file and sampled accesses tell of each cache."""
+"""Memory as an account of models of time: what a machine file, sampled accesses and counted page faults tell."""
 
 from __future__ import annotations
 
@@ -11,11 +11,16 @@ from buran.campaign.config import Campaign
 from buran.campaign.expressions import written_out
 from buran.campaign.machine_file import Level, MachineFile
 from buran.experiment.build import Run
+from buran.experiment.table import Experiment
 from buran.loop.caches import Divided, models_of
 from buran.model.derived import derived_or_none
-from buran.model.terms import Array
-from buran.prior.memory import CacheCost, MemoryAccount, MissCost, is_written
+from buran.model.repetitions import over_repetitions
+from buran.model.terms import Array, ModelFunction
+from buran.prior.effort import Steadiness, effort_of
+from buran.prior.memory import CacheCost, MemoryAccount, MissCost, PageAccount, is_written
+from buran.prior.paths import taken_up, work_of_a_thread
 from buran.prior.tuning import MEMORY
+from buran.profile.metrics import MINOR_FAULTS
 from buran.profile.profile import CallTree
 from buran.profile.reuse import LINE
 
@@ -44,6 +49,56 @@ def memory_account(campaign: Campaign, sampled: Sequence[Run], tree: CallTree) -
     return MemoryAccount(distances, caches, at)
 
 
+def page_account(campaign: Campaign, counted: Experiment | None, tree: CallTree) -> PageAccount | None:
+    """Return what page faults cost the call paths of a tree; None where machine or counts do not tell it.
+
+    Parameters
+    ----------
+    counted
+        Counts; page faults may be among them.
+    tree
+        Call paths of the times.
+    """
+    machine, names = campaign.machine_file, campaign.parameters
+    ranks = ranks_of_a_node(campaign) if is_written(names) else None
+    if machine is None or not machine.fault_s or counted is None or ranks is None:
+        return None
+    target = campaign.refinement_target
+    at = np.array([[float(target[name]) for name in names]])
+    cost = fault_cost(machine, ranks, campaign.placement(target).ranks_per_node)
+    faults = faults_of(counted, tree)
+    return None if faults is None else PageAccount(faults, cost, names, at)
+
+
+def faults_of(counted: Experiment, tree: CallTree) -> list[ModelFunction | None] | None:
+    """Return how many page faults the call paths of a tree have; None where they were not counted."""
+    if MINOR_FAULTS not in counted.values:
+        return None
+    counted = work_of_a_thread(counted)
+    numbers = over_repetitions(counted.over_locations(MINOR_FAULTS, "mean"), "median")
+    effort = effort_of(counted.points, taken_up(numbers, counted.tree, tree), metric=MINOR_FAULTS)
+    told = (Steadiness.EXACT, Steadiness.DATA_DEPENDENT)
+    return [
+        function if steadiness in told else None
+        for function, steadiness in zip(effort.functions, effort.steadiness, strict=True)
+    ]
+
+
+def fault_cost(machine: MachineFile, ranks: str, there: int) -> MissCost:
+    """Return what a page fault takes; see `cache_cost`."""
+    middle, growth = machine.fault_s_of(there), "1"
+    if ranks != str(there):
+        used = f"min({ranks}, {machine.cores})"
+        growth = _in_proportion(machine.fault_s, machine.fault_busy_s, machine.cores, used, middle)
+    return MissCost((middle / MEMORY.fault, middle, middle * MEMORY.fault), growth)
+
+
+def _in_proportion(one: float, full: float, cores: int, used: str, expected: float) -> str:
+    """Return an expression for a cost over what is expected: between one rank and all cores, as latency is."""
+    rise = (full - one) / max(cores - 1, 1)
+    return f"({one!r} + {rise!r} * ({used} - 1)) / {expected!r}" if expected else "1"
+
+
 def cache_cost(machine: MachineFile, level: int, ranks: str, there: int) -> CacheCost:
     """Return what a miss of a level costs beyond a hit.
 
@@ -60,10 +115,8 @@ def cache_cost(machine: MachineFile, level: int, ranks: str, there: int) -> Cach
         size = machine.caches[level]
         used = f"min({ranks}, {machine.cores})"
         divided = f"max({used} * {machine.levels[level].shared_by / machine.cores!r}, 1)"
-        # between one rank and all cores in proportion, as latency is
         one, full = (sum(scattered_s(machine, level, number)) for number in (1, machine.cores))
-        rise = (full - one) / max(machine.cores - 1, 1)
-        growths[0] = f"({one!r} + {rise!r} * ({used} - 1)) / {sum(scattered)!r}" if sum(scattered) else "1"
+        growths[0] = _in_proportion(one, full, machine.cores, used, sum(scattered))
         near, far = (_line_of(machine.levels[at], machine.cores, used) for at in (level, level + 1))
         growths[1] = f"max({far} - {near}, 0) / {streamed[1]!r}" if streamed[1] else "1"
     costs = [MissCost(seconds, growth) for seconds, growth in zip((scattered, streamed), growths, strict=True)]

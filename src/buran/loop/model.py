@@ -27,7 +27,7 @@ from buran.loop.crowded import crowded_points
 from buran.loop.energy import energy_table
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
-from buran.loop.memory import memory_account
+from buran.loop.memory import memory_account, page_account
 from buran.loop.mixing import Judged, judge, plain_imports
 from buran.loop.pool import PooledTimes, pooled_times
 from buran.loop.program_model import FILE, choose_kind, cross_validated, fit_program, write_program
@@ -43,7 +43,7 @@ from buran.prior.campaign import noise_resilient
 from buran.prior.memory import MemoryAccount
 from buran.prior.tables import PathModel, models_from_priors
 from buran.profile.call_paths import read_profile
-from buran.profile.metrics import ENERGY, uncounted
+from buran.profile.metrics import ENERGY, metric_of, uncounted
 from buran.profile.metrics import counted as counted_metrics
 from buran.profile.metrics import sampled as sampled_metrics
 from buran.profile.profile import NO_CALL_PATHS
@@ -208,6 +208,7 @@ def path_models(
         repetition=config.model.repetition,
         crowded=config.model.waiting == "auto" and bool(crowded_points(history, material.modelled)),
         memory=memory,
+        pages=page_account(campaign, material.counted, timed.tree),
     )
 
 
@@ -256,7 +257,7 @@ def _findings(
         tree = table.tree if material.timed is None else material.timed.tree
     uncorrected = None if material.pooled is None else material.pooled.uncorrected
     threads = None if uncorrected is None else threads_of(uncorrected)
-    metrics = counted_metrics(campaign.config.metrics)
+    metrics = [name for name in counted_metrics(campaign.config.metrics) if metric_of(name).role == "exact"]
     held_out = collect.baseline(history.runs, Purpose.EVALUATION)
     crowded = crowded_points(history, (run for run in history.runs if run.purpose is Purpose.EVALUATION))
     return Findings(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from buran.errors import RunError
 from buran.measure.dump import COMMON_INFO, LOST_VISITS, Dump, read_dump
 from buran.measure.toolchain.mpi_table import ONE_SIDED, POLLING
-from buran.profile.metrics import DETAILS, HEAP_BYTES, HEAP_PEAK, REQUIREMENTS, asked_for_by, metric_of
+from buran.profile.metrics import DETAILS, HEAP_BYTES, HEAP_PEAK, MINOR_FAULTS, REQUIREMENTS, asked_for_by, metric_of
 from buran.profile.profile import CallTree, Location, Profile, Region
 from buran.profile.regroup import preorder
 from buran.profile.reuse import FIRST_RATE, LAST_RATE, REUSE_METRICS
@@ -226,7 +226,7 @@ def _is_mpi(regions: Iterable[Region], operations: frozenset[str] | None = None)
 
 def _common_counters(dumps: Sequence[Dump]) -> list[str]:
     """Return the counters of all processes: a sum without some of the ranks would be wrong."""
-    names = (*asked_for_by("counters"), *REQUIREMENTS, *DETAILS, HEAP_BYTES, HEAP_PEAK)
+    names = (*asked_for_by("counters"), *REQUIREMENTS, *DETAILS, HEAP_BYTES, HEAP_PEAK, MINOR_FAULTS)
     return [name for name in names if all(name in dump.counters for dump in dumps)]
 
 

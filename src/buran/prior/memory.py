@@ -1,4 +1,4 @@
-"""Memory as an account of priors: what misses of each cache cost, beside what blocks cost.
+"""Memory as an account of priors: what misses of each cache and page faults cost, beside what blocks cost.
 
 The misses of a call path follow from models of its reuse distances, so they are functions of the parameters before any
 time is seen. What a miss costs lies between ends that a calibration of the machine has measured. Processors foresee
@@ -7,16 +7,20 @@ where other work hides it, or more where a page begins. Scattered ones take what
 not wait for each other, so that several are on their way at a time; or up to the latency, if they do wait. Which share
 of a call path's accesses are streams, the samples tell. Nothing else is known beforehand: the cost is as often below
 the middle as above it, and on either side its logarithm is uniform.
+
+A page that the system hands over takes time in the kernel, none of which is in blocks. Page faults are counted, so
+their number is a function of the parameters, too, and what one of them costs is in the calibration.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
+from buran.model.candidates import Mask
 from buran.model.derived import derived_or_none
 from buran.model.outgrown import Outgrown
 from buran.model.powers import PowerLog
@@ -28,6 +32,8 @@ from buran.prior.prior import Column, Cost, Prior
 from buran.prior.tuning import MEMORY
 
 Cost3 = tuple[float, float, float]
+PAGE_FAULTS = "page faults"
+"""Name of their column."""
 _TINY = float(np.finfo(float).tiny)
 
 
@@ -111,25 +117,15 @@ class MemoryAccount:
             Of the times, shapes (point, parameter) and (call path, point).
         """
         everywhere = np.concatenate([points, self.at])
-        out = list(priors)
-        for row, prior in enumerate(priors):
-            modes = np.flatnonzero(self.distances.row == row)
-            if prior is None or not computing[row] or not len(modes) or not np.isfinite(values[row]).any():
-                continue
-            whole = _expected(prior, points, values[row], everywhere)
-            columns = []
-            for cache in self.caches:
+
+        def columns(row: int) -> Iterator[tuple[Column, Cost3]]:
+            modes = np.flatnonzero(self.distances.row == row).tolist()
+            for cache in self.caches if modes else ():
                 miss = cache.of(float(self.distances.streams[row]))
-                function = self._misses(cache, miss.growth, modes.tolist(), everywhere)
-                expected = expected_cost(miss.seconds)
-                share = np.maximum(function.evaluate(everywhere), 0.0) * miss.seconds[-1] / np.maximum(whole, _TINY)
-                if expected is None or share.max(initial=0.0) <= MEMORY.matters:
-                    continue
-                cost, parts = expected
-                name = f"misses of level {cache.level}"
-                columns.append(Column(name, function, cost=cost, parts=parts, level=cache.level))
-            out[row] = replace(prior, columns=(*prior.columns, *columns))
-        return out
+                function = self._misses(cache, miss.growth, modes, everywhere)
+                yield Column(f"misses of level {cache.level}", function, level=cache.level), miss.seconds
+
+        return _with_columns(priors, computing, columns, points, values, everywhere)
 
     def _misses(self, cache: CacheCost, growth: str, modes: Sequence[int], everywhere: Array) -> ModelFunction:
         """Return the misses of some modes, each as dear as its cost has grown, without terms that hardly count."""
@@ -163,6 +159,75 @@ class MemoryAccount:
         return ModelFunction(0.0, (1.0,), (Term((Factor(variable.main, basis, variable),)),))
 
 
+@dataclass(frozen=True, eq=False)
+class PageAccount:
+    """What the call paths of the times ask of the system's pages.
+
+    Attributes
+    ----------
+    faults
+        How many, one for each call path; None where counts do not tell.
+    cost
+        Of one.
+    parameters
+        Their names.
+    at
+        As in `MemoryAccount`.
+    """
+
+    faults: Sequence[ModelFunction | None]
+    cost: MissCost
+    parameters: tuple[str, ...]
+    at: Array
+
+    def explains(self, points: Array, values: Array) -> Mask:
+        """Return shape (call path,): whether page faults may take half of the times, and more, at most points."""
+        out = np.zeros(len(values), dtype=np.bool_)
+        for row, faults in enumerate(self.faults):
+            here = np.isfinite(values[row])
+            if faults is not None and here.any():
+                rest = values[row][here] - self.cost.seconds[-1] / MEMORY.alone * faults.evaluate(points[here])
+                out[row] = np.median(rest) < 0
+        return out
+
+    def added_to(
+        self, priors: Sequence[Prior | None], computing: Sequence[bool], points: Array, values: Array
+    ) -> list[Prior | None]:
+        """Return priors with a column for page faults where these matter; see `MemoryAccount.added_to`."""
+        growth = _factor(self.cost.growth, self.parameters)
+
+        def columns(row: int) -> Iterator[tuple[Column, Cost3]]:
+            faults = self.faults[row]
+            if faults is not None:
+                yield Column(PAGE_FAULTS, faults if growth is None else multiplied(faults, growth)), self.cost.seconds
+
+        return _with_columns(priors, computing, columns, points, values, np.concatenate([points, self.at]))
+
+
+def _with_columns(
+    priors: Sequence[Prior | None],
+    computing: Sequence[bool],
+    columns: Callable[[int], Iterable[tuple[Column, Cost3]]],
+    points: Array,
+    values: Array,
+    everywhere: Array,
+) -> list[Prior | None]:
+    """Return priors of computation with those columns, and what a unit of them costs, that matter anywhere."""
+    out = list(priors)
+    for row, prior in enumerate(priors):
+        if prior is None or not computing[row] or not np.isfinite(values[row]).any():
+            continue
+        whole = _expected(prior, points, values[row], everywhere)
+        added_columns = []
+        for column, seconds in columns(row):
+            expected = expected_cost(seconds)
+            share = np.maximum(column.function.evaluate(everywhere), 0.0) * seconds[-1] / np.maximum(whole, _TINY)
+            if expected is not None and share.max(initial=0.0) > MEMORY.matters:
+                added_columns.append(replace(column, cost=expected[0], parts=expected[1]))
+        out[row] = replace(prior, columns=(*prior.columns, *added_columns))
+    return out
+
+
 def _factor(text: str, names: tuple[str, ...]) -> ModelFunction | None:
     """Return the value of an expression as a function; None where it is 1."""
     if text == "1":
@@ -175,7 +240,7 @@ def _factor(text: str, names: tuple[str, ...]) -> ModelFunction | None:
 
 def _expected(prior: Prior, points: Array, values: Array, everywhere: Array) -> Array:
     """Return what effort alone lets expect at `everywhere`, by the median cost of a unit."""
-    effort = np.array([column.effort for column in prior.columns])
+    effort = np.array([column.effort for column in prior.columns])  # 0 for what is known of memory
     counted = prior.design(points) @ effort
     here = np.isfinite(values) & (counted > 0)
     cost = float(np.median(values[here] / counted[here])) if here.any() else 0.0

@@ -17,7 +17,7 @@ from buran.prior.communication import POLLS, Operation, operation_of
 from buran.prior.effort import OPEN, Effort, Steadiness, effort_of, with_sums
 from buran.prior.prior import ALONE, Prior, communication_prior, computation_prior
 from buran.prior.volume import bytes_of
-from buran.profile.metrics import WORKING_THREADS, metric_of, stands_for
+from buran.profile.metrics import MINOR_FAULTS, WORKING_THREADS, metric_of, stands_for
 from buran.profile.profile import CallTree, Region
 from buran.profile.regroup import TreeUnion, fold
 
@@ -84,7 +84,7 @@ def priors_of(tree: CallTree, counted: Experiment, points: Array) -> PathPriors:
 
 
 def work_of_a_thread(counted: Experiment) -> Experiment:
-    """Return counts of which those of computation are divided by the threads that did it.
+    """Return counts of which those of computation, and page faults, are divided by the threads that did it.
 
     The time of a parallel region is that of one thread, so its effort is the work of one. Counts of a rank are sums.
     """
@@ -93,7 +93,7 @@ def work_of_a_thread(counted: Experiment) -> Experiment:
     # A thread that comes late to a dynamic loop is missing in one repetition: the team has as many as any shows.
     threads = np.nan_to_num(counted.values[WORKING_THREADS.name]).max(axis=2, keepdims=True, initial=1.0)
     values = {
-        name: numbers / threads if metric_of(name).effort == "computation" else numbers
+        name: numbers / threads if metric_of(name).effort == "computation" or name == MINOR_FAULTS else numbers
         for name, numbers in counted.values.items()
     }
     return replace(counted, values=values)

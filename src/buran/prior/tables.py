@@ -14,10 +14,10 @@ from buran.model.model import Model
 from buran.model.repetitions import Repetition, over_repetitions
 from buran.model.terms import Array, ModelFunction, Term
 from buran.prior.held import split
-from buran.prior.memory import MemoryAccount
+from buran.prior.memory import PAGE_FAULTS, MemoryAccount, PageAccount
 from buran.prior.noise import PointNoise
 from buran.prior.paths import TIMES_ALONE, Source, has_effort, priors_of
-from buran.prior.prior import Prior, one_cost, startup_prior
+from buran.prior.prior import ONE, Column, Prior, one_cost, startup_prior
 from buran.prior.resilient import FitOptions, Resilient, fit_priors
 from buran.prior.tuning import COEFFICIENTS
 from buran.prior.waiting import Verdict, Waiting, diagnose, with_waiting
@@ -79,6 +79,7 @@ def models_from_priors(
     level: float = 0.01,
     crowded: bool = False,
     memory: MemoryAccount | None = None,
+    pages: PageAccount | None = None,
 ) -> tuple[PathModel, ...]:
     """Make a noise-resilient model of each call path for which effort was counted.
 
@@ -101,6 +102,8 @@ def models_from_priors(
         Of the test for waiting; see `diagnose`.
     memory
         What misses cost; None where nothing is known of them.
+    pages
+        What page faults cost, likewise.
 
     Returns
     -------
@@ -135,9 +138,7 @@ def models_from_priors(
         priors[row], sources[row] = None, Source.TIMES
         notes[row] = (*notes[row], f"{why}: {TIMES_ALONE}")
 
-    if memory is not None:
-        computing = [source is Source.COMPUTATION for source in sources]
-        priors = memory.added_to(priors, computing, timed.points, values)
+    priors = _with_memory(timed.points, values, (memory, pages), priors, sources, notes, derived.can_wait)
     for row, prior in enumerate(priors):
         measured = int(np.isfinite(values[row]).sum())
         if prior is None or measured > prior.told_by_times:
@@ -146,7 +147,7 @@ def models_from_priors(
             priors[row] = one_cost(prior)
         else:
             drop_prior(row, f"{measured} points cannot tell the {prior.told_by_times} coefficients of its prior")
-    for row in np.flatnonzero(_done_elsewhere(timed.points, values, efforts, sources)).tolist():
+    for row in np.flatnonzero(_done_elsewhere(timed.points, values, efforts, priors, sources)).tolist():
         drop_prior(row, "its time is spent outside of the code whose effort was counted, in libraries or the system")
         settled[row] = True
     column = None if processes is None else timed.parameters.index(processes)
@@ -191,6 +192,31 @@ def models_from_priors(
     )
 
 
+def _with_memory(
+    points: Array,
+    values: Array,
+    accounts: tuple[MemoryAccount | None, PageAccount | None],
+    priors: list[Prior | None],
+    sources: list[Source],
+    notes: list[tuple[str, ...]],
+    can_wait: Sequence[bool],
+) -> list[Prior | None]:
+    """Return priors with what memory costs; page faults may be all that is known of a call path: enter that."""
+    pages = accounts[1]
+    for row in () if pages is None else np.flatnonzero(pages.explains(points, values)).tolist():
+        if priors[row] is None and not can_wait[row]:
+            priors[row], sources[row] = Prior((Column("constant", ONE),), PAGE_FAULTS), Source.COMPUTATION
+            notes[row] = tuple(note.removesuffix(f": {TIMES_ALONE}") for note in notes[row])
+    computing = [source is Source.COMPUTATION for source in sources]
+    for account in accounts:
+        if account is not None:
+            priors = account.added_to(priors, computing, points, values)
+    for row, prior in enumerate(priors):
+        if prior is not None and any(column.name == PAGE_FAULTS for column in prior.columns):
+            notes[row] = (*notes[row], "its page faults are an account of their own")
+    return priors
+
+
 def _held(
     whole: Resilient | None, effort: ModelFunction | None, held: Mapping[str, ModelFunction], name: str
 ) -> Mapping[str, Model]:
@@ -198,21 +224,25 @@ def _held(
 
 
 def _done_elsewhere(
-    points: Array, values: Array, efforts: Sequence[ModelFunction | None], sources: Sequence[Source]
+    points: Array,
+    values: Array,
+    efforts: Sequence[ModelFunction | None],
+    priors: Sequence[Prior | None],
+    sources: Sequence[Source],
 ) -> NDArray[np.bool_]:
-    """Return shape (call path,): whether computation takes longer than its counted effort can.
+    """Return shape (call path,): whether computation takes longer than its counted effort can, and its memory.
 
     A function that fills large arrays by calls of the C library executes the same few basic blocks for any size: as a
     prior they would make a constant of a time that grows. Most points must agree.
     """
     out = np.zeros(len(values), dtype=np.bool_)
-    for row, (effort, source) in enumerate(zip(efforts, sources, strict=True)):
-        if source is Source.COMPUTATION and effort is not None:
+    for row, (effort, prior, source) in enumerate(zip(efforts, priors, sources, strict=True)):
+        if source is Source.COMPUTATION and effort is not None and prior is not None:
             here = np.isfinite(values[row])
-            counted = effort.evaluate(points[here])
-            out[row] = (
-                here.any() and np.median(values[row][here] - COEFFICIENTS.slowest_s * np.maximum(counted, 1.0)) > 0
-            )
+            known = COEFFICIENTS.slowest_s * np.maximum(effort.evaluate(points[here]), 1.0)
+            for column in (column for column in prior.columns if column.cost is not None):
+                known += sum(column.cost or ()) * np.maximum(column.function.evaluate(points[here]), 0.0)
+            out[row] = here.any() and np.median(values[row][here] - known) > 0
     return out
 
 

@@ -153,6 +153,12 @@ class MemoryTuning:
         "of the lines of a stream, which a program waits for at the most: the first of rows of eight",
         "of 1/16 and 1/8 what holds the times of sweep",
     )
+    fault: float = tuned(
+        2.0, "times as much, or as little, as in the calibration, which a page fault takes at the most", JUDGED
+    )
+    alone: float = tuned(
+        0.5, "of a call path's time: if page faults can take so much, they are a prior without counted blocks", JUDGED
+    )
     least_of_latency: float = tuned(
         0.01, "of the middle, which a miss costs at least, and of the most, which the middle is at least", JUDGED
     )

@@ -150,6 +150,9 @@ DETAILS: Mapping[str, tuple[str, str]] = {
 HEAP_BYTES, HEAP_PEAK = "heap_bytes", "heap_peak"
 """What effort builds count of memory of the heap."""
 
+MINOR_FAULTS = "minor_faults"
+"""What effort builds count of pages that the system hands over."""
+
 ENERGY = "energy"
 FIRST_TOUCHES = "first_touches"
 MISSES = tuple(f"misses_level_{level}" for level in (1, 2, 3, 4))
@@ -200,6 +203,11 @@ METRICS: Mapping[str, Metric] = {
         Metric(
             HEAP_PEAK, "bytes", "exclusive", "MAXDOUBLE", "Heap in use",
             "The most that the rank had at a time, when something was asked for there; of the whole rank at the root",
+            builds=("effort",), key="metrics", reported=True,
+        ),
+        Metric(
+            MINOR_FAULTS, "occ", "exclusive", "UINT64", "Minor page faults",
+            "Touches of a page that the system had to hand over first, without reading it from a file",
             builds=("effort",), key="metrics", reported=True,
         ),
         _sampled(FIRST_TOUCHES, "Lines touched first", "Cache lines that a thread touches for the first time"),

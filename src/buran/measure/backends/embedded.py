@@ -26,7 +26,7 @@ from buran.measure.toolchain.simgrid import PACKAGE_HINT, find_simgrid, lacking_
 from buran.measure.toolchain.static_features import StaticFeatures, notes_on, read_static_features
 from buran.measure.toolchain.toolchain import CLANG_PLUGIN, GCC_FALLBACK, NODE_GROUPS, Toolchain
 from buran.measure.toolchain.wrappers import ccache
-from buran.profile.metrics import DETAILS, sampled
+from buran.profile.metrics import DETAILS, MINOR_FAULTS, sampled
 from buran.profile.profile import Profile
 
 _NO_HOOKS = "SCOREP_REGION_NAMES_BEGIN\n  EXCLUDE *\nSCOREP_REGION_NAMES_END\n"
@@ -46,17 +46,21 @@ class EmbeddedBackend(Backend):
         What timed runs count beside the time.
     detailed
         Whether effort builds count kinds of operations, too.
+    faults
+        Whether effort builds count page faults, too.
     """
 
     toolchain: Toolchain
     toolchain_file: Path
     counters: tuple[str, ...] = ()
     detailed: bool = False
+    faults: bool = False
 
     @cached_property
     def identity(self) -> str:
-        """Name and fingerprint, and the counters, which take time, and whether kinds of operations are counted."""
-        return "-".join(("embedded", self.toolchain.fingerprint, *self.counters, *[DETAILED] * self.detailed))
+        """Name and fingerprint, and the counters, which take time, and what else is counted."""
+        further = (*[DETAILED] * self.detailed, *[MINOR_FAULTS] * self.faults)
+        return "-".join(("embedded", self.toolchain.fingerprint, *self.counters, *further))
 
     @property
     def description(self) -> Mapping[str, str | None]:
@@ -134,9 +138,10 @@ class EmbeddedBackend(Backend):
         """
         if mode is Mode.VANILLA:
             return {}
+        counters = {Mode.TIME: self.counters, Mode.EFFORT: (MINOR_FAULTS,) if self.faults else ()}
         return {
             "BURAN_PROFILE_DIR": str(folder),
-            "BURAN_COUNTERS": ",".join(self.counters) if mode is Mode.TIME else "",
+            "BURAN_COUNTERS": ",".join(counters.get(mode, ())),
             "BURAN_RUN_FILTER": "" if filter_file is None else str(filter_file),
         }
 
@@ -209,7 +214,7 @@ class SimulatedMachineBackend(EmbeddedBackend):
 
 
 def open_embedded(
-    compiler: str, scratch: Path, counters: tuple[str, ...] = (), *, detailed: bool = False
+    compiler: str, scratch: Path, counters: tuple[str, ...] = (), *, detailed: bool = False, faults: bool = False
 ) -> EmbeddedBackend:
     """Prepare the embedded backend for use on this machine.
 
@@ -221,8 +226,8 @@ def open_embedded(
         Folder for files that builds refer to.
     counters
         As in the campaign file.
-    detailed
-        Whether effort builds count kinds of operations, too.
+    detailed, faults
+        Whether effort builds count kinds of operations, and page faults, too.
 
     Raises
     ------
@@ -230,7 +235,7 @@ def open_embedded(
         A compiler or an MPI is missing.
     """
     toolchain = find_toolchain(compiler=compiler)
-    return EmbeddedBackend(toolchain, _described(toolchain, scratch), counters, detailed)
+    return EmbeddedBackend(toolchain, _described(toolchain, scratch), counters, detailed, faults)
 
 
 def _described(toolchain: Toolchain, scratch: Path) -> Path:
@@ -247,7 +252,8 @@ class Embedded(MeasurementSystem):
         compiler = campaign.config.compiler
         detailed = not DETAILS.keys().isdisjoint(campaign.config.metrics)
         if not campaign.is_simulated:
-            backend = open_embedded(compiler, scratch, campaign.config.counters, detailed=detailed)
+            faults = MINOR_FAULTS in campaign.config.metrics
+            backend = open_embedded(compiler, scratch, campaign.config.counters, detailed=detailed, faults=faults)
             if campaign.memory_points and backend.toolchain.kind != CLANG_PLUGIN:
                 metric, found = sampled(campaign.config.metrics)[0], backend.toolchain.compiler_version
                 raise ToolError(

@@ -35,6 +35,7 @@ _FULL = 0.5  # of a cache: the rest is for what else the core touches
 _BEYOND = 4  # times the last cache: of so much memory most lines are in none
 _LEAST_MEMORY = 64 << 20
 _MEMORY_SHARE = 0.5  # of what is free
+_FAULTING = 4 << 20  # bytes handed over and taken back at a time
 LARGEST_SPREAD = 1.0
 """Where the median round of a test took so much longer than the least one, in shares of it, nothing is sure."""
 CODES = ("chain", "branches", "calls", "loops", "integers", "divisions")
@@ -87,6 +88,7 @@ def calibrate(caches: Sequence[float] | None = None) -> MachineFile:
             1 / min(kernel.seconds(test, near, some) for test in ("few_flops", "many_flops"))
             for some in (cpus[:1], cpus)
         ]
+        fault_s, fault_busy_s = (kernel.seconds("faults", _FAULTING, some) for some in (cpus[:1], cpus))
         codes = {test: kernel.seconds(test, near, cpus[:1]) for test in CODES}
     spread = max(kernel.spreads)
     if spread > LARGEST_SPREAD:
@@ -113,6 +115,8 @@ def calibrate(caches: Sequence[float] | None = None) -> MachineFile:
         codes=codes,
         spread=spread,
         notes=tuple(notes),
+        fault_s=fault_s,
+        fault_busy_s=fault_busy_s,
     )
 
 

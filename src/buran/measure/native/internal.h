@@ -171,7 +171,7 @@ void buran_describe_registry(struct buran_dump_source *source);
 
 /* ---- counters.c */
 
-#define BURAN_EVENTS 7u
+#define BURAN_EVENTS 8u
 
 typedef struct buran_counts buran_counts;
 
@@ -182,8 +182,9 @@ const char *buran_counters_start(const char *names);
 void buran_open_counters(buran_thread *thread);
 void buran_close_counters(buran_thread *thread);
 
-/* Book what was counted up to now on a call path. */
-void buran_count(buran_counts *counts, const buran_node *node);
+/* Book what was counted up to now on a call path, on which the thread was for so many ticks. Whether that took time which
+ * the next call path shall not have. */
+int buran_count(buran_counts *counts, const buran_node *node, uint64_t ticks);
 
 /* For the dump: look once at what each thread has counted since its last hook, settle which events are metrics of this
  * profile, and ask for names and numbers; others have no name. Missing ones are lines of name and reason. */

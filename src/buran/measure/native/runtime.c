@@ -309,14 +309,17 @@ static __attribute__((noinline, cold)) uint64_t book_switch(buran_thread *thread
     return now;
 }
 
-static inline __attribute__((always_inline)) void book_more(buran_thread *thread, buran_node *node) {
+static inline __attribute__((always_inline)) void book_more(buran_thread *thread, buran_node *node, uint64_t passed) {
     for (uint32_t kind = 0, counted = buran_requirements_counted(); kind < counted; kind++) {
         uint64_t now = buran_requirements[kind];
         node->requirements[kind] += now - thread->last_requirements[kind];
         thread->last_requirements[kind] = now;
     }
-    if (thread->counts)
-        buran_count(thread->counts, node);
+    if (thread->counts && buran_count(thread->counts, node, passed)) {
+        uint64_t now = buran_ticks();
+        node->ticks += now - thread->last_ticks;
+        thread->last_ticks = now;
+    }
 }
 
 static inline __attribute__((always_inline)) void book(buran_thread *thread) {
@@ -330,7 +333,7 @@ static inline __attribute__((always_inline)) void book(buran_thread *thread) {
     thread->last_ticks = now;
     thread->last_blocks = blocks;
     if (UNLIKELY(thread->counts_more))
-        book_more(thread, node);
+        book_more(thread, node, passed);
 }
 
 static inline void begin_hook(buran_thread *thread) {

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #define LINE 64
 #define SUMS 64    /* independent sums: enough for the vector units of today's cores */
@@ -168,6 +169,18 @@ static double divisions(state *s, size_t steps) {
     return (double)steps;
 }
 
+static void prepare_pages(state *s) { madvise(s->memory, s->bytes, MADV_NOHUGEPAGE); }
+
+/* Per page of the smallest size that the system hands over and takes back. */
+static double faults(state *s, size_t steps) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    for (size_t pass = 0; pass < steps; pass++) {
+        for (size_t at = 0; at < s->bytes; at += page) *(volatile char *)(s->memory + at) = 1;
+        madvise(s->memory, s->bytes, MADV_DONTNEED);
+    }
+    return (double)(s->bytes / page) * (double)steps;
+}
+
 typedef struct {
     const char *name;
     void (*prepare)(state *);
@@ -186,6 +199,7 @@ static const test TESTS[] = {
     {"loops", prepare_numbers, loops},
     {"integers", prepare_numbers, integers},
     {"divisions", prepare_numbers, divisions},
+    {"faults", prepare_pages, faults},
 };
 
 typedef struct {
