@@ -43,7 +43,7 @@ def accesses(profile: Profile, function: str) -> np.ndarray:
     return histogram(profile)[rows].sum(axis=0)
 
 
-@pytest.mark.parametrize("how", ["", "mapped", "pool"])
+@pytest.mark.parametrize("how", ["", "mapped", "file", "pool"])
 def test_a_walk_misses_every_cache_that_is_smaller(walks, tmp_path, how):
     profile = profile_of(walks, tmp_path / "run", str(LINES), str(ROUNDS), *filter(None, [how]))
     walk = accesses(profile, "walk")[0]

@@ -1,10 +1,11 @@
-/* Walks through memory whose reuse distances are known: reuse lines rounds [threads|signals|mapped|pool|once|scattered|records] */
+/* Walks through memory whose reuse distances are known: reuse lines rounds [threads|signals|mapped|file|pool|once|scattered|records] */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/time.h>
@@ -86,7 +87,12 @@ int main(int argc, char **argv) {
     size_t bytes = (size_t)lines * LINE;
     if (!strcmp(how, "mapped"))
         memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    else if (!strcmp(how, "pool"))
+    else if (!strcmp(how, "file")) {
+        FILE *file = tmpfile();
+        if (!file || ftruncate(fileno(file), (off_t)bytes))
+            return 1;
+        memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+    } else if (!strcmp(how, "pool"))
         memory = from_pool(bytes);
     else
         memory = aligned_alloc(LINE, bytes);
