@@ -164,7 +164,7 @@ def _sampling(folder: Path) -> dict[str, Any]:
     write_json(folder / "machine.json", {"schema": MachineFile.schema_read, **asdict(machine)}, depth=3)
     counted = ["time", "visits", "basic_blocks", "bytes_sent", "bytes_received"]
     misses = [f"misses_level_{level}" for level in range(1, len(machine.caches) + 1)]
-    return {"metrics": [*counted, *misses], "memory": {"machine": "machine.json"}}
+    return {"metrics": [*counted, "minor_faults", *misses], "memory": {"machine": "machine.json"}}
 
 
 def _campaign(folder: Path, name: str, example: Example, seed: int, **changes: Any) -> Session:
