@@ -10,12 +10,14 @@ PAGES = 200
 LARGE = 4  # pages of 2 MiB
 
 
-@pytest.mark.parametrize("compiler", ["clang", "gcc", GCC_FALLBACK])
-def test_functions_have_the_pages_that_they_touch_first(tmp_path, monkeypatch, compiler):
+@pytest.mark.parametrize(
+    ("compiler", "mode"), [("clang", "effort"), ("clang", "memory"), ("gcc", "effort"), (GCC_FALLBACK, "effort")]
+)
+def test_functions_have_the_pages_that_they_touch_first(tmp_path, monkeypatch, compiler, mode):
     monkeypatch.setenv("BURAN_COUNTERS", "minor_faults")
     binary = build(
         "faults.c", tmp_path / "faults", flags=("-O1",), filter_file=write_filter(tmp_path, HOOK_ALL),
-        tools=toolchain(compiler),
+        tools=toolchain(compiler), mode=mode,
     )  # fmt: skip
     for run in range(3):
         profile = profile_of(binary, tmp_path / f"run{run}", str(PAGES), str(tmp_path / "data"))

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 
 from buran.campaign.config import Campaign
-from buran.campaign.plan import Mode
+from buran.campaign.plan import COUNTING, Mode
 from buran.campaign.point import Point
 from buran.errors import BuildError, ToolError
 from buran.files import digest, write_text
@@ -138,7 +138,8 @@ class EmbeddedBackend(Backend):
         """
         if mode is Mode.VANILLA:
             return {}
-        counters = {Mode.TIME: self.counters, Mode.EFFORT: (MINOR_FAULTS,) if self.faults else ()}
+        counters: dict[Mode, tuple[str, ...]] = dict.fromkeys(COUNTING, (MINOR_FAULTS,) if self.faults else ())
+        counters[Mode.TIME] = self.counters
         return {
             "BURAN_PROFILE_DIR": str(folder),
             "BURAN_COUNTERS": ",".join(counters.get(mode, ())),

@@ -242,6 +242,16 @@ int buran_count(buran_counts *counts, const buran_node *node, uint64_t ticks) {
     return may_fault;
 }
 
+void *buran_touched_memory(buran_thread *thread, size_t size) {
+    uint64_t before = thread->counts && is_wanted[FAULTS] ? faults() : 0;
+    volatile char *memory = buran_memory(size);
+    for (size_t at = 0; memory && at < size; at += 4096)
+        memory[at] = 0;
+    if (thread->counts && is_wanted[FAULTS])
+        thread->counts->last[FAULTS] += faults() - before;
+    return (void *)memory;
+}
+
 /* ---- for the dump */
 
 void buran_count_unbooked(buran_thread *thread) {

@@ -185,6 +185,8 @@ void buran_close_counters(buran_thread *thread);
 /* Book what was counted up to now on a call path, on which the thread was for so many ticks. Whether that took time which
  * the next call path shall not have. */
 int buran_count(buran_counts *counts, const buran_node *node, uint64_t ticks);
+/* Memory of our own, all pages of which are touched, so that none of its faults is counted as the program's. */
+void *buran_touched_memory(buran_thread *thread, size_t size);
 
 /* For the dump: look once at what each thread has counted since its last hook, settle which events are metrics of this
  * profile, and ask for names and numbers; others have no name. Missing ones are lines of name and reason. */

@@ -227,12 +227,13 @@ static void make_room(table *held) {
 
 /* ---- call paths */
 
-static __attribute__((noinline)) histogram *histogram_of(buran_reuse *reuse, uint32_t index) {
+static __attribute__((noinline)) histogram *histogram_of(buran_thread *thread, uint32_t index) {
+    buran_reuse *reuse = thread->reuse;
     if (index >= reuse->capacity) {
         uint32_t capacity = reuse->capacity ? reuse->capacity : 512;
         while (capacity <= index)
             capacity *= 2;
-        histogram **larger = buran_memory(capacity * sizeof *larger);
+        histogram **larger = buran_touched_memory(thread, capacity * sizeof *larger);
         if (!larger)
             return NULL;
         if (reuse->histograms) {
@@ -243,7 +244,7 @@ static __attribute__((noinline)) histogram *histogram_of(buran_reuse *reuse, uin
         reuse->capacity = capacity;
     }
     if (!reuse->histograms[index]) {
-        if (!reuse->spares && (reuse->spare = buran_memory(32 * sizeof *reuse->spare)))
+        if (!reuse->spares && (reuse->spare = buran_touched_memory(thread, 32 * sizeof *reuse->spare)))
             reuse->spares = 32;
         if (!reuse->spares)
             return NULL;
@@ -257,7 +258,7 @@ static __attribute__((noinline)) buran_reuse *opened(buran_thread *thread) {
     if (!thread->reuse)
         thread->reuse = buran_memory(sizeof *thread->reuse);
     if (thread->reuse && !thread->reuse->table) {
-        table *fresh = thread->reuse->table = buran_memory(sizeof *fresh);
+        table *fresh = thread->reuse->table = buran_touched_memory(thread, sizeof *fresh);
         if (fresh) {
             fresh->rate = first_rate;
             fresh->threshold = threshold_of(first_rate);
@@ -309,7 +310,7 @@ static void touch(buran_thread *thread, uint64_t line, uint64_t accesses, uint64
         return;
     uint32_t index = thread->current->index;
     histogram *counts = index < reuse->capacity ? reuse->histograms[index] : NULL;
-    if (!counts && !(counts = histogram_of(reuse, index)))
+    if (!counts && !(counts = histogram_of(thread, index)))
         buran_give_up("out of memory", "while sampling accesses to memory");
     uint64_t between = is_newest ? 0 : touched_since(held, own);
     (*counts)[between == NOT_HELD ? BURAN_REUSE_NEVER : bin_of(between * held->rate)] += held->rate * times;
