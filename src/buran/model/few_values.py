@@ -79,6 +79,8 @@ def _through(alternative: Alternative, parameter: int, values: Array, far: Array
     parts = [_split(term, parameter) for term in function.terms]
     if not any(along for along, _ in parts) or any(term.lead(parameter) < (0, 0) for term in function.terms):
         return []
+    if any(len(factor.columns) > 1 for along, _ in parts for factor in along):
+        return []  # how these parameters act together is what the formula says
     at = np.zeros((len(values), far.shape[1]))
     at[:, parameter] = values
     shapes = np.array([Term(along).evaluate(at) if along else np.ones(len(values)) for along, _ in parts])

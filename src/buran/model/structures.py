@@ -99,7 +99,8 @@ def _beside(alternative: Alternative, points: Array, values: Array, left_open: O
     out: list[Alternative] = []
     for pairs in left_open.open:
         for other in structures(alternative, left_open.base, pairs):
-            if positive and not (other.function.evaluate(left_open.far) >= 0).all():
+            at_ends = other.function.evaluate(left_open.far)
+            if not np.isfinite(at_ends).all() or (positive and not (at_ends >= 0).all()):
                 continue  # what cannot be negative is not, in any structure
             gap = (((other.function.evaluate(points) - values) / size) ** 2).sum() - least
             weight = STRUCTURES.prior / len(left_open.open) * np.exp(-max(gap, 0.0) / 2) * alternative.weight
