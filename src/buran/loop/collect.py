@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median
@@ -45,20 +46,14 @@ def experiment_of(runs: Sequence[FinishedRun], parameters: Sequence[str]) -> Exp
 
 def counts_of(runs: Sequence[FinishedRun], parameters: Sequence[str]) -> Experiment | None:
     """Read the profiles of runs that count into one table, whatever they tell beside; None without runs."""
-    repetitions: dict[Point, int] = {}
-    numbered = []
-    for run in runs:
-        repetitions[run.point] = 1 + repetitions.get(run.point, -1)
-        numbered.append((run, repetitions[run.point]))
-    profiles = (
-        (
-            {name: run.point[name] for name in parameters},
-            repetition,
-            without_distances(read_profile(run.folder / PROFILE)),
-        )
-        for run, repetition in numbered
-    )
-    return experiment_from_profiles(profiles) if runs else None
+    met: Counter[Point] = Counter()
+
+    def numbered() -> Iterator[Run]:
+        for run, (point, _, profile) in zip(runs, profiles_of(runs, parameters), strict=True):
+            yield point, met[run.point], without_distances(profile)
+            met[run.point] += 1
+
+    return experiment_from_profiles(numbered()) if runs else None
 
 
 def profiles_of(runs: Iterable[FinishedRun], parameters: Sequence[str]) -> Iterator[Run]:

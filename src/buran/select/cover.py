@@ -44,18 +44,19 @@ def lacking(look: Outlook, space: Space) -> list[int]:
 
 def smallest(space: Space) -> list[int]:
     """Return the first places of a space that together lack nothing that `lacking` wants."""
-    size = len(space.points)
-    return lacking(
-        Outlook(np.zeros(size, dtype=np.int64), np.arange(size, dtype=np.float64), np.ones(size, dtype=bool)), space
-    )
+    return lacking(_with_runs(space, ()), space)
 
 
 def covered(space: Space, places: Collection[int]) -> bool:
     """Tell whether these places lack nothing that `lacking` wants."""
+    return not lacking(_with_runs(space, places), space)
+
+
+def _with_runs(space: Space, places: Collection[int]) -> Outlook:
+    """Return a look at the space with a run at each of these places, all of which cost the same."""
     runs = np.zeros(len(space.points), dtype=np.int64)
     runs[list(places)] = 1
-    free = np.ones(len(runs), dtype=bool)
-    return not lacking(Outlook(runs, np.ones(len(runs)), free), space)
+    return Outlook(runs, np.ones(len(runs)), np.ones(len(runs), dtype=bool))
 
 
 def _most_needed_first(points: Array, there: list[int], needed: set[int], order: list[int]) -> list[int]:

@@ -148,9 +148,9 @@ class Question:
         """
         if self.memory_points is not None:
             return self.memory_points
-        return frozenset(
-            self.points[place] for place in (smallest(self.space) if self.adaptive else range(len(self.points)))
-        )
+        if not self.adaptive:
+            return frozenset(self.points)
+        return frozenset(self.points[place] for place in smallest(self.space))
 
     @property
     def memory_runs(self) -> float:
