@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -11,7 +12,15 @@ import pytest
 
 from buran.errors import ToolError
 from buran.measure.machine.machine import exclusive_machine, free_marker, new_marker
-from buran.measure.machine.process import MARKER, Outcome, marked_processes, run_limited
+from buran.measure.machine.process import (
+    MARKER,
+    Interrupted,
+    Outcome,
+    interruptible,
+    marked_processes,
+    run_limited,
+    stops_held_back,
+)
 from patience import PATIENCE_S
 
 
@@ -59,6 +68,22 @@ def test_what_a_program_leaves_behind_is_ended(tmp_path: Path) -> None:
     outcome, marker = execute(tmp_path, "setsid sleep 100 & exit 0")
     assert outcome.failure is None
     assert marked_processes(marker) == []
+
+
+def test_a_stop_while_a_process_is_started_comes_afterwards() -> None:
+    ended = False
+    with interruptible(), pytest.raises(Interrupted, match="SIGTERM"), stops_held_back():
+        os.kill(os.getpid(), signal.SIGTERM)
+        ended = True
+    assert ended
+
+
+def test_a_program_that_stops_its_parent_at_once_is_ended(tmp_path: Path) -> None:
+    for _ in range(20):  # so that some come while the process is still being started
+        with interruptible(), pytest.raises(Interrupted, match="SIGTERM"):
+            execute(tmp_path, "echo $$ > pid; kill -TERM $PPID; sleep 100")
+        pid = (tmp_path / "pid").read_text().strip()
+        assert not Path(f"/proc/{pid}").exists()
 
 
 def test_the_machine_is_cleared_of_orphans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from functools import partial
 from buran.campaign.launcher import cores_here
 from buran.campaign.packing import Need, NodeRoom, WaitingNeeds, within
 from buran.errors import BuranError, RunError
-from buran.measure.machine.process import Interrupted, die_with_parent, interruptible
+from buran.measure.machine.process import Interrupted, begin_child, interruptible, stops_held_back
 
 _GRACE_S = 2.0  # for the processes of a job to see a signal that their scheduler sent to all of them
 _STATE = struct.Struct("dddd")
@@ -182,8 +182,9 @@ def side_by_side(
                     room.take(need)
                     taken, free = free[: need.cores], free[need.cores :]
                     lane = Lane(tuple(sorted(frozenset[int]().union(*taken))), need.cores, meter)
-                    child = _fork(need, taken, partial(_done, number, lane, work))
-                    children[child.pipe] = child
+                    with stops_held_back():
+                        child = _fork(need, taken, partial(_done, number, lane, work))
+                        children[child.pipe] = child
                     selector.register(child.pipe, selectors.EVENT_READ)
                 for key, _ in selector.select():
                     child = children.pop(key.fd)
@@ -219,9 +220,7 @@ def _fork(need: Need, cores: list[frozenset[int]], do: Callable[[], _Ended]) -> 
     code = 1
     try:
         os.close(reading)
-        for stop in (signal.SIGINT, signal.SIGTERM):  # the parent's handler is not for here
-            signal.signal(stop, signal.SIG_DFL)
-        die_with_parent()
+        begin_child()
         if os.getppid() == parent:
             os.write(writing, pickle.dumps(do()))
             code = 0

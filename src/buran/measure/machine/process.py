@@ -34,19 +34,55 @@ class Interrupted(BaseException):
     """The measuring process was asked to stop."""
 
 
+@dataclass
+class _Stops:
+    """What asked this process to stop while it may not; None where it may."""
+
+    held_back: list[signal.Signals] | None = None
+
+
+_STOPS = _Stops()
+_STOPPING = (signal.SIGINT, signal.SIGTERM)
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Turn SIGINT and SIGTERM into `Interrupted`, so that runs are ended and recorded."""
 
     def stop(number: int, frame: FrameType | None) -> None:
-        raise Interrupted(signal.Signals(number).name)
+        if _STOPS.held_back is None:
+            raise Interrupted(signal.Signals(number).name)
+        _STOPS.held_back.append(signal.Signals(number))
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, stop) for number in _STOPPING}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def stops_held_back() -> Iterator[None]:
+    """Raise `Interrupted` only afterwards: what is raised in a hook of a fork is lost, and so is the new process.
+
+    Not by a signal mask: other threads would take the signal.
+    """
+    _STOPS.held_back = held_back = list[signal.Signals]()
+    try:
+        yield
+    finally:
+        _STOPS.held_back = None
+        if held_back:
+            raise Interrupted(held_back[0].name)
+
+
+def begin_child() -> None:
+    """Begin in a child that was forked while stops were held back: its parent's are not for it; it ends with it."""
+    _STOPS.held_back = None
+    for number in _STOPPING:
+        signal.signal(number, signal.SIG_DFL)
+    die_with_parent()
 
 
 @dataclass(frozen=True)
@@ -177,42 +213,42 @@ def run_limited(
         The program cannot be started, or its outputs cannot be written.
     """
     start = time.monotonic()
+    outputs = list[CappedOutput]()
     with (
         stdout.open("wb", buffering=0) as stdout_file,
         stderr.open("wb", buffering=0) as stderr_file,
-        subprocess.Popen(
-            list(argv),
-            cwd=cwd,
-            env={**environment, MARKER: marker},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            preexec_fn=die_with_parent,
-        ) as process,
+        contextlib.ExitStack() as afterwards,
     ):
+        with stops_held_back():
+            process = afterwards.enter_context(
+                subprocess.Popen(
+                    list(argv),
+                    cwd=cwd,
+                    env={**environment, MARKER: marker},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    start_new_session=True,
+                    preexec_fn=begin_child,
+                )
+            )
+            afterwards.callback(_finish, outputs)
+            afterwards.callback(kill_marked, marker)
         assert process.stdout is not None and process.stderr is not None
-        outputs = [
-            CappedOutput(pipe.fileno(), file, output_limit)
-            for pipe, file in ((process.stdout, stdout_file), (process.stderr, stderr_file))
-        ]
-        for output in outputs:
+        for pipe, file in ((process.stdout, stdout_file), (process.stderr, stderr_file)):
+            output = CappedOutput(pipe.fileno(), file, output_limit)
             output.start()
+            outputs.append(output)
+        handle = os.pidfd_open(process.pid)
         try:
-            handle = os.pidfd_open(process.pid)
-            try:
-                timed_out = not _wait(handle, start + time_limit_s, beat)
-                if timed_out:
-                    kill_marked(marker)
-                _, status, usage = os.wait4(process.pid, 0)
-                wall_s = time.monotonic() - start
-            finally:
-                os.close(handle)
-            process.returncode = os.waitstatus_to_exitcode(status)
+            timed_out = not _wait(handle, start + time_limit_s, beat)
+            if timed_out:
+                kill_marked(marker)
+            _, status, usage = os.wait4(process.pid, 0)
+            wall_s = time.monotonic() - start
         finally:
-            kill_marked(marker)
-            for output in outputs:
-                output.finish(_GRACE_S)
+            os.close(handle)
+        process.returncode = os.waitstatus_to_exitcode(status)
     code = process.returncode
     return Outcome(
         exit_code=code if code >= 0 else None,
@@ -225,6 +261,11 @@ def run_limited(
         left_out={output.path.name: output.left_out for output in outputs if output.left_out},
         involuntary_switches=usage.ru_nivcsw,
     )
+
+
+def _finish(outputs: Sequence[CappedOutput]) -> None:
+    for output in outputs:
+        output.finish(_GRACE_S)
 
 
 def _wait(handle: int, deadline: float, beat: Callable[[], None]) -> bool:
