@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from buran.campaign.plan import BuildSpec, Mode, Purpose
 from buran.campaign.point import Point
-from buran.loop.collect import FinishedRun, run_times
+from buran.loop.collect import FinishedRun, baseline, run_times
 
 
 def run(n: int, mode: Mode, wall_s: float, filter_text: str = "a", purpose: Purpose = Purpose.MODEL) -> FinishedRun:
@@ -43,5 +44,8 @@ def test_the_newest_filter_with_a_baseline_is_taken() -> None:
     assert run_times(runs, Purpose.MODEL)[Point.of({"n": 2})] == [5.0]
 
 
-def test_without_a_baseline_nothing_is_known() -> None:
-    assert run_times([run(1, Mode.TIME, 1.0)], Purpose.MODEL) == {}
+def test_without_a_baseline_nothing_is_known_unless_hooks_cost_nothing() -> None:
+    timed = run(1, Mode.TIME, 1.0)
+    assert run_times([timed], Purpose.MODEL) == {}
+    runs = [replace(timed, hooks_free=True), replace(run(2, Mode.EFFORT, 1.0), hooks_free=True)]
+    assert run_times(runs, Purpose.MODEL) == baseline(runs, Purpose.MODEL) == {Point.of({"n": 1}): [1.0]}

@@ -1,12 +1,16 @@
 """Two regimes as hypotheses of every fit."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from buran.model import ModelSet, fit_models, format_function, growth_class
 from buran.model.combine import add_models
-from buran.model.regimes import cuts
+from buran.model.regimes import _Joined, cuts
 from buran.model.repetitions import scatter_of
+from buran.model.terms import ModelFunction
+from buran.prior.algebra import power
 from buran_studies.functions import draw, draw_outside, grid, kind_inside
 from buran_studies.noise import inject
 
@@ -80,6 +84,14 @@ def test_a_jump_that_no_other_follows_is_a_switch():
     fit = fitted(POINTS, np.where(X < 20, 10 * X, 15 * X), 1)
     assert ends(fit.models[0]) == {(0, 32.0)}
     assert fit.predict(FAR)[0, 0] == pytest.approx(15 * 1024, rel=0.05)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_begins_with_nothing_is_no_step():
+    x = 2.0 ** np.arange(6)
+    (cut,) = [cut for cut in cuts(x[:, None]) if cut.at == 4]
+    sides = [SimpleNamespace(function=function) for function in (power(0, 0, 1), ModelFunction(1.0))]
+    assert not _Joined(x[:, None], x, None, None, 0, cut, *sides).is_step
 
 
 @pytest.mark.parametrize("percent", [5, 10])

@@ -317,10 +317,15 @@ def test_effort_is_counted_until_counts_tell_all_parameters_apart() -> None:
             assert len({point[name] for point in counted}) >= 3
 
 
-def test_nothing_is_counted_beside_times_that_have_the_counts() -> None:
-    asked = adaptive_question(counts_with_times=True, most_repetitions=1)
-    modes = [run.mode for plan in adaptive(asked)[0] for bundle in plan.bundles for run in bundle.runs]
-    assert Mode.TIME in modes and Mode.EFFORT not in modes and asked.effort_runs == 0
+@pytest.mark.parametrize("paired", [False, True])
+@pytest.mark.parametrize("strategy", ["design", "full"])
+def test_there_are_timed_runs_alone_where_these_tell_all(strategy: str, paired: bool) -> None:
+    asked = adaptive_question(strategy=strategy, paired=paired, counts_with_times=True, evaluation_points=POINTS[-1:])
+    plans, _ = adaptive(asked)
+    modes = {run.mode for plan in plans for bundle in plan.bundles for run in bundle.runs}
+    assert modes == {spec.mode for plan in plans for spec in plan.builds} == {Mode.TIME}
+    half = replace(asked, counts_with_times=False, metrics=frozenset({"time"}))
+    assert asked.full_matrix_core_hours(seconds) == (half.full_matrix_core_hours(seconds) or 0.0) / 2
 
 
 def test_each_timed_run_has_a_baseline_where_points_are_chosen_by_it() -> None:

@@ -141,9 +141,9 @@ class Campaign:
 
     @property
     def counts_with_times(self) -> bool:
-        """Whether timed runs tell the counts, too: on a simulated machine, where one filter is for all of them.
+        """Whether timed runs tell all, on a simulated machine where one filter is for all of them.
 
-        There hooks cost nothing, and every build of a program counts its blocks.
+        There hooks cost nothing, so that these are runs of the baseline, too, and every build of a program counts.
         """
         refined = self.config.refinement.enabled and self.config.goal != "models"
         return self.is_simulated and not refined and self.config.compare_with is None

@@ -168,7 +168,7 @@ def walls_by_point(runs: Iterable[FinishedRun], taken: Taken = wall_s) -> dict[P
 
 def baseline(runs: Iterable[FinishedRun], purpose: Purpose, taken: Taken = wall_s) -> dict[Point, list[float]]:
     """Return the baseline's wall times in seconds by point."""
-    return walls_by_point((run for run in runs if run.mode is Mode.VANILLA and run.purpose is purpose), taken)
+    return walls_by_point((run for run in runs if run.is_baseline and run.purpose is purpose), taken)
 
 
 def run_times(runs: Sequence[FinishedRun], purpose: Purpose, taken: Taken = wall_s) -> dict[Point, list[float]]:

@@ -35,7 +35,13 @@ IMPORTED_FROM = 10_000
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """A run that was measured."""
+    """A run that was measured.
+
+    Attributes
+    ----------
+    hooks_free
+        Whether hooks cost nothing there.
+    """
 
     iteration: int
     point: Point
@@ -46,6 +52,12 @@ class FinishedRun:
     folder: Path
     wall_s: float
     cpu_s: float
+    hooks_free: bool = False
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it tells what the program takes without hooks."""
+        return self.mode is Mode.VANILLA or (self.hooks_free and self.mode is Mode.TIME)
 
     @property
     def filter_text(self) -> str:
@@ -147,6 +159,7 @@ class History:
                         folder,
                         run.wall_s or 0.0,
                         run.cpu_s or 0.0,
+                        self.session.campaign.counts_with_times,
                     )
         return list(runs.values())
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from buran.campaign.plan import Plan, Purpose
+from buran.campaign.plan import Mode, Plan, Purpose
 from buran.campaign.records import Status
 from buran.errors import FormatError
 from buran.experiment.jsonl import read_jsonl
@@ -62,7 +62,7 @@ def _timed_runs(history: History) -> list[TimedRun]:
         TimedRun(
             group=f"{run.build.hash} {run.point.key}",
             point=tuple(float(run.point[name]) for name in campaign.parameters),
-            mode=run.mode,
+            mode=Mode.VANILLA if run.is_baseline else run.mode,
             started_s=None if began is None or record.clock == "virtual" else began - first,
             wall_s=run.wall_s,
             disturbed=bool(record.disturbances),

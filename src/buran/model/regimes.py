@@ -333,9 +333,11 @@ class _Joined:
         beside = levels[first - REGIMES.shortest : first + REGIMES.shortest]
         others = np.unique(np.delete(self.points, p, axis=1), axis=0)
         values = np.stack([self.function.evaluate(np.insert(others, p, level, axis=1)) for level in beside])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            changes = np.diff(np.log(values), axis=0) / np.diff(np.log(beside))[:, None]
-            below, across, above = np.median(changes, axis=1) * np.log(beside[2] / beside[1])
+        values = values[:, ((values > 0) & np.isfinite(values)).all(axis=0)]
+        if not values.size or beside[0] <= 0:  # nothing grows from 0 by a factor
+            return False
+        changes = np.diff(np.log(values), axis=0) / np.diff(np.log(beside))[:, None]
+        below, across, above = np.median(changes, axis=1) * np.log(beside[2] / beside[1])
         excess = across - below, across - above
         size = min(map(abs, excess)) if excess[0] * excess[1] > 0 else 0.0
         return bool(REGIMES.jump < size < REGIMES.doubling and levels[-1] <= REGIMES.branches * beside[1])

@@ -37,7 +37,7 @@ class RunCosts:
         beside = 0.0 if self.is_compared(self.compared(newest)) else 1.0
         # what the strategy chooses to sample are few cheap points, for which a budget is looked at apart
         asked = self.ratio(Mode.MEMORY) * question.memory_runs if question.memory_points else 0.0
-        with_each, once = (1.0, 0.0) if question.paired else (0.0, beside)
+        with_each, once = (beside, 0.0) if question.paired else (0.0, beside)
         return replace(
             space,
             overhead=timed + with_each,
@@ -68,9 +68,11 @@ class RunCosts:
     def is_compared(self, points: int) -> bool:
         """Tell whether so many points show what hooks cost: further ones are timed without the baseline beside them.
 
-        Strategies that do not weigh each run keep it at every point.
+        Strategies that do not weigh each run keep it at every point. Where hooks cost nothing there is nothing to show.
         """
-        return self.question.weighs_runs and not self.question.paired and points >= PLANNING.compared
+        question = self.question
+        sparing = question.weighs_runs and not question.paired
+        return question.counts_with_times or (sparing and points >= PLANNING.compared)
 
     @property
     def _bundles(self) -> Iterator[tuple[Plan, Bundle]]:

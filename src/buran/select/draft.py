@@ -103,7 +103,7 @@ class Draft(RunCosts):
         """Return the builds of an iteration; counts and samples are always those of the widest instrumentation."""
         if purpose is Purpose.COMPARISON and not self.knowledge.plans and self.question.earlier_counts:
             return [(Mode.EFFORT, "")]
-        variants = [(Mode.VANILLA, ""), (Mode.TIME, filter_text)]
+        variants = [(Mode.VANILLA, ""), (Mode.TIME, filter_text)][self.question.counts_with_times :]
         if purpose is Purpose.COMPARISON:
             return variants
         guard = purpose is Purpose.PILOT and not self.knowledge.run_plans

@@ -54,7 +54,7 @@ class Question:
         Whether strategies that adapt need a baseline run for each timed one, as they choose by it; else the first
         timed run of a point under a filter has one beside it.
     counts_with_times
-        Whether timed runs tell the counts, too.
+        Whether timed runs tell the counts, too, and what the program takes without hooks.
     memory_points
         Where the user wants accesses to memory sampled; None where the points are the strategy's to choose.
     conditions
@@ -164,7 +164,12 @@ class Question:
 
     def full_matrix_core_hours(self, seconds: Runtime) -> float | None:
         """Return what measuring every point would cost; None where the run time of some point is unknown."""
-        runs = 2 * self.repetitions + self.warmup + self.effort_runs + PLANNING.sampled * self.memory_runs
+        runs = (
+            (2 - self.counts_with_times) * self.repetitions
+            + self.warmup
+            + self.effort_runs
+            + PLANNING.sampled * self.memory_runs
+        )
         total = 0.0
         for point in self.points:
             run_s = seconds(point)
