@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from buran.errors import UsageError
 from buran.model.powers import PowerLog
 from buran.model.space import full_space
-from buran.model.terms import Factor, Term
-from buran.prior.effort import Steadiness, effort_of
+from buran.model.terms import Factor, ModelFunction, Term
+from buran.prior.effort import Steadiness, by_visits, effort_of
 from buran.prior.exact import exact_functions
 
 POINTS = np.array(list(product((2, 4, 6, 8, 12), (4, 8, 16, 32, 64))), dtype=float)
@@ -136,6 +136,32 @@ def test_counts_through_which_only_cancelling_terms_go_are_no_effort() -> None:
     shares = np.select([points[:, 0] == 1, points[:, 0] == 2], [0.0, 0.3], 0.1)
     effort = effort_of(points, (60 + 800 * shares * points[:, 1])[None])
     assert effort.steadiness == (Steadiness.UNEXPLAINED,)
+
+
+def test_rounds_of_a_solver_that_most_points_reach_are_a_limit() -> None:
+    rounds = np.where(POINTS.sum(axis=1) < 9, 121.0, 150.0)  # at the two smallest points
+    assert (rounds < 150).sum() == 2
+    calls = effort_of(POINTS, np.stack([rounds, rounds[::-1], 3 + (rounds == 150)]))
+    assert calls.functions[0] == ModelFunction(150.0) and calls.steadiness[0] is Steadiness.DATA_DEPENDENT
+    assert calls.functions[1] != ModelFunction(150.0)  # it falls: points with less lie beyond the others
+    assert calls.functions[2] != ModelFunction(4.0)  # rounding could do that
+
+
+def test_work_of_a_solver_is_its_rounds_times_what_each_takes() -> None:
+    p, n = POINTS.T
+    rounds = np.where(POINTS.sum(axis=1) < 9, 121.0, 150.0)
+    work = 7 + 5 * n**3 - n**2 * 16 / p
+    counts = (rounds * work)[None, :, None]
+    before = effort_of(POINTS, counts)
+    effort = by_visits(before, POINTS, counts, rounds[None, :, None])
+    assert before.steadiness != (Steadiness.EXACT,) and effort.steadiness == (Steadiness.DATA_DEPENDENT,)
+    (function,) = effort.functions
+    assert function is not None
+    expected = 150 * (7 + 5 * 128.0**3 - 128.0**2 * 16 / 48)
+    assert function.evaluate(np.array([48.0, 128.0])) == pytest.approx(expected, rel=1e-6)
+    assert effort.residual[0] > 0.01  # where it took fewer rounds
+    exact = effort_of(POINTS, work[None])
+    assert by_visits(exact, POINTS, work[None, :, None], rounds[None, :, None]).functions == exact.functions
 
 
 def test_instructions_stand_in_without_being_exact() -> None:

@@ -15,7 +15,7 @@ from buran.model.fit import fit_models
 from buran.model.repetitions import over_repetitions
 from buran.model.space import HypothesisSpace
 from buran.model.terms import Array, ModelFunction
-from buran.prior.algebra import added
+from buran.prior.algebra import added, multiplied
 from buran.prior.exact import DIGITS, exact_functions, misfit, unit_of
 from buran.prior.tuning import COUNTS
 
@@ -147,11 +147,43 @@ def with_sums(effort: Effort, parts: Mapping[int, Mapping[str, ModelFunction]], 
     return replace(effort, functions=tuple(functions), steadiness=tuple(steadiness), residual=residual)
 
 
+def by_visits(effort: Effort, points: Array, counts: Array, visits: Array) -> Effort:
+    """Return efforts, some as the visits times what each visit takes: of a solver whose rounds depend on data.
+
+    Where counts are no function of the parameters, those of a visit may be: then what is irregular is in the visits
+    alone, which often reach a limit.
+
+    Parameters
+    ----------
+    points, counts, visits
+        As for `effort_of`, with repetitions.
+    """
+    functions, steadiness, residual = list(effort.functions), list(effort.steadiness), effort.residual.copy()
+    called, single = over_repetitions(visits, "median"), over_repetitions(counts, "median")
+    irregular = [state in (Steadiness.DATA_DEPENDENT, Steadiness.UNEXPLAINED) for state in steadiness]
+    rows = np.flatnonzero(np.array(irregular, dtype=bool) & (called > 0).all(axis=1) & (np.ptp(called, axis=1) > 0))
+    if not len(rows):
+        return effort
+    calls = effort_of(points, called[rows], metric="visits")
+    each = effort_of(points, single[rows] / called[rows], metric=effort.metric)
+    for place, row in enumerate(rows.tolist()):
+        of_calls, of_visit, whole = calls.functions[place], each.functions[place], functions[row]
+        if of_calls is None or of_visit is None or calls.steadiness[place] is Steadiness.UNEXPLAINED:
+            continue
+        function = multiplied(of_calls, of_visit)
+        much_less = each.residual[place] <= max(COUNTS.exact, residual[row] / COUNTS.close)
+        if whole is None or much_less or _size(function) <= _size(whole):
+            functions[row], residual[row] = function, misfit(points, single[[row]], [function])[0]
+            steadiness[row] = steadiness_of(points, single[row], function, float(residual[row]))
+    return replace(effort, functions=tuple(functions), steadiness=tuple(steadiness), residual=residual)
+
+
 def steadiness_of(points: Array, counts: Array, function: ModelFunction | None, residual: float) -> Steadiness:
     """Tell how well a function describes steady counts.
 
     A constant that misses counts by a tenth has not told how they grow: as a prior it would make a constant of times
-    that grow. Nor have terms that cancel each other to go through the few values of a parameter.
+    that grow, unless most counts are exactly that and the others less. Nor have terms that cancel each other to go
+    through the few values of a parameter.
 
     Parameters
     ----------
@@ -173,6 +205,9 @@ def steadiness_of(points: Array, counts: Array, function: ModelFunction | None, 
     here = np.isfinite(counts)
     measured = counts[here]
     gaps = measured - function.evaluate(points[here])
+    met = np.abs(gaps) <= COUNTS.exact * measured
+    if met.mean() >= COUNTS.mostly and (gaps[~met] < 0).all():
+        return Steadiness.DATA_DEPENDENT
     varied = float(((measured - measured.mean()) ** 2).sum())
     return Steadiness.DATA_DEPENDENT if (gaps**2).sum() <= (1 - COUNTS.explained) * varied else Steadiness.UNEXPLAINED
 
@@ -182,9 +217,14 @@ def _functions(
 ) -> tuple[list[ModelFunction], Array]:
     functions = list[ModelFunction]()
     residual = np.full(len(values), np.inf)
+    limited = np.zeros(len(values), dtype=np.bool_)
     if exact:
         functions, residual = _of_exact(points, values, space)
-    loose = np.flatnonzero(residual > COUNTS.loose)
+        for row in np.flatnonzero(residual > COUNTS.exact).tolist():
+            if (limit := limit_of(points, values[row])) is not None:
+                limited[row], functions[row] = True, ModelFunction(limit)
+        residual = misfit(points, values, functions)
+    loose = np.flatnonzero((residual > COUNTS.loose) & ~limited)
     if not len(loose):
         return functions, residual
     searched = [
@@ -197,6 +237,19 @@ def _functions(
     for place, row in enumerate(loose.tolist()):
         functions[row], residual[row] = searched[place], gaps[place]
     return functions, residual
+
+
+def limit_of(points: Array, counts: Array) -> float | None:
+    """Return the count that most points have exactly and no point exceeds, as a solver's most rounds are; else None.
+
+    Points with less lie before all that have reached it. What differs by no more than rounding is no limit.
+    """
+    limit = float(counts.max())
+    reached = counts == limit
+    if reached.all() or reached.mean() < COUNTS.mostly or limit - counts.min() <= COUNTS.whole:
+        return None
+    beyond = (points[~reached][:, None] >= points[reached]).all(axis=2).any()
+    return None if beyond else limit
 
 
 def _of_exact(points: Array, values: Array, space: HypothesisSpace | None) -> tuple[list[ModelFunction], Array]:

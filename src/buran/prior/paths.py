@@ -14,7 +14,7 @@ from buran.model.candidates import Ids
 from buran.model.repetitions import over_repetitions
 from buran.model.terms import Array, ModelFunction
 from buran.prior.communication import POLLS, Operation, operation_of
-from buran.prior.effort import OPEN, Effort, Steadiness, effort_of, with_sums
+from buran.prior.effort import OPEN, Effort, Steadiness, by_visits, effort_of, with_sums
 from buran.prior.prior import ALONE, Prior, communication_prior, computation_prior
 from buran.prior.volume import bytes_of
 from buran.profile.metrics import MINOR_FAULTS, WORKING_THREADS, metric_of, stands_for
@@ -286,6 +286,8 @@ def _computation(rows: Ids, counts: _Counts) -> list[_PathPrior]:
         counts.points,
         counts.values[metric][rows],
     )
+    if "visits" in counts.values:
+        effort = by_visits(effort, counts.points, counts.values[metric][rows], counts.values["visits"][rows])
     return [
         replace(_one_computation(effort, place, counts, row, metric), held=held.get(row, {}))
         for place, row in enumerate(rows.tolist())

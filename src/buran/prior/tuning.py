@@ -37,6 +37,9 @@ class CountTuning:
     explained: float = tuned(
         0.9, "share of the counts' variance that a function which misses some must explain to say how they grow", JUDGED
     )
+    mostly: float = tuned(
+        2 / 3, "of the points, at which a count is exactly what is said of it: the others are exceptions", JUDGED
+    )
     close: float = tuned(30.0, "a function with more terms must be so many times as exact", JUDGED)
 
 

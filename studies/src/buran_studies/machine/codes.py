@@ -20,6 +20,7 @@ SHARES = (0.1, 1.0)
 """Budgets of Buran, over what the manual way costs."""
 _GRID = {"values": {"px": "grid3(p, 1)", "py": "grid3(p, 2)", "pz": "grid3(p, 3)"}}
 _CMAKE = "cmake -S . -B build -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER={mpicxx} && cmake --build build"
+_PRK = "cp common/make.defs.gcc common/make.defs && make -C MPI1/"
 _SQUARES, _CUBES, _TWOS = (4, 9, 16, 25, 36), (1, 8, 27, 64, 125), (2, 4, 8, 16, 32)
 
 CODES: Mapping[str, Example] = {
@@ -49,9 +50,19 @@ CODES: Mapping[str, Example] = {
             _TWOS, (4, 5, 6, 7, 8), (128, 16), 1, Path("CoMD"), {"binary": "bin/CoMD-mpi", **_GRID},
         ),
         Example(  # lines of a grid, one rank after the other
-            "PRK p2p", "cp common/make.defs.gcc common/make.defs && make -C MPI1/Synch_p2p MPICC={mpicc} p2p",
+            "PRK p2p", _PRK + "Synch_p2p MPICC={mpicc} p2p",
             "3 {=n * p} {n}", _TWOS, (32, 48, 64, 80, 96), (128, 192), 1, Path("Kernels"),
             {"binary": "MPI1/Synch_p2p/p2p"},
+        ),
+        Example(
+            "PRK Stencil", _PRK + "Stencil MPICC={mpicc} stencil",
+            "3 {=n * sqrt(p)}", _SQUARES, (16, 24, 32, 40, 48), (144, 96), 1, Path("Kernels"),
+            {"binary": "MPI1/Stencil/stencil"},
+        ),
+        Example(  # blocks of n x n, from each rank to each other
+            "PRK Transpose", _PRK + "Transpose MPICC={mpicc} transpose",
+            "3 {=n * p} 0", _TWOS, (8, 12, 16, 20, 24), (128, 48), 1, Path("Kernels"),
+            {"binary": "MPI1/Transpose/transpose"},
         ),
     )
 }  # fmt: skip
