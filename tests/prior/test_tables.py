@@ -144,6 +144,22 @@ def test_counts_that_no_function_explains() -> None:
     assert source is Source.TIMES and "its calls or bytes differ from point to point" in said
 
 
+def test_a_solver_that_needs_fewer_rounds_at_the_smallest_points() -> None:
+    rounds = np.where(P * N <= 40, 121.0, 150.0)
+    own = {path: dict(values) for path, values in ALL.items()}
+    own["app->main->solve"] = {"visits": rounds, "basic_blocks": rounds * (7 + 3 * N**2)}
+    own[LAST] |= {"visits": rounds, "communicator_size_sum": rounds * P}
+    own[LAST] |= dict.fromkeys(("bytes_sent", "bytes_received"), rounds * 8 * P)
+    times = {path: dict(values) for path, values in TIMES.items()}
+    times["app->main->solve"] = {"time": 1e-9 * rounds * (7 + 3 * N**2)}
+    times[LAST] = {"time": rounds * 2e-6 * np.log2(P)}
+    found = models_from_priors(table(times), table(own), processes="p")
+    at = np.array([[128.0, 640.0]])
+    for path, right in (("app->main->solve", 1e-9 * 150 * (7 + 3 * 640**2)), (LAST, 150 * 2e-6 * 7)):
+        made = found[list(ALL).index(path)]
+        assert made.final is not None and made.final.function.evaluate(at)[0] == pytest.approx(right, rel=0.05)
+
+
 def test_time_that_counted_code_cannot_take() -> None:
     timed = table({"app": {"time": N}, "app->main": {"time": 1e-3 * N}, "app->main->solve": {"time": 1e-7 * N**2}})
     own = {"app": {}, "app->main": {"basic_blocks": 17 + 0 * N}, "app->main->solve": {"basic_blocks": 9 + 20 * N**2}}
