@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.campaign.config import Campaign
 from buran.campaign.plan import COUNTING, Mode, Purpose
 from buran.errors import RunError
 from buran.experiment.build import Run, experiment_from_profiles
@@ -41,7 +42,9 @@ from buran.model.model_set import ModelSet, write_models
 from buran.model.space import wider_space
 from buran.prior.campaign import noise_resilient
 from buran.prior.memory import MemoryAccount
+from buran.prior.resilient import FitOptions
 from buran.prior.tables import PathModel, models_from_priors
+from buran.prior.tuning import SWITCHES
 from buran.profile.call_paths import read_profile
 from buran.profile.metrics import ENERGY, metric_of, uncounted
 from buran.profile.metrics import counted as counted_metrics
@@ -206,10 +209,17 @@ def path_models(
         processes=campaign.ranks_parameter,
         aggregate=config.aggregate,
         repetition=config.model.repetition,
+        options=FitOptions(doubling=_doubling(campaign)),
         crowded=config.model.waiting == "auto" and bool(crowded_points(history, material.modelled)),
         memory=memory,
         pages=page_account(campaign, material.counted, timed.tree),
     )
+
+
+def _doubling(campaign: Campaign) -> float:
+    """Return what each doubling of the ranks puts in doubt, by the collectives of a simulated machine."""
+    known = {platform.keys.collectives for platform in campaign.platforms}
+    return float(getattr(SWITCHES, known.pop())) if len(known) == 1 else SWITCHES.unknown
 
 
 def _models_of_import(session: Session, runs: Sequence[FinishedRun]) -> dict[str, ModelSet]:

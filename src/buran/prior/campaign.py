@@ -16,6 +16,8 @@ from buran.prior.algebra import added
 from buran.prior.tables import PathModel
 from buran.prior.waiting import Verdict, Waiting
 
+OTHERS_FOLLOW = "beyond the measured ranks MPI may take another algorithm: intervals are wider by what that may change"
+
 
 def noise_resilient(
     path_models: Sequence[PathModel], alone: ModelSet, target: Sequence[float]
@@ -41,7 +43,8 @@ def noise_resilient(
     models = tuple(plain if made.final is None else made.final for made, plain in pairs)
     at = np.array([target], dtype=np.float64)
     statements = tuple(
-        _statement(path, *pair, alone.parameters, at) for path, pair in zip(alone.call_paths, pairs, strict=True)
+        _statement(path, *pair, alone.parameters, at, np.array(alone.points).max(axis=0, initial=0.0))
+        for path, pair in zip(alone.call_paths, pairs, strict=True)
     )
     held = {name: model for made in path_models for name, model in made.held.items()}
     return (
@@ -51,7 +54,9 @@ def noise_resilient(
     )
 
 
-def _statement(path: str, made: PathModel, plain: Model | None, parameters: tuple[str, ...], at: Any) -> dict[str, Any]:
+def _statement(
+    path: str, made: PathModel, plain: Model | None, parameters: tuple[str, ...], at: Any, largest: Any
+) -> dict[str, Any]:
     out: dict[str, Any] = {
         "call_path": path,
         "source": str(made.source),
@@ -70,6 +75,8 @@ def _statement(path: str, made: PathModel, plain: Model | None, parameters: tupl
     }
     if made.resilient is None or made.final is None:
         return out
+    if any(at[0, parameter] > largest[parameter] for parameter, _ in made.resilient.prior.switches):
+        out["notes"].append(OTHERS_FOLLOW)
     resilient = made.resilient.model
     out["prior"] = made.resilient.prior.text(parameters)
     columns = made.resilient.prior.columns

@@ -30,6 +30,8 @@ class CostPart(StrEnum):
     BYTES = "B"
     SHARED_BYTES = "B (N - 1) / N"  # what does not stay where it is
     STEP_BYTES = "B log2(N)"
+    PEER_BYTES = "B (N - 1)"
+    OWN_BYTES = "B / N"
 
 
 @dataclass(frozen=True)
@@ -44,11 +46,15 @@ class Operation:
         What B is.
     source
         Where the model is from.
+    others
+        Summands that other algorithms have, which MPIs switch to by ranks and bytes: trees that pass the whole message
+        on at each level, rings and chains, which take a step for each rank (Thakur, Rabenseifner, Gropp 2005).
     """
 
     parts: tuple[CostPart, ...]
     volume: Volume
     source: str
+    others: tuple[CostPart, ...] = ()
 
 
 PRIORS = "noise-resilient priors, Table 1"
@@ -66,6 +72,10 @@ NEIGHBOURS = f"messages to each neighbour: Hoefler, Träff 2009; each {ZHANG}"
 _TREE = (CostPart.STEPS, CostPart.SHARED_BYTES)
 _REDUCTION = (CostPart.STEPS, CostPart.BYTES, CostPart.SHARED_BYTES)
 _MESSAGE = (CostPart.CALL, CostPart.BYTES)
+_RING = (CostPart.PEERS,)
+_RING_OR_TREE = (CostPart.PEERS, CostPart.STEP_BYTES)
+_AT_THE_ROOT = (CostPart.PEERS, CostPart.OWN_BYTES)  # the mean rank sends its own and leaves
+_CHAIN = (CostPart.PEERS, CostPart.PEER_BYTES)
 
 _TABLE: dict[str, Operation] = {
     **{name: Operation(_MESSAGE, Volume.SENT, ZHANG) for name in ("Send", "Ssend", "Bsend", "Rsend")},
@@ -73,26 +83,26 @@ _TABLE: dict[str, Operation] = {
     "Mrecv": Operation(_MESSAGE, Volume.RECEIVED, PEER),
     "Sendrecv": Operation(_MESSAGE, Volume.BOTH, PEER),
     "Sendrecv_replace": Operation(_MESSAGE, Volume.BOTH, PEER),
-    "Bcast": Operation((CostPart.STEPS, CostPart.BYTES), Volume.RECEIVED, CHAN),
-    "Scatter": Operation(_TREE, Volume.ROOT_SENT, CHAN),
-    "Scatterv": Operation(_TREE, Volume.ROOT_SENT, f"as scatter: {CHAN}"),
-    "Gather": Operation(_TREE, Volume.ROOT_RECEIVED, CHAN),
-    "Gatherv": Operation(_TREE, Volume.ROOT_RECEIVED, f"as gather: {CHAN}"),
-    "Allgather": Operation(_TREE, Volume.RECEIVED, CHAN),
-    "Allgatherv": Operation(_TREE, Volume.RECEIVED, f"as allgather: {CHAN}"),
-    "Reduce": Operation(_REDUCTION, Volume.SENT, CHAN),
-    "Allreduce": Operation(_REDUCTION, Volume.SENT_SHARE, CHAN),
-    "Barrier": Operation((CostPart.STEPS,), Volume.NONE, BARRIER),
+    "Bcast": Operation((CostPart.STEPS, CostPart.BYTES), Volume.RECEIVED, CHAN, _RING_OR_TREE),
+    "Scatter": Operation(_TREE, Volume.ROOT_SENT, CHAN, _RING),
+    "Scatterv": Operation(_TREE, Volume.ROOT_SENT, f"as scatter: {CHAN}", _RING),
+    "Gather": Operation(_TREE, Volume.ROOT_RECEIVED, CHAN, _AT_THE_ROOT),
+    "Gatherv": Operation(_TREE, Volume.ROOT_RECEIVED, f"as gather: {CHAN}", _AT_THE_ROOT),
+    "Allgather": Operation(_TREE, Volume.RECEIVED, CHAN, _RING),
+    "Allgatherv": Operation(_TREE, Volume.RECEIVED, f"as allgather: {CHAN}", _RING),
+    "Reduce": Operation(_REDUCTION, Volume.SENT, CHAN, _RING_OR_TREE),
+    "Allreduce": Operation(_REDUCTION, Volume.SENT_SHARE, CHAN, _RING_OR_TREE),
+    "Barrier": Operation((CostPart.STEPS,), Volume.NONE, BARRIER, _RING),
     **{
         name: Operation(
             (CostPart.STEPS, CostPart.PEERS, CostPart.SHARED_BYTES, CostPart.STEP_BYTES), Volume.SENT, ALLTOALL
         )
         for name in ("Alltoall", "Alltoallv", "Alltoallw")
     },
-    "Reduce_scatter": Operation(_TREE, Volume.SENT, REDUCE_SCATTER),
-    "Reduce_scatter_block": Operation(_TREE, Volume.SENT, REDUCE_SCATTER),
-    "Scan": Operation((CostPart.STEPS, CostPart.STEP_BYTES), Volume.BOTH_SHARE, SCAN),
-    "Exscan": Operation((CostPart.STEPS, CostPart.STEP_BYTES), Volume.BOTH_SHARE, SCAN),
+    "Reduce_scatter": Operation(_TREE, Volume.SENT, REDUCE_SCATTER, _RING_OR_TREE),
+    "Reduce_scatter_block": Operation(_TREE, Volume.SENT, REDUCE_SCATTER, _RING_OR_TREE),
+    "Scan": Operation((CostPart.STEPS, CostPart.STEP_BYTES), Volume.BOTH_SHARE, SCAN, _CHAIN),
+    "Exscan": Operation((CostPart.STEPS, CostPart.STEP_BYTES), Volume.BOTH_SHARE, SCAN, _CHAIN),
     **{name: Operation(_MESSAGE, Volume.BOTH, COMPLETION) for name in ("Wait", "Waitall", "Waitany")},
     "Start": Operation(_MESSAGE, Volume.SENT, PEER),
     "Startall": Operation(_MESSAGE, Volume.SENT, PEER),

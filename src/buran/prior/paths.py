@@ -373,12 +373,16 @@ def _one_operation(
         prior = communication_prior(operation, name=name, visits=visits, size=size, sent=sent, received=received)
     except UsageError as error:
         return _without(size_note or error.what)
-    columns = [column for column in prior.columns if np.abs(column.function.evaluate(points)).max(initial=0.0) > 0]
+    columns, others = (
+        tuple(column for column in some if np.abs(column.function.evaluate(points)).max(initial=0.0) > 0)
+        for some in (prior.columns, prior.others)
+    )
     notes = prior.notes
     if len(columns) < len(prior.columns) and ALONE not in notes:
         notes = (*notes, ALONE)
     volume = received if sent == _NONE else sent
-    return _PathPrior(Source.COMMUNICATION, notes, Prior(tuple(columns), prior.source, notes), volume)
+    prior = replace(prior, columns=columns, others=others, notes=notes)
+    return _PathPrior(Source.COMMUNICATION, notes, prior, volume)
 
 
 def _communicators(counts: _Counts, rows: Ids) -> tuple[list[ModelFunction | None], list[str]]:

@@ -65,11 +65,18 @@ class Prior:
         Where it is from: the metric of an effort model, or the cost model of an MPI operation.
     notes
         What a user should know of it, in sentences.
+    others
+        Columns that other algorithms of an MPI operation have; see `buran.prior.algorithms`.
+    switches
+        Parameters that ranks of the communicator grow with, and by which power: beyond the measured ranks, MPIs may
+        change the algorithm.
     """
 
     columns: tuple[Column, ...]
     source: str
     notes: tuple[str, ...] = ()
+    others: tuple[Column, ...] = ()
+    switches: tuple[tuple[int, float], ...] = ()
 
     @property
     def functions(self) -> tuple[ModelFunction, ...]:
@@ -80,6 +87,11 @@ class Prior:
     def told_by_times(self) -> int:
         """How many coefficients nothing but times tells."""
         return sum(column.cost is None for column in self.columns)
+
+    @property
+    def widened(self) -> Prior:
+        """The prior with the columns of other algorithms."""
+        return replace(self, columns=(*self.columns, *self.others), others=())
 
     def with_parts(self, untold: Sequence[bool]) -> tuple[Prior, ...]:
         """Return the prior with each part of what may be expected of some columns, one after the other."""
@@ -184,7 +196,20 @@ def communication_prior(
             )
         if not made.is_zero and not any(_parallel(made, column.function) for column in columns):
             columns.append(Column(part.value, made))
-    return Prior(tuple(columns), f"{name}: {operation.source}", tuple(notes))
+    whole = list(columns)
+    for part in operation.others:
+        made = _part(part, visits, volume, size, logs, inverse)
+        if made is not None and not made.is_zero and not any(_parallel(made, column.function) for column in whole):
+            whole.append(Column(part.value, made))
+    switches = _switches(size) if CostPart.STEPS in operation.parts else ()
+    return Prior(tuple(columns), f"{name}: {operation.source}", tuple(notes), tuple(whole[len(columns) :]), switches)
+
+
+def _switches(size: ModelFunction | None) -> tuple[tuple[int, float], ...]:
+    """Return by which power the communicator grows with each parameter."""
+    parts = None if size is None else single(size)
+    factors = () if parts is None or parts[1] is None else parts[1].factors
+    return tuple((factor.parameter, abs(float(factor.basis.power or 0))) for factor in factors)
 
 
 def startup_prior(processes: int | None) -> Prior:
@@ -223,6 +248,10 @@ def _part(
         return None
     if part is CostPart.SHARED_BYTES:
         return None if inverse is None else added((volume, scaled(multiplied(volume, inverse), -1.0)))
+    if part is CostPart.OWN_BYTES:
+        return None if inverse is None else multiplied(volume, inverse)
+    if part is CostPart.PEER_BYTES:
+        return None if size is None else multiplied(volume, added((size, ModelFunction(-1.0))))
     return None if logs is None else multiplied(volume, logs)
 
 

@@ -17,10 +17,11 @@ from buran.model.model import Model, Quality
 from buran.model.quality import adjusted_r2, rss, smape
 from buran.model.structures import OpenStructure, with_structures
 from buran.model.terms import Array, ModelFunction
+from buran.prior.algorithms import with_algorithms
 from buran.prior.noise import PointNoise
 from buran.prior.prior import Prior
 from buran.prior.regression import LEAST_NOISE, Belief, Fitted, regress
-from buran.prior.tuning import COEFFICIENTS
+from buran.prior.tuning import COEFFICIENTS, SWITCHES
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,15 @@ class FitOptions:
         Whether call paths with the same prior share what they tell about noise and costs.
     outliers
         Standard deviations from which on a point pulls no harder (Huber 1964); infinite for least squares.
+    doubling
+        Relative standard deviation of collectives of MPI for each doubling of the ranks beyond those measured.
     """
 
     nonnegative: bool = True
     cost_spread: float = COEFFICIENTS.cost_spread
     share: bool = True
     outliers: float = COEFFICIENTS.outliers
+    doubling: float = SWITCHES.unknown
 
     def __post_init__(self) -> None:
         if not self.outliers > 0:
@@ -135,6 +139,7 @@ def fit_priors(
     """
     options = options or FitOptions()
     values = _checked(points, values, priors)
+    priors = with_algorithms(points, values, priors)
     out: list[Resilient | None] = [None] * len(priors)
     left_open = None if counted is None else OpenStructure.untold(counted)
     for rows in _groups(values, priors):
@@ -186,6 +191,7 @@ def predictions(
     """
     options = options or FitOptions()
     values = _checked(points, values, priors)
+    priors = with_algorithms(points, values, priors)
     out = np.full((len(priors), len(at)), np.nan)
     for rows in _groups(values, priors):
         group_priors = [prior for row in rows if (prior := priors[row]) is not None]
@@ -320,7 +326,18 @@ def _doubts(
 
         return predict
 
-    return discrepancies(points, leave_largest_out(points, values, fitted.noise, np.arange(len(priors)), refit))
+    found = discrepancies(points, leave_largest_out(points, values, fitted.noise, np.arange(len(priors)), refit))
+    return [_with_switches(doubt, prior, options.doubling) for doubt, prior in zip(found, priors, strict=True)]
+
+
+def _with_switches(doubt: Discrepancy, prior: Prior, doubling: float) -> Discrepancy:
+    """Return what a change of the algorithm beyond the points adds: the points may have shown none, or one."""
+    miss = list(doubt.miss)
+    for parameter, power in prior.switches:
+        largest, before = doubt.largest[parameter], doubt.before[parameter]
+        if 0 < before < largest:
+            miss[parameter] = max(miss[parameter], doubling * power * float(np.log2(largest / before)))
+    return replace(doubt, miss=tuple(miss))
 
 
 def _models(

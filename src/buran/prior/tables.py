@@ -13,6 +13,7 @@ from buran.experiment.table import Aggregate, Experiment
 from buran.model.model import Model
 from buran.model.repetitions import Repetition, over_repetitions
 from buran.model.terms import Array, ModelFunction, Term
+from buran.prior.algorithms import with_algorithms
 from buran.prior.held import split
 from buran.prior.memory import PAGE_FAULTS, MemoryAccount, PageAccount
 from buran.prior.noise import PointNoise
@@ -150,6 +151,7 @@ def models_from_priors(
     for row in np.flatnonzero(_done_elsewhere(timed.points, values, efforts, priors, sources)).tolist():
         drop_prior(row, "its time is spent outside of the code whose effort was counted, in libraries or the system")
         settled[row] = True
+    priors = with_algorithms(timed.points, values, priors)
     column = None if processes is None else timed.parameters.index(processes)
     startup = startup_prior(column if column is not None and timed.points[:, column].max() > 1 else None)
     starting = starts_or_ends(timed.tree.names)

@@ -99,6 +99,37 @@ class WaitingTuning:
 
 WAITING_TEST = WaitingTuning()
 
+_SWITCHES = "reference/priors.md, collectives of four MPIs: 1.5 times the middle of the medians at twice the ranks"
+
+
+@dataclass(frozen=True)
+class AlgorithmTuning:
+    """Of algorithms that an MPI operation may have."""
+
+    points: float = tuned(2.0, "points for each column, of those of all algorithms", JUDGED)
+    gain: float = tuned(
+        4.0,
+        "by which terms of other algorithms must lower the Bayesian information criterion",
+        "of 0, 4, 8 and 14: with 4, 2 of 100 models without these terms get them at 75 % noise",
+    )
+    near: float = tuned(0.01, "relative misfit up to which no other algorithm is looked for", JUDGED)
+
+
+@dataclass(frozen=True)
+class SwitchTuning:
+    """Of collectives that change their algorithm: relative standard deviation of each doubling of the ranks."""
+
+    unknown: float = tuned(0.55, "beyond those measured, of an MPI that is not known: the largest of four", _SWITCHES)
+    ompi: float = tuned(0.53, "of Open MPI", _SWITCHES)
+    mpich: float = tuned(0.55, "of MPICH", _SWITCHES)
+    mvapich2: float = tuned(0.18, "of MVAPICH2", _SWITCHES)
+    impi: float = tuned(0.18, "of Intel MPI", _SWITCHES)
+
+
+SWITCHES = SwitchTuning()
+
+ALGORITHMS = AlgorithmTuning()
+
 
 @dataclass(frozen=True)
 class DistanceTuning:

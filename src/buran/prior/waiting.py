@@ -336,4 +336,4 @@ def _times(coefficient: float, term: Term) -> ModelFunction:
 
 def with_waiting(prior: Prior, term: Term, processes: int | None) -> Prior:
     """Return the prior with a column for waiting."""
-    return Prior((*prior.columns, Column("waiting", waited(term, processes))), prior.source, prior.notes)
+    return replace(prior, columns=(*prior.columns, Column("waiting", waited(term, processes))), others=())

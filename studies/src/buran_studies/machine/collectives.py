@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from buran.campaign.point import Point
 from buran.numerics.least_squares import nonnegative
+from buran.prior.algorithms import others_pay
 from buran.prior.communication import OPERATIONS, CostPart, Volume
 from buran_studies.machine.laboratory import bench_for
 
@@ -99,17 +100,20 @@ def executed(machine: Mapping[str, Any], flavour: str, ranks: Sequence[int], fol
 def judged(operation: str, rows: _Rows) -> dict[str, Any]:
     """Return how far the cost model is off: fitted to all runs, and at the most ranks from those with fewer.
 
-    Coefficients are never negative, and relative errors are made small, as priors do. Errors are medians and maxima.
-    A switch of algorithms is the size of messages from which on other coefficients explain the times much better.
+    Coefficients are never negative, relative errors are made small, and other algorithms take part where they pay, as
+    in priors. Errors are medians and maxima; `usual` is what the usual algorithm alone leaves at the most ranks. A
+    switch is the size of messages from which on other coefficients explain the times much better.
     """
     columns, seconds = _columns(operation, rows), rows["time"]
-    error = _errors(columns, seconds, np.ones(len(seconds), dtype=bool))
+    usual = len(OPERATIONS[operation].parts)
+    error = _errors(columns, seconds, np.ones(len(seconds), dtype=bool), usual)
     fewer = rows["p"] < rows["p"].max()
-    beyond = _errors(columns, seconds, fewer)[~fewer]
+    beyond = _errors(columns, seconds, fewer, usual)[~fewer]
+    without = _errors(columns[:, :usual], seconds, fewer, usual)[~fewer]
     choices = []
     for size in BYTES[1:-1]:
         large = rows["bytes"] >= size
-        both = np.where(large, _errors(columns, seconds, large), _errors(columns, seconds, ~large))
+        both = np.where(large, _errors(columns, seconds, large, usual), _errors(columns, seconds, ~large, usual))
         choices.append((float(np.median(both)), size))
     split, size = min(choices)
     middle = float(np.median(error))
@@ -119,13 +123,14 @@ def judged(operation: str, rows: _Rows) -> dict[str, Any]:
         "error": middle,
         "worst": float(error.max()),
         "beyond": float(np.median(beyond)),
+        "usual": float(np.median(without)),
         "split": split,
         "switch_bytes": size if switches else None,
     }
 
 
 def _columns(operation: str, rows: _Rows) -> NDArray[np.float64]:
-    """Return the summands of the cost model, shape (run, part)."""
+    """Return the summands of the cost model, shape (run, part), those of other algorithms last."""
     n, calls, sent, received = (rows[name] for name in ("p", "visits", "bytes_sent", "bytes_received"))
     model = OPERATIONS[operation]
     volume = {
@@ -145,14 +150,17 @@ def _columns(operation: str, rows: _Rows) -> NDArray[np.float64]:
         CostPart.BYTES: volume,
         CostPart.SHARED_BYTES: volume * (n - 1) / n,
         CostPart.STEP_BYTES: volume * np.log2(n),
+        CostPart.PEER_BYTES: volume * (n - 1),
+        CostPart.OWN_BYTES: volume / n,
     }
-    return np.stack([parts[part] for part in model.parts], axis=1)
+    return np.stack([parts[part] for part in (*model.parts, *model.others)], axis=1)
 
 
 def _errors(
-    columns: NDArray[np.float64], seconds: NDArray[np.float64], fitted: NDArray[np.bool_]
+    columns: NDArray[np.float64], seconds: NDArray[np.float64], fitted: NDArray[np.bool_], usual: int
 ) -> NDArray[np.float64]:
-    """Fit some runs; return the relative errors of all."""
-    relative = columns / seconds[:, None]
+    """Fit some runs; return the relative errors of all. The columns after the `usual` ones must pay."""
+    pays = others_pay(columns[fitted, :usual], columns[fitted], seconds[None, fitted])
+    relative = (columns if pays.all() else columns[:, :usual]) / seconds[:, None]
     coefficients = nonnegative(relative[fitted], np.ones(int(fitted.sum())))
     return np.abs(relative @ coefficients - 1.0)

@@ -11,13 +11,20 @@ import numpy as np
 
 from buran.campaign.point import Point
 from buran.experiment.build import experiment_from_profiles
+from buran.model.candidates import Mask
+from buran.model.model import prediction_interval
+from buran.model.terms import Array
 from buran.prior.paths import priors_of
+from buran.prior.prior import Prior
+from buran.prior.resilient import fit_priors
 from buran_studies.evaluation.evaluation import Figure, Kind, Table
 from buran_studies.generator.program import write_program
 from buran_studies.generator.spec import random_spec
 from buran_studies.machine.laboratory import bench_for
+from buran_studies.noise import inject
 from buran_studies.priors.judged import METHODS, at_points, expected_of, under_noise
 from buran_studies.priors.measured import BUILD, PARTS, rows_of
+from buran_studies.priors.simulated import REPETITIONS
 from buran_studies.priors.tables import known_of, mean_of
 
 SIZES, LARGEST = (8, 16, 32, 48, 64), 96
@@ -90,8 +97,21 @@ def executed(
                 number,
                 at=experiment.points[~known],
             )
-            errors.append({"part": part, "level": level, "re": judged["re"]})
+            held = _held(experiment.points, known, times[paths], [found.priors[path] for path in paths], level, number)
+            errors.append({"part": part, "level": level, "re": judged["re"], "held": held})
     return {"ranks": [*ranks], "errors": errors}
+
+
+def _held(
+    points: Array, known: Mask, times: Array, priors: Sequence[Prior | None], level: float, seed: int
+) -> list[bool | None]:
+    """Return whether intervals of nine tenths hold the time at the target, from the first draw of noise."""
+    repeated = np.repeat(times[:, known, None], REPETITIONS, axis=2)
+    noisy = inject(repeated, level, "mixed", repetitions=1, seed=seed)[..., 0]
+    fitted = fit_priors(points[known], np.median(noisy, axis=2), priors)
+    ends = prediction_interval([None if own is None else own.model for own in fitted], points[~known], of="mean")
+    low, high, actual = ends[0][:, 0], ends[1][:, 0], times[:, ~known][:, 0]
+    return [None if own is None else bool(a <= b <= c) for own, a, b, c in zip(fitted, low, actual, high, strict=True)]
 
 
 def summary(results: Sequence[Any]) -> tuple[list[Figure], Table]:
@@ -111,8 +131,10 @@ def summary(results: Sequence[Any]) -> tuple[list[Figure], Table]:
                 for method, error in errors.items()
             ]
             figures += means
-            rows.append((own["part"], own["level"], *(mean.value for mean in means), *medians))
-    header = ("part", "noise %", *(f"{method}: mean %" for method in METHODS), *(f"{m}: median %" for m in METHODS))
+            held = 100 * float(np.mean([here for here in own["held"] if here is not None]))
+            rows.append((own["part"], own["level"], *(mean.value for mean in means), *medians, held))
+    told = (*(f"{method}: mean %" for method in METHODS), *(f"{method}: median %" for method in METHODS))
+    header = ("part", "noise %", *told, "with priors: intervals of 90 % that hold %")
     *_, modelled, judged = results[0]["ranks"]
     title = f"A generated program, modelled up to {modelled} ranks and executed at {judged}"
     return figures, Table(title, header, tuple(rows))

@@ -1,0 +1,59 @@
+"""Which algorithms an MPI operation has: terms of others than the usual one, where the data pay for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from buran.model.candidates import Mask
+from buran.model.terms import Array
+from buran.prior.prior import Prior
+from buran.prior.regression import regress
+from buran.prior.tuning import ALGORITHMS, COEFFICIENTS
+
+
+def with_algorithms(points: Array, values: Array, priors: Sequence[Prior | None]) -> list[Prior | None]:
+    """Give priors of MPI operations the columns of other algorithms where times are explained much better by them.
+
+    An MPI switches between algorithms by ranks and bytes. Coefficients are never negative, so that points on both sides
+    of a switch take from each algorithm what they need.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter), distinct rows.
+    values
+        Shape (call path, point): times; NaN where nothing was measured.
+    priors
+        One for each call path; None for those without.
+    """
+    out = list(priors)
+    groups: dict[tuple[int, bytes], list[int]] = {}
+    for row, prior in enumerate(priors):
+        if prior is not None and prior.others:
+            groups.setdefault((id(prior), np.isfinite(values[row]).tobytes()), []).append(row)
+    for rows in groups.values():
+        prior, here = priors[rows[0]], np.isfinite(values[rows[0]])
+        assert prior is not None
+        wide = prior.widened
+        pays = others_pay(prior.design(points[here]), wide.design(points[here]), values[np.ix_(rows, here)])
+        for row in np.array(rows)[pays].tolist():
+            out[row] = wide
+    return out
+
+
+def others_pay(usual: Array, wide: Array, values: Array) -> Mask:
+    """Return shape (call path,): whether a design with more columns explains values (call path, point) much better."""
+    if len(usual) < ALGORITHMS.points * wide.shape[1]:
+        return np.zeros(len(values), dtype=np.bool_)
+    return np.asarray(_criterion(usual, values) - _criterion(wide, values) > ALGORITHMS.gain)
+
+
+def _criterion(design: Array, values: Array) -> Array:
+    """Return the Bayesian information criterion of noise that is a share of the prediction (gamma), (call path,)."""
+    fitted = regress(design, values, nonnegative=True, outliers=COEFFICIENTS.outliers)
+    predicted = np.maximum(fitted.coefficients @ design.T, np.finfo(float).tiny)
+    ratio = np.maximum(values / predicted, np.finfo(float).tiny)
+    deviance = 2 * np.mean(ratio - 1 - np.log(ratio), axis=1) + ALGORITHMS.near**2
+    return np.asarray(len(design) * np.log(deviance) + np.log(len(design)) * (fitted.coefficients > 0).sum(axis=1))
