@@ -199,6 +199,17 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
         "memory.caches_kib",
         "larger",
     ),
+    *(
+        (f"{ways} ways", {"metrics": [*SAMPLED], "memory": {"caches_kib": [48, 1024], "ways": ways}}, at, said)
+        for ways, at, said in (
+            ([8, 0], "memory.ways[1]", "greater than or equal to 1"),
+            ([7], "memory.ways[0]", "7 ways do not divide the 768 lines of 48 KiB"),
+            ([12, 32768], "memory.ways[1]", "so many ways"),
+            ([12, 16, 16], "memory.ways[2]", "nothing names the size"),
+            ([], "memory.ways", "empty"),
+        )
+    ),
+    ("ways of unknown sizes", {"metrics": [*SAMPLED], "memory": {"ways": [8]}}, "memory.ways[0]", "memory.caches_kib"),
     ("no cache", {"metrics": [*SAMPLED], "memory": {"caches_kib": []}}, "memory.caches_kib", "empty"),
     ("no such cache", {"metrics": [*SAMPLED], "memory": {"caches_kib": [32]}}, "metrics[2]", "is of another one"),
     ("no machine", {"metrics": [*SAMPLED], "memory": {"machine": "none.json"}}, "memory.machine", "doctor"),

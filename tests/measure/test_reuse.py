@@ -18,13 +18,16 @@ from buran.profile.reuse import (
     LAST_RATE,
     LINE,
     NEVER,
+    SETS,
     USUAL_RATE,
     caches_of,
     histogram,
     misses,
     streamed,
+    ways_of,
     with_misses,
 )
+from buran.profile.sets import conflict_share, misses_of_sets, used_sets
 
 LINES, ROUNDS = 20_000, 5
 TABLE = 65_536  # lines that a thread looks at together, as native/reuse.c has it
@@ -88,6 +91,40 @@ def test_neighbours_that_ask_together_touch_both_of_their_lines(walks, tmp_path,
     visited = accesses(profile, "visit")[0]
     assert visited.sum() == pytest.approx(2 * (LINES - 1), rel=0.02)
     assert visited[NEVER] == pytest.approx(LINES, rel=0.02)
+
+
+@pytest.mark.parametrize("rate", ["1", "4"])
+@pytest.mark.parametrize(
+    ("apart", "missed", "sets"),
+    [
+        (LINE, 0, SETS),
+        (4096, 1, 1),
+        (2048, 1, 2),
+        (1024, 1, 4),
+        (512, 1, 8),
+        (256, 0, SETS / 4),
+        (4096 + LINE, 0, SETS),
+    ],
+)
+def test_lines_that_crowd_into_few_sets_miss(walks, tmp_path, monkeypatch, apart, missed, sets, rate):
+    """100 lines of a cache that has room for 512: in a set of their own each 8 places."""
+    monkeypatch.setenv("BURAN_REUSE_RATE", rate)
+    profile = profile_of(walks, tmp_path / "run", "100", "4000", "column", str(apart))
+    (row,) = [row for row, name in enumerate(profile.tree.names) if name.split("->")[-1] == "column"]
+    assert conflict_share(profile, 8)[row] == pytest.approx(missed, abs=0.01)
+    assert conflict_share(profile, 16)[row] == pytest.approx(float(100 / sets > 16), abs=0.01)
+    assert used_sets(profile)[row] == pytest.approx(sets if 100 / sets > 5 else SETS, rel=0.1, abs=2.1)
+    assert misses(accesses(profile, "column")[0], 512 * LINE) <= 200  # a cache of any lines keeps them
+    of_sets = misses_of_sets(profile, 512 * LINE, 8)[row].sum()
+    assert of_sets >= 0.98 * missed * accesses(profile, "column")[0].sum()
+
+
+def test_lines_at_any_place_are_as_in_a_cache_of_any_lines(walks, tmp_path):
+    """Rounds over half and twice of a cache, in its order and in another one."""
+    for lines in (256, 1024):
+        for how in ("", "scattered"):
+            profile = profile_of(walks, tmp_path / f"{how}{lines}", str(lines), "400", *filter(None, [how]))
+            assert np.abs(conflict_share(profile, 8)).max() <= 0.01
 
 
 def test_each_thread_has_distances_of_its_own(walks, tmp_path):
@@ -216,12 +253,19 @@ def test_misses_stand_in_the_place_of_distances(walks, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "sizes"),
-    [("1:32768 2:1048576", (32768, 1048576)), ("2:9 1:3", (3, 9)), ("", ()), ("2:1048576", ()), ("1:", ())],
+    ("text", "sizes", "ways"),
+    [
+        ("1:32768 2:1048576", (32768, 1048576), (None, None)),  # as earlier versions wrote it
+        ("1:49152/12 2:1048576/0 3:2097152/16", (49152, 1048576, 2097152), (12, None, 16)),
+        ("2:9 1:3", (3, 9), (None, None)),
+        ("", (), ()),
+        ("2:1048576/16", (), ()),
+        ("1:", (), ()),
+    ],
 )
-def test_caches_of_a_machine_that_does_not_tell_all_are_unknown(text, sizes):
+def test_caches_of_a_machine_that_does_not_tell_all_are_unknown(text, sizes, ways):
     profile = Profile(None, (), {}, {}, {"caches": text} if text else {})
-    assert caches_of(profile) == sizes
+    assert caches_of(profile) == sizes and ways_of(profile) == ways
 
 
 @pytest.mark.parametrize("mode", ["time", "effort"])

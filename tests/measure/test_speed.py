@@ -69,9 +69,36 @@ def test_caches_that_nobody_tells_are_asked_for(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(UsageError, match="does not tell its caches") as error:
         speed.calibrate()
     assert "--caches-kib" in str(error.value)
-    assert speed._caches_of([0, 1], [32.0, 256.0, 1024.0]) == [(32.0, 1), (256.0, 1), (1024.0, 2)]
+    assert speed._caches_of([0, 1], [32.0, 256.0, 1024.0]) == [(32.0, 1, None), (256.0, 1, None), (1024.0, 2, None)]
     with pytest.raises(UsageError, match="larger than the one before"):
         speed._caches_of([0], [32.0, 16.0])
+
+
+def test_caches_are_as_the_system_tells_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    caches = [
+        ("Data", "1", "48K", "0", "12"),
+        ("Instruction", "1", "64K", "0", "16"),
+        ("Unified", "2", "2048K", "0-1", "0"),  # any lines
+        ("Unified", "3", "32M", "0-7", "7"),  # no cache is like that
+    ]
+    for i, values in enumerate(caches):
+        folder = tmp_path / "cpu0" / "cache" / f"index{i}"
+        folder.mkdir(parents=True)
+        names = ("type", "level", "size", "shared_cpu_list", "ways_of_associativity")
+        for name, value in zip(names, values, strict=True):
+            (folder / name).write_text(f"{value}\n")
+    monkeypatch.setattr(speed, "_CPU", str(tmp_path / "cpu{}"))
+    assert speed._caches_of([0, 1], None) == [(48 * KIB, 1, 12), (2048 * KIB, 2, None), (32768 * KIB, 2, None)]
+    (tmp_path / "cpu0" / "cache" / "index0" / "ways_of_associativity").unlink()
+    assert speed._caches_of([0], None)[0] == (48 * KIB, 1, None)
+
+
+def test_files_of_earlier_versions_tell_no_ways(tmp_path: Path) -> None:
+    path, content = tmp_path / "machine.json", asdict(MACHINE)
+    for level in content["levels"]:
+        del level["ways"]
+    path.write_text(json.dumps({"schema": MachineFile.schema_read, **content}))
+    assert MachineFile.read(path) == MACHINE
 
 
 def test_lists_of_cpus() -> None:
@@ -84,6 +111,10 @@ def test_lists_of_cpus() -> None:
         ({"levels": []}, "memory without one"),
         ({"flops": 0.0}, "above 0"),
         ({"fault_s": -1.0}, "no negative time"),
+        *(
+            ({"levels": [{**asdict(MACHINE.levels[0]), "ways": n}, asdict(MACHINE.levels[2])]}, "ways")
+            for n in (0, 7, 1024)
+        ),
         ({"colour": "red"}, "unknown key 'colour'"),
         ({"schema": "buran-machine/9"}, "schema"),
     ],

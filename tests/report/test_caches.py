@@ -12,10 +12,21 @@ from made_up import data_of, report
 from buran.errors import ConfigError
 from buran.loop import collect
 from buran.loop.caches import cache_table
+from buran.loop.sampling import crowded, crowds_in_words, ways_of_caches
 from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet
 from buran.profile.profile import CallTree, Location, Profile, Region
-from buran.profile.reuse import BIN_METRICS, LEAST_DISTANCE, LINE, NEVER
+from buran.profile.reuse import (
+    BIN_METRICS,
+    CROWDED,
+    LEAST_DISTANCE,
+    LINE,
+    NEVER,
+    OF_ANY_SET,
+    OF_OWN_SET,
+    REUSE_METRICS,
+    with_misses,
+)
 from buran.report.caches import cache_plot, cache_text, size_text
 from buran.report.html import render_page
 
@@ -32,6 +43,16 @@ def profile_of(n: int) -> Profile:
         name = [*BIN_METRICS][place]
         values.setdefault(name, np.zeros((3, 1), dtype=np.uint64))[row, 0] += number
     return Profile(tree, (Location(0),), {name: BIN_METRICS[name] for name in values}, values, {})
+
+
+def crowding(n: int) -> Profile:
+    """The same, whose rows are in one set where n is a power of two: each comes after 15 lines of its set."""
+    profile, is_power = profile_of(n), n & (n - 1) == 0
+    watched = {OF_ANY_SET[0]: 2000, OF_OWN_SET[15 if is_power else 0]: 1900, OF_OWN_SET[0 if is_power else 1]: 100}
+    watched |= dict.fromkeys(CROWDED, 16 * 1900) if is_power else {}
+    values = {name: np.array([[0], [0], [number]], dtype=np.uint64) for name, number in watched.items()}
+    metrics = {name: REUSE_METRICS[name] for name in values}
+    return replace(profile, values={**profile.values, **values}, metrics={**profile.metrics, **metrics})
 
 
 def table_of(values=VALUES, target=100, models=None, divided=()):
@@ -80,6 +101,38 @@ def test_flops_by_bytes_of_memory():
     paths, points = ("main->sweep(double*)",), tuple((float(n),) for n in VALUES)
     counted = ModelSet(("n",), "flops", "", paths, flops.models, "mean", "median", points)
     assert table_of(models={"flops": counted}).rows[0].intensity == pytest.approx(1.0, rel=0.05)
+
+
+def test_conflicts_at_some_sizes_are_said_and_no_law_of_growth():
+    found = {n: crowded(crowding(n), 2**15, 8, f"n={n}") for n in VALUES}
+    assert [n for n in VALUES if found[n]] == [8, 16]
+    (path, crowd), *others = found[8]
+    assert not others and path == "main->row"
+    assert (crowd.missed, crowd.missed_of_any, crowd.sets) == (pytest.approx(0.95), 0, 1)
+    words = crowds_in_words(path, [crowd, found[16][0][1]])
+    assert "about 1 of the 64 sets of level 1 at n=8: 95 % of its accesses" in words and "at n=16" in words
+    assert not crowded(crowding(8), 2**15, 16) and not crowded(crowding(8), 2**15, None)  # 32 sets, or any lines
+    for n in VALUES:  # so metrics are as without, and what models of them say
+        plain, told = (with_misses(profile, CACHES) for profile in (profile_of(n), crowding(n)))
+        assert plain.values.keys() == told.values.keys()
+        assert all((plain.values[name] == told.values[name]).all() for name in plain.values)
+    runs = [({"n": n}, 0, crowding(n)) for n in VALUES]
+    assert cache_table(runs, CACHES, SimpleNamespace(refinement_target={"n": 64}), {}) == table_of(target=64)
+
+
+def test_few_watched_accesses_tell_no_conflicts():
+    profile = crowding(8)
+    watched = {name: profile.values[name] // 4 for name in (*OF_ANY_SET, *OF_OWN_SET) if name in profile.values}
+    assert not crowded(replace(profile, values={**profile.values, **watched}), 2**15, 8)
+
+
+@pytest.mark.parametrize(
+    ("named", "sizes", "ways"),
+    [((), (32768, 1048576), (8, 16)), ((12,), (49152,), (12,)), ((), (49152, 1048576), ())],
+)
+def test_ways_are_those_of_the_campaign_or_of_a_machine_with_these_caches(named, sizes, ways):
+    profile = replace(profile_of(8), attributes={"caches": "1:32768/8 2:1048576/16"})
+    assert ways_of_caches(profile, sizes, SimpleNamespace(cache_ways=named)) == ways
 
 
 def test_few_points_tell_nothing():

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from pathlib import Path, PurePosixPath
 
 from buran.campaign.backends import BACKENDS
@@ -16,6 +16,7 @@ from buran.campaign.expressions import FUNCTIONS
 from buran.campaign.extrapolate import check_target_value
 from buran.campaign.inputs import Input
 from buran.campaign.launcher import LAUNCHERS, PLACEHOLDERS
+from buran.campaign.machine_file import can_have
 from buran.campaign.mistakes import Mistake, TextError, did_you_mean, listed, no_parameter
 from buran.campaign.platform import machine_at, number_of, shape_of
 from buran.campaign.point import Value
@@ -28,7 +29,7 @@ from buran.campaign.template import TemplateError, parse_words
 from buran.errors import ConfigError, FormatError, PluginError, UsageError
 from buran.files import read_json
 from buran.profile.extrap_names import extrap_names
-from buran.profile.metrics import MINOR_FAULTS, MISSES, metric_of, sampled
+from buran.profile.metrics import CACHE_LINE, MINOR_FAULTS, MISSES, metric_of, sampled
 
 COMPILERS = ("cc", "cxx", "fc", "mpicc", "mpicxx", "mpifort")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,31}")
@@ -431,7 +432,8 @@ def memory_mistakes(campaign: Campaign) -> Iterator[Mistake]:
             hint = "name one of them, or add it to the values or points"
             yield Mistake(("memory", "points", i), f"{point} is not one of the modelling points", hint=hint)
     prices_faults = config.memory.machine and MINOR_FAULTS in config.metrics
-    wanted = config.memory.points or config.memory.caches_kib or (config.memory.machine and not prices_faults)
+    of_caches = config.memory.caches_kib or config.memory.ways
+    wanted = config.memory.points or of_caches or (config.memory.machine and not prices_faults)
     if wanted and not asked:
         hint = "add misses_level_1, or leave out the section memory"
         yield Mistake(("memory",), "no metric asks for sampled accesses to memory", hint=hint)
@@ -442,6 +444,7 @@ def memory_mistakes(campaign: Campaign) -> Iterator[Mistake]:
         return
     if any(far <= near for near, far in pairwise(sizes)):
         yield Mistake(("memory", "caches_kib"), "each cache must be larger than the one before", hint="nearest first")
+    yield from _ways_mistakes(config.memory.ways or (), sizes)
     for i, metric in enumerate(config.metrics):
         if metric in MISSES[len(sizes) :] and sizes:
             named = "memory.caches_kib names" if config.memory.caches_kib else "memory.machine tells of"
@@ -454,6 +457,18 @@ def memory_mistakes(campaign: Campaign) -> Iterator[Mistake]:
     elif asked and config.compiler == "gcc":
         why = "only clang's plugin samples accesses to memory"
         yield Mistake(path, f"{asked[0]} cannot be measured with gcc", why, "compiler: clang, or leave it out")
+
+
+def _ways_mistakes(ways: Sequence[int], sizes_kib: Sequence[float]) -> Iterator[Mistake]:
+    """Check that the ways of caches go with their sizes."""
+    for i, (number, size) in enumerate(zip_longest(ways, sizes_kib[: len(ways)])):
+        if size is None:
+            hint = "name the sizes: memory.caches_kib"
+            yield Mistake(("memory", "ways", i), "nothing names the size of this cache", hint=hint)
+        elif not can_have(1024 * size, number):
+            why = f"{number} ways do not divide the {1024 * size / CACHE_LINE:g} lines of {size:g} KiB"
+            hint = "lines of 64 bytes are ways times sets, as in caches_kib: [48], ways: [12]"
+            yield Mistake(("memory", "ways", i), "no cache of this size has so many ways", why, hint)
 
 
 def room_mistakes(campaign: Campaign) -> Iterator[Mistake]:

@@ -192,6 +192,14 @@ class Campaign:
         return tuple(size / 1024 for size in self.machine_file.caches)
 
     @property
+    def cache_ways(self) -> tuple[int | None, ...]:
+        """Ways of these caches, nearest first; empty where nobody but the runs may tell them."""
+        machine, ways = self.machine_file, self.config.memory.ways or ()
+        if ways or machine is None or self.caches_kib != tuple(each / 1024 for each in machine.caches):
+            return ways
+        return tuple(level.ways for level in machine.levels[:-1])
+
+    @property
     def simulated_on(self) -> str:
         """The simulated machine in words, and what of it is another where; empty where programs are measured."""
         machine = self.active_environment.machine

@@ -7,6 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from buran.files import Stored
+from buran.profile.metrics import CACHE_LINE
+
+
+def can_have(cache_bytes: float, ways: int) -> bool:
+    """Return whether a cache can have so many ways: its lines are ways times sets."""
+    return ways >= 1 and cache_bytes >= CACHE_LINE and (cache_bytes / CACHE_LINE) % ways == 0
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,8 @@ class Level:
         Of a load in random order that waits for no other.
     bandwidth, bandwidth_busy
         Bytes a second that one core reads and writes: alone, and while all cores do.
+    ways
+        Places for a line, which it shares with the others of its set; None where nobody tells, and for memory.
     """
 
     bytes: int | None
@@ -35,6 +43,7 @@ class Level:
     gather_busy_s: float
     bandwidth: float
     bandwidth_busy: float
+    ways: int | None = None
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,8 @@ class MachineFile(Stored):
         times = [time for times in of_levels for time in times]
         if min(*rates, *times, self.flops, self.flops_busy, *self.codes.values()) <= 0 or self.cores < 1:
             raise ValueError("times, speeds and cores are above 0")
+        if any(level.ways is not None and not can_have(level.bytes or 0, level.ways) for level in self.levels):
+            raise ValueError("the lines of a cache are its ways times its sets")
         if min(self.fault_s, self.fault_busy_s) < 0:
             raise ValueError("a page fault takes no negative time")
 

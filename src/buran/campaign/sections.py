@@ -278,6 +278,9 @@ class ParameterKeys(Keys, title="Parameter"):
 CacheSizes = Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1, max_length=4)]
 
 
+CacheWays = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1, max_length=4)]
+
+
 class MemoryKeys(Keys, title="Memory"):
     """Where accesses to memory are sampled, and for which caches."""
 
@@ -293,6 +296,13 @@ class MemoryKeys(Keys, title="Memory"):
         description="Sizes of the caches whose misses are modelled, nearest first, in KiB (1024 bytes); by default as "
         "the machine tells them. A change measures nothing again.",
         examples=[[32, 1024]],
+    )
+    ways: OfAnalysis[CacheWays | None] = Field(
+        None,
+        description="Of these caches, nearest first: how many places there are for a line, which it shares with the "
+        "others of its set. By default as the machine tells them. Where they are not known, a cache is taken to hold "
+        "any lines.",
+        examples=[[8, 16]],
     )
     machine: OfAnalysis[Text | None] = Field(
         None,

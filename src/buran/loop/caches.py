@@ -16,13 +16,14 @@ from buran.model.text import format_function
 from buran.prior.distances import DistanceModels, distance_models
 from buran.prior.paths import taken_up
 from buran.profile.profile import CallTree
-from buran.profile.reuse import BIN_METRICS, FAR, FOLLOWED, LAST_RATE, LINE, REUSE_METRICS, streamed
+from buran.profile.reuse import BIN_METRICS, FAR, FOLLOWED, LAST_RATE, LINE, streamed
 from buran.report.caches import CachedPath, CacheTable, Leaving
 from buran.report.curves import rounded
 
 MOST_ROWS = 10
 _MATTERS = 0.05  # of a call path's misses, from which on a kind of access is named
 _STEPS = 100  # of curves and of the search for the place where a cache is left
+_MODELLED = (*BIN_METRICS, FAR, FOLLOWED)  # conflicts are not: they come and go with the sizes
 _FEWEST = 3  # points, of which growth takes at least so many
 Divided = Callable[[Array], Array]
 """By how many ranks a cache is shared at points, shape (point, parameter)."""
@@ -46,8 +47,8 @@ def models_of(runs: Sequence[Run], tree: CallTree | None = None) -> DistanceMode
             repetition,
             replace(
                 profile,
-                metrics={name: metric for name, metric in profile.metrics.items() if name in REUSE_METRICS},
-                values={name: values for name, values in profile.values.items() if name in REUSE_METRICS},
+                metrics={name: metric for name, metric in profile.metrics.items() if name in _MODELLED},
+                values={name: values for name, values in profile.values.items() if name in _MODELLED},
             ),
         )
         for point, repetition, profile in runs
@@ -55,7 +56,7 @@ def models_of(runs: Sequence[Run], tree: CallTree | None = None) -> DistanceMode
     table = experiment_from_profiles(sampled) if runs else None
     if table is None or len(table.points) < _FEWEST or not (table.points > 0).all():
         return None
-    accesses = np.stack([_number(table, name) for name in (*BIN_METRICS, FAR, FOLLOWED)], axis=2)
+    accesses = np.stack([_number(table, name) for name in _MODELLED], axis=2)
     if tree is not None:
         accesses = taken_up(accesses, table.tree, tree)
     rates = _rates(runs, table.points, table.parameters)

@@ -53,15 +53,12 @@ from buran.loop.plan import question_of, runtime_model, tensor_model
 from buran.loop.refine import known_verdicts, refinement_of, rules_of
 from buran.loop.roofline import roofline_of
 from buran.loop.run_time import RUN_TIME, with_held, with_parts
+from buran.loop.sampling import sample_notes
 from buran.loop.session import Session
-from buran.measure.bundle import PROFILE
 from buran.measure.schedulers.submission import JobEvents
 from buran.model.model_set import ModelSet, write_models
-from buran.prior.tuning import DISTANCES
-from buran.profile.call_paths import read_profile
 from buran.profile.metrics import DETAILS, MISSES, REQUIREMENTS
 from buran.profile.metrics import counted as counted_metrics
-from buran.profile.reuse import FIRST_RATE, LAST_RATE, LINE, USUAL_RATE
 from buran.report.text import Report, total_at_target
 from buran.views.account import Item
 from buran.views.comparison import write_comparison
@@ -231,31 +228,6 @@ def _missing_requirements(history: History) -> list[str]:
         "caches can be named: memory.caches_kib.": beyond,
     }
     return [f"No run has {', '.join(names)} (key metrics): {why}" for why, names in said.items() if names]
-
-
-def _samples(history: History) -> list[str]:
-    """Say where samples of accesses are too thin: runs that touched more than there is room for, and small caches."""
-    rates: dict[int, list[str]] = {}
-    thin: dict[tuple[int, int, int], list[str]] = {}
-    for run in in_store(run for run in history.runs if run.mode is Mode.MEMORY):
-        profile, point = read_profile(run.folder / PROFILE), str(run.point)
-        first, last = (int(profile.attributes.get(key, "0")) for key in (FIRST_RATE, LAST_RATE))
-        if last > max(first, USUAL_RATE):
-            rates.setdefault(last, []).append(point)
-        for level, size in enumerate(cache_sizes([profile], history.session.campaign.caches_kib), start=1):
-            if size < DISTANCES.resolved * LINE * last:
-                thin.setdefault((level, last, size // LINE // last), []).append(point)
-    lowered = [
-        f"Accesses to memory were sampled at a lower rate at {', '.join(points)}: one cache line in {rate} in the end, "
-        "as a thread touched more lines than are looked at together. Misses there are less certain."
-        for rate, points in sorted(rates.items())
-    ]
-    return lowered + [
-        f"Measured misses of level {level} are uncertain at {', '.join(points)}: of the sample, one line in {rate}, "
-        f"the cache has room for {lines}. Models of distances do without. A denser sample tells more: BURAN_REUSE_RATE "
-        f"(a power of 2, such as {max(rate // 8, 1)}) in environments.NAME.variables."
-        for (level, rate, lines), points in sorted(thin.items())
-    ]
 
 
 def _lost(history: History) -> list[str]:
@@ -429,7 +401,7 @@ def _notes(history: History, findings: Findings) -> list[str]:
     notes += energy_notes(history)
     notes += _lost_visits(history)
     notes += _missing_requirements(history)
-    notes += _samples(history)
+    notes += sample_notes(history)
     notes += other_machine(history)
     notes += _builds_of_models(history, findings)
     notes += [judged["words"] for judged in findings.imported]

@@ -165,6 +165,9 @@ class DistanceTuning:
     resolved: float = tuned(
         16.0, "lines of the sample; shorter distances are not told apart", "of 8 pairs, a third is seen too many or few"
     )
+    crowded: float = tuned(0.01, "of a call path's accesses that miss for want of places in a set are said", JUDGED)
+    crowded_misses: float = tuned(0.5, "of its misses without sets, which these must be", JUDGED)
+    crowded_part: float = tuned(0.05, "of a run's misses, which these must be", JUDGED)
     apart: float = tuned(4.0, "bins without accesses, a doubling, between two modes of one law", JUDGED)
     leaving: float = tuned(
         0.1, "of a mode's accesses, which miss where a cache is left: the middle of the steep part comes later", JUDGED

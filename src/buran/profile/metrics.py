@@ -155,6 +155,8 @@ MINOR_FAULTS = "minor_faults"
 
 ENERGY = "energy"
 FIRST_TOUCHES = "first_touches"
+CACHE_LINE = 64
+"""Bytes, as native/runtime.h has it."""
 MISSES = tuple(f"misses_level_{level}" for level in (1, 2, 3, 4))
 """What builds that sample accesses to memory tell of caches, nearest first."""
 

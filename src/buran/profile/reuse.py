@@ -13,21 +13,25 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.profile.metrics import FIRST_TOUCHES, MISSES, Metric, metric_of
+from buran.profile.metrics import CACHE_LINE, FIRST_TOUCHES, MISSES, Metric, metric_of
 from buran.profile.profile import Profile
 
-LINE = 64
-"""Bytes of a cache line, as native/runtime.h has it."""
+LINE = CACHE_LINE
 BINS = 162
 """Distance 0, then four to each doubling, then lines that were never touched before; as in native/internal.h."""
 NEVER = BINS - 1
 FAR, FOLLOWED = "reuse_far", "reuse_followed"
 """Metrics beside the bins: accesses that may miss a cache, and those which came after the other line of their pair."""
+SETS, MOST_WAYS = 64, 16
+"""Of the caches whose conflicts are watched; as in native/reuse.c and native/internal.h."""
+CROWDED = ("reuse_crowded_any", "reuse_crowded_set")
+"""Metrics of watched accesses before which lines of their set came: sums of lines with their own, and of those of
+their set."""
 FIRST_RATE, LAST_RATE = "sampled_lines_first", "sampled_lines_last"
 """Attributes of profiles: one cache line in so many was looked at, in the beginning and in the end of the run."""
 USUAL_RATE = 64
 """Without a rate that is asked for, that of runs that touch many lines, as native/reuse.c has it."""
-_CACHE = re.compile(r"(\d+):(\d+)")
+_CACHE = re.compile(r"(\d+):(\d+)(?:/(\d+))?")
 
 
 def _least(number: int) -> float:
@@ -53,13 +57,31 @@ BIN_METRICS: Mapping[str, Metric] = {
     for name, title in [(f"reuse_bin_{number:03}", f"Reuse distance, bin {number}")]
 }
 """The bins as metrics of a profile, in their order; a profile has those that are not empty."""
+OF_ANY_SET, OF_OWN_SET = (
+    tuple(f"reuse_{kind}_{number:02}" for number in range(MOST_WAYS + 1)) for kind in ("any", "set")
+)
+"""Metrics of watched accesses, by the lines that came in between: 64 each, and one each of their set."""
+
+
+def _watched(name: str) -> Metric:
+    kind, number = name.split("_")[1:]
+    least = int(number) * (SETS if kind == "any" else 1)
+    title = f"Watched, {least} lines or more" + ("" if kind == "any" else " of the set")
+    described = f"Accesses, while all were watched, before which {least} other lines or more came"
+    ends = " of the same one of 64 sets" if kind == "set" else ""
+    return Metric(name, "occ", "exclusive", "UINT64", title, described + ends, builds=("memory",))
+
+
 REUSE_METRICS: Mapping[str, Metric] = {
     **BIN_METRICS,
+    **{name: _watched(name) for name in (*OF_ANY_SET, *OF_OWN_SET)},
     **{
         name: Metric(name, "occ", "exclusive", "UINT64", title, description, builds=("memory",))
         for name, title, description in (
             (FAR, "Far accesses", "Accesses to cache lines that were not touched of late, or never before"),
             (FOLLOWED, "Followed lines", "Far accesses just before which the other line of 128 bytes was touched"),
+            (CROWDED[0], "Lines between", "Sum over watched accesses before which four lines of their set came"),
+            (CROWDED[1], "Lines of the set between", "Those of the same one of 64 sets among them"),
         )
     },
 }
@@ -109,8 +131,18 @@ def misses(accesses: NDArray[np.float64], cache_bytes: float) -> NDArray[np.floa
 
 def caches_of(profile: Profile) -> tuple[int, ...]:
     """Return the sizes of the caches where a profile is from, in bytes, nearest first; empty if unknown."""
-    found = {int(level): int(size) for level, size in _CACHE.findall(profile.attributes.get("caches", ""))}
-    return tuple(found[level] for level in sorted(found)) if sorted(found) == [*range(1, len(found) + 1)] else ()
+    return tuple(size for size, _ in _told(profile))
+
+
+def ways_of(profile: Profile) -> tuple[int | None, ...]:
+    """Return the ways of these caches, nearest first; None where the machine does not tell them."""
+    return tuple(ways for _, ways in _told(profile))
+
+
+def _told(profile: Profile) -> list[tuple[int, int | None]]:
+    told = _CACHE.findall(profile.attributes.get("caches", ""))
+    found = {int(level): (int(size), int(ways or 0) or None) for level, size, ways in told}
+    return [found[level] for level in sorted(found)] if sorted(found) == [*range(1, len(found) + 1)] else []
 
 
 def without_distances(profile: Profile) -> Profile:

@@ -1,4 +1,4 @@
-/* Walks through memory whose reuse distances are known: reuse lines rounds [threads|signals|mapped|file|pool|once|scattered|records] */
+/* Walks through memory whose reuse distances are known: reuse lines rounds [threads|signals|mapped|file|pool|once|scattered|records|column [apart]] */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -26,6 +26,12 @@ KERNEL void walk(volatile char *at, long lines) {
 KERNEL void jump(volatile char *at, long lines) {
     for (long i = 0; i < lines; i++)
         at[i * 7919 % lines * LINE] += 1;
+}
+
+/* As a walk, with so many bytes from line to line: a column of a matrix. */
+KERNEL void column(volatile char *at, long lines, long apart) {
+    for (long i = 0; i < lines; i++)
+        at[i * apart] += 1;
 }
 
 /* As many loads and stores as there are values, of which eight share a line. */
@@ -84,7 +90,8 @@ KERNEL char *from_pool(size_t bytes) {
 int main(int argc, char **argv) {
     long lines = atol(argv[1]), rounds = atol(argv[2]);
     const char *how = argc > 3 ? argv[3] : "";
-    size_t bytes = (size_t)lines * LINE;
+    long apart = argc > 4 ? atol(argv[4]) : LINE;
+    size_t bytes = (size_t)(lines * apart);
     if (!strcmp(how, "mapped"))
         memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     else if (!strcmp(how, "file")) {
@@ -113,6 +120,11 @@ int main(int argc, char **argv) {
         while (ticks < 20)
             walk(memory, lines);
         setitimer(ITIMER_PROF, &(struct itimerval){{0, 0}, {0, 0}}, NULL);
+        return 0;
+    }
+    if (!strcmp(how, "column")) {
+        for (long i = 0; i < rounds; i++)
+            column(memory, lines, apart);
         return 0;
     }
     if (!strcmp(how, "records"))

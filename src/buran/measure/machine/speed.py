@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from buran.campaign.launcher import cpus_in
-from buran.campaign.machine_file import Level, MachineFile
+from buran.campaign.machine_file import Level, MachineFile, can_have
 from buran.errors import RunError, ToolError, UsageError
 from buran.measure.machine.machine import disturbances, exclusive_machine
 from buran.measure.machine.provenance import describe_node, machine_state, read_system_file
@@ -38,6 +38,8 @@ _MEMORY_SHARE = 0.5  # of what is free
 _FAULTING = 4 << 20  # bytes handed over and taken back at a time
 LARGEST_SPREAD = 1.0
 """Where the median round of a test took so much longer than the least one, in shares of it, nothing is sure."""
+_Cache = tuple[float, int, int | None]
+"""Bytes, how many of the cores share it, and its ways if they are known."""
 CODES = ("chain", "branches", "calls", "loops", "integers", "divisions")
 
 
@@ -135,10 +137,10 @@ def _build(folder: Path) -> _Kernel:
     raise error
 
 
-def _levels(kernel: _Kernel, cpus: Sequence[int], sizes: Sequence[tuple[float, int]]) -> Iterator[Level]:
+def _levels(kernel: _Kernel, cpus: Sequence[int], sizes: Sequence[_Cache]) -> Iterator[Level]:
     """Measure each cache where it is half full, or in the middle between it and the one before; then memory."""
     below = 0.0
-    for size, shared_by in [*sizes, (None, len(cpus))]:
+    for size, shared_by, ways in [*sizes, (None, len(cpus), None)]:
         whole = min(_beyond_caches(sizes), _room()) if size is None else max(size * _FULL, below)
         alone = whole if size is None or not below else float(np.sqrt(whole * below))
         # Cores that share a cache have a part of it each, and each of them leaves its own caches.
@@ -152,11 +154,12 @@ def _levels(kernel: _Kernel, cpus: Sequence[int], sizes: Sequence[tuple[float, i
             gather_busy_s=kernel.seconds("gather", each, cpus),
             bandwidth=1 / kernel.seconds("triad", alone, cpus[:1]),
             bandwidth_busy=1 / kernel.seconds("triad", each, cpus),
+            ways=ways,
         )
         below = below if size is None else size
 
 
-def _beyond_caches(sizes: Sequence[tuple[float, int]]) -> float:
+def _beyond_caches(sizes: Sequence[_Cache]) -> float:
     return max(_BEYOND * sizes[-1][0], float(_LEAST_MEMORY))
 
 
@@ -177,8 +180,8 @@ def _one_of_each_core() -> list[int]:
     return chosen
 
 
-def _caches_of(cpus: Sequence[int], given: Sequence[float] | None) -> list[tuple[float, int]]:
-    """Return the bytes of each cache, nearest first, and how many of the cores share it."""
+def _caches_of(cpus: Sequence[int], given: Sequence[float] | None) -> list[_Cache]:
+    """Return each cache, nearest first; of those that are given, nobody tells the ways."""
     told = _told_by_the_system(cpus)
     if given is None and not told:
         raise UsageError(
@@ -193,18 +196,19 @@ def _caches_of(cpus: Sequence[int], given: Sequence[float] | None) -> list[tuple
     # The last of several caches usually serves all cores, the others one each.
     last = len(cpus) if len(given) > 2 else 1
     usual = [1] * (len(given) - 1) + [last]
-    shared = [by for _, by in told] if len(told) == len(given) else usual
-    return list(zip(given, shared, strict=True))
+    shared = [by for _, by, _ in told] if len(told) == len(given) else usual
+    return [(size, by, None) for size, by in zip(given, shared, strict=True)]
 
 
-def _told_by_the_system(cpus: Sequence[int]) -> list[tuple[float, int]]:
-    found: dict[int, tuple[float, int]] = {}
+def _told_by_the_system(cpus: Sequence[int]) -> list[_Cache]:
+    found: dict[int, _Cache] = {}
     for folder in sorted(Path(_CPU.format(cpus[0]), "cache").glob("index*")):
-        level, kind, size, shared = (
-            read_system_file(str(folder / name)) or "" for name in ("level", "type", "size", "shared_cpu_list")
-        )
+        names = ("level", "type", "size", "shared_cpu_list", "ways_of_associativity")
+        level, kind, size, shared, places = (read_system_file(str(folder / name)) or "" for name in names)
         number = size.rstrip("KMG")
         if kind in ("Data", "Unified") and level.isdecimal() and number.isdecimal():
             scale = {"K": 2**10, "M": 2**20, "G": 2**30}.get(size[-1], 1)
-            found[int(level)] = float(number) * scale, len(cpus_in(shared) & set(cpus)) or 1
+            whole, ways = float(number) * scale, int(places) if places.isdecimal() else 0
+            told = ways if can_have(whole, ways) else None
+            found[int(level)] = whole, len(cpus_in(shared) & set(cpus)) or 1, told
     return [found[level] for level in sorted(found)]

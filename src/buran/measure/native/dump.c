@@ -207,8 +207,16 @@ _Static_assert(sizeof requirement_names / sizeof *requirement_names == BURAN_REQ
 
 static const char *bin_name(uint32_t bin) {
     static char name[32];
-    if (bin > BURAN_REUSE_NEVER)
+    if (bin == BURAN_REUSE_FAR || bin == BURAN_REUSE_FOLLOWED)
         return bin == BURAN_REUSE_FAR ? "reuse_far" : "reuse_followed";
+    if (bin >= BURAN_REUSE_CROWDED)
+        return bin == BURAN_REUSE_CROWDED ? "reuse_crowded_any" : "reuse_crowded_set";
+    if (bin >= BURAN_REUSE_ANY) {
+        int is_of_set = bin >= BURAN_REUSE_SET;
+        snprintf(name, sizeof name, "reuse_%s_%02u", is_of_set ? "set" : "any",
+                 bin - (is_of_set ? BURAN_REUSE_SET : BURAN_REUSE_ANY));
+        return name;
+    }
     snprintf(name, sizeof name, "reuse_bin_%03u", bin);
     return name;
 }

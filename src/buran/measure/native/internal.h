@@ -199,11 +199,17 @@ void buran_missing_counters(char *text, size_t size);
 /* ---- reuse.c */
 
 /* Distance 0, then four bins to each doubling up to 2^40 lines, then lines that were never touched before. Behind them,
- * how many of all these are far, and how many of the far ones came after the other line of their pair. */
-#define BURAN_REUSE_BINS 164u
-#define BURAN_REUSE_NEVER (BURAN_REUSE_BINS - 3)
-#define BURAN_REUSE_FAR (BURAN_REUSE_BINS - 2)
-#define BURAN_REUSE_FOLLOWED (BURAN_REUSE_BINS - 1)
+ * how many of all these are far, and how many of the far ones came after the other line of their pair. Then, of accesses
+ * that are watched: how many lines came in between, in 64 each, and how many of their own of 64 sets, up to the most ways
+ * of a cache that are told apart; and of those among them that crowd, the sums of lines and of lines of their set. */
+#define BURAN_REUSE_WAYS 16u
+#define BURAN_REUSE_NEVER 161u
+#define BURAN_REUSE_FAR 162u
+#define BURAN_REUSE_FOLLOWED 163u
+#define BURAN_REUSE_ANY 164u
+#define BURAN_REUSE_SET (BURAN_REUSE_ANY + BURAN_REUSE_WAYS + 1)
+#define BURAN_REUSE_CROWDED (BURAN_REUSE_SET + BURAN_REUSE_WAYS + 1)
+#define BURAN_REUSE_BINS (BURAN_REUSE_CROWDED + 2)
 
 typedef struct buran_reuse buran_reuse;
 
@@ -214,8 +220,8 @@ const char *buran_reuse_start(const char *rate);
 void buran_close_reuse(buran_thread *thread);
 
 /* For the dump: one line in so many was looked at, in the beginning and in the end, 0 where none were; which bins
- * have accesses, and how many are these; accesses of a call path; the sizes of this machine's caches in bytes, as in
- * "1:32768 2:1048576", empty if it does not tell. */
+ * have accesses, and how many are these; accesses of a call path; the sizes of this machine's caches in bytes, and their
+ * ways if it tells them, as in "1:32768/8 2:1048576/16", empty if it does not tell. */
 uint64_t buran_reuse_first_rate(void);
 uint64_t buran_reuse_last_rate(void);
 uint32_t buran_settle_reuse(const buran_thread *threads, uint8_t *is_used);

@@ -19,6 +19,11 @@
  * Memory is bounded: a thread has room for MOST_LINES lines. When these are full, half of them leave the sample, and R
  * is doubled from there on. A bit for each time stamp says that a line was touched last then, and a Fenwick tree over words
  * of these bits tells how many lines were touched after a point in time: small enough to leave the caches to the program.
+ *
+ * The sample does not tell whether lines compete for few places of a cache: those that do are regularly apart, and the
+ * hash takes such lines together or not at all. So all lines are watched from time to time, for a while: how many came in
+ * between, and how many of these in the same one of 64 sets. That is what the address within a page of 4 KiB tells, by
+ * which caches of level 1 mostly choose the set. Both are of the same accesses, so what they differ by is no chance.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -45,9 +50,19 @@
 #define FAR_LINES 64  /* a distance from which on an access may miss a cache, */
 #define FAR_SAMPLED 8 /* and which the sample tells */
 #define SOON_LINES 64 /* up to so many others are touched between a line of a stream and the next one */
+#define SETS 64u
+#define SET_DEPTH 32u                         /* lines of a set that are remembered */
+#define WATCHED_SLOTS (1u << 13)              /* of their hash table */
+#define MOST_WATCHED (1u << 16)               /* accesses: 4 ms */
+#define WARM_LINES (SETS * BURAN_REUSE_WAYS)  /* from which on what was not touched is far, or after a part of the time */
+#define WARM_WATCHED (MOST_WATCHED / 4)
+#define MOST_PAUSE 32 /* times as many accesses: watching adds a thirtieth to what looking at the sample takes */
+#define CROWDED_LINES 4 /* of a set: the fewest ways of caches */
 
-/* Read by all threads, and changed by the one whose table is full first. 0: nothing is sampled. */
+/* Read by all threads, and changed by the one whose table is full first. 0: nothing is sampled. The first is what compiled
+ * code asks for: all lines while a thread watches them, else those of the sample. */
 uint32_t buran_reuse_threshold;
+static uint32_t sampled_below;
 
 __thread buran_reuse_again buran_reuse_last __attribute__((tls_model("initial-exec")));
 
@@ -60,21 +75,30 @@ typedef struct entry {
 
 #define STAMPS_OF_WORD 64u
 #define STAMPS_OF_SLOT 8u /* so that the table is rebuilt rarely */
-#define MOST_WORDS (STAMPS_OF_SLOT * MOST_SLOTS / STAMPS_OF_WORD)
 
 typedef struct table {
     uint32_t threshold, rate; /* of the lines that it holds */
     uint32_t held, now;       /* lines; the next time stamp */
     uint32_t touches;         /* with this rate, of lines that are not near */
     uint32_t slots;           /* of the hash table, a power of 2 */
-    entry entries[MOST_SLOTS];
-    uint64_t is_last[MOST_WORDS];  /* bits by stamp: whether a line was touched last then */
-    uint32_t tree[MOST_WORDS + 1]; /* Fenwick: how many bits of a word are set */
-    uint64_t order[MOST_LINES];    /* all lines while the table is rebuilt */
+    entry *entries;
+    uint64_t *is_last; /* bits by stamp: whether a line was touched last then */
+    uint64_t *order;   /* all lines while the table is rebuilt */
+    uint32_t *tree;    /* Fenwick: how many bits of a word are set */
 } table;
 
+/* What is watched, from time to time. */
+typedef struct watched {
+    table *lines;
+    uint32_t left, pause;            /* accesses of this time, 0 in between; those until the next time */
+    uint32_t times;                  /* that it was done */
+    uint32_t beside;                 /* accesses that were asked for by others who watch */
+    uint64_t sets[SETS][SET_DEPTH]; /* their lines and 1, newest first */
+} watched;
+
 struct buran_reuse {
-    table *table; /* NULL when its thread has ended */
+    table *table; /* NULL when its thread has ended, as is the next */
+    watched *watched;
     histogram **histograms; /* by the call path's index; NULL for those that touch nothing */
     uint32_t capacity;
     histogram *spare;
@@ -92,6 +116,11 @@ static bool is_sampled(uint64_t line, uint32_t threshold) {
     return (uint32_t)(line / BURAN_LINES_OF_PAIR) * BURAN_LINE_FACTOR < threshold;
 }
 
+static void sample_below(uint32_t threshold) {
+    __atomic_store_n(&sampled_below, threshold, __ATOMIC_RELAXED);
+    __atomic_store_n(&buran_reuse_threshold, threshold, __ATOMIC_RELAXED);
+}
+
 const char *buran_reuse_start(const char *rate) {
     char *end = NULL;
     adapted_below = rate && *rate ? 0 : USUAL_RATE;
@@ -100,7 +129,7 @@ const char *buran_reuse_start(const char *rate) {
         return "must be a power of 2, at most 1048576: one cache line in so many is looked at";
     first_rate = used_rate = (uint32_t)asked;
     if (buran_samples_reuse)
-        __atomic_store_n(&buran_reuse_threshold, threshold_of(first_rate), __ATOMIC_RELAXED);
+        sample_below(threshold_of(first_rate));
     return NULL;
 }
 
@@ -130,10 +159,10 @@ static uint32_t slot_of(const table *held, uint64_t line) {
     return at;
 }
 
-static uint32_t words_of(const table *held) { return STAMPS_OF_SLOT * held->slots / STAMPS_OF_WORD; }
+static uint32_t words_of(uint32_t slots) { return STAMPS_OF_SLOT * slots / STAMPS_OF_WORD; }
 
 static void add(table *held, uint32_t word, uint32_t by) {
-    for (uint32_t at = word + 1; at <= words_of(held); at += at & -at)
+    for (uint32_t at = word + 1; at <= words_of(held->slots); at += at & -at)
         held->tree[at] += by;
 }
 
@@ -166,6 +195,15 @@ static uint32_t touched_until(const table *held, uint64_t stamp) {
     return sum;
 }
 
+static void clear(table *held, uint32_t slots) {
+    memset(held->entries, 0, sizeof *held->entries * held->slots);
+    memset(held->is_last, 0, sizeof *held->is_last * words_of(held->slots));
+    memset(held->tree, 0, sizeof *held->tree * (words_of(held->slots) + 1));
+    held->slots = slots;
+    held->held = 0;
+    held->now = 0;
+}
+
 /* Keep the lines below the threshold only, with new stamps, 0, 1, ..., in the order of the old ones. */
 static void rebuild(table *held, uint32_t slots) {
     uint32_t before = held->held, count = 0;
@@ -175,12 +213,8 @@ static void rebuild(table *held, uint32_t slots) {
     for (uint32_t rank = 0; rank < before; rank++)
         if (is_sampled(held->order[rank] - 1, held->threshold))
             held->order[count++] = held->order[rank];
-    memset(held->entries, 0, sizeof *held->entries * held->slots);
-    memset(held->is_last, 0, sizeof *held->is_last * words_of(held));
-    memset(held->tree, 0, sizeof *held->tree * (words_of(held) + 1));
-    held->slots = slots;
+    clear(held, slots);
     held->held = count;
-    held->now = 0;
     for (uint32_t rank = 0; rank < count; rank++) {
         entry *place = &held->entries[slot_of(held, held->order[rank] - 1)];
         place->line = held->order[rank];
@@ -217,8 +251,8 @@ static bool is_well_known(const table *held) {
 static void make_room(table *held) {
     if (is_full(held) || is_well_known(held)) {
         uint32_t lower = threshold_of(2 * held->rate);
-        if (__atomic_load_n(&buran_reuse_threshold, __ATOMIC_RELAXED) > lower)
-            __atomic_store_n(&buran_reuse_threshold, lower, __ATOMIC_RELAXED);
+        if (__atomic_load_n(&sampled_below, __ATOMIC_RELAXED) > lower)
+            sample_below(lower);
         lower_rate(held, lower);
     } else {
         rebuild(held, 2 * held->held < held->slots ? held->slots : 2 * held->slots);
@@ -254,28 +288,53 @@ static __attribute__((noinline)) histogram *histogram_of(buran_thread *thread, u
     return reuse->histograms[index];
 }
 
+static size_t bytes_of_table(uint32_t most_slots) {
+    size_t words = words_of(most_slots), lines = most_slots / 2;
+    return sizeof(table) + most_slots * sizeof(entry) + (words + lines) * sizeof(uint64_t) +
+           (words + 1) * sizeof(uint32_t);
+}
+
+static table *new_table(buran_thread *thread, uint32_t slots, uint32_t most_slots) {
+    table *fresh = buran_touched_memory(thread, bytes_of_table(most_slots));
+    if (!fresh)
+        return NULL;
+    fresh->rate = first_rate;
+    fresh->threshold = threshold_of(first_rate);
+    fresh->slots = slots;
+    fresh->entries = (entry *)(fresh + 1);
+    fresh->is_last = (uint64_t *)(fresh->entries + most_slots);
+    fresh->order = fresh->is_last + words_of(most_slots);
+    fresh->tree = (uint32_t *)(fresh->order + most_slots / 2);
+    return fresh;
+}
+
 static __attribute__((noinline)) buran_reuse *opened(buran_thread *thread) {
-    if (!thread->reuse)
-        thread->reuse = buran_memory(sizeof *thread->reuse);
-    if (thread->reuse && !thread->reuse->table) {
-        table *fresh = thread->reuse->table = buran_touched_memory(thread, sizeof *fresh);
-        if (fresh) {
-            fresh->rate = first_rate;
-            fresh->threshold = threshold_of(first_rate);
-            fresh->slots = FEWEST_SLOTS;
+    buran_reuse *reuse = thread->reuse ? thread->reuse : (thread->reuse = buran_memory(sizeof *thread->reuse));
+    if (reuse && !reuse->table) {
+        reuse->table = new_table(thread, FEWEST_SLOTS, MOST_SLOTS);
+        reuse->watched = buran_touched_memory(thread, sizeof *reuse->watched);
+        if (reuse->watched) {
+            reuse->watched->lines = new_table(thread, WATCHED_SLOTS, WATCHED_SLOTS);
+            reuse->watched->pause = 1;
         }
     }
-    if (!thread->reuse || !thread->reuse->table)
+    if (!reuse || !reuse->table || !reuse->watched || !reuse->watched->lines)
         buran_give_up("out of memory", "while sampling accesses to memory");
-    return thread->reuse;
+    return reuse;
 }
 
 void buran_close_reuse(buran_thread *thread) {
-    if (!thread->reuse || !thread->reuse->table)
+    buran_reuse *reuse = thread->reuse;
+    if (!reuse || !reuse->table)
         return;
     buran_reuse_last.line = 0;
-    munmap(thread->reuse->table, sizeof *thread->reuse->table);
-    thread->reuse->table = NULL;
+    if (reuse->watched->left)
+        sample_below(sampled_below);
+    munmap(reuse->table, bytes_of_table(MOST_SLOTS));
+    munmap(reuse->watched->lines, bytes_of_table(WATCHED_SLOTS));
+    munmap(reuse->watched, sizeof *reuse->watched);
+    reuse->table = NULL;
+    reuse->watched = NULL;
 }
 
 /* ---- what compiled code calls */
@@ -293,25 +352,85 @@ static void count_far(const table *held, uint64_t line, histogram *counts, uint6
         (*counts)[BURAN_REUSE_FOLLOWED] += held->rate * times;
 }
 
+/* Whether this access is watched; a thread that waits while others work on is not waited for. */
+static bool is_watched(watched *own) {
+    if (!own->left && --own->pause)
+        return false;
+    if (!own->left) {
+        clear(own->lines, WATCHED_SLOTS);
+        memset(own->sets, 0, sizeof own->sets);
+        own->left = MOST_WATCHED;
+        own->times++;
+        __atomic_store_n(&buran_reuse_threshold, UINT32_MAX, __ATOMIC_RELAXED);
+        return true;
+    }
+    bool is_over = --own->left == 0 || 2 * own->lines->held >= WATCHED_SLOTS;
+    if (!is_over && __atomic_load_n(&buran_reuse_threshold, __ATOMIC_RELAXED) == UINT32_MAX)
+        return true;
+    if (is_over)
+        sample_below(sampled_below);
+    uint32_t ratio = 2 + own->times / 2;
+    own->pause = 1 + (MOST_WATCHED - own->left) * (ratio < MOST_PAUSE ? ratio : MOST_PAUSE);
+    own->left = 0;
+    return false;
+}
+
+static void watch(watched *own, histogram *counts, uint64_t line, uint64_t accesses, uint64_t times) {
+    table *lines = own->lines;
+    entry *place = &lines->entries[slot_of(lines, line)];
+    uint64_t *set = own->sets[line % SETS], between = touched_since(lines, place), of_set = 0;
+    while (of_set < SET_DEPTH && set[of_set] != line + 1)
+        of_set++;
+    memmove(set + 1, set, (of_set < SET_DEPTH ? of_set : SET_DEPTH - 1) * sizeof *set);
+    set[0] = line + 1;
+    if (between || !place->line) {
+        bool has_stamp = place->line;
+        lines->held += !has_stamp;
+        place->line = line + 1;
+        restamp(lines, place, has_stamp);
+    }
+    if (lines->held < WARM_LINES && own->left > MOST_WATCHED - WARM_WATCHED)
+        return;
+    uint64_t any = between / SETS < BURAN_REUSE_WAYS ? between / SETS : BURAN_REUSE_WAYS;
+    (*counts)[BURAN_REUSE_ANY + any] += times;
+    (*counts)[BURAN_REUSE_ANY] += (accesses - 1) * times;
+    (*counts)[BURAN_REUSE_SET + (of_set < BURAN_REUSE_WAYS ? of_set : BURAN_REUSE_WAYS)] += times;
+    (*counts)[BURAN_REUSE_SET] += (accesses - 1) * times;
+    if (any < BURAN_REUSE_WAYS && of_set >= CROWDED_LINES) {
+        (*counts)[BURAN_REUSE_CROWDED] += (between + 1) * times;
+        (*counts)[BURAN_REUSE_CROWDED + 1] += (of_set + 1) * times;
+    }
+}
+
 /* One access, and others to the same line right behind it; all of them so many times, each as far as the first time. */
 static void touch(buran_thread *thread, uint64_t line, uint64_t accesses, uint64_t times) {
     buran_reuse *reuse = thread->reuse && thread->reuse->table ? thread->reuse : opened(thread);
     table *held = reuse->table;
-    uint32_t threshold = __atomic_load_n(&buran_reuse_threshold, __ATOMIC_RELAXED);
+    uint32_t threshold = __atomic_load_n(&sampled_below, __ATOMIC_RELAXED);
     if (held->threshold > threshold)
         lower_rate(held, threshold);
-    entry *own = &held->entries[slot_of(held, line)];
-    bool is_newest = own->line && own->stamp + 1 == held->now;
-    if (!is_newest && !has_room(held)) {
-        make_room(held);
-        own = &held->entries[slot_of(held, line)];
-    }
-    if (!is_sampled(line, held->threshold))
-        return;
     uint32_t index = thread->current->index;
     histogram *counts = index < reuse->capacity ? reuse->histograms[index] : NULL;
     if (!counts && !(counts = histogram_of(thread, index)))
         buran_give_up("out of memory", "while sampling accesses to memory");
+    bool watches = is_watched(reuse->watched);
+    if (watches) {
+        watch(reuse->watched, counts, line, accesses, times);
+        buran_reuse_last.line = 0; /* what is watched comes here each time */
+    }
+    if (!is_sampled(line, held->threshold)) {
+        if (!watches && ++reuse->watched->beside % MOST_WATCHED == 0)
+            sample_below(sampled_below);
+        return;
+    }
+    entry *own = &held->entries[slot_of(held, line)];
+    bool is_newest = own->line && own->stamp + 1 == held->now;
+    if (!is_newest && !has_room(held)) {
+        make_room(held);
+        if (!is_sampled(line, held->threshold))
+            return;
+        own = &held->entries[slot_of(held, line)];
+    }
     uint64_t between = is_newest ? 0 : touched_since(held, own);
     (*counts)[between == NOT_HELD ? BURAN_REUSE_NEVER : bin_of(between * held->rate)] += held->rate * times;
     (*counts)[0] += (accesses - 1) * held->rate * times;
@@ -324,8 +443,9 @@ static void touch(buran_thread *thread, uint64_t line, uint64_t accesses, uint64
         own->line = line + 1;
         restamp(held, own, has_stamp);
     }
-    buran_reuse_last =
-        (buran_reuse_again){line + 1, (const void *const *)&thread->current, thread->current, *counts, held->rate};
+    if (!watches)
+        buran_reuse_last =
+            (buran_reuse_again){line + 1, (const void *const *)&thread->current, thread->current, *counts, held->rate};
 }
 
 /* A signal handler that has interrupted a hook or this very function finds the thread busy. */
@@ -412,9 +532,12 @@ void buran_reuse_loop(uint64_t at, uint64_t iterations, uint32_t count) {
     buran_thread *thread = begin();
     if (!thread)
         return;
-    memset(until, 0, sizeof *until * count);
+    uint32_t threshold = 0;
     for (uint64_t now = 0, next; now < iterations; now = next) {
-        uint32_t seen = 0, last = 0;
+        uint32_t seen = 0, last = 0, before = threshold;
+        threshold = __atomic_load_n(&buran_reuse_threshold, __ATOMIC_RELAXED);
+        if (!now || threshold != before) /* where all lines are watched, or no longer */
+            memset(until, 0, sizeof *until * count);
         next = iterations;
         for (uint32_t i = 0; i < count; i++) {
             uint64_t first = streams[i].first + now * streams[i].step;
@@ -486,15 +609,16 @@ static const char *read_line(char *text, int size, int index, const char *name) 
 void buran_describe_caches(char *text, size_t size) {
     *text = '\0';
     for (int index = 0; index < 16; index++) {
-        char kind[32], level[32], bytes[32];
+        char kind[32], level[32], bytes[32], ways[32];
         read_line(kind, sizeof kind, index, "type");
         read_line(level, sizeof level, index, "level");
         read_line(bytes, sizeof bytes, index, "size");
+        read_line(ways, sizeof ways, index, "ways_of_associativity");
         char *unit;
         unsigned long long number = strtoull(bytes, &unit, 10);
         number *= *unit == 'K' ? 1024 : *unit == 'M' ? 1024 * 1024 : 1;
         size_t used = strlen(text);
         if (number && *level && (!strcmp(kind, "Data") || !strcmp(kind, "Unified")))
-            snprintf(text + used, size - used, "%s%s:%llu", used ? " " : "", level, number);
+            snprintf(text + used, size - used, "%s%s:%llu%s%s", used ? " " : "", level, number, *ways ? "/" : "", ways);
     }
 }

@@ -8,13 +8,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from scipy.stats import binom
-
 from buran.campaign.plan import Mode
 from buran.profile.profile import Profile
-from buran.profile.reuse import LEAST_DISTANCE, LINE, NEVER, histogram, misses
+from buran.profile.reuse import LINE, histogram, misses
+from buran.profile.sets import misses_of_sets
 from buran_studies.evaluation.evaluation import Figure, Kind, Table
 from buran_studies.evaluation.study import Settings, Shard
 from buran_studies.machine.codes import checkouts
@@ -26,12 +23,13 @@ CACHES = (32 * 1024, 1024 * 1024)
 WAYS = (8, 16)
 """Places for each line."""
 SIMULATED = tuple(f"--{name}={size},{ways},{LINE}" for name, size, ways in zip(("D1", "LL"), CACHES, WAYS, strict=True))
-SOURCES = {"blocked": Path(__file__).parent / "blocked"}
+SOURCES = {name: Path(__file__).parent / name for name in ("blocked", "transpose")}
 RUNS = {
     "stencil": (("32 3", "40 3"), "64 60"),
     "sweep": (("24 8", "16 8"), "48 8 10"),
     "treesort": (("32768", "65536"), "2097152"),
     "blocked": (("192", "256"), "640"),
+    "transpose": (("256 0", "256 8"), "2048 8"),
     "LULESH": (("-s 8 -i 5", "-s 12 -i 5"), "-s 30 -i 10"),
 }
 """By program: arguments for the simulator, the first for a quick study, and those with which time is taken."""
@@ -42,7 +40,9 @@ _BUILDS = {
     )
 }
 """Commands and binaries of public codes, which are judged where they are checked out."""
-_NEAR, _PLACES = 0.1, 8
+_HOW = ((("sampled", "any lines"), ("in sets", "its own lines")), (("sampled", "any lines"),))
+"""By level: what is judged, and what a set holds then."""
+_NEAR = 0.1
 LEAST = 0.05
 """Share of a program's references from which a kernel is judged."""
 _PAIRS = {True: 1, False: 5}
@@ -91,7 +91,7 @@ def judged(profile: Profile, references: Mapping[str, References]) -> list[dict[
 
     Functions without hooks are in none: what the C library does is not sampled.
     """
-    accesses = histogram(profile).sum(axis=1)
+    accesses, corrected = histogram(profile).sum(axis=1), misses_of_sets(profile, CACHES[0], WAYS[0]).sum(axis=1)
     names = [name.split("->")[-1].split("(")[0] for name in profile.tree.names]
     whole = sum(found.all for found in references.values())
     out = []
@@ -99,35 +99,18 @@ def judged(profile: Profile, references: Mapping[str, References]) -> list[dict[
         found = references[kernel]
         if found.all < LEAST * whole:
             continue
-        own = accesses[[row for row, name in enumerate(names) if name == kernel]].sum(axis=0)
+        rows = [row for row, name in enumerate(names) if name == kernel]
+        own = accesses[rows].sum(axis=0)
         out.append(
             {
                 "kernel": kernel,
                 "references": found.all,
                 "sampled": [float(misses(own, size)) for size in CACHES],
-                "in sets": [misses_in_sets(own, size, ways) for size, ways in zip(CACHES, WAYS, strict=True)],
+                "in sets": [float(corrected[rows].sum())],
                 "simulated": [*found.misses],
             }
         )
     return out
-
-
-def misses_in_sets(accesses: NDArray[np.float64], cache_bytes: float, ways: int) -> float:
-    """Return what misses a cache with few places for a line, if lines fell into its sets by chance.
-
-    An access misses where as many of the lines in between as there are ways have fallen into its set: a binomial
-    distribution (A. J. Smith, "A comparative study of set associative memory mapping algorithms", IEEE TSE 4(2), 1978;
-    M. D. Hill, A. J. Smith, "Evaluating associativity in CPU caches", IEEE ToC 38(12), 1989).
-
-    Parameters
-    ----------
-    accesses
-        Shape (bin,), as `buran.profile.reuse.histogram` gives them.
-    """
-    within = 2 ** ((np.arange(_PLACES) + 0.5) / _PLACES / 4)  # of a bin, which is a quarter of a doubling
-    lines = np.round(LEAST_DISTANCE[1:NEVER, None] * within)
-    share = binom.sf(ways - 1, lines, ways * LINE / cache_bytes).mean(axis=1)
-    return float(accesses[1:NEVER] @ share + accesses[NEVER])
 
 
 def beyond(kernel: Mapping[str, Any], level: int, how: str = "sampled") -> float:
@@ -144,7 +127,7 @@ def summarise(results: Sequence[Mapping[str, Any]]) -> tuple[list[Figure], Table
     figures, rows = [], []
     every = [kernel for result in results for kernel in result["kernels"]]
     for level, ways in enumerate(WAYS if every else ()):
-        for how, name in (("sampled", "any line"), ("in sets", "lines by chance")):
+        for how, name in _HOW[level]:
             near = [abs(beyond(kernel, level, how)) <= _NEAR for kernel in every]
             title = f"kernels whose misses of level {level + 1}, {ways} ways, are near if a set holds {name}"
             share = 100 * sum(near) / len(near)
@@ -176,11 +159,12 @@ def summarise(results: Sequence[Mapping[str, Any]]) -> tuple[list[Figure], Table
             )
         )
         for kernel in kernels:
-            triples = zip(kernel["sampled"], kernel["in sets"], kernel["simulated"], strict=True)
-            numbers = [round(number) for triple in triples for number in triple]
+            pairs = zip(kernel["sampled"], kernel["simulated"], strict=True)
+            numbers = [round(number) for pair in pairs for number in pair]
+            numbers.insert(1, round(kernel["in sets"][0]))
             rows.append((program, kernel["arguments"], kernel["kernel"], round(kernel["references"]), *numbers))
     header = (
         *("program", "arguments", "kernel", "references"),
-        *("misses of level 1", "by chance", "simulated", "misses of level 2", "by chance", "simulated"),
+        *("misses of level 1", "in sets", "simulated", "misses of level 2", "simulated"),
     )
     return figures, Table("Misses, one rank, whole run", header, tuple(rows))

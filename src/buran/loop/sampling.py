@@ -1,0 +1,115 @@
+"""What a report says of runs that sampled accesses: samples that are too thin, and lines that crowd into few sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from buran.campaign.config import Campaign
+from buran.campaign.plan import Mode
+from buran.loop.collect import cache_sizes, in_store
+from buran.loop.history import History
+from buran.measure.bundle import PROFILE
+from buran.prior.tuning import DISTANCES
+from buran.profile.call_paths import read_profile
+from buran.profile.profile import Profile
+from buran.profile.reuse import FIRST_RATE, LAST_RATE, LINE, SETS, USUAL_RATE, caches_of, histogram, misses, ways_of
+from buran.profile.sets import has_known_sets, misses_of_sets, used_sets
+from buran.report.plain import brief
+
+
+@dataclass(frozen=True)
+class Crowd:
+    """A call path at a point: shares of its accesses that miss level 1, and the sets that its lines are in."""
+
+    point: str
+    missed: float
+    missed_of_any: float
+    sets: float
+
+
+@dataclass
+class _Found:
+    """What runs tell, by what is said of it."""
+
+    lowered: dict[int, list[str]] = field(default_factory=dict)
+    thin: dict[tuple[int, int, int], list[str]] = field(default_factory=dict)
+    crowds: dict[str, list[Crowd]] = field(default_factory=dict)
+    unknown: set[str] = field(default_factory=set)
+
+    def add(self, profile: Profile, point: str, campaign: Campaign) -> None:
+        first, last = (int(profile.attributes.get(key, "0")) for key in (FIRST_RATE, LAST_RATE))
+        if last > max(first, USUAL_RATE):
+            self.lowered.setdefault(last, []).append(point)
+        sizes = cache_sizes([profile], campaign.caches_kib)
+        for level, size in enumerate(sizes, start=1):
+            if size < DISTANCES.resolved * LINE * last:
+                self.thin.setdefault((level, last, size // LINE // last), []).append(point)
+        ways = next(iter(ways_of_caches(profile, sizes, campaign)), None)
+        if sizes and not has_known_sets(sizes[0], ways):
+            self.unknown.add(
+                "its ways are not known; memory.ways says them"
+                if ways is None
+                else f"it has {sizes[0] / LINE / ways:g} sets, and addresses in a program tell only those of {SETS}"
+            )
+        elif sizes:
+            for path, crowd in crowded(profile, sizes[0], ways, point):
+                self.crowds.setdefault(path, []).append(crowd)
+
+
+def sample_notes(history: History) -> list[str]:
+    """Say where samples of accesses are too thin, and where lines crowd into few sets of level 1."""
+    found = _Found()
+    for run in in_store(run for run in history.runs if run.mode is Mode.MEMORY):
+        found.add(read_profile(run.folder / PROFILE), str(run.point), history.session.campaign)
+    lowered = [
+        f"Accesses to memory were sampled at a lower rate at {', '.join(points)}: one cache line in {rate} in the end, "
+        "as a thread touched more lines than are looked at together. Misses there are less certain."
+        for rate, points in sorted(found.lowered.items())
+    ]
+    thin = [
+        f"Measured misses of level {level} are uncertain at {', '.join(points)}: of the sample, one line in {rate}, "
+        f"the cache has room for {lines}. Models of distances do without. A denser sample tells more: BURAN_REUSE_RATE "
+        f"(a power of 2, such as {max(rate // 8, 1)}) in environments.NAME.variables."
+        for (level, rate, lines), points in sorted(found.thin.items())
+    ]
+    unknown = [f"Whether lines crowd into few sets of level 1 is not said: {why}." for why in sorted(found.unknown)]
+    return [*lowered, *thin, *(crowds_in_words(path, crowds) for path, crowds in found.crowds.items()), *unknown]
+
+
+def ways_of_caches(profile: Profile, sizes: tuple[int, ...], campaign: Campaign) -> tuple[int | None, ...]:
+    """Return the ways of caches of these sizes, as far as the campaign or the machine tells them."""
+    return campaign.cache_ways or (ways_of(profile) if caches_of(profile) == sizes else ())
+
+
+def crowded(profile: Profile, cache_bytes: float, ways: int | None, point: str = "") -> list[tuple[str, Crowd]]:
+    """Return the call paths of which many more accesses miss level 1 than if it held any lines."""
+    accesses = histogram(profile)
+    all_of, of_any = accesses.sum(axis=(1, 2)), misses(accesses, cache_bytes).sum(axis=1)
+    of_sets = misses_of_sets(profile, cache_bytes, ways).sum(axis=1)
+    beyond = of_sets - of_any
+    matters = (beyond > DISTANCES.crowded * all_of) & (beyond > DISTANCES.crowded_misses * of_any)
+    matters &= beyond > DISTANCES.crowded_part * of_sets.sum()
+    sets = used_sets(profile)
+    return [
+        (
+            profile.tree.names[row],
+            Crowd(point, of_sets[row] / all_of[row], of_any[row] / all_of[row], float(sets[row])),
+        )
+        for row in np.flatnonzero(matters).tolist()
+    ]
+
+
+def crowds_in_words(path: str, crowds: list[Crowd]) -> str:
+    """Say what conflicts there are, at the point where they are most."""
+    worst = max(crowds, key=lambda crowd: crowd.missed - crowd.missed_of_any)
+    times = f"{worst.missed / worst.missed_of_any:.2g} times as many as" if worst.missed_of_any else "and none would"
+    others = [crowd.point for crowd in crowds if crowd is not worst]
+    return (
+        f"Lines that {brief(path)} touches crowd into about {worst.sets:.0f} of the {SETS} sets of level 1 at "
+        f"{worst.point}: {100 * worst.missed:.2g} % of its accesses miss it, {times} in a cache that holds any lines"
+        + (f". So it is, less or as much, at {', '.join(others)}" if others else "")
+        + ". Metrics and models do without such conflicts, as they come and go with sizes. Rows that are a line longer "
+        "(padding) avoid them."
+    )
