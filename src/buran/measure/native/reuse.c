@@ -53,7 +53,7 @@
 #define SETS 64u
 #define SET_DEPTH 32u                         /* lines of a set that are remembered */
 #define WATCHED_SLOTS (1u << 13)              /* of their hash table */
-#define MOST_WATCHED (1u << 15)               /* accesses: 2 ms */
+#define MOST_WATCHED (1u << 14)               /* accesses: 1 ms */
 #define WARM_LINES (SETS * BURAN_REUSE_WAYS)  /* from which on what was not touched is far, or after a part of the time */
 #define WARM_WATCHED (MOST_WATCHED / 4)
 #define MOST_PAUSE 32 /* times as many accesses: watching adds a thirtieth to what looking at the sample takes */
@@ -369,7 +369,7 @@ static bool is_watched(watched *own) {
         return true;
     if (is_over)
         sample_below(sampled_below);
-    uint32_t ratio = 3 + own->times;
+    uint32_t ratio = 2 + own->times / 4;
     own->pause = 1 + (MOST_WATCHED - own->left) * (ratio < MOST_PAUSE ? ratio : MOST_PAUSE);
     own->left = 0;
     return false;
