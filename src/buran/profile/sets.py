@@ -54,7 +54,8 @@ def misses_of_sets(profile: Profile, cache_bytes: float, ways: int | None) -> ND
     if ways is None or not has_known_sets(cache_bytes, ways):
         return of_any
     all_of = accesses.sum(axis=2)
-    return np.clip(of_any + conflict_share(profile, ways)[:, None] * all_of, accesses[..., NEVER], all_of)
+    of_sets = of_any + conflict_share(profile, ways)[:, None] * all_of
+    return np.asarray(np.clip(of_sets, accesses[..., NEVER], all_of))
 
 
 def used_sets(profile: Profile) -> NDArray[np.float64]:
