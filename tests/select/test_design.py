@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from simulated import measured, plain, space
 
 from buran.select.base import base_places
 from buran.select.belief import TargetBelief, belief_of
-from buran.select.design import Design, after_run, allocate, gains
+from buran.select.design import Design, after_run, allocate, gains, whole_runs
 from buran.select.protocol import Budget, PlanningState
 from buran.select.space import Array
 
@@ -67,6 +68,18 @@ def test_the_plan_keeps_to_the_budget_and_no_exchange_improves_it() -> None:
         other = random.dirichlet(np.full(6, 0.3)) * 40 / cost
         if (other <= room).all():
             assert left_over(own, np.maximum(other, 1e-12)) >= 0.97 * best
+
+
+@pytest.mark.parametrize("seed", range(100, 110))
+def test_few_runs_are_chosen_as_well_as_by_trying_all_plans(seed: int) -> None:
+    own = belief(2, seed=seed)
+    cost, room = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0]), np.full(6, 3.0)
+    runs = whole_runs(own, allocate(own, cost, 40.0, room)[0], cost, 40.0, room)
+    assert cost @ runs <= 40 and (runs <= room).all()
+    every = [np.array(plan, dtype=np.float64) for plan in product(range(4), repeat=6)]
+    best = min(left_over(own, plan) for plan in every if plan.any() and cost @ plan <= 40)
+    before = float(own.share**2 @ (own.factors[:, -1] ** 2).sum(axis=1))
+    assert before - left_over(own, runs.astype(np.float64)) >= 0.95 * (before - best)
 
 
 def test_nothing_is_planned_where_nothing_is_affordable() -> None:

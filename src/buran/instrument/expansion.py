@@ -12,7 +12,12 @@ from buran.instrument.verdicts import Verdicts
 
 
 def unexplored_kernels(
-    graph: CallGraph, symbols: Sequence[str], kernels: Mask, known: Verdicts, hooked: Collection[str]
+    graph: CallGraph,
+    symbols: Sequence[str],
+    kernels: Mask,
+    known: Verdicts,
+    hooked: Collection[str],
+    uncounted: Collection[str] = (),
 ) -> dict[str, str]:
     """Return linker symbols to try, with the reason.
 
@@ -27,6 +32,8 @@ def unexplored_kernels(
         What earlier iterations found out.
     hooked
         What had hooks, visited or not.
+    uncounted
+        What is not to be tried, as counts know nothing of it.
     """
     seen = {*symbols, *known, *hooked}
     new = graph.has_body & np.array([name not in seen for name in graph.symbols], dtype=bool)
@@ -38,7 +45,8 @@ def unexplored_kernels(
     while waiting.any():  # one step a level of functions that were not measured
         waiting = graph.callees(waiting) & new & ~reached
         reached |= waiting
-    promising = reached & new & (graph.features["loops"] > 0)
+    tried = np.array([name not in uncounted for name in graph.symbols], dtype=bool)
+    promising = reached & new & tried & (graph.features["loops"] > 0)
     return {
         graph.symbols[i]: f"never measured, {graph.features['loops'][i]} loops below a function that matters"
         for i in np.flatnonzero(promising).tolist()

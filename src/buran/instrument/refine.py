@@ -207,6 +207,7 @@ def refine(
     graph: CallGraph | None = None,
     known: Verdicts | None = None,
     hooked: Collection[str] = (),
+    uncounted: Collection[str] = (),
 ) -> Refinement:
     """Choose the functions to instrument in the next iteration, by what they will matter at the target.
 
@@ -235,6 +236,8 @@ def refine(
         does not change filters back and forth; a function they dropped is not tried again.
     hooked
         Linker symbols that had hooks in what was measured.
+    uncounted
+        Those that are not tried, as counts know nothing of them.
 
     Raises
     ------
@@ -276,7 +279,7 @@ def refine(
     costly = keep & ~kept
     added: dict[str, str] = {}
     if graph is not None:
-        added = unexplored_kernels(graph, symbols, kernels & kept, memory, hooked)
+        added = unexplored_kernels(graph, symbols, kernels & kept, memory, hooked, uncounted)
         added = {name: why for name, why in added.items() if not any(glob(drop).match(name) for drop in wishes.drop)}
     never = tuple(sorted(set(hooked) - set(symbols) - {name for name in memory if memory[name].share is not None}))
     reasons = tuple(

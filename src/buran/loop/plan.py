@@ -69,6 +69,7 @@ def question_of(history: History) -> Question:
         models=config.goal != "filter",
         earlier=() if session.earlier is None else session.earlier.points,
         earlier_counts=session.earlier is not None and session.earlier.has_counts and bool(counted(config.metrics)),
+        pooled=config.model.pool_filters == "auto",
         counts_with_times=campaign.counts_with_times,
         memory_points=None
         if campaign.memory_points and not config.memory.points

@@ -127,19 +127,28 @@ def diagnose(
     if not 0 < level < 1:
         raise UsageError("the level of a test lies between 0 and 1", why=f"it is {level:g}")
     out: list[Waiting | None] = [None] * len(priors)
-    groups: dict[tuple[tuple[ModelFunction, ...], bytes], list[int]] = {}
+    groups: dict[tuple[tuple[ModelFunction, ...], bytes, bool], list[int]] = {}
     waits = [True] * len(priors) if can_wait is None else can_wait
     for row, prior in enumerate(priors):
         here = np.isfinite(values[row])
         if prior is not None and here.any():
-            groups.setdefault((prior.functions, here.tobytes()), []).append(row)
+            groups.setdefault((prior.functions, here.tobytes(), waits[row]), []).append(row)
     for rows in groups.values():
         prior = priors[rows[0]]
         here = np.isfinite(values[rows[0]])
         assert prior is not None
         group_noise = None if noise is None else PointNoise(noise.deviation[np.ix_(rows, here)], noise.degrees[rows])
         group_verdicts = _diagnose_group(
-            points[here], values[np.ix_(rows, here)], prior, processes, companions, level, seed, group_noise, crowded
+            points[here],
+            values[np.ix_(rows, here)],
+            prior,
+            processes,
+            companions,
+            level,
+            seed,
+            group_noise,
+            crowded,
+            waits[rows[0]],
         )
         for row, waiting in zip(rows, group_verdicts, strict=True):
             dearer = not waits[row] and waiting.verdict in (Verdict.WAITING, Verdict.BEYOND)
@@ -157,6 +166,7 @@ def _diagnose_group(
     seed: int,
     point_noise: PointNoise | None,
     crowded: bool,
+    can_wait: bool,
 ) -> list[Waiting]:
     design = prior.design(points)
     worth = np.ones(values.shape) if point_noise is None else point_noise.worth
@@ -168,6 +178,8 @@ def _diagnose_group(
         return Waiting(verdict, p_value, plain[row], ModelFunction(0.0), noise=float(base.noise[row]))
 
     terms = _candidates(points, design, prior, processes, companions)
+    if not can_wait:
+        terms = [term for term in terms if _is_price(term, prior, processes)]
     if crowded and processes is not None:
         terms = [term for term in terms if term.lead(processes) == (Fraction(0), 0)]
     waits = [waited(term, processes) for term in terms]
@@ -251,6 +263,21 @@ def _dearer(prior: Prior, parameter: int) -> list[Term]:
         for term in column.function.terms
         if term.lead(parameter)[0] > 0 and (dearer := product(term, log)) is not None
     ]
+
+
+def _is_price(term: Term, prior: Prior, processes: int | None) -> bool:
+    """Tell whether a term may be counted work whose units get dearer: these have a ceiling, that of memory.
+
+    With the size of the problem they get dearer by a logarithm at most. Of what does not grow with a parameter as far
+    as is counted nothing is known: the C library may do it.
+    """
+    work = [each for column in prior.columns for each in column.function.terms]
+    for factor in term.factors:
+        parameter = factor.parameter
+        power, log = max((each.lead(parameter) for each in work), default=(Fraction(0), 0))
+        if parameter != processes and power > 0 and term.lead(parameter) > (power, log + 1):
+            return False
+    return True
 
 
 def _gains(design: Array, columns: Array, weights: Array, targets: Array) -> tuple[Array, Array]:

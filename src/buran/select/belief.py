@@ -70,8 +70,9 @@ def belief_of(measured: Observations, space: Space) -> TargetBelief | None:
     share = _shares(np.abs(predicted[:, -1]), groups)
     counted = np.array([call < len(measured.skeletons) and measured.skeletons[call] is not None for call in modelled])
     mean_noise = float((share * noise).sum())
+    least_span = np.array([np.log(BELIEF.ranks_span) if name == space.ranks else 0.0 for name in space.parameters])
     common = {
-        by_counts: _discrepancy(at, measured.points, measured.counts, mean_noise, size)
+        by_counts: _discrepancy(at, measured.points, measured.counts, mean_noise, size, least_span)
         for by_counts, size in ((True, BELIEF.price), (False, BELIEF.discrepancy))
         if by_counts in counted
     }
@@ -161,7 +162,7 @@ class _TermColumns:
         return apart, open_ * (BELIEF.widest / np.maximum(width, BELIEF.widest))
 
 
-def _discrepancy(at: Array, measured: Array, counts: Ids, noise: float, size: float) -> Array:
+def _discrepancy(at: Array, measured: Array, counts: Ids, noise: float, size: float, least_span: Array) -> Array:
     """Return factors (place, direction) of a smooth departure from all hypotheses, after what was measured.
 
     A Gaussian process with the Matern kernel (nu = 1.5) on logarithms of parameters: a hedge against all hypotheses
@@ -170,7 +171,7 @@ def _discrepancy(at: Array, measured: Array, counts: Ids, noise: float, size: fl
     here = counts > 0
     every = np.log(np.maximum(np.vstack([at, measured[here]]), np.finfo(np.float64).tiny))
     inner = every[: len(at) - 1]
-    span = np.ptp(inner, axis=0)
+    span = np.maximum(np.ptp(inner, axis=0), least_span)
     scaled = (every - inner.min(axis=0)) / np.where(span > 0, span, 1.0) / BELIEF.length
 
     places, points = scaled[: len(at)], scaled[len(at) :]

@@ -24,26 +24,26 @@ class RunCosts:
     knowledge: Knowledge
 
     @cached_property
-    def space(self) -> Space:
-        """The modelling points as the strategy sees them, with what runs were seen to cost."""
+    def _timed_space(self) -> Space:
+        """The modelling points with what timed runs were seen to cost."""
         question, knowledge = self.question, self.knowledge
-        space = question.space
-        expected = space.expected_s
+        expected = question.space.expected_s
         if expected is None and knowledge.pilot_s is not None and not knowledge.rounds:
             expected = knowledge.pilot_s * question.work(question.points)
-        timed = self.ratio(Mode.TIME)
+        with_each = question.paired and not question.counts_with_times
+        return replace(question.space, overhead=self.ratio(Mode.TIME) + with_each, expected_s=expected)
+
+    @cached_property
+    def space(self) -> Space:
+        """The modelling points as the strategy sees them, with what all runs were seen to cost."""
+        question, knowledge = self.question, self.knowledge
         effort = 0.0 if self.counts_settled else self.ratio(Mode.EFFORT) * question.effort_runs
         newest = knowledge.plans[-1].filter_text if knowledge.plans else knowledge.filter_text
         beside = 0.0 if self.is_compared(self.compared(newest)) else 1.0
         # what the strategy chooses to sample are few cheap points, for which a budget is looked at apart
         asked = self.ratio(Mode.MEMORY) * question.memory_runs if question.memory_points else 0.0
-        with_each, once = (beside, 0.0) if question.paired else (0.0, beside)
-        return replace(
-            space,
-            overhead=timed + with_each,
-            first_runs=question.warmup + effort + asked + once,
-            expected_s=expected,
-        )
+        once = 0.0 if question.paired else beside
+        return replace(self._timed_space, first_runs=question.warmup + effort + asked + once)
 
     @cached_property
     def counts_settled(self) -> bool:
@@ -72,7 +72,17 @@ class RunCosts:
         """
         question = self.question
         sparing = question.weighs_runs and not question.paired
-        return question.counts_with_times or (sparing and points >= PLANNING.compared)
+        return question.counts_with_times or (sparing and points >= self.enough_compared)
+
+    @cached_property
+    def enough_compared(self) -> int:
+        """At how many points the baseline is measured: at fewer where a budget is few runs of the cheapest point."""
+        first = self.question.points[0]
+        budget, seconds = self.question.budget(None), self.seconds(first)
+        if budget is None or not seconds:
+            return PLANNING.compared
+        affordable = PLANNING.comparing * budget * 3600.0 / (seconds * self.question.cores(first))
+        return max(min(int(affordable), PLANNING.compared), 1)
 
     @property
     def _bundles(self) -> Iterator[tuple[Plan, Bundle]]:
@@ -85,7 +95,8 @@ class RunCosts:
     @cached_property
     def foreseen_s(self) -> dict[Point, float]:
         """What a strategy that adapts expects of runs at its points: its plans and their budget must agree."""
-        seconds = predicted_s(self.knowledge.measured, self.space) if self.knowledge.measured is not None else None
+        measured = self.knowledge.measured
+        seconds = None if measured is None else predicted_s(measured, self._timed_space)
         return {} if seconds is None else dict(zip(self.question.points, seconds.tolist(), strict=True))
 
     def seconds(self, point: Point) -> float | None:

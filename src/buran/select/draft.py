@@ -131,11 +131,18 @@ class Draft(RunCosts):
         """
         if point not in self._unsampled or self._sampling_is_wanted:
             return point in self._unsampled
-        seconds, left = self.seconds(point), self.limit(Purpose.MODEL)
-        if seconds is None or left is None:
-            return False
-        cost = self.ratio(Mode.MEMORY) * seconds * self.question.cores(point) / 3600
-        return cost * len(self._unsampled) <= PLANNING.sampling * (left - self.knowledge.spent_core_hours)
+        return self._sampling_is_affordable
+
+    @cached_property
+    def _sampling_is_affordable(self) -> bool:
+        """Whether the budget reaches for all points that are to be sampled: some of them tell no growth."""
+        left, core_s = self.limit(Purpose.MODEL), 0.0
+        for point in self._unsampled:
+            seconds = self.seconds(point)
+            if seconds is None or left is None:
+                return False
+            core_s += self.ratio(Mode.MEMORY) * seconds * self.question.cores(point)
+        return left is not None and core_s / 3600 <= PLANNING.sampling * (left - self.knowledge.spent_core_hours)
 
     @cached_property
     def _unsampled(self) -> frozenset[Point]:

@@ -53,6 +53,8 @@ class Question:
     paired
         Whether strategies that adapt need a baseline run for each timed one, as they choose by it; else the first
         timed run of a point under a filter has one beside it.
+    pooled
+        Whether times under earlier filters are used.
     counts_with_times
         Whether timed runs tell the counts, too, and what the program takes without hooks.
     memory_points
@@ -90,6 +92,7 @@ class Question:
     earlier: tuple[Point, ...] = ()
     earlier_counts: bool = False
     paired: bool = False
+    pooled: bool = False
     counts_with_times: bool = False
     memory_points: frozenset[Point] | None = frozenset()
     conditions: Callable[[Point], str] = lambda point: ""

@@ -25,6 +25,9 @@ class BeliefTuning:
         0.1, "likewise where counters told the terms: what a unit of effort costs changes with caches", JUDGED
     )
     length: float = tuned(0.7, "of the discrepancy's kernel, each parameter's logarithm spanning 1", JUDGED)
+    ranks_span: float = tuned(
+        8.0, "factor between numbers of ranks that counts as their whole range, if theirs is smaller", JUDGED
+    )
     directions: int = tuned(24, "of the belief that are kept; the others hold next to nothing", JUDGED)
     discrepancy_directions: int = tuned(12, "of these, for the discrepancy", JUDGED)
     widest: float = tuned(
@@ -54,6 +57,13 @@ class PlanningTuning:
     helps: float = tuned(
         0.01, "share of the variance at the target that the whole rest of the budget must remove", JUDGED
     )
+    few: float = tuned(
+        40.0,
+        "runs of a plan that count as few: their numbers are chosen as whole ones instead of being rounded",
+        JUDGED,
+    )
+    beginnings: int = tuned(16, "places of such a plan that are tried as the first one, those with most cost", JUDGED)
+    heaviest: int = tuned(64, "call paths that such plans are judged by, those with most time at the target", JUDGED)
     base_share: float = tuned(1 / 8, "of what is left, that a run of the base may take", JUDGED)
     first_together: float = tuned(
         1 / 3,
@@ -89,6 +99,7 @@ class PlanningTuning:
         "points with runs beside the baseline's, which tell what the hooks of a filter cost",
         "figures of reference/loop.md, What changed the outcome, on tuning seeds",
     )
+    comparing: float = tuned(1 / 20, "of a budget, that these baseline runs may take beyond the first", JUDGED)
     change: float = tuned(
         0.5,
         "of what is left of the budget, that measuring again under a new filter may take",

@@ -165,10 +165,13 @@ def _beside_imported(draft: Draft, base: Mapping[Point, int]) -> dict[Point, int
 def _again(draft: Draft) -> dict[Point, int]:
     """Return the runs that a new filter asks for at the points that were measured under another.
 
-    As many of each as were planned under one filter so far; one where the strategy decides of each.
+    As many of each as were planned under one filter so far; one where the strategy decides of each. Such a strategy
+    sees which points lack times, so that a few cheap points are enough where earlier times are used.
     """
     question, knowledge = draft.question, draft.knowledge
     points = knowledge.planned(Purpose.MODEL)
+    if question.weighs_runs and question.pooled:
+        points = [point for point in question.points if point in set(points)][: draft.enough_compared]
     if not question.adaptive:
         points += [point for point in question.points if point in knowledge.imported - set(points)]
     timed: dict[Point, dict[str, set[int]]] = {}
