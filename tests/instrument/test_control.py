@@ -151,6 +151,11 @@ def test_loops_below_kernels_are_tried_once():
     assert set(dropped.added) == {"deep"}
 
 
+def test_what_counts_know_nothing_of_is_not_tried():
+    result = refine(TREE, TIME, VISITS, [80.0], visit_cost_s=1e-12, graph=GRAPH, uncounted={"inner"})
+    assert set(result.added) == {"deep"}  # though only `inner` leads there
+
+
 def test_refining_again_changes_nothing():
     first = refine(TREE, TIME, VISITS, [80.0], graph=GRAPH)
     second = refine(TREE, TIME, VISITS, [80.0], graph=GRAPH, known=first.verdicts, hooked=first.names)

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buran.errors import UsageError
@@ -146,3 +146,33 @@ def test_what_cannot_wait_does_dearer_work() -> None:
     assert computing is not None and computing.verdict is Verdict.DEARER and computing.term is not None
     quiet = diagnose(POINTS, noisy(0.0, 1), [PRIOR], 0, companions=[WORK], can_wait=[False])[0]
     assert quiet is not None and quiet.verdict is Verdict.NONE
+
+
+CACHED = np.array([(p, n) for p in (1, 2) for n in (16, 24, 32, 40, 48)], dtype=float)
+LOOP = computation_prior(ModelFunction(0.0, (2.0,), (power(1, 3).terms[0],)), "basic_blocks")
+
+
+def dearer_from(size: float, factor: float, draws: int, seed: int) -> np.ndarray:
+    price = np.where(CACHED[:, 1] >= size, factor, 1.0)
+    return price * CACHED[:, 1] ** 3 * np.random.default_rng(seed).normal(1, 0.01, (draws, len(CACHED)))
+
+
+@pytest.mark.parametrize("size", [32.0, 40.0, 48.0])
+def test_work_that_leaves_a_cache_is_dearer_from_there_on(size: float) -> None:
+    own = diagnose(CACHED, dearer_from(size, 1.5, 20, 5), [LOOP] * 20, 0, can_wait=[False] * 20)
+    far = np.array([[2.0, 192.0]])
+    predicted = [float((each.effort_part.evaluate(far) + each.waiting_part.evaluate(far))[0]) for each in own if each]
+    assert all(each is not None and each.verdict is Verdict.DEARER for each in own)
+    assert np.array(predicted) == pytest.approx(1.5 * 192.0**3, rel=0.1)
+
+
+@settings(max_examples=10)
+@given(st.floats(1.1, 3.0), st.sampled_from([24.0, 32.0, 40.0, 48.0]), st.integers(0, 10**6))
+def test_units_of_work_never_get_dearer_by_a_power_of_the_size(factor: float, size: float, seed: int) -> None:
+    own = diagnose(CACHED, dearer_from(size, factor, 1, seed), [LOOP], 0, can_wait=[False])[0]
+    assert own is not None and all(term.lead(1) <= (Fraction(3), 1) for term, _ in own.candidates)
+
+
+def test_work_that_is_no_dearer_is_rarely_called_so() -> None:
+    own = diagnose(CACHED, dearer_from(16.0, 1.0, 200, 6), [LOOP] * 200, 0, can_wait=[False] * 200)
+    assert sum(each is not None and each.verdict is Verdict.DEARER for each in own) <= 6

@@ -563,6 +563,21 @@ def test_of_a_budget_sampling_takes_a_part(hours: float) -> None:
     assert (len(sampled) == 6) == (hours > 1)
 
 
+@pytest.mark.parametrize(("hours", "points"), [(0.3, 1), (0.5, 2), (3.0, 3)])
+def test_of_a_budget_of_few_runs_baselines_take_few(hours: float, points: int) -> None:
+    plans, _ = played(question(strategy="design", warmup=False, budget=lambda full: hours), ["f1"])
+    assert len({point for point, run in runs_of(plans[:1]) if run.mode is Mode.VANILLA}) == points
+
+
+@pytest.mark.parametrize("pooled", [False, True])
+def test_few_points_are_measured_again_where_earlier_times_are_used(pooled: bool) -> None:
+    plans = campaign(question(strategy="design", pooled=pooled), ["", "f1"])
+    before = {bundle.point for plan in plans if plan.filter_text == "" for bundle in plan.bundles}
+    again = next(plan for plan in plans if plan.filter_text == "f1")
+    assert len(before) > 3
+    assert {bundle.point for bundle in again.bundles} == set(sorted(before, key=POINTS.index)[:3] if pooled else before)
+
+
 def test_runs_that_sample_accesses_tell_the_counts_too() -> None:
     metrics = question().metrics | {"misses_level_1"}
     asked = question(memory_points=frozenset(POINTS[:5]), metrics=metrics, effort_repetitions=1)

@@ -12,6 +12,7 @@ import numpy as np
 from buran.errors import UsageError
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
+from buran.model.within import Within
 from buran.numerics.least_squares import beside, span, unit_columns
 from buran.prior.algebra import added, product, scaled
 from buran.prior.noise import PointNoise
@@ -177,9 +178,7 @@ def _diagnose_group(
     def without(row: int, verdict: Verdict, p_value: float = float("nan")) -> Waiting:
         return Waiting(verdict, p_value, plain[row], ModelFunction(0.0), noise=float(base.noise[row]))
 
-    terms = _candidates(points, design, prior, processes, companions)
-    if not can_wait:
-        terms = [term for term in terms if _is_price(term, prior, processes)]
+    terms = _candidates(points, design, prior, processes, companions, can_wait)
     if crowded and processes is not None:
         terms = [term for term in terms if term.lead(processes) == (Fraction(0), 0)]
     waits = [waited(term, processes) for term in terms]
@@ -218,7 +217,7 @@ def _rarity(gain: float, chance: Array) -> float:
 
 
 def _candidates(
-    points: Array, design: Array, prior: Prior, processes: int | None, companions: Sequence[Term]
+    points: Array, design: Array, prior: Prior, processes: int | None, companions: Sequence[Term], can_wait: bool
 ) -> list[Term]:
     """List terms that the prior does not hold, whose values are defined and differ."""
     others = {
@@ -241,6 +240,9 @@ def _candidates(
         if parameter != processes:
             terms += [Term((Factor(parameter, PowerLog(power, log)),)) for power, log in _OTHER]
             terms += _dearer(prior, parameter)
+            terms += [] if can_wait else _dearer_from(prior, parameter, np.unique(points[:, parameter])[1:].tolist())
+    if not can_wait:
+        terms = [term for term in terms if _is_price(term, prior, processes)]
     lowest = points.min(axis=0)
     basis = span(design)
     chosen: list[Term] = []
@@ -262,6 +264,18 @@ def _dearer(prior: Prior, parameter: int) -> list[Term]:
         for column in prior.columns
         for term in column.function.terms
         if term.lead(parameter)[0] > 0 and (dearer := product(term, log)) is not None
+    ]
+
+
+def _dearer_from(prior: Prior, parameter: int, values: Sequence[float]) -> list[Term]:
+    """List the prior's terms from a value of a parameter on: there the work leaves a cache."""
+    return [
+        dearer
+        for column in prior.columns
+        for term in column.function.terms
+        if term.lead(parameter)[0] > 0
+        for value in values
+        if (dearer := product(term, Term((Factor(parameter, Within(low=value)),)))) is not None
     ]
 
 

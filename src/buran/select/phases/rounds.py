@@ -63,9 +63,8 @@ def next_round(draft: Draft) -> Plan | None:
         rest = left_out
     if sampled:
         reasons.append("accesses to memory are sampled")
-    points = again if changed else dict[Point, int]()
+    points = {**dict.fromkeys(sampled, 0), **(again if changed else {})}
     points |= {point: points.get(point, 0) + count for point, count in rest.items()}
-    points |= dict.fromkeys(sampled - points.keys(), 0)
     plan = draft.plan(points, Purpose.MODEL, "; ".join(reasons), knowledge.filter_text if changed else last.filter_text)
     return plan if plan.bundles else draft.ending("nothing more fits into the budget", budget_reached=True)
 
