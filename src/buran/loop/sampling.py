@@ -104,12 +104,13 @@ def crowded(profile: Profile, cache_bytes: float, ways: int | None, point: str =
 def crowds_in_words(path: str, crowds: list[Crowd]) -> str:
     """Say what conflicts there are, at the point where they are most."""
     worst = max(crowds, key=lambda crowd: crowd.missed - crowd.missed_of_any)
-    times = f"{worst.missed / worst.missed_of_any:.2g} times as many as" if worst.missed_of_any else "and none would"
+    factor = worst.missed / worst.missed_of_any if worst.missed_of_any else 0.0
+    times = f"{factor:,.{int(factor < 10)}f} times as many as" if factor else "and none would"
     others = [crowd.point for crowd in crowds if crowd is not worst]
     return (
         f"Lines that {brief(path)} touches crowd into about {worst.sets:.0f} of the {SETS} sets of level 1 at "
-        f"{worst.point}: {100 * worst.missed:.2g} % of its accesses miss it, {times} in a cache that holds any lines"
-        + (f". So it is, less or as much, at {', '.join(others)}" if others else "")
+        f"{worst.point}: {100 * worst.missed:.3g} % of its accesses miss it, {times} in a cache that holds any lines"
+        + (f". They do, less or as much, at {', '.join(others)}" if others else "")
         + ". Metrics and models do without such conflicts, as they come and go with sizes. Rows that are a line longer "
         "(padding) avoid them."
     )
