@@ -309,7 +309,9 @@ static table *new_table(buran_thread *thread, uint32_t slots, uint32_t most_slot
 }
 
 static __attribute__((noinline)) buran_reuse *opened(buran_thread *thread) {
-    buran_reuse *reuse = thread->reuse ? thread->reuse : (thread->reuse = buran_memory(sizeof *thread->reuse));
+    if (!thread->reuse)
+        thread->reuse = buran_touched_memory(thread, sizeof *thread->reuse);
+    buran_reuse *reuse = thread->reuse;
     if (reuse && !reuse->table) {
         reuse->table = new_table(thread, FEWEST_SLOTS, MOST_SLOTS);
         reuse->watched = buran_touched_memory(thread, sizeof *reuse->watched);
