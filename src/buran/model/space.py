@@ -22,7 +22,7 @@ Negative = Literal["never", "always"]
 _POWERS = "0 1/4 1/3 1/2 2/3 3/4 4/5 1 5/4 4/3 3/2 5/3 7/4 2 9/4 7/3 5/2 8/3 11/4 3"
 _LOGS = (0, 1, 2)
 _LOG_OVERCOME = Fraction(2, 3)
-_LINE = (PowerLog(Fraction(1)),)
+_LINE, _SHARES = PowerLog(Fraction(1)), PowerLog(Fraction(-1))
 _BEYOND = tuple((Fraction(power), log) for power in ("7/2", "4", "9/2", "5") for log in (0, 1)) + tuple(
     (Fraction(power), 3) for power in (0, 1, 2, 3)
 )
@@ -106,8 +106,8 @@ class HypothesisSpace:
     def candidates(self, x: Array) -> tuple[BasisFunction, ...]:
         """Return the functions that are defined and monotonic on the values `x` of a parameter.
 
-        Fewer than `least` values tell no exponents apart: they allow a straight line only. A single value allows no
-        term.
+        Fewer than `least` values tell no exponents apart: they allow a straight line, and what falls as equal shares of
+        work do; a falling line would end below zero. A single value allows no term.
 
         Raises
         ------
@@ -120,8 +120,10 @@ class HypothesisSpace:
                 why=f"{x[~(np.isfinite(x) & (x >= 0))][0]:g} is no value for a power or a logarithm",
             )
         values = len(np.unique(x))
-        if values < self.least or values == 1:
-            return _LINE[: values - 1]
+        if values == 1:
+            return ()
+        if values < self.least:
+            return (_LINE,) if self.negative == "never" or x.min() == 0 else (_LINE, _SHARES)
         families = [FAMILIES.load(name) for name in self.families]
         every = (*self._powers, *(function for family in families for function in family.candidates(x)))
         lowest = float(x.min())
