@@ -172,6 +172,24 @@ def test_two_values_allow_a_straight_line_only():
     assert model.function.evaluate(grid) == pytest.approx(n**2 * p**3)
 
 
+@pytest.mark.parametrize(
+    "points",
+    [
+        [(p, n) for p in (1.0, 2.0) for n in (8.0, 12.0, 16.0, 24.0, 32.0)],
+        [(1.0, 8.0), (2.0, 8.0), (1.0, 12.0), (2.0, 12.0), (1.0, 16.0), (1.0, 24.0)],  # as a campaign has them
+    ],
+)
+def test_work_that_is_divided_shows_with_two_numbers_of_ranks(points):
+    at, random = np.array(points), np.random.default_rng(11)
+    p, n = at.T
+    divided = (2e-5 * n**3 / p) * random.normal(1, 0.01, (20, len(at)))
+    partly = (2e-5 * n**3 * (0.3 + 0.7 / p)) * random.normal(1, 0.01, (20, len(at)))
+    far = np.array([[2.0, 64.0]])
+    for values, right in ((divided, 2e-5 * 64**3 / 2), (partly, 2e-5 * 64**3 * 0.65)):
+        predicted = np.array([model.function.evaluate(far)[0] for model in fit_models(at, values).models])
+        assert np.median(np.abs(predicted / right - 1)) < 0.2
+
+
 def test_one_point_gives_its_value_and_no_measure_of_error():
     model = fit_models(SIZES[:1], np.array([[5.0]])).models[0]
     assert model.function.constant == 5

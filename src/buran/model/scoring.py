@@ -207,9 +207,11 @@ def cost_of(
         dear = np.minimum(fancy, extra)
         out += costs.parameter * (distinct > 0) + costs.extra_term * dear + costs.extra_plain_term * (extra - dear)
     falling = np.zeros(rows.shape[:3], dtype=bool)
+    few = falling.copy()
     outgrown = np.ones((*rows.shape[:3], terms), dtype=bool)  # the third axis by the fourth
     for p, table in enumerate(tables):
         falling |= table.falling[rows[..., p]]
+        few |= table.falling[rows[..., p]] & (len(table.same_value) == 2)
         growth = table.growth[rows[..., p]]
         outgrown &= growth[..., None] <= growth[:, :, None]
     columns = dictionary.columns[at, beam.members]
@@ -222,6 +224,7 @@ def cost_of(
     out += costs.saturating * (negative & falling).sum(axis=2)
     out += costs.negative * (negative & ~falling & covered).sum(axis=2)
     handicap = costs.declining * (negative & ~falling & ~covered).sum(axis=2)
+    handicap += costs.declining * (negative & few).sum(axis=2)  # no two values show a bound that is risen to
     handicap += costs.alternating * (negative & ~falling & covered).any(axis=2)
     handicap += costs.steep * np.minimum(errors, 1.0) * _steepness(tables, dictionary, beam)
     if nonnegative:
