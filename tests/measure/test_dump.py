@@ -6,7 +6,7 @@ import zlib
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from buran.errors import FormatError, RunError
@@ -238,6 +238,7 @@ def test_one_wrong_byte_is_always_noticed(tmp_path, at, change):
 
 @quick
 @given(st.lists(st.tuples(st.integers(0, len(WHOLE) - 13), st.integers(0, 255)), min_size=1, max_size=6))
+@example([(31, 0)])  # a clock whose ticks are years
 def test_wrong_bytes_under_a_right_checksum(tmp_path, changes):
     data = bytearray(WHOLE[:-12])
     for at, value in changes:

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buran.prior.distances import DistanceModels, distance_models
+from buran.prior.laws import counts_of
 from buran.profile.reuse import BINS, LEAST_DISTANCE, LINE, NEVER
 
 SMALL = np.array([8.0, 12.0, 16.0, 20.0, 24.0])
@@ -208,3 +209,8 @@ def test_distances_that_are_all_the_same_grow_by_the_power_that_they_have():
         size = n**2 / 8 * LINE  # what it fills
         before, after = models.misses(np.array([[0.85 * n], [1.15 * n]]), size)[0] / np.array([0.85, 1.15]) ** 2
         assert before < 0.3 * n**2 < 0.5 * n**2 < after
+
+
+def test_with_one_rank_something_is_accessed():
+    counts = counts_of(np.array([[1.0, 8.0], [2.0, 8.0], [1.0, 12.0], [1.0, 16.0]]))
+    assert {count.log for count in counts} == {-1, 1}  # log2(p) is 0 there

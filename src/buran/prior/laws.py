@@ -158,7 +158,10 @@ def counts_of(points: Array) -> tuple[Count, ...]:
     powers = [(Fraction(0), *signed) if vary else (Fraction(0),) for vary in varying]
     plain = sorted(product(*powers), key=lambda each: (sum(map(bool, each)), sum(map(abs, each))))
     one = Fraction(1)
-    logs = [Count(each, column) for each in plain for column, power in enumerate(each) if power == one]
+    above = points.min(axis=0) > 1  # a logarithm of 1 says that nothing is accessed
+    logs = [
+        Count(each, column) for each in plain for column, power in enumerate(each) if power == one and above[column]
+    ]
     lesser = []
     for each in plain:
         grown = [column for column, power in enumerate(each) if power]
