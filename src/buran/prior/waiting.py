@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from buran.errors import UsageError
+from buran.model.basis import BasisFunction
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.within import Within
@@ -239,8 +240,10 @@ def _candidates(
     for parameter in range(points.shape[1]):
         if parameter != processes:
             terms += [Term((Factor(parameter, PowerLog(power, log)),)) for power, log in _OTHER]
-            terms += _dearer(prior, parameter)
-            terms += [] if can_wait else _dearer_from(prior, parameter, np.unique(points[:, parameter])[1:].tolist())
+            terms += _dearer(prior, parameter, [PowerLog(Fraction(0), 1)])
+            if not can_wait:  # from a size on, work leaves a cache
+                sizes = np.unique(points[:, parameter])[1:].tolist()
+                terms += _dearer(prior, parameter, [Within(low=size) for size in sizes])
     if not can_wait:
         terms = [term for term in terms if _is_price(term, prior, processes)]
     lowest = points.min(axis=0)
@@ -256,26 +259,15 @@ def _candidates(
     return chosen
 
 
-def _dearer(prior: Prior, parameter: int) -> list[Term]:
-    """List the prior's terms times the logarithm of a parameter they grow with: each unit of work gets dearer."""
-    log = Term((Factor(parameter, PowerLog(Fraction(0), 1)),))
-    return [
-        dearer
-        for column in prior.columns
-        for term in column.function.terms
-        if term.lead(parameter)[0] > 0 and (dearer := product(term, log)) is not None
-    ]
-
-
-def _dearer_from(prior: Prior, parameter: int, values: Sequence[float]) -> list[Term]:
-    """List the prior's terms from a value of a parameter on: there the work leaves a cache."""
+def _dearer(prior: Prior, parameter: int, prices: Sequence[BasisFunction]) -> list[Term]:
+    """List the prior's terms that grow with a parameter, times prices of a unit of work that depend on it."""
     return [
         dearer
         for column in prior.columns
         for term in column.function.terms
         if term.lead(parameter)[0] > 0
-        for value in values
-        if (dearer := product(term, Term((Factor(parameter, Within(low=value)),)))) is not None
+        for price in prices
+        if (dearer := product(term, Term((Factor(parameter, price),)))) is not None
     ]
 
 

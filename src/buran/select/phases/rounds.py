@@ -170,7 +170,8 @@ def _again(draft: Draft) -> dict[Point, int]:
     question, knowledge = draft.question, draft.knowledge
     points = knowledge.planned(Purpose.MODEL)
     if question.weighs_runs and question.pooled:
-        points = [point for point in question.points if point in set(points)][: draft.enough_compared]
+        planned = set(points)
+        points = [point for point in question.points if point in planned][: draft.enough_compared]
     if not question.adaptive:
         points += [point for point in question.points if point in knowledge.imported - set(points)]
     timed: dict[Point, dict[str, set[int]]] = {}
