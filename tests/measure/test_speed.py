@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import mmap
+import resource
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -52,9 +54,22 @@ def test_a_calibration_is_measured_written_and_read(tmp_path: Path, monkeypatch:
     assert memory.latency_s > near.latency_s and memory.bandwidth < near.bandwidth
     assert set(found.codes) == set(speed.CODES) and found.flops > 1e8
     assert 1e-7 < found.fault_s < 1e-3 and found.fault_busy_s > 1e-7
+    assert found.page_bytes >= mmap.PAGESIZE
     path = tmp_path / "machine.json"
     write_json(path, {"schema": MachineFile.schema_read, **asdict(found)})
     assert MachineFile.read(path) == found
+
+
+def test_memory_is_measured_in_the_pages_that_programs_get(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speed, "_ROUNDS", 1)
+    size, page = 32 << 20, speed.page_bytes()
+    if not page:
+        pytest.skip("nobody counts page faults here")
+    kernel = speed._build(tmp_path)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt
+    kernel.seconds("gather", size, speed._one_of_each_core()[:1])
+    faults = resource.getrusage(resource.RUSAGE_CHILDREN).ru_minflt - before
+    assert size / page / 2 <= faults <= size / page + 2000  # the process has some of its own
 
 
 @pytest.mark.slow
@@ -93,10 +108,11 @@ def test_caches_are_as_the_system_tells_them(tmp_path: Path, monkeypatch: pytest
     assert speed._caches_of([0], None)[0] == (48 * KIB, 1, None)
 
 
-def test_files_of_earlier_versions_tell_no_ways(tmp_path: Path) -> None:
+def test_files_of_earlier_versions_tell_neither_ways_nor_pages(tmp_path: Path) -> None:
     path, content = tmp_path / "machine.json", asdict(MACHINE)
     for level in content["levels"]:
         del level["ways"]
+    del content["page_bytes"]
     path.write_text(json.dumps({"schema": MachineFile.schema_read, **content}))
     assert MachineFile.read(path) == MACHINE
 
@@ -111,6 +127,7 @@ def test_lists_of_cpus() -> None:
         ({"levels": []}, "memory without one"),
         ({"flops": 0.0}, "above 0"),
         ({"fault_s": -1.0}, "no negative time"),
+        ({"page_bytes": -4096}, "no negative size"),
         *(
             ({"levels": [{**asdict(MACHINE.levels[0]), "ways": n}, asdict(MACHINE.levels[2])]}, "ways")
             for n in (0, 7, 1024)

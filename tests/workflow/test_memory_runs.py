@@ -115,10 +115,11 @@ def test_misses_are_modelled_for_any_cache_and_measured_once(tmp_path: Path) -> 
     assert [found["predictions"][0][key] for key in ("predicted", "lower", "upper")] == pytest.approx(
         [own[key] for key in ("predicted", "lower", "upper")]
     )
-    slower = machine | {"codes": dict.fromkeys(machine["codes"], 3e-09), "host": "slower"}
+    slower = machine | {"codes": dict.fromkeys(machine["codes"], 3e-09), "host": "slower", "page_bytes": 4096}
     bench.folder.joinpath("slower.json").write_text(json.dumps({"schema": "buran-machine/1", **slower}))
     there = json.loads(bench.buran(*asked, "slower.json"))
     assert not there["same"] and there["speed"]["ratio"] == pytest.approx(3)
+    assert any("a size that is not known here and 4 KiB there" in note for note in there["notes"])
     for row, before in zip(there["predictions"], found["predictions"], strict=True):
         assert row["here"] == before["here"] and row["lower"] <= row["predicted"] <= row["upper"]
         factor = {"kept": 1.0, "blocks and misses": 3.0}.get(row["made of"])

@@ -71,6 +71,9 @@ class MachineFile(Stored):
     fault_s, fault_busy_s
         Of a page of the smallest size that the system hands over and takes back: on one core, and on all cores at
         once. 0 where that was not measured.
+    page_bytes
+        Of the pages in which memory was measured: those that programs get. 0 where that is not known, as in files of
+        earlier versions, which asked the system for large ones.
     """
 
     kind_of_file: ClassVar[str] = "machine file"
@@ -90,6 +93,7 @@ class MachineFile(Stored):
     notes: tuple[str, ...] = ()
     fault_s: float = 0.0
     fault_busy_s: float = 0.0
+    page_bytes: int = 0
 
     def __post_init__(self) -> None:
         sizes = [level.bytes for level in self.levels]
@@ -102,8 +106,8 @@ class MachineFile(Stored):
             raise ValueError("times, speeds and cores are above 0")
         if any(level.ways is not None and not can_have(level.bytes or 0, level.ways) for level in self.levels):
             raise ValueError("the lines of a cache are its ways times its sets")
-        if min(self.fault_s, self.fault_busy_s) < 0:
-            raise ValueError("a page fault takes no negative time")
+        if min(self.fault_s, self.fault_busy_s, self.page_bytes) < 0:
+            raise ValueError("page faults take no negative time, and pages have no negative size")
 
     @property
     def caches(self) -> tuple[int, ...]:

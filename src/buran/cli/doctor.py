@@ -71,6 +71,8 @@ def _calibrate(path: Path, caches_kib: str | None) -> int:
         rows.append([size, *times, *speeds])
     print(f"{machine.host}: {machine.cpu}, {machine.cores} cores, {machine.date}")
     print(table(["", "latency", "all cores busy", "loads apart", "bandwidth of a core", "all cores busy"], rows))
+    if machine.page_bytes:
+        print(f"pages of {machine.page_bytes / 1024:.0f} KiB, as programs get them")
     print(f"{1e-9 * machine.flops:.3g} GFLOP/s a core; {1e-9 * machine.flops_busy:.3g} with all cores busy")
     for note in (f"the median round took up to {100 * machine.spread:.0f} % longer than the least", *machine.notes):
         print(f"note: {note}")

@@ -260,6 +260,10 @@ def _notes(
             "host and processor are those of the campaign's machine: what differs was set by hand, or is how both "
             "calibrations went"
         )
+    if here.page_bytes != there.page_bytes:
+        sizes = (here.page_bytes, there.page_bytes)
+        first, second = (f"{size / 1024:.0f} KiB" if size else "a size that is not known" for size in sizes)
+        out.append(f"memory has pages of {first} here and {second} there: misses cost more with small ones")
     if without_ends:
         out.append("starting and ending is in no prediction: nothing tells it apart from the call paths")
     if crowded:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import resource
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -36,6 +38,8 @@ _BEYOND = 4  # times the last cache: of so much memory most lines are in none
 _LEAST_MEMORY = 64 << 20
 _MEMORY_SHARE = 0.5  # of what is free
 _FAULTING = 4 << 20  # bytes handed over and taken back at a time
+_LARGE_PAGE = 2 << 20
+_TOUCHED = 16 * _LARGE_PAGE
 LARGEST_SPREAD = 1.0
 """Where the median round of a test took so much longer than the least one, in shares of it, nothing is sure."""
 _Cache = tuple[float, int, int | None]
@@ -119,7 +123,22 @@ def calibrate(caches: Sequence[float] | None = None) -> MachineFile:
         notes=tuple(notes),
         fault_s=fault_s,
         fault_busy_s=fault_busy_s,
+        page_bytes=page_bytes(),
     )
+
+
+def page_bytes() -> int:
+    """Return how many bytes a page fault of a large array hands over, rounded to a power of 2; 0 if nobody counts them.
+
+    Programs that ask for nothing get small pages, or large ones where the system gives these to all.
+    """
+    private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+    array = np.frombuffer(mmap.mmap(-1, _TOUCHED + _LARGE_PAGE, flags=private), dtype=np.uint8)
+    first = -array.ctypes.data % _LARGE_PAGE
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    array[first : first + _TOUCHED : mmap.PAGESIZE] = 1
+    faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+    return int(2 ** np.round(np.log2(_TOUCHED / faults))) if faults else 0
 
 
 def _build(folder: Path) -> _Kernel:

@@ -225,13 +225,12 @@ static void *run(void *argument) {
     CPU_SET(w->cpu, &cpus);
     sched_setaffinity(0, sizeof cpus, &cpus); /* where that is refused, the system places the thread */
     state s = {.bytes = w->bytes, .random = 88172645463325252u + (uint64_t)w->cpu};
+    /* whole large pages, which are used where the system gives them unasked: what programs get, and no other ones */
     size_t huge = (size_t)2 << 20, whole = (s.bytes + 2 * huge - 1) / huge * huge;
     char *mapped = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     w->failed = mapped == MAP_FAILED;
     if (!w->failed) {
-        /* large pages, so that it is caches that miss and not the table of pages */
         s.memory = mapped + (huge - (uintptr_t)mapped % huge) % huge;
-        madvise(mapped, whole, MADV_HUGEPAGE);
         w->test->prepare(&s);
     }
     size_t steps = 1;
