@@ -170,14 +170,33 @@ def test_a_cliff_that_is_not_predicted_counts_as_wrong() -> None:
 
 def test_times_are_judged_with_and_without_misses() -> None:
     found = {
-        "name": "demo", "ranks": 1, "sizes": [32.0, 48.0], "measured": [1.0, 4.0],
+        "name": "demo", "ranks": 1, "sizes": [32.0, 48.0], "predicted": [1.0, 1.0], "measured": [1.0, 4.0],
         "with": {"middle": [1.1, 4.4], "ends": [[0.9, 3.0], [1.5, 6.0]]},
         "without": {"middle": [0.5, 1.0], "ends": [[0.4, 0.9], [0.6, 1.1]]},
+        "functions": [
+            {"function": "fill", "faults": 0.5, "measured": 1.0, "with": 0.25, "without": 0.2, "pages": 0.9},
+        ],
     }  # fmt: skip
     evaluation = times.summarise([found])
-    assert [round(figure.value) for figure in evaluation.figures] == [10, 62]
-    assert [figure.note[:6] for figure in evaluation.figures] == ["2 of 2", "0 of 2"]
-    assert evaluation.tables[0].rows[0][2:] == ("1000", "1100 [900, 1500]", "500 [400, 600]")
+    assert [round(figure.value or 0) for figure in evaluation.figures] == [10, 62, 10, 75]
+    assert [figure.note[:6] for figure in evaluation.figures[:2]] == ["2 of 2", "0 of 2"]
+    first, second = evaluation.tables
+    assert first.rows[0][2:] == ("1000", "1100 [900, 1500]", "500 [400, 600]")
+    assert second.rows == (("demo, 1 rank", 48, "fill", "500", "1000", "900", "250"),)
+
+
+def test_times_of_two_ranks_are_judged_from_runs_with_one() -> None:
+    found = {
+        "name": "demo", "ranks": 1, "sizes": [48.0, 48.0], "predicted": [1.0, 2.0], "measured": [2.0, 3.0],
+        "with": {"middle": [2.0, 2.4], "ends": [[1.0, 2.0], [3.0, 2.8]]},
+        "without": {"middle": [2.0, 2.0], "ends": [[1.0, 1.0], [3.0, 3.0]]}, "functions": [],
+    }  # fmt: skip
+    evaluation = times.summarise([found])
+    values = {figure.name.split(":")[0].split(" beyond")[0]: figure for figure in evaluation.figures}
+    assert values["computation of demo, 2 ranks from runs with one"].value == pytest.approx(50)
+    assert values["computation of demo, 2 ranks from runs with one"].note == "predicted 20 %"
+    assert [row[0] for row in evaluation.tables[0].rows] == ["demo, 1 rank", "demo, 2 ranks from runs with one"]
+    assert [figure.value for figure in evaluation.figures[-2:]] == [None, None]  # no function has page faults
 
 
 def test_the_preset_times_has_its_programs(tmp_path: Path) -> None:
@@ -185,6 +204,7 @@ def test_the_preset_times_has_its_programs(tmp_path: Path) -> None:
     assert few[0] == many[0] == times.CALIBRATION and all(shard[NEEDS] == [few[0]] for shard in few[1:])
     assert [shard["name"] for shard in few[1:]] == ["sweep", "stencil", "treesort"]
     assert len(many) - 1 == 2 * (len(few) - 1)
+    assert [shard["name"] for shard in many[1:] if shard["predicted"] == [1, 2]] == ["sweep", "stencil"]
     own_program = {"source": "s", "build": "b", "binary": "p", "arguments": "{n}", "small": [1], "large": [2]}
     (tmp_path / program.FILE).write_text(json.dumps({"schema": 1, **own_program}))
     own = study.shards(Settings("memory", quick=True, preset="times", data=str(tmp_path)))

@@ -21,7 +21,8 @@ class Program(Stored):
     Attributes
     ----------
     source, build, binary, arguments
-        ``{n}`` stands for the size, ``{folder}`` for the source's; that is among the checkouts, or an absolute path.
+        ``{n}`` stands for the size, ``{total}`` for that of all ranks together, ``{folder}`` for the source's; that is
+        among the checkouts, or an absolute path.
     small, large
         Values of n that are fitted, and those that are predicted; both in ascending order.
     """
@@ -40,9 +41,9 @@ class Program(Stored):
         """Where the source is."""
         return checkouts() / self.source
 
-    def words(self, n: int) -> list[str]:
+    def words(self, n: int, ranks: int = 1) -> list[str]:
         """Return the arguments for a size."""
-        return self.arguments.format(n=n, folder=self.folder).split()
+        return self.arguments.format(n=n, total=n * ranks, folder=self.folder).split()
 
 
 def given(settings: Settings) -> dict[str, Program]:

@@ -31,10 +31,10 @@ class Workshop:
     folder: Path
 
     @classmethod
-    def open(cls, folder: Path, compiler: str = "auto", *, detailed: bool = False) -> Workshop:
-        """Find compiler and MPI."""
+    def open(cls, folder: Path, compiler: str = "auto", *, detailed: bool = False, faults: bool = False) -> Workshop:
+        """Find compiler and MPI; see `open_embedded`."""
         folder.mkdir(parents=True, exist_ok=True)
-        return cls(open_embedded(compiler, folder, detailed=detailed), folder)
+        return cls(open_embedded(compiler, folder, detailed=detailed, faults=faults), folder)
 
     def build(self, command: str, source: Path, binary: str, mode: Mode) -> tuple[Path, Outcome]:
         """Build a variant in a folder of its own; `command` has placeholders for compilers.
