@@ -69,7 +69,9 @@ PROGRAMS = {
         (100_000, 130_000, 160_000, 200_000, 300_000, 400_000), (800_000, 1_600_000),
     ),
     "XSBench": Program(
-        "XSBench", "{mpicc} -O2 -std=gnu99 -DMPI openmp-threading/*.c -lm -o xsbench", "xsbench",
+        "XSBench",  # it ends with 1 where it does not know the result, as of these sizes
+        "sed -i 's/return is_invalid_result/return 0/' openmp-threading/Main.c; "
+        "{mpicc} -O2 -std=gnu99 -DMPI openmp-threading/*.c -lm -o xsbench", "xsbench",
         "-s small -m event -l 100000 -g {n}", (40, 60, 80, 100, 130, 160), (320, 640),
     ),
 }  # fmt: skip
