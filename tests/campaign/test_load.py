@@ -212,7 +212,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("ways of unknown sizes", {"metrics": [*SAMPLED], "memory": {"ways": [8]}}, "memory.ways[0]", "memory.caches_kib"),
     ("no cache", {"metrics": [*SAMPLED], "memory": {"caches_kib": []}}, "memory.caches_kib", "empty"),
     ("no such cache", {"metrics": [*SAMPLED], "memory": {"caches_kib": [32]}}, "metrics[2]", "is of another one"),
-    ("no machine", {"metrics": [*SAMPLED], "memory": {"machine": "none.json"}}, "memory.machine", "doctor"),
+    ("no machine", {"metrics": [*SAMPLED], "memory": {"machine": "none.json"}}, "memory.machine", "none.json: "),
     ("counter twice", {"counters": ["cycles", "cycles"]}, "counters[1]", "twice"),
     ("refinement needs time", {"metrics": ["basic_blocks"]}, "metrics", "time and visits"),
     ("backend", {"backend": "embeded"}, "backend", "'embedded'"),

@@ -29,6 +29,22 @@ def test_summary(capsys: pytest.CaptureFixture[str]) -> None:
     assert "core hours" in rows["expected"]
 
 
+def test_a_strategy_that_nothing_ends_is_said_to(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "c.yaml"
+    text = (
+        (DEMO.parent / "examples" / "sweep.yaml")
+        .read_text()
+        .replace("../../examples", str(DEMO.parents[1] / "examples"))
+    )
+    for budget, said in (("", "none: all runs"), ("budget: {core_hours: 1}\n", "1 core hours")):
+        kept = [line for line in text.splitlines() if not line.startswith(("strategy:", "budget:"))]
+        path.write_text("\n".join(kept) + f"\nstrategy: {{name: design}}\n{budget}")
+        assert run(str(path)) == 0
+        rows = dict(line.split(":", 1) for line in capsys.readouterr().out.splitlines())
+        assert "10 of each point at most" in rows["runs"]
+        assert rows["budget"].strip().startswith(said)
+
+
 def test_summary_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(str(DEMO), "--json") == 0
     found = json.loads(capsys.readouterr().out)

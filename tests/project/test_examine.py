@@ -84,6 +84,19 @@ PROJECTS = {
         ("build/Solver.x", "build/tools/convert"),
         True,
     ),
+    "cmake with a switch that is no option": (
+        {
+            "CMakeLists.txt": "cmake_minimum_required(VERSION 3.16)\nproject(P LANGUAGES C)\noption(WITH_MPI yes ON)\n"
+            "IF(USE_MPI)\n find_package(MPI REQUIRED)\nENDIF()\nif(WITH_MPI)\nendif()\nif(MPI_FOUND)\nendif()\n"
+            "add_executable(p main.c helper.c)\ntarget_compile_definitions(p PRIVATE ANSWER=3)\n",
+            "main.c": MAIN_C,
+            "helper.c": HELPER_C,
+        },
+        "cmake -S . -B build -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER={mpicc} -DUSE_MPI=ON "
+        "&& cmake --build build",
+        ("build/p",),
+        True,
+    ),
     "cmake with one folder of programs": (
         {
             "CMakeLists.txt": "cmake_minimum_required(VERSION 3.16)\nproject(P LANGUAGES C)\n"
@@ -151,6 +164,14 @@ def test_what_could_not_be_told_is_marked(tmp_path: Path) -> None:
     assert not found.binaries and found.remarks[-1].startswith("<- which variables")
     write(tmp_path, {"CMakeLists.txt": "project(P C)\nadd_executable(${UNKNOWN} a.c)\n"})
     assert "UNKNOWN" in examine_project(tmp_path).remarks[-1]
+
+
+@pytest.mark.parametrize(("level", "said"), [("-g", True), ("-O0", True), ("-O2", False)])
+def test_flags_that_stay_are_named_as_their_language_does(level: str, said: bool, tmp_path: Path) -> None:
+    text = f"FAST = -O3\nCFLAGS += {level}\nprog: prog.c\n\t$(CC) $(CFLAGS) -o prog prog.c\n"
+    remarks = examine_project(write(tmp_path, {"Makefile": text, "prog.c": MAIN_C})).remarks
+    assert remarks[1].endswith("as in CFLAGS='{flags}'")
+    assert any("none of them optimises" in remark for remark in remarks) == said
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,18 @@ def test_a_budget_that_pays_for_the_first_look_alone_is_said_to(tmp_path: Path) 
     assert progress_of(History.open(session)).budget_reached  # exit code 4
 
 
+def test_the_budget_ends_a_campaign_and_not_the_number_of_rounds(tmp_path: Path) -> None:
+    session = opened(
+        tmp_path,
+        strategy={"name": "design"},
+        budget={"core_hours": 0.05},
+        refinement={"target": TARGET, "pilot": True},
+    )
+    last = carry_out(session)
+    assert "limit" not in last.reason
+    assert last.spent_core_hours > 0.9 * 0.05
+
+
 def test_an_accuracy_that_noise_forbids_is_not_claimed(tmp_path: Path) -> None:
     session = opened(
         tmp_path,

@@ -440,7 +440,8 @@ def memory_mistakes(campaign: Campaign) -> Iterator[Mistake]:
     try:
         sizes = campaign.caches_kib or ()
     except FormatError as error:
-        yield Mistake(("memory", "machine"), error.what, error.why, "write it with buran doctor --calibrate")
+        what, hint = f"{config.memory.machine}: {error.what}", "write it with buran doctor --calibrate FILE"
+        yield Mistake(("memory", "machine"), what, error.why, hint)
         return
     if any(far <= near for near, far in pairwise(sizes)):
         yield Mistake(("memory", "caches_kib"), "each cache must be larger than the one before", hint="nearest first")

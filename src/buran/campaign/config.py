@@ -22,6 +22,7 @@ from buran.campaign.resources import Formulas, count_of, seconds_of
 from buran.campaign.results import READ, results_folder
 from buran.campaign.sections import EnvironmentKeys, GitSource
 from buran.campaign.shape import CampaignFile
+from buran.campaign.strategies import MOST_REPETITIONS
 from buran.campaign.template import Template
 from buran.errors import ConfigError
 from buran.files import digest, file_sha256
@@ -128,6 +129,11 @@ class Campaign:
     def repetitions(self) -> int:
         """Timed runs of each point."""
         return self.config.repetitions
+
+    @property
+    def most_repetitions(self) -> int:
+        """The same where the strategy decides of each run, at most."""
+        return self.config.strategy.most_repetitions or (1 if self.is_simulated else MOST_REPETITIONS)
 
     @property
     def active_environment(self) -> EnvironmentKeys:

@@ -27,7 +27,7 @@ def results_folder(path: Path) -> Path:
     """
     if not path.exists():
         hint = "name a campaign file, or a folder of results such as results/NAME/latest"
-        raise UsageError("there is nothing to compare with", where=path, why="no such file or folder", hint=hint)
+        raise UsageError("there is no campaign and no results", where=path, why="no such file or folder", hint=hint)
     if path.is_dir():
         folder, hint = path.resolve(), "name a folder such as results/NAME/latest, or a campaign file"
     else:
@@ -35,7 +35,5 @@ def results_folder(path: Path) -> Path:
         root = path.absolute().parent / str(data.get("results", "results")) / str(data.get("name", ""))
         folder, hint = Layout(root).latest.resolve(), f"buran run {path}"
     if not (folder / REPORT).is_file():
-        raise UsageError(
-            "the campaign to compare with has no results", where=path, why=f"there is no {folder / REPORT}", hint=hint
-        )
+        raise UsageError("the campaign has no results yet", where=path, why=f"there is no {folder / REPORT}", hint=hint)
     return folder

@@ -346,8 +346,11 @@ class StrategyKeys(Keys, title="StrategyPart"):
         "`gpr`: Gaussian process regression (`gpr-literal`: in the words of the paper on cost-effective modelling), "
         "`hybrid`: first `cpf`, then `gpr`; `bayes`, `ucb`: where the largest errors are expected; `random`, `grid`.",
     )
-    max_iterations: OfPlan[Annotated[int, Field(ge=1, le=100)]] = Field(
-        4, description="The campaign ends after this many rounds of planning and measuring."
+    max_iterations: OfPlan[Annotated[int, Field(ge=1, le=100)] | None] = Field(
+        None,
+        description="The campaign ends after this many rounds of planning and measuring, whatever is left to spend. By "
+        "default 4 with `full` and `lines`, whose further rounds are those of new filters, and 12 with the others, "
+        "which mostly end earlier: by the budget, the accuracy, or where nothing more helps.",
     )
     batch: OfPlan[Annotated[int, Field(ge=1)] | None] = Field(
         None,

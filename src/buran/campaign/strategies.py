@@ -55,6 +55,8 @@ class Abilities:
         return frozenset(key for key, heeds in heeded.items() if heeds)
 
 
+MOST_REPETITIONS = 10
+"""Runs of one point at most, of strategies that decide of that, unless told otherwise."""
 KEYS = Abilities(accuracy=True, patience=True, base_repetitions=1).keys
 """Keys of a campaign file's `strategy` that some strategies heed."""
 

@@ -129,7 +129,7 @@ def _as_text(campaign: Campaign, summary: dict[str, Any]) -> str:
         ("machine", f"{campaign.environment}, launcher {campaign.active_environment.launcher}"),
         *((name, _values(values)) for name, values in summary["parameters"].items()),
         ("points", points),
-        ("runs", f"{summary['timed_runs_per_variant']} timed runs of each build variant, all points measured"),
+        ("runs", _runs(campaign, summary)),
         ("ranks", _span(summary["ranks"])),
         ("cores", _span(summary["cores"])),
         ("nodes", _span(summary["nodes"])),
@@ -162,4 +162,23 @@ def _budget(campaign: Campaign) -> str:
         parts.append(f"{budget.core_hours:g} core hours")
     if budget.percent_of_full_matrix is not None:
         parts.append(f"{budget.percent_of_full_matrix:g} % of the full matrix")
-    return ", ".join(parts) + ("; the smaller one counts" if len(parts) == 2 else "") or "none"
+    if parts:
+        return ", ".join(parts) + ("; the smaller one counts" if len(parts) == 2 else "")
+    config = campaign.config
+    endless = _most_runs(campaign) and config.goal != "filter" and config.strategy.accuracy_percent is None
+    return "none: all runs of all points may be made; set budget.core_hours" if endless else "none"
+
+
+def _runs(campaign: Campaign, summary: dict[str, Any]) -> str:
+    most = _most_runs(campaign)
+    if most is None:
+        return f"{summary['timed_runs_per_variant']} timed runs of each build variant, all points measured"
+    return f"strategy {campaign.config.strategy.name} chooses them, {most} of each point at most"
+
+
+def _most_runs(campaign: Campaign) -> int | None:
+    """Return how many timed runs of a point there may be where the strategy decides of that; else None."""
+    from buran.campaign.strategies import abilities_of
+
+    strategy = campaign.config.strategy
+    return None if abilities_of(strategy.name).all_at_once else campaign.most_repetitions

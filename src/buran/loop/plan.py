@@ -13,6 +13,7 @@ import numpy as np
 from buran.campaign.config import Campaign
 from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
 from buran.campaign.point import Point
+from buran.campaign.strategies import abilities_of
 from buran.compare.fold import fold
 from buran.errors import ConfigError
 from buran.files import digest
@@ -32,7 +33,7 @@ from buran.select.observations import Observations
 from buran.select.planner import next_plan
 from buran.select.question import Knowledge, Question
 from buran.select.skeleton import Cliff
-from buran.select.space import MOST_REPETITIONS, Array
+from buran.select.space import Array
 from buran.select.tuning import PLANNING
 
 
@@ -48,7 +49,7 @@ def question_of(history: History) -> Question:
         effort_repetitions=config.effort_repetitions,
         warmup=config.warmup,
         strategy=config.strategy.name,
-        max_iterations=config.strategy.max_iterations,
+        max_iterations=config.strategy.max_iterations or _most_rounds(config.strategy.name),
         refine=config.refinement.enabled and config.goal != "models",
         seed=config.seed,
         build=partial(_build_spec, session, [plan.filter_text for plan in history.plans if not plan.imported]),
@@ -63,7 +64,7 @@ def question_of(history: History) -> Question:
         batch=config.strategy.batch,
         accuracy=None if config.strategy.accuracy_percent is None else config.strategy.accuracy_percent / 100,
         patience=config.strategy.patience,
-        most_repetitions=config.strategy.most_repetitions or (1 if campaign.is_simulated else MOST_REPETITIONS),
+        most_repetitions=campaign.most_repetitions,
         retry_failed=config.strategy.retry_failed,
         pilot=_has_pilot(session),
         models=config.goal != "filter",
@@ -77,6 +78,10 @@ def question_of(history: History) -> Question:
         conditions=lambda point: digest(configuration(session.target, point), 8),
         paired=bool(campaign.choices) or config.model.kind == "cpr" or "time" not in config.metrics,
     )
+
+
+def _most_rounds(strategy: str) -> int:
+    return PLANNING.filters if abilities_of(strategy).all_at_once else PLANNING.rounds
 
 
 def _has_pilot(session: Session) -> bool:

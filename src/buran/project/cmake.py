@@ -12,6 +12,7 @@ from buran.project.sources import Language
 NAME = "CMakeLists.txt"
 _COMMAND = re.compile(r"([A-Za-z_]\w*)\s*\(((?:[^()\"]|\"(?:\\.|[^\"\\])*\"|\([^()]*\))*)\)")
 _WORD = re.compile(r"\"((?:\\.|[^\"\\])*)\"|([^\s\"]+)")
+_SWITCH = re.compile(r"(\w+_)?(USE|ENABLE|WITH)_(\w+_)?MPI")
 _REFERENCE = re.compile(r"\$\{(\w+)\}")
 _LANGUAGES = {"C": Language.C, "CXX": Language.CXX, "Fortran": Language.FORTRAN}
 _DEEPEST = 8
@@ -26,7 +27,7 @@ class CMakeProject:
     programs
         Executables, relative to the build folder; one whose place is not known has ``${`` in it.
     switches
-        Options about MPI that are off by default.
+        Options about MPI that are off by default, and conditions on it that nothing sets.
     """
 
     folder: Path
@@ -49,6 +50,8 @@ class CMakeProject:
                 self.variables[words[0]] = words[1]
             elif command == "option" and words:
                 self._option(words)
+            elif command == "if" and len(words) == 1 and _SWITCH.fullmatch(words[0]):
+                self._condition(words[0])
             elif command == "find_package" and words[:1] == ["MPI"]:
                 self.mentions_mpi = True
             elif command == "add_executable" and words and not {"IMPORTED", "ALIAS"} & set(words):
@@ -86,6 +89,13 @@ class CMakeProject:
             self.mentions_mpi = True
             if off:
                 self.switches.append(words[0])
+            else:
+                self.variables.setdefault(words[0], "ON")
+
+    def _condition(self, name: str) -> None:
+        self.mentions_mpi = True
+        if name not in self.variables and name not in self.switches:
+            self.switches.append(name)
 
     def _executable(self, name: str, folder: Path) -> None:
         place = self.variables.get("CMAKE_RUNTIME_OUTPUT_DIRECTORY", self.variables.get("EXECUTABLE_OUTPUT_PATH"))

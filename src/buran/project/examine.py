@@ -10,7 +10,7 @@ from pathlib import Path
 from buran.errors import UsageError
 from buran.project.cmake import NAME as CMAKE_FILE
 from buran.project.cmake import read_cmake
-from buran.project.makefile import NAMES, Makefile, makefile_in, read_makefile, variants_in
+from buran.project.makefile import NAMES, Makefile, flag_variables, makefile_in, read_makefile, variants_in
 from buran.project.sources import Language, languages, mention_mpi, sources_below
 
 SYSTEMS = ("cmake", "meson", "autotools", "make")
@@ -232,7 +232,10 @@ def _with_make(folder: Path, path: Path) -> Project:
     flags = reading.unset_flags(set(compilers.values()))
     settings += [f"{name}='{{flags}}'" for name in flags]
     if compilers and not flags:
-        remarks.append("its own compiler flags stay; to set others, add them here, as in CXXFLAGS='{flags}'")
+        named = " ".join(f"{name}='{{flags}}'" for name in flag_variables(set(compilers.values())))
+        remarks.append(f"its own compiler flags stay; to set others, add all of them here, as in {named}")
+        if not reading.optimises(set(compilers.values())):
+            remarks.append("none of them optimises (-O2): times are those of a slow program")
     # A variant takes the usual name: a Makefile that calls itself would not find it by another.
     variant = path.name not in NAMES
     words = ["make", *([] if below == Path() else ["-C", str(below)]), *settings]

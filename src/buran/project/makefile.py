@@ -202,11 +202,14 @@ class Makefile:
 
     def unset_flags(self, languages: set[Language]) -> list[str]:
         """Return the variables of compiler flags that recipes use and nothing sets."""
-        named = {Language.C: ("CFLAGS",), Language.CXX: ("CXXFLAGS",), Language.FORTRAN: ("FFLAGS", "FCFLAGS")}
         used = {name for _, command in self.commands() for name in _VARIABLE.findall(command)}
         implicit = self.uses_implicit_rules()
-        candidates = [name for language in sorted(languages) for name in named[language]]
-        return [name for name in candidates if name not in self.variables and (implicit or name in used)]
+        return [name for name in flag_variables(languages) if name not in self.variables and (implicit or name in used)]
+
+    def optimises(self, languages: set[Language]) -> bool:
+        """Whether a level of optimisation is among the flags of these languages, or in a recipe."""
+        texts = [*(f"$({name})" for name in flag_variables(languages)), *(command for _, command in self.commands())]
+        return any(re.search(r"(^|\s)-O(?!0)", self.expand(text)) for text in texts)
 
     def calls_in_folders(self) -> list[str]:
         """Return folders that recipes run make in."""
@@ -215,6 +218,12 @@ class Makefile:
             folders += re.findall(r"(?:\$[({]MAKE[)}]|\bmake)\s+.*?-C\s*([\w./-]+)", self.expand(command))
             folders += re.findall(r"\bcd\s+([\w./-]+)", self.expand(command))
         return list(dict.fromkeys(folders))
+
+
+def flag_variables(languages: set[Language]) -> list[str]:
+    """Return the usual names of the variables that hold compiler flags."""
+    named = {Language.C: ("CFLAGS",), Language.CXX: ("CXXFLAGS",), Language.FORTRAN: ("FFLAGS", "FCFLAGS")}
+    return [name for language in sorted(languages) for name in named[language]]
 
 
 def read_makefile(path: Path) -> Makefile:

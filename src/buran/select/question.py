@@ -11,11 +11,12 @@ import numpy as np
 from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
 from buran.campaign.point import Point
 from buran.campaign.records import BundleOutcome, Status, core_hours
+from buran.campaign.strategies import MOST_REPETITIONS
 from buran.profile.metrics import counted
 from buran.select.changes import Changes
 from buran.select.cover import smallest
 from buran.select.observations import Observations
-from buran.select.space import MOST_REPETITIONS, Array, Space
+from buran.select.space import Array, Space
 from buran.select.strategies import HeldStrategy, base_of, strategy_of
 from buran.select.tuning import PLANNING
 

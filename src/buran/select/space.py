@@ -9,13 +9,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.campaign.strategies import MOST_REPETITIONS
 from buran.errors import UsageError
 
 Array = NDArray[np.float64]
 Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-
-MOST_REPETITIONS = 10
 
 
 @dataclass(frozen=True, eq=False)

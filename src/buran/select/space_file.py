@@ -15,10 +15,11 @@ from buran.campaign.identity import Keys
 from buran.campaign.mistakes import CampaignError, Mistake, TextError, did_you_mean
 from buran.campaign.sections import Range
 from buran.campaign.space import MOST_POINTS, Constraint, product, range_values, satisfying
+from buran.campaign.strategies import MOST_REPETITIONS
 from buran.campaign.values import Formula, Number, PointMapping, Text
 from buran.campaign.yaml_document import YamlDocument, read_yaml
 from buran.errors import UsageError
-from buran.select.space import MOST_REPETITIONS, Array, Space, cheapest_first
+from buran.select.space import Array, Space, cheapest_first
 
 
 class ParameterValues(Keys):

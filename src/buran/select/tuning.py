@@ -54,6 +54,12 @@ class PlanningTuning:
         "share of what is left of the budget that one round of a plan spends",
         "named by reference/selection.md: chosen on functions of seeds other than the reported ones",
     )
+    rounds: int = tuned(
+        12,
+        "most rounds of a strategy that chooses by what was measured: a guard, the budget ends most campaigns before",
+        "of all campaigns of reference/loop.md",
+    )
+    filters: int = tuned(4, "most rounds of other strategies, under a new filter each but the first", JUDGED)
     helps: float = tuned(
         0.01, "share of the variance at the target that the whole rest of the budget must remove", JUDGED
     )
