@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from fractions import Fraction as F
 from itertools import product
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 
 from buran.campaign.expressions import written_out
 from buran.compare.growth import faster_in
-from buran.model import ModelFunction, fit_models, format_function
+from buran.model import Factor, ModelFunction, PowerLog, Term, fit_models, format_function
 from buran.model.derived import DerivedValue, with_blocks
 from buran.model.model import Model
 from buran.model.text import growth_class
@@ -106,6 +107,11 @@ def test_growth_follows_what_is_derived() -> None:
     assert function.lead(0) == (0, 0)  # beside the constant, what falls does not remain
     assert function.terms[0].lead(0) == (-1, 0)
     assert function.lead(1) == (1, 0)
+    shared = [Factor(0, PowerLog(F(1)), DerivedValue.of("ranks of a node", f"{c} * min(p, 2)", NAMES)) for c in (2, 3)]
+    cubes = Factor(1, PowerLog(F(3)))
+    terms = Term((cubes,)), *(Term((factor, cubes)) for factor in shared)
+    assert growth_class(ModelFunction(0.0, (1.0, 1.0, 1.0), terms), NAMES) == "n^3"
+    assert growth_class(ModelFunction(0.0, (1.0, 1.0), terms[1:]), NAMES) == "(ranks of a node) * n^3"
     cells = model_of(lambda p, n, x, y, z: 7 * x * y * z, CELLS).function
     assert cells.terms[0].lead(0) == (-1, 0)
     assert cells.terms[0].lead(1) == (3, 0)

@@ -69,10 +69,11 @@ def _show(state: Progress, *, as_json: bool) -> int:
     left = "unknown" if state.remaining_core_hours is None else f"{state.remaining_core_hours:.4g}"
     claimed = f"{state.claimed_core_hours:.4g} being spent, " if state.claimed_core_hours else ""
     own = f" ({state.program_core_hours:.4g} by programs)" if state.program_core_hours < state.spent_core_hours else ""
-    print(f"core hours: {state.spent_core_hours:.4g}{budget} spent{own}, {claimed}{left} left in the plans so far")
+    to_come = "" if state.done else f", {claimed}{left} left in the plans so far"
+    print(f"core hours: {state.spent_core_hours:.4g}{budget} spent{own}{to_come}")
     if state.account:
         print(table(("spent on", "runs", "core hours"), account_rows(state.account), right=(1, 2)))
-    if state.eta_s:
+    if state.eta_s and not state.done:
         print(f"about {duration(state.eta_s)} until they are measured")
     for note in (*state.changes, *state.sharing):
         print(f"{style('note:', 'yellow')} {note}")

@@ -49,12 +49,14 @@ def growth_class(function: ModelFunction, parameters: Sequence[str]) -> str:
     """Return how the function grows, as in ``n^3 * log2(p)`` or ``n^2 + p``; ``1`` for a constant.
 
     Terms that another one outgrows in every parameter are left out, and so are falling terms beside a
-    constant. Of several regimes the last one counts, and where it begins is not said.
+    constant. Of several regimes the last one counts, and where it begins is not said. A term that grows as another one,
+    times a derived value that does not grow (ranks of a node), is left out beside it.
     """
     last = [(term, term.lasting) for term in function.dominating_terms()]
     level = function.constant or any(lasting is None for _, lasting in last)
     leading = dict.fromkeys(lasting for term, lasting in last if lasting is not None and (_grows(term) or not level))
-    return " + ".join(_term(term, list(parameters), "text") for term in leading) or "1"
+    shown = dict.fromkeys(_term(term, parameters, "text") for term in leading if _bare(term) not in leading)
+    return " + ".join(shown) or "1"
 
 
 def python_names(parameters: Sequence[str]) -> list[str]:
@@ -74,6 +76,12 @@ def python_names(parameters: Sequence[str]) -> list[str]:
     if len(set(out)) < len(out):
         raise UsageError("two parameters have the same name in Python", why=", ".join(parameters))
     return out
+
+
+def _bare(term: Term) -> Term | None:
+    """Return a term without its derived values that do not grow; None if it has none, or nothing else."""
+    kept = tuple(f for f in term.factors if f.variable is None or any(f.lead(c) != NO_GROWTH for c in f.columns))
+    return Term(kept) if kept and kept != term.factors else None
 
 
 def _grows(term: Term) -> bool:
