@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buran.errors import UsageError
-from buran.model import Factor, ModelFunction, PowerLog, Term, format_function, growth_class, python_names
+from buran.model import (
+    Factor,
+    ModelFunction,
+    PowerLog,
+    Term,
+    format_function,
+    format_largest,
+    growth_class,
+    python_names,
+)
 
 FUNCTION = ModelFunction(
     2.5,
@@ -33,6 +42,14 @@ def test_latex():
         r"2.5 + 0.125 \cdot n^{3} \cdot \log_2(\mathit{ranks\_x}) - n^{4/3} \cdot \log_2^{2}(n)"
         r" + 3 \cdot 10^{-9} \cdot \mathit{ranks\_x}^{-1}"
     )
+
+
+def test_of_many_terms_the_largest_at_a_point_are_shown():
+    terms = tuple(Term((Factor(0, PowerLog(F(power))),)) for power in range(10, 0, -1))
+    many = ModelFunction(3.0, (1.0, -1e9, *[1.0] * 8), terms)
+    assert format_largest(many, ["n"], {"n": 2}) == "3 + n^10 - 1e+09 n^9 + n^8 + n^7 + 6 terms that matter less"
+    few = ModelFunction(3.0, (1.0,) * 8, terms[2:])
+    assert format_largest(few, ["n"], {"n": 2}) == format_function(few, ["n"])
 
 
 def test_growth_class():

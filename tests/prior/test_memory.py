@@ -194,6 +194,8 @@ def test_the_share_of_accesses_rises_from_0_to_1() -> None:
     assert share == pytest.approx([0, 0, 0, 0.5, 1], abs=1e-12)
     written = eval(basis.written("x", "python"), {"x": x[2:], "log2": np.log2})
     assert written == pytest.approx(share[2:], abs=1e-12)
+    assert basis.written("(12 + n^2)", "text") == "[12 + n^2 > 100]"
+    assert basis.written("12 n^(2/3)", "text") == "[12 n^(2/3) > 100]"
     assert OUTGROWN.read(basis.to_json()) == basis and not OUTGROWN.candidates(share)
 
 

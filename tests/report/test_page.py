@@ -313,5 +313,5 @@ def test_models_at_the_end_of_the_space_are_named():
     cubic = ModelFunction(1.0, (2.0,), (Term((Factor(0, PowerLog(Fraction(3))),)),))
     model = Model(cubic, Quality(5, 1.0, 1.0, 0.01, 1.0, 3.0))
     models = ModelSet(("p", "n"), "time", "s", ("main",), (model,), "sum", "mean", tuple(map(tuple, points.tolist())))
-    (note,) = [text for text in warnings_of(report(None, models={"time": models})) if "of time:" in text]
-    assert "1 model has p^3, the largest power of the full space" in note and "model.space" in note
+    (note,) = [text for text in warnings_of(report(None, models={"time": models})) if "largest power" in text]
+    assert "p^3 is the largest power of the full space, and in models of time (1)" in note and "model.space" in note

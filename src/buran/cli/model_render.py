@@ -40,7 +40,7 @@ def text(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, le
         if at:
             title += " at " + ", ".join(f"{name} = {value:g}" for name, value in at.items())
         blocks.append(title + "\n" + table(header, rows, right=tuple(range(2, len(header)))))
-        blocks += [f"note: {sentence}" for sentence in at_the_end(models)]
+        blocks += [f"note: {sentence}" for sentence in at_the_end([models])]
     return "\n\n".join(blocks)
 
 

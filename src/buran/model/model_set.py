@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -138,19 +138,20 @@ class ModelSet:
         )
 
 
-def at_the_end(models: ModelSet) -> list[str]:
+def at_the_end(sets: Iterable[ModelSet]) -> list[str]:
     """Return a sentence on models with the steepest term of the full space: a steeper one may be the right one."""
     steepest = max(power for power, _ in full_space().pairs)
-    counts = Counter(
-        models.parameters[parameter]
-        for model in models.models
-        if model is not None and model.quality.rss > 0
-        for parameter in {f.parameter for t in model.function.terms for f in t.factors if f.basis.lead[0] == steepest}
-    )
+    counts: dict[str, Counter[str]] = {}
+    for models in sets:
+        for model in models.models:
+            factors = [f for t in model.function.terms for f in t.factors] if model and model.quality.rss > 0 else []
+            for parameter in {factor.parameter for factor in factors if factor.basis.lead[0] == steepest}:
+                counts.setdefault(models.parameters[parameter], Counter())[models.metric] += 1
     return [
-        f"{number} {'model has' if number == 1 else 'models have'} {name}^{steepest}, the largest power of the "
-        f"full space: if {name} may matter more, give steeper terms (--space FILE, or model.space in a campaign file)"
-        for name, number in counts.items()
+        f"{name}^{steepest} is the largest power of the full space, and in models of "
+        f"{', '.join(f'{metric} ({number})' for metric, number in numbers.items())}: if {name} may matter more, give "
+        "steeper terms (--space FILE, or model.space in a campaign file)"
+        for name, numbers in counts.items()
     ]
 
 

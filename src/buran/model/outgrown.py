@@ -48,7 +48,8 @@ class Outgrown(BasisFunction):
             return f"((abs({share}) - abs({share} - 1) + 1) / 2)"
         sign, ends = (r"\gg", (r"\left[", r"\right]")) if style == "latex" else (">", "[]")
         middle = float(np.sqrt(self.first * self.last))
-        return f"{ends[0]}{name.removeprefix('(').removesuffix(')')} {sign} {middle:.3g}{ends[1]}"
+        bare = name[1:-1] if name.startswith("(") else name
+        return f"{ends[0]}{bare} {sign} {middle:.3g}{ends[1]}"
 
     def to_json(self) -> dict[str, Any]:
         """Return both numbers."""

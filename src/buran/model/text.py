@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import get_args
+
+import numpy as np
 
 from buran.errors import UsageError
 from buran.model.basis import NO_GROWTH, PRODUCT, Style
 from buran.model.terms import ModelFunction, Term
 
+_READ, _SHOWN = 8, 4  # terms of a formula: more are not read, and then so many are shown
 STYLES: tuple[Style, ...] = get_args(Style)
 
 
@@ -43,6 +46,24 @@ def format_function(function: ModelFunction, parameters: Sequence[str], style: S
         parts.insert(0, (function.constant < 0, _number(abs(function.constant), style)))
     minus, first = parts[0]
     return ("-" if minus else "") + first + "".join(f" {'-' if m else '+'} {part}" for m, part in parts[1:])
+
+
+def format_largest(function: ModelFunction, parameters: Sequence[str], at: Mapping[str, float]) -> str:
+    """Write a model function for people: of one with very many terms, those that are largest at a point.
+
+    Where misses of caches are an account of the time, there are dozens.
+    """
+    left_out = len(function.terms) - _SHOWN if len(function.terms) > _READ else 0
+    if left_out:
+        point = np.array([at[name] for name in parameters], dtype=np.float64)
+        terms = sorted(
+            zip(function.coefficients, function.terms, strict=True),
+            key=lambda term: -abs(term[0] * float(term[1].evaluate(point))),
+        )
+        kept = sorted(terms[:_SHOWN], key=lambda term: term[1].growth_order, reverse=True)
+        function = ModelFunction(function.constant, *map(tuple, zip(*kept, strict=True)))
+    text = format_function(function, parameters)
+    return f"{text} + {left_out} terms that matter less" if left_out else text
 
 
 def growth_class(function: ModelFunction, parameters: Sequence[str]) -> str:

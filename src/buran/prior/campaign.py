@@ -11,7 +11,7 @@ import numpy as np
 from buran.files import finite_or_none
 from buran.model.model import Model
 from buran.model.model_set import ModelSet
-from buran.model.text import format_function
+from buran.model.text import format_function, format_largest
 from buran.prior.algebra import added
 from buran.prior.tables import PathModel
 from buran.prior.waiting import Verdict, Waiting
@@ -57,13 +57,14 @@ def noise_resilient(
 def _statement(
     path: str, made: PathModel, plain: Model | None, parameters: tuple[str, ...], at: Any, largest: Any
 ) -> dict[str, Any]:
+    there = dict(zip(parameters, at[0].tolist(), strict=True))
     out: dict[str, Any] = {
         "call_path": path,
         "source": str(made.source),
         "notes": list(made.notes),
         "prior": "",
         "resilient": "",
-        "times_alone": "" if plain is None else format_function(plain.function, parameters),
+        "times_alone": "" if plain is None else format_largest(plain.function, parameters, there),
         "waiting": "",
         "waiting_share": None,
         "settled": made.settled,
@@ -87,7 +88,7 @@ def _statement(
         for column in columns
         if column.level and column.cost is not None
     ]
-    out["resilient"] = format_function(resilient.function, parameters)
+    out["resilient"] = format_largest(resilient.function, parameters, there)
     out["waiting"] = "" if made.waiting is None else waiting_text(made.waiting, parameters)
     out["waiting_share"] = None if made.waiting is None else finite_or_none(made.waiting.share)
     out["at_target_s"] = finite_or_none(made.final.function.evaluate(at)[0])

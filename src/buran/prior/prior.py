@@ -112,10 +112,10 @@ class Prior:
         return np.stack([column.function.evaluate(points) for column in self.columns], axis=1)
 
     def text(self, parameters: tuple[str, ...]) -> str:
-        """Return it as ``c0 + c1 n + c2 n * p``."""
+        """Return it as ``c0 + c1 n + c2 n * p``; misses of caches are named, they have dozens of terms."""
         parts = ["c0"]
         for number, column in enumerate(self.columns[1:], start=1):
-            text = format_function(column.function, parameters)
+            text = column.name if column.level else format_function(column.function, parameters)
             parts.append(f"c{number} ({text})" if " + " in text or " - " in text else f"c{number} {text}")
         return " + ".join(parts)
 

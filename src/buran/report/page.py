@@ -11,7 +11,7 @@ import numpy as np
 
 from buran.campaign.plan import Mode
 from buran.experiment.table import Experiment
-from buran.model.text import format_function, growth_class
+from buran.model.text import format_largest, growth_class
 from buran.report.caches import cache_plot
 from buran.report.call_paths import MOST_PLOTTED, CallPaths, Places, predict_call_paths, with_rows
 from buran.report.curves import (
@@ -163,14 +163,14 @@ def _paths(
                 "low": rounded(call_paths.lower[row]),
                 "high": rounded(call_paths.upper[row]),
                 "grows": growth_class(model.function, report.parameters) if model else "",
-                "model": format_function(model.function, report.parameters) if model else "",
+                "model": format_largest(model.function, report.parameters, report.target) if model else "",
                 "smape": rounded(model.quality.smape) if model else None,
                 "noise_level": rounded(levels[index], 3),
                 **{key: prior.get(key) for key in ("prior", "times_alone", "waiting", "at_target_s")},
                 **{key: rounded(prior.get(key)) for key in ("difference_s", "difference_error_s")},
                 "notes": list(prior.get("notes", ())),
                 "others": {
-                    metric: format_function(other.function, report.parameters)
+                    metric: format_largest(other.function, report.parameters, report.target)
                     for metric, by_name in other_models.items()
                     if (other := by_name.get(name)) is not None
                 },

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from buran.compare.difference import Comparison
 from buran.model.model_set import ModelSet, at_the_end
-from buran.model.terms import ModelFunction
-from buran.model.text import format_function, growth_class
+from buran.model.text import format_largest, growth_class
 from buran.model.together import undecided
 from buran.profile.metrics import metric_of, noise_resilient, reported
 from buran.profile.startup import starts_or_ends
@@ -29,7 +28,6 @@ _ROWS = 12
 _WIDTH, _LINES = 80, 23  # of a terminal; a line is left for what the shell says next
 LEVEL = 0.9
 """Of the intervals in a report."""
-_TERMS = 4  # of a formula; more are not read
 _FAR = 2.0  # sum of the call paths over the whole program: beyond this, extrapolations contradict each other
 
 
@@ -279,7 +277,7 @@ def warnings_of(report: Report) -> list[str]:
     unknown = report.runtime and undecided(np.array(report.runtime.points), report.runtime.parameters)
     if unknown:
         notes.append(unknown)
-    notes += [f"of {metric}: {note}" for metric, models in report.models.items() for note in at_the_end(models)]
+    notes += at_the_end(report.models.values())
     if report.runtime is None or report.runtime.models[0] is None or "time" not in report.models:
         return notes
     at = run_time_at_target(report)
@@ -309,7 +307,7 @@ def _summary(report: Report, target: str) -> str:
         )
     model = report.runtime.models[0] if report.runtime else None
     if report.runtime and model:
-        at, formula = run_time_at_target(report), _formula(report, model.function)
+        at, formula = run_time_at_target(report), format_largest(model.function, report.parameters, report.target)
         lines.append(
             f"Run time (whole program, s): {formula}\n"
             f"  at {target}: {at:.4g} s; fits the measurements with SMAPE {model.quality.smape:.2g} %"
@@ -321,19 +319,6 @@ def _summary(report: Report, target: str) -> str:
         lines.append(f"  that is {total.call_paths_s:.4g} s in call paths and {total.ends_s:.4g} s to start and end")
     lines += [f"Note: {note}" for note in warnings_of(report)]
     return "\n".join(lines)
-
-
-def _formula(report: Report, function: ModelFunction) -> str:
-    """Return a formula; of one with many terms, those that matter at the target."""
-    at = np.array([report.target[name] for name in report.parameters], dtype=np.float64)
-    terms = list(zip(function.coefficients, function.terms, strict=True))
-    if len(terms) > _TERMS:
-        terms.sort(key=lambda term: -abs(term[0] * float(term[1].evaluate(at))))
-        kept = sorted(terms[:_TERMS], key=lambda term: term[1].growth_order, reverse=True)
-        function = ModelFunction(function.constant, *map(tuple, zip(*kept, strict=True)))
-    left_out = len(terms) - len(function.terms)
-    text = format_function(function, report.parameters)
-    return text if not left_out else f"{text} + {left_out} terms that matter less"
 
 
 def _answer(answer: Answer) -> list[str]:
@@ -369,7 +354,7 @@ def _largest(report: Report, metric: str) -> list[tuple[float, str, str, str, fl
         model = models.models[row]
         if model is not None and values[row] > 0:
             growth = growth_class(model.function, report.parameters)
-            formula = format_function(model.function, report.parameters)
+            formula = format_largest(model.function, report.parameters, report.target)
             share = values[row] / total
             largest.append((share, name, growth, formula, model.quality.smape))
     return largest

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from buran.experiment.collect import split_call_path
-from buran.model.text import format_function
+from buran.model.text import format_largest
 from buran.report.plain import brief, function_name, named
 from buran.report.text import LEVEL, Answer, Report, run_time_reach, total_at_target, warnings_of
 
@@ -291,7 +291,7 @@ def summary_of(report: Report, data: Mapping[str, Any]) -> list[str]:
         sentences += [f"{said}: {text}."] if text else []
     model = report.runtime.models[0] if report.runtime else None
     if report.runtime and model:
-        text = format_function(model.function, report.parameters)
+        text = format_largest(model.function, report.parameters, report.target)
         form = "" if report.tensor is None else ", in normal form"
         sentences.append(f"Run time of the whole program{form}: {text} s, SMAPE {model.quality.smape:.2g} %.")
     if report.evaluation:
