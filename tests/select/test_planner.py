@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
@@ -225,6 +226,23 @@ def seconds(point: Point) -> float:
     return 2.0 + 0.1 * float(point["n"]) * float(point["p"]) ** 0.5
 
 
+def known_of(plans: list[Plan], outcomes: list[BundleOutcome]) -> Knowledge:
+    """Return what is known of a program whose times are known."""
+    timed: dict[Point, int] = {}
+    for outcome in outcomes:
+        done = [run for run in outcome.runs if run.mode is Mode.TIME and run.status is Status.MEASURED]
+        if outcome.purpose is Purpose.MODEL and done:
+            timed[outcome.point] = timed.get(outcome.point, 0) + len(done)
+    measured = None
+    if timed:
+        names = tuple(POINTS[0])
+        values = np.full((1, len(timed), max(timed.values())), np.nan)
+        for row, (point, count) in enumerate(timed.items()):
+            values[0, row, :count] = seconds(point) * (1 + 0.01 * np.cos(np.arange(count) + row))
+        measured = Observations(np.array([[point[name] for name in names] for point in timed], dtype=float), values)
+    return Knowledge(tuple(plans), tuple(outcomes), seconds if timed else lambda point: None, "", measured)
+
+
 def adaptive(
     asked: Question, most: int = 30, failing: Point | None = None, settled: bool = False
 ) -> tuple[list[Plan], list[BundleOutcome]]:
@@ -232,20 +250,7 @@ def adaptive(
     plans: list[Plan] = []
     outcomes: list[BundleOutcome] = []
     while len(plans) < most and not (plans and plans[-1].done):
-        timed: dict[Point, int] = {}
-        for outcome in outcomes:
-            done = [run for run in outcome.runs if run.mode is Mode.TIME and run.status is Status.MEASURED]
-            if outcome.purpose is Purpose.MODEL and done:
-                timed[outcome.point] = timed.get(outcome.point, 0) + len(done)
-        measured = None
-        if timed:
-            names = tuple(asked.points[0])
-            values = np.full((1, len(timed), max(timed.values())), np.nan)
-            for row, (point, count) in enumerate(timed.items()):
-                values[0, row, :count] = seconds(point) * (1 + 0.01 * np.cos(np.arange(count) + row))
-            measured = Observations(np.array([[point[name] for name in names] for point in timed], dtype=float), values)
-        known = Knowledge(tuple(plans), tuple(outcomes), seconds if timed else lambda point: None, "", measured)
-        known = replace(known, counts_settled=settled)
+        known = replace(known_of(plans, outcomes), counts_settled=settled)
         plan = next_plan(asked, known)
         assert plan == next_plan(asked, known)
         plans.append(plan)
@@ -315,6 +320,39 @@ def test_effort_is_counted_until_counts_tell_all_parameters_apart() -> None:
         assert counted < timed if settled else counted == timed
         for name in ("p", "n"):
             assert len({point[name] for point in counted}) >= 3
+
+
+def test_where_runs_are_weighed_counts_are_compared_at_one_point_that_communicates() -> None:
+    asked = adaptive_question(metrics=frozenset({"time", "basic_blocks"}))
+    plans, _ = adaptive(asked)
+    counting = Counter(point for point, run in runs_of(plans) if run.mode is Mode.EFFORT)
+    assert [point["p"] for point, runs in counting.items() if runs > 1] == [2] and len(counting) > 3
+    alone = replace(asked, points=tuple(point for point in POINTS if point["p"] == 1), ranks_parameter=None)
+    counting = Counter(point for point, run in runs_of(adaptive(alone)[0]) if run.mode is Mode.EFFORT)
+    assert sorted(counting.values())[-2:] == [1, 2]
+
+
+@pytest.mark.parametrize(("unsteady", "runs"), [({}, 1), ({"basic_blocks": ["main/poll"]}, 2)])
+def test_counts_that_depend_on_the_run_are_counted_as_often_as_asked_for(
+    unsteady: dict[str, list[str]], runs: int
+) -> None:
+    asked = adaptive_question(metrics=frozenset({"time", "basic_blocks"}), expected_s=seconds)
+    plans, outcomes = adaptive(asked, most=2)
+    later = next_plan(asked, replace(known_of(plans, outcomes), unsteady=unsteady))
+    before = {point for point, _ in runs_of(plans)}
+    new = Counter(point for point, run in runs_of([later]) if run.mode is Mode.EFFORT and point not in before)
+    assert set(new.values()) == {runs}
+
+
+@pytest.mark.parametrize("strategy", ["design", "full"])
+def test_where_runs_are_weighed_the_counting_one_goes_first_and_warms_up(strategy: str) -> None:
+    asked = adaptive_question(strategy=strategy, warmup=True, metrics=frozenset({"time", "basic_blocks"}))
+    counted = [bundle for bundle in adaptive(asked)[0][0].bundles if Mode.EFFORT in {run.mode for run in bundle.runs}]
+    assert counted
+    for bundle in counted:
+        first, *rest = bundle.runs
+        assert (first.mode is Mode.EFFORT) if strategy == "design" else (first.repetition == -1)
+        assert all(run.repetition >= 0 for run in rest)
 
 
 @pytest.mark.parametrize("paired", [False, True])

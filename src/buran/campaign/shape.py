@@ -104,9 +104,14 @@ class CampaignFile(Keys):
     effort_repetitions: OfPlan[Annotated[int, Field(ge=1, le=1000)]] = Field(
         2,
         description="Runs of each point that count basic blocks and bytes. These do not depend on the run; the second "
-        "one checks that.",
+        "one checks that. Strategies that weigh each run, such as 'design', have the check at one point, and count the "
+        "others once.",
     )
-    warmup: OfPlan[bool] = Field(True, description="Whether a first run of each point is kept apart as a warm-up.")
+    warmup: OfPlan[bool] = Field(
+        True,
+        description="Whether a first run of each point is kept apart as a warm-up. Strategies that weigh each run make "
+        "none where a run that counts goes first.",
+    )
     budget: sections.BudgetKeys = Field(default_factory=sections.BudgetKeys, description="What the campaign may cost.")
     metrics: OfPlan[Annotated[tuple[MetricName, ...], Field(min_length=1)]] = Field(
         ("time", "visits", "basic_blocks", "bytes_sent", "bytes_received"), description="What is measured and modelled."

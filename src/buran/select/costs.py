@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -37,13 +38,38 @@ class RunCosts:
     def space(self) -> Space:
         """The modelling points as the strategy sees them, with what all runs were seen to cost."""
         question, knowledge = self.question, self.knowledge
-        effort = 0.0 if self.counts_settled else self.ratio(Mode.EFFORT) * question.effort_runs
+        counting = 0 if self.counts_settled else self.counting_runs
+        warmup = question.warmup and not (question.weighs_runs and counting)
         newest = knowledge.plans[-1].filter_text if knowledge.plans else knowledge.filter_text
         beside = 0.0 if self.is_compared(self.compared(newest)) else 1.0
         # what the strategy chooses to sample are few cheap points, for which a budget is looked at apart
         asked = self.ratio(Mode.MEMORY) * question.memory_runs if question.memory_points else 0.0
         once = 0.0 if question.paired else beside
-        return replace(self._timed_space, first_runs=question.warmup + effort + asked + once)
+        return replace(self._timed_space, first_runs=warmup + self.ratio(Mode.EFFORT) * counting + asked + once)
+
+    @property
+    def counting_runs(self) -> int:
+        """Counting runs of a further point: one where runs are weighed, unless counts depend on the run."""
+        question = self.question
+        sparing = question.weighs_runs and not self.knowledge.unsteady
+        return min(question.effort_runs, 1) if sparing else question.effort_runs
+
+    @cached_property
+    def counts_checked(self) -> bool:
+        """Whether counting runs of a point that can show that counts depend on the run were compared."""
+        counting = {
+            (run.build, bundle.point, run.repetition)
+            for _, bundle in self._bundles
+            for run in bundle.runs
+            if run.mode in COUNTING and bundle.point in self.checking
+        }
+        return max(Counter(point for _, point, _ in counting & self.made).values(), default=0) > 1
+
+    @cached_property
+    def checking(self) -> frozenset[Point]:
+        """The points that show whether counts depend on the run: those with several cores, where there are any."""
+        points = self.question.points
+        return frozenset(point for point in points if self.question.cores(point) > 1) or frozenset(points)
 
     @cached_property
     def counts_settled(self) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from buran.campaign.plan import BuildSpec, Bundle, Mode, Plan, Purpose, randomised_blocks
+from buran.campaign.plan import COUNTING, BuildSpec, Bundle, Mode, Plan, Purpose, randomised_blocks
 from buran.campaign.point import Point
 from buran.campaign.records import core_hours
 from buran.select.costs import RunCosts
@@ -163,14 +163,34 @@ class Draft(RunCosts):
         """Return the bundles of some points: the first ones beside the baseline, until enough have shown its cost."""
         compared = self.compared(filter_text)
         bundles = []
+        counting = self.counting(points)
         for point, count in points.items():
             beside = purpose is not Purpose.MODEL or not self.is_compared(compared)
-            bundles.append(self.bundle(point, purpose, filter_text, count, beside))
+            bundles.append(self.bundle(point, purpose, filter_text, count, beside, counting[point]))
             compared += any(run.mode is Mode.VANILLA for run in bundles[-1].runs)
         return bundles
 
-    def bundle(self, point: Point, purpose: Purpose, filter_text: str, count: int, beside: bool = True) -> Bundle:
-        """Return `count` more timed runs of a point with the counts, and baseline runs `beside`, that go with them."""
+    def counting(self, points: Iterable[Point]) -> dict[Point, int]:
+        """Return how many counting runs the points of a plan get where they have none.
+
+        Where a strategy weighs each run, the first point that shows whether counts depend on the run has them all, and
+        the others one.
+        """
+        runs = dict.fromkeys(points, self.counting_runs)
+        if not self.counts_checked:
+            fresh = (point for point in self.checking & runs.keys() if not self._is_counted(point))
+            order = {point: place for place, point in enumerate(self.question.points)}
+            first = sorted(fresh, key=lambda point: (self.question.cores(point), order[point]))[:1]
+            runs |= dict.fromkeys(first, self.question.effort_runs)
+        return runs
+
+    def _is_counted(self, point: Point) -> bool:
+        return self.question.build(Mode.EFFORT, "", point).hash in self.runs_before.get(point, {})
+
+    def bundle(
+        self, point: Point, purpose: Purpose, filter_text: str, count: int, beside: bool, counting: int
+    ) -> Bundle:
+        """Return `count` more timed runs of a point, with `counting` runs and baseline runs `beside` them."""
         question = self.question
         earlier = self.runs_before.get(point, {})
         baseline = earlier.get(question.build(Mode.VANILLA, "", point).hash, 0)
@@ -192,10 +212,14 @@ class Draft(RunCosts):
                 told = question.build(Mode.MEMORY, "", point).hash in earlier or (
                     purpose is Purpose.MODEL and self.samples(point)
                 )
-                repetitions[name, mode] = range(question.effort_repetitions - told)
+                repetitions[name, mode] = range(counting - told)
         timed = count > 0 and any(mode in (Mode.VANILLA, Mode.TIME) for _, mode in repetitions)
-        warmup = question.warmup and timed and not earlier and purpose is not Purpose.PILOT
+        # where each run is weighed, those that count go first and warm up
+        warm = question.weighs_runs and any(made for (_, mode), made in repetitions.items() if mode in COUNTING)
+        warmup = question.warmup and timed and not earlier and not warm and purpose is not Purpose.PILOT
         runs = randomised_blocks(repetitions, warmup, f"{question.seed} {self.iteration} {point.key}")
+        if warm:
+            runs = tuple(sorted(runs, key=lambda run: run.mode not in COUNTING))
         return Bundle(point, purpose, runs, self.seconds(point), question.conditions(point))
 
     def baselines(self, count: int, baseline: int, timed: int) -> int:
