@@ -183,7 +183,6 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("no metrics", {"metrics": []}, "metrics", "must not be empty"),
     ("metric twice", {"metrics": ["time", "visits", "time"]}, "metrics[2]", "twice"),
     ("counter", {"counters": ["flops"]}, "counters[0]", "allowed are: instructions"),
-    ("misses with gcc", {"metrics": [*SAMPLED], "compiler": "gcc"}, "metrics[2]", "only clang's plugin"),
     ("misses on no machine", {"metrics": [*SAMPLED], **SIMULATED}, "metrics[2]", "simulated machine"),
     (
         "sampled elsewhere",

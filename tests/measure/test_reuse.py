@@ -33,10 +33,10 @@ LINES, ROUNDS = 20_000, 5
 TABLE = 65_536  # lines that a thread looks at together, as native/reuse.c has it
 
 
-@pytest.fixture(scope="module")
-def walks(tmp_path_factory):
+@pytest.fixture(scope="module", params=["clang", "gcc"])
+def walks(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reuse")
-    tools = toolchain("clang")
+    tools = toolchain(request.param)
     return build("reuse.c", folder / "reuse", tools=tools, filter_file=write_filter(folder, HOOK_ALL), mode="memory")
 
 
@@ -57,10 +57,11 @@ def test_a_walk_misses_every_cache_that_is_smaller(walks, tmp_path, how):
     assert (profile.attributes[FIRST_RATE], profile.attributes[LAST_RATE]) == ("1", "4")
 
 
+@pytest.mark.parametrize("compiler", ["clang", "gcc"])
 @pytest.mark.parametrize("flags", [("-O0",), ("-O2",), ("-O3", "-march=native")], ids=" ".join)
-def test_neighbours_share_a_line_and_copies_touch_all_of_theirs(tmp_path, flags):
+def test_neighbours_share_a_line_and_copies_touch_all_of_theirs(tmp_path, compiler, flags):
     binary = build(
-        "reuse.c", tmp_path / "reuse", tools=toolchain("clang"), filter_file=write_filter(tmp_path, HOOK_ALL),
+        "reuse.c", tmp_path / "reuse", tools=toolchain(compiler), filter_file=write_filter(tmp_path, HOOK_ALL),
         mode="memory", flags=flags,
     )  # fmt: skip
     profile = profile_of(binary, tmp_path / "run", str(LINES), "1", "values")
@@ -186,12 +187,13 @@ def test_a_small_problem_that_is_done_for_long_is_seen_in_part(walks, tmp_path):
     assert misses(walk, 1.4 * lines * LINE) < 0.01 * walk.sum()
 
 
+@pytest.mark.parametrize("compiler", ["clang", "gcc"])
 @pytest.mark.parametrize("flags", [("-O0",), ("-O2",), ("-O3", "-march=native")], ids=" ".join)
-def test_runs_that_sample_tell_the_counts_too(tmp_path, flags):
+def test_runs_that_sample_tell_the_counts_too(tmp_path, compiler, flags):
     profiles = {}
     for mode in ("effort", "memory"):
         binary = build(
-            "reuse.c", tmp_path / mode, tools=toolchain("clang"), filter_file=write_filter(tmp_path, HOOK_ALL),
+            "reuse.c", tmp_path / mode, tools=toolchain(compiler), filter_file=write_filter(tmp_path, HOOK_ALL),
             mode=mode, flags=flags,
         )  # fmt: skip
         profiles[mode] = profile_of(binary, tmp_path / f"run-{mode}", "2000", "3")
@@ -214,8 +216,17 @@ def test_ten_runs_tell_the_same_distances_up_to_the_sample(walks, tmp_path):
     assert missed.std() < 0.02 * missed.mean()
 
 
-@pytest.mark.parametrize("flags", [("-O2",), ("-O2", "-fno-vectorize"), ("-O3",)], ids=" ".join)
-def test_loops_that_ask_beforehand_tell_what_each_of_their_accesses_would(tmp_path, monkeypatch, flags):
+@pytest.mark.parametrize(
+    ("compiler", "flags"),
+    [
+        ("clang", ("-O2",)),
+        ("clang", ("-O2", "-fno-vectorize")),
+        ("clang", ("-O3",)),
+        ("gcc", ("-O2",)),
+        ("gcc", ("-O3",)),
+    ],
+)
+def test_loops_that_ask_beforehand_tell_what_each_of_their_accesses_would(tmp_path, monkeypatch, compiler, flags):
     """Without optimisation, each access asks for itself."""
     monkeypatch.setenv("BURAN_REUSE_RATE", "1")
     every = [flags, ("-O0",), ("-O1", "-fno-unroll-loops")]
@@ -223,7 +234,7 @@ def test_loops_that_ask_beforehand_tell_what_each_of_their_accesses_would(tmp_pa
     for name, chosen in zip("abc", every, strict=True):
         filter_file = write_filter(tmp_path, HOOK_ALL)
         binary = build(
-            "loops.c", tmp_path / name, tools=toolchain("clang"), filter_file=filter_file, mode="memory", flags=chosen
+            "loops.c", tmp_path / name, tools=toolchain(compiler), filter_file=filter_file, mode="memory", flags=chosen
         )
         told.append(profile_of(binary, tmp_path / f"run {name}", "3001"))
     for function in ("forward", "backward", "in_bytes", "records", "triangle", "columns"):
@@ -292,7 +303,7 @@ def test_objects_of_another_mode_do_not_link(tmp_path):
     assert done.returncode and "buran_objects_are_for_time" in done.stderr
 
 
-@pytest.mark.parametrize(("compiler", "wrapper"), [("gcc", CC), (GCC_FALLBACK, CC), ("clang", FC)])
-def test_other_compilers_say_that_they_cannot(compiler, wrapper):
+@pytest.mark.parametrize("wrapper", [CC, FC])
+def test_without_a_plugin_nothing_is_sampled(wrapper):
     with pytest.raises(UsageError, match="accesses to memory cannot be sampled"):
-        translate(["-c", "a.c"], wrapper=wrapper, mode="memory", toolchain=toolchain(compiler))
+        translate(["-c", "a.c"], wrapper=wrapper, mode="memory", toolchain=toolchain(GCC_FALLBACK))

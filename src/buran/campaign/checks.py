@@ -455,9 +455,6 @@ def memory_mistakes(campaign: Campaign) -> Iterator[Mistake]:
     if asked and campaign.is_simulated:
         why = "it has no caches"
         yield Mistake(path, f"{asked[0]} cannot be measured on a simulated machine", why, "leave it out")
-    elif asked and config.compiler == "gcc":
-        why = "only clang's plugin samples accesses to memory"
-        yield Mistake(path, f"{asked[0]} cannot be measured with gcc", why, "compiler: clang, or leave it out")
 
 
 def _ways_mistakes(ways: Sequence[int], sizes_kib: Sequence[float]) -> Iterator[Mistake]:

@@ -24,7 +24,7 @@ from buran.measure.toolchain.hook_cost import VisitCost, cost_of_hooks
 from buran.measure.toolchain.runtime import find_toolchain
 from buran.measure.toolchain.simgrid import PACKAGE_HINT, find_simgrid, lacking_functions
 from buran.measure.toolchain.static_features import StaticFeatures, notes_on, read_static_features
-from buran.measure.toolchain.toolchain import CLANG_PLUGIN, GCC_FALLBACK, NODE_GROUPS, Toolchain
+from buran.measure.toolchain.toolchain import FOR_A_PLUGIN, GCC_FALLBACK, NODE_GROUPS, Toolchain
 from buran.measure.toolchain.wrappers import ccache
 from buran.profile.metrics import DETAILS, MINOR_FAULTS, sampled
 from buran.profile.profile import Profile
@@ -255,13 +255,13 @@ class Embedded(MeasurementSystem):
         if not campaign.is_simulated:
             faults = MINOR_FAULTS in campaign.config.metrics
             backend = open_embedded(compiler, scratch, campaign.config.counters, detailed=detailed, faults=faults)
-            if campaign.memory_points and backend.toolchain.kind != CLANG_PLUGIN:
+            if campaign.memory_points and backend.toolchain.kind == GCC_FALLBACK:
                 metric, found = sampled(campaign.config.metrics)[0], backend.toolchain.compiler_version
                 raise ToolError(
                     f"{metric} cannot be measured with {found}",
                     where=f"{campaign.path}, key metrics",
-                    why="only clang's plugin samples accesses to memory",
-                    hint="apt install clang-16 llvm-16-dev, or leave the metric out",
+                    why="only compiler plugins sample accesses to memory",
+                    hint=FOR_A_PLUGIN,
                 )
             return backend
         toolchain = find_toolchain(compiler=compiler, simulated=True)

@@ -1,17 +1,19 @@
 // Compiler plugin for gcc: hooks in selected functions, and counts of executed basic blocks and of what they ask of the
 // machine (gcc_requirements.h). C, C++ and Fortran.
 //
-// Two passes, like those of llvm_plugin.cpp, which has the reasons:
+// Three passes, like those of llvm_plugin.cpp, which has the reasons:
 //   hooks    before anything is inlined, when functions have a control flow graph but are not in SSA form. A hooked
 //            function gets a clean-up region around all of its code, so that it is left in the shadow stack also where
 //            an exception passes through it;
 //   counting where gcc itself would instrument for coverage (`sancov`): after inlining and scalar optimisation, before
 //            the loop passes. Each count is a local variable in SSA form; it is added to the thread's counter before
-//            calls after which control may not come back here or the call path may change, and before returns.
+//            calls after which control may not come back here or the call path may change, and before returns;
+//   sampling behind all optimisation of trees (`sanopt`), beside counting: each access to memory asks whether its cache
+//            line is in the sample (gcc_sampling.h).
 //
 // For gcc 10 and later; must be built with the headers of the very gcc that loads it. Settings come from the
 // environment, set by the compiler wrapper:
-//   BURAN_PLUGIN_MODE     time | effort
+//   BURAN_PLUGIN_MODE     time | effort | memory
 //   BURAN_PLUGIN_COUNTER  register (default) | memory: adds to the thread's counter in every block
 //                         | none: somebody else counts, as -fsanitize-coverage=trace-pc does. The last two are for tests
 //   BURAN_FILTER          filter file
@@ -57,6 +59,8 @@
 #include "gimple-iterator.h"
 #include "gimple-ssa.h"
 #include "gimple-walk.h"
+#include "gimplify.h"
+#include "gimplify-me.h"
 #include "langhooks.h"
 #include "stor-layout.h"
 #include "toplev.h"
@@ -64,7 +68,9 @@
 #include "tree-eh.h"
 #include "tree-into-ssa.h"
 #include "tree-pass.h"
+#include "tree-dfa.h"
 #include "tree-phinodes.h"
+#include "tree-ssa-address.h"
 #include "varasm.h"
 
 #include "ssa-iterators.h"
@@ -294,11 +300,14 @@ private:
 
 // ---- what is shared by the passes; trees that outlive a pass are known to the garbage collector
 
-tree ThreadBlocks, ThreadRequirements;
+tree ThreadBlocks, ThreadRequirements, SampledBelow, SampledAccesses, SampledRange;
 
 const ggc_root_tab Roots[] = {
     {&ThreadBlocks, 1, sizeof ThreadBlocks, &gt_ggc_mx_tree_node, &gt_pch_nx_tree_node},
     {&ThreadRequirements, 1, sizeof ThreadRequirements, &gt_ggc_mx_tree_node, &gt_pch_nx_tree_node},
+    {&SampledBelow, 1, sizeof SampledBelow, &gt_ggc_mx_tree_node, &gt_pch_nx_tree_node},
+    {&SampledAccesses, 1, sizeof SampledAccesses, &gt_ggc_mx_tree_node, &gt_pch_nx_tree_node},
+    {&SampledRange, 1, sizeof SampledRange, &gt_ggc_mx_tree_node, &gt_pch_nx_tree_node},
     LAST_GGC_ROOT_TAB};
 
 // Region of a hook -> the function it was made for, both by DECL_UID; clones of a function share its origin.
@@ -336,6 +345,16 @@ void define(tree Var) {
   if (!Node->analyzed)
     Node->analyze();
 }
+
+// Of the runtime. Leaf: it calls nothing of the program, and never jumps back into it.
+tree hook(const char *Name, tree Type) {
+  tree Decl = build_fn_decl(Name, Type);
+  TREE_NOTHROW(Decl) = DECL_ARTIFICIAL(Decl) = 1;
+  DECL_ATTRIBUTES(Decl) = tree_cons(get_identifier("leaf"), NULL_TREE, DECL_ATTRIBUTES(Decl));
+  return Decl;
+}
+
+#include "gcc_sampling.h"
 
 // ---- hooks
 
@@ -398,14 +417,6 @@ public:
   }
 
 private:
-  // Leaf: they call nothing of the program, and never jump back into it.
-  static tree hook(const char *Name, tree Type) {
-    tree Decl = build_fn_decl(Name, Type);
-    TREE_NOTHROW(Decl) = DECL_ARTIFICIAL(Decl) = 1;
-    DECL_ATTRIBUTES(Decl) = tree_cons(get_identifier("leaf"), NULL_TREE, DECL_ATTRIBUTES(Decl));
-    return Decl;
-  }
-
   static gcall *call(tree Callee, tree Argument) {
     gcall *Call = gimple_build_call(Callee, 1, Argument);
     gimple_set_location(Call, DECL_SOURCE_LOCATION(current_function_decl));
@@ -777,6 +788,22 @@ struct CountPass : gimple_opt_pass {
 };
 std::unordered_set<unsigned> CountPass::Counted;
 
+const pass_data SamplePassData = {
+    GIMPLE_PASS, "buran_sample", OPTGROUP_NONE, TV_NONE, PROP_ssa | PROP_cfg, 0, 0, 0, TODO_update_ssa};
+
+struct SamplePass : gimple_opt_pass {
+  explicit SamplePass(gcc::context *Context) : gimple_opt_pass(SamplePassData, Context) {}
+
+  bool gate(function *Body) final override {
+    return Settings::get().Samples && canCarryCode(cgraph_node::get(Body->decl));
+  }
+
+  unsigned int execute(function *) final override {
+    Sampling().add();
+    return 0;
+  }
+};
+
 constexpr int EveryPlace = 0; // where the reference pass stands several times in the list
 
 void insertPass(const char *Plugin, opt_pass *Pass, const char *Before, int Place) {
@@ -799,5 +826,6 @@ int plugin_init(plugin_name_args *Plugin, plugin_gcc_version *Version) {
   insertPass(Name, new HookPass(g), "visibility", 1);
   insertPass(Name, new CountPass(g), "sancov", EveryPlace);
   insertPass(Name, new CountPass(g), "sancov_O0", EveryPlace); // without optimisation only this place is passed
+  insertPass(Name, new SamplePass(g), "sanopt", 1);
   return 0;
 }

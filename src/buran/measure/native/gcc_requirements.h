@@ -35,12 +35,12 @@ public:
 
   static bool copies(const gimple *Statement) { return !gimple_call_builtin_p(Statement, BUILT_IN_MEMSET); }
 
-private:
   static bool fills(const gimple *Statement) {
     return gimple_call_builtin_p(Statement, BUILT_IN_MEMCPY) || gimple_call_builtin_p(Statement, BUILT_IN_MEMMOVE) ||
            gimple_call_builtin_p(Statement, BUILT_IN_MEMPCPY) || gimple_call_builtin_p(Statement, BUILT_IN_MEMSET);
   }
 
+private:
   static void access(Amounts &Sum, unsigned Kind, uint64_t Size) {
     Sum[Kind]++;
     Sum[Kind == BURAN_LOADS ? BURAN_BYTES_LOADED : BURAN_BYTES_STORED] += Size;

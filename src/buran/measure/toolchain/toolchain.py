@@ -23,6 +23,7 @@ WEAK = "weak-"  # objects of the MPI layer for programs that may be without an M
 CLANG_PLUGIN = "clang-plugin"
 GCC_PLUGIN = "gcc-plugin"
 GCC_FALLBACK = "gcc-fallback"
+FOR_A_PLUGIN = "apt install clang-16 llvm-16-dev, or gcc-12-plugin-dev for gcc 12; or leave out the metrics of memory runs"
 
 CLANG_FLAGS = ("-gline-tables-only",)
 FALLBACK_FLAGS = (
@@ -129,16 +130,16 @@ def flags_for_compiling(toolchain: Toolchain, mode: str, *, fortran: bool = Fals
     Raises
     ------
     UsageError
-        If accesses to memory cannot be sampled with this compiler.
+        If accesses to memory cannot be sampled, for want of a compiler plugin.
     """
     if mode not in MODES:
         return ()
-    if mode == "memory" and (fortran or toolchain.kind != CLANG_PLUGIN):
+    if mode == "memory" and toolchain.kind == GCC_FALLBACK:
         raise UsageError(
             "accesses to memory cannot be sampled",
             where="BURAN_MODE=memory",
-            why="Fortran code is compiled with gcc" if fortran else f"the compiler is {toolchain.compiler_version}",
-            hint="clang's plugin does that, for C and C++: `compiler: clang`, or leave out the metrics of memory runs",
+            why=f"{toolchain.compiler_version} has no plugin of buran, which does that",
+            hint=FOR_A_PLUGIN,
         )
     if fortran and toolchain.fortran_plugin:
         of_mpi = (word for word in toolchain.mpi_compiling if word.startswith(("-I", "-f")))  # the rest is for C
