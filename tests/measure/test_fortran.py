@@ -256,7 +256,7 @@ def test_wrapper_without_a_fortran_compiler():
 @pytest.mark.parametrize("compiler", COMPILERS)
 @pytest.mark.parametrize("flags", [("-O0",), ("-O3",)], ids=" ".join)
 def test_accesses_of_fortran_arrays_are_sampled(compiler, flags, tmp_path):
-    """A matrix of 1.1 MiB: in the order of memory one access of eight is far, across it all are, if lines do not last."""
+    """A matrix of 1.1 MiB: in the order of memory one access of eight is far, across it all are."""
     tools, n = with_fortran(compiler), 376
     binary = build(
         "walks.f90", tmp_path / "walks", tools=tools, filter_file=write_filter(tmp_path, HOOK_ALL), mode="memory",

@@ -116,6 +116,24 @@ def test_two_parameters_grow_apart():
     assert models.misses(at, 2 * LINE * 3 * 64**3 / 4)[0, 0] < 0.01 * 5 * 64**3 / 4
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_whether_memory_is_fresh_or_used_again_moves_no_law(seed):
+    """Buckets of 0.5 n accesses, none, a part, or all of which are to fresh memory, as an allocator decides."""
+    chosen = np.random.default_rng(seed).choice([0.0, 0.25, 0.5, 1.0], 5)
+    points = np.array([(1, 1), (1, 2), (2, 1), (1, 4), (2, 2)]) * np.array([1.0, 2.0**20])
+    accesses = np.array(
+        [
+            [
+                histogram((0.5 * n * (1 - fresh), n / 3), (0.5 * n * fresh, np.inf))
+                for (_, n), fresh in zip(points, chosen, strict=True)
+            ]
+        ]
+    )
+    models = distance_models(points, accesses, ("p", "n"), ("fill",), rates=np.full(5, 64.0))
+    at = np.array([[2.0, 2.0**25]])
+    assert models.misses(at, 2**20)[0, 0] == pytest.approx(2.0**24, rel=0.5)
+
+
 def test_three_parameters_have_whole_powers():
     points = np.array([[p, n, k] for p in (1.0, 2.0, 4.0) for n in SMALL[:3] for k in (2.0, 4.0, 6.0)])
     accesses = np.array([[histogram((30 * n**3 * k, 4 * n), (5 * n**3 * k, 3 * n**3 / p)) for p, n, k in points]])

@@ -119,7 +119,7 @@ class CampaignFile(Keys):
     memory: sections.MemoryKeys = Field(
         default_factory=sections.MemoryKeys,
         description="How accesses to memory are sampled, for the metrics `misses_level_1` to `misses_level_4` and "
-        "`first_touches`; needs clang, and builds of their own.",
+        "`first_touches`; needs a compiler plugin, and builds of their own.",
     )
     counters: OfTarget[tuple[CounterName, ...]] = Field(
         (),

@@ -294,7 +294,9 @@ def distance_models(
     cells, irregular = [], np.zeros(len(accesses))
     for row in np.flatnonzero(accesses.any(axis=(1, 2))).tolist():
         near, irregular[row] = dictionary.steadied(accesses[row, :, :NEVER])
-        cells += [(row, dictionary.cells_of(near)), (row, dictionary.first_touches(accesses[row, :, NEVER]))]
+        first = accesses[row, :, NEVER]
+        limit = dictionary.limit(near.sum(axis=1) + first)
+        cells += [(row, dictionary.cells_of(near, limit)), (row, dictionary.first_touches(first, limit))]
     owner = np.repeat([row for row, _ in cells], [len(each.law) for _, each in cells]).astype(np.int64)
     kinds = {"law": np.int64, "place": np.float64, "spread": np.float64, "count": np.int64}
     law, place, spread, count = (

@@ -274,20 +274,37 @@ class Laws:
 
     def _followed(self, number: Array, here: Ids) -> tuple[Array, float]:
         """Return the best law of a number of accesses over the number itself, and by how much they differ."""
-        design = (self.numbers(self._no_steeper(number, here), self.points[here]) / number).T
+        design = (self.numbers(self._needed(number, here), self.points[here]) / number).T
         weights = nonnegative(design, np.ones(len(here)))
         followed = np.asarray(design @ weights)
         degrees = max(len(here) - np.count_nonzero(weights), 1)
         return followed, float(np.sqrt(((followed - 1) ** 2).sum() / degrees))
 
-    def cells_of(self, near: Array) -> Cells:
-        """Return the cells of accesses to lines that were touched before, `near` being these, shape (point, bin)."""
+    def limit(self, number: Array) -> Ids:
+        """Return the laws that are not steeper than what the accesses of a call path need, of which `number` are made.
+
+        Those of which no part can be steeper: whether memory is fresh or used again may differ from run to run, as an
+        allocator decides, and few points of a part fit many a law.
+        """
+        here = np.flatnonzero(number > 0)
+        return self._needed(number[here], here)
+
+    def cells_of(self, near: Array, limit: Ids) -> Cells:
+        """Return the cells of accesses to lines that were touched before.
+
+        Parameters
+        ----------
+        near
+            These accesses, shape (point, bin).
+        limit
+            Laws that numbers of them may follow.
+        """
         number = near.sum(axis=1)
         here = np.flatnonzero(number > 0)
         if not len(here):
             return self._none
         near, number, points = near[here], number[here], self.points[here]
-        law, place, spread, count = self._shortlist(near, here)
+        law, place, spread, count = self._shortlist(near, here, limit)
         beyond = near[:, ::-1].cumsum(axis=1)[:, ::-1]
         top = int(np.flatnonzero(beyond.any(axis=0)).max()) + 2
         is_told = LEAST_DISTANCE[:NEVER] >= self.resolution[here, None]
@@ -302,12 +319,12 @@ class Laws:
         design, values = np.vstack([design, price]), np.append(values, 0.0)
         return Cells(law, place, spread, count, self._weights(design, values, np.append(here[at], -1))).used()
 
-    def first_touches(self, number: Array) -> Cells:
-        """Return cells at an infinite distance, of which there are as many as `number` (point,) says."""
+    def first_touches(self, number: Array, limit: Ids) -> Cells:
+        """Return cells at an infinite distance: at each point as many as `number` says, by laws within a limit."""
         here = np.flatnonzero(number > 0)
         if not len(here):
             return self._none
-        count = self._no_steeper(number[here], here)
+        count = self._no_steeper(limit, number[here], here)
         scale = 1 / (number[here] + DISTANCES.floor * number.max())
         design = (self.numbers(count, self.points[here]) * scale).T
         weight = self._weights(design, number[here] * scale, here)
@@ -336,7 +353,7 @@ class Laws:
                 out[1 + part][order] = nonnegative(design[np.ix_(rows, order)], values[rows])
         return out
 
-    def _shortlist(self, near: Array, here: Ids) -> tuple[Ids, Array, Array, Ids]:
+    def _shortlist(self, near: Array, here: Ids, limit: Ids) -> tuple[Ids, Array, Array, Ids]:
         """Return law, place, spread and count of cells that accesses follow at all points, the most important ones."""
         law, place, spread, places = self._candidates
         nearer = np.concatenate([np.zeros((len(near), 1)), near.cumsum(axis=1)], axis=1)
@@ -345,7 +362,7 @@ class Laws:
         is_told = LEAST_DISTANCE[np.minimum(places[:, here].astype(np.int64), NEVER - 1)] >= self.resolution[here]
         grows = (law == 0) | (is_told.sum(axis=1) >= min(DISTANCES.fewest, len(here)))
         seen = np.flatnonzero(grows & ((mass / near.sum(axis=1)).min(axis=1) >= DISTANCES.seen))
-        allowed = self._no_steeper(near.sum(axis=1), here)
+        allowed = self._no_steeper(limit, near.sum(axis=1), here)
         growth = self.numbers(allowed, self.points[here])
         growth /= growth[:, np.argmax(self.points[here].prod(axis=1)), None]
         # As many as the law allows at each point, (count, candidate).
@@ -360,21 +377,34 @@ class Laws:
         count, candidate = np.divmod(keep, max(len(seen), 1))
         return law[seen[candidate]], place[seen[candidate]], spread[seen[candidate]], allowed[count]
 
-    def _no_steeper(self, number: Array, here: Ids) -> Ids:
-        """Return the laws that are not steeper, along any parameter, than what a number of accesses needs."""
+    def _needed(self, number: Array, here: Ids) -> Ids:
+        """Return the laws that are not steeper than what a number of accesses needs; usual ones if none explain it."""
+        allowed = self._flattest(np.arange(len(self.counts)), number, here)
+        return np.flatnonzero((self._steepness <= DISTANCES.usual).all(axis=1)) if allowed is None else allowed
+
+    def _no_steeper(self, limit: Ids, number: Array, here: Ids) -> Ids:
+        """Return the laws, within a limit, that are not steeper than what a number of accesses needs."""
+        allowed = self._flattest(limit, number, here)
+        return limit if allowed is None else allowed
+
+    @cached_property
+    def _steepness(self) -> Array:
+        """Shape (count, parameter)."""
+        powers = np.array([each.powers for each in self.counts], dtype=np.float64)
+        powers += 0.25 * np.array([[each.log == i for i in range(powers.shape[1])] for each in self.counts])
+        return np.asarray(powers + 0.125 * (powers > 0) * np.array([[each.less > 0] for each in self.counts]))
+
+    def _flattest(self, allowed: Ids, number: Array, here: Ids) -> Ids | None:
+        """Return the laws that are as flat, along each parameter, as explains a number; None where none explain it."""
         design = (self.numbers(np.arange(len(self.counts)), self.points[here]) / number).T
 
         def misfit(columns: Ids) -> float:
             rest = 1 - design[:, columns] @ nonnegative(design[:, columns], np.ones(len(here)))
             return float(np.sqrt(np.mean(rest**2)))
 
-        allowed = np.arange(len(self.counts))
-        powers = np.array([each.powers for each in self.counts], dtype=np.float64)
-        powers += 0.25 * np.array([[each.log == i for i in range(powers.shape[1])] for each in self.counts])
-        powers += 0.125 * (powers > 0) * np.array([[each.less > 0] for each in self.counts])
         if misfit(allowed) > DISTANCES.misfit:
-            return np.flatnonzero((powers <= DISTANCES.usual).all(axis=1))
-        for column in powers.T:
+            return None
+        for column in self._steepness.T:
             for most in np.unique(column):
                 fewer = allowed[column[allowed] <= most]
                 if len(fewer) and misfit(fewer) <= DISTANCES.misfit:

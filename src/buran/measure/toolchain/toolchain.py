@@ -23,7 +23,7 @@ WEAK = "weak-"  # objects of the MPI layer for programs that may be without an M
 CLANG_PLUGIN = "clang-plugin"
 GCC_PLUGIN = "gcc-plugin"
 GCC_FALLBACK = "gcc-fallback"
-FOR_A_PLUGIN = "apt install clang-16 llvm-16-dev, or gcc-12-plugin-dev for gcc 12; or leave out the metrics of memory runs"
+FOR_A_PLUGIN = "apt install clang-16 llvm-16-dev, or gcc-12-plugin-dev for gcc 12; or leave out metrics of memory runs"
 
 CLANG_FLAGS = ("-gline-tables-only",)
 FALLBACK_FLAGS = (
