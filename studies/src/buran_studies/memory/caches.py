@@ -19,6 +19,7 @@ from buran_studies.machine.laboratory import EXAMPLES
 from buran_studies.memory.cachegrind import References, references_of
 from buran_studies.priors.runs import Workshop
 
+COMPILERS = ("clang", "gcc")
 CACHES = (32 * 1024, 1024 * 1024)
 WAYS = (8, 16)
 """Places for each line."""
@@ -50,10 +51,11 @@ _FLAGS = "make MPICC={mpicc} MPICXX={mpicxx} CFLAGS='-O2 -g' CXXFLAGS='-O2 -g'"
 
 
 def shards(settings: Settings) -> Sequence[Shard]:
-    """One shard for each program that is here."""
+    """One shard for each program that is here, and each compiler."""
     return [
-        {"program": program, "arguments": [*sizes[:1]] if settings.quick else [*sizes]}
+        {"program": program, "compiler": compiler, "arguments": [*sizes[:1]] if settings.quick else [*sizes]}
         for program, (sizes, _) in RUNS.items()
+        for compiler in (COMPILERS[:1] if settings.quick else COMPILERS)
         if source_of(program).is_dir()
     ]
 
@@ -67,7 +69,7 @@ def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:
     """Sample a program's accesses, let valgrind simulate caches for it, and run pairs with and without the sample."""
     program = shard["program"]
     with tempfile.TemporaryDirectory(prefix="buran-caches-") as name:
-        workshop = Workshop.open(Path(name), "clang")
+        workshop = Workshop.open(Path(name), shard["compiler"])
         command, binary = _BUILDS.get(program, (_FLAGS, program))
         plain, sampling = (
             workshop.build(command, source_of(program), binary, mode)[0] for mode in (Mode.VANILLA, Mode.MEMORY)
@@ -133,7 +135,7 @@ def summarise(results: Sequence[Mapping[str, Any]]) -> tuple[list[Figure], Table
             share = 100 * sum(near) / len(near)
             figures.append(Figure(title, share, "%", samples=len(near), goal="100", kind=Kind.MEASURED))
     for result in results:
-        program, kernels = result["program"], result["kernels"]
+        program, kernels = f"{result['program']}, {result['compiler']}", result["kernels"]
         for level in range(len(CACHES) if kernels else 0):
             farthest = max(kernels, key=lambda kernel: abs(beyond(kernel, level)))
             figures.append(
@@ -162,9 +164,18 @@ def summarise(results: Sequence[Mapping[str, Any]]) -> tuple[list[Figure], Table
             pairs = zip(kernel["sampled"], kernel["simulated"], strict=True)
             numbers = [round(number) for pair in pairs for number in pair]
             numbers.insert(1, round(kernel["in sets"][0]))
-            rows.append((program, kernel["arguments"], kernel["kernel"], round(kernel["references"]), *numbers))
+            rows.append(
+                (
+                    result["program"],
+                    result["compiler"],
+                    kernel["arguments"],
+                    kernel["kernel"],
+                    round(kernel["references"]),
+                    *numbers,
+                )
+            )
     header = (
-        *("program", "arguments", "kernel", "references"),
+        *("program", "compiler", "arguments", "kernel", "references"),
         *("misses of level 1", "in sets", "simulated", "misses of level 2", "simulated"),
     )
     return figures, Table("Misses, one rank, whole run", header, tuple(rows))

@@ -23,7 +23,6 @@ from buran_studies.priors.runs import Workshop
 CODES = {"LULESH": 10, "HPCG": 16}
 """Sizes of public codes whose counts are compared with valgrind's, where they are checked out."""
 SIZES = {"stencil": (8, 16), "sweep": (8, 12), "treesort": (1024, 4096)}
-_COMPILERS = ("clang", "gcc")
 _BLOCKS = 8  # of sweep, as `RUNS` says
 _OPERATIONS = ("flops", "loads", "stores", "branches", "function_calls", "integer_operations")
 _FLAGS = {
@@ -48,12 +47,14 @@ def shards(settings: Settings) -> Sequence[Shard]:
     counted = [
         {"example": example, "compiler": compiler, "sizes": [*sizes[:1]] if settings.quick else [*sizes]}
         for example, sizes in SIZES.items()
-        for compiler in _COMPILERS
+        for compiler in caches.COMPILERS
     ]
     if not settings.quick:
         here = [name for name in CODES if extrapolation.PROGRAMS[name].folder.is_dir()]
         counted += [
-            {"example": name, "compiler": compiler, "sizes": [CODES[name]]} for name in here for compiler in _COMPILERS
+            {"example": name, "compiler": compiler, "sizes": [CODES[name]]}
+            for name in here
+            for compiler in caches.COMPILERS
         ]
     beside = [{**shard, BESIDE: True} for shard in (*counted, *extrapolation.shards(settings))]
     return [*beside, *caches.shards(settings)]
