@@ -92,8 +92,7 @@ PROJECTS = {
             "main.c": MAIN_C,
             "helper.c": HELPER_C,
         },
-        "cmake -S . -B build -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER={mpicc} -DUSE_MPI=ON "
-        "&& cmake --build build",
+        "cmake -S . -B build -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER={mpicc} -DUSE_MPI=ON && cmake --build build",
         ("build/p",),
         True,
     ),
