@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import mmap
 import resource
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -77,6 +78,20 @@ def test_a_busy_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(speed, "LARGEST_SPREAD", -1.0)  # no machine is as quiet
     with pytest.raises(RunError, match="too busy"):
         speed.calibrate([16 * KIB])
+
+
+@pytest.mark.parametrize(("holds", "found"), [(60, 60), (1000, 480), (3, 480)])
+def test_the_last_cache_is_as_large_as_streams_find_it(holds: float, found: float) -> None:
+    mib = 1024 * KIB
+
+    class Kernel(speed._Kernel):
+        def seconds(self, test: str, size: float, cpus: Sequence[int]) -> float:
+            return 1e-11 if size <= holds * mib else 2e-11
+
+    sizes = [(48.0 * KIB, 1, 12), (2.0 * mib, 1, 16), (480.0 * mib, 2, 16)]
+    caches = speed.held(Kernel(Path("speed"), "cc", []), 0, sizes, 1920 * mib)
+    assert caches[:2] == sizes[:2] and caches[2][:2] == (pytest.approx(found * mib, rel=0.07), 2)
+    assert (caches == sizes) == (found == 480)
 
 
 def test_caches_that_nobody_tells_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import os
 import resource
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from buran.measure.machine.provenance import describe_node, machine_state, read_
 from buran.measure.toolchain.gnu import find_gcc
 from buran.measure.toolchain.runtime import NATIVE
 from buran.measure.toolchain.tool import find_tool, run_tool
+from buran.profile.metrics import CACHE_LINE
 
 _WHAT = "the machine cannot be calibrated"
 _FLAGS = ("-O3", "-std=gnu11", "-pthread")
@@ -40,6 +41,9 @@ _MEMORY_SHARE = 0.5  # of what is free
 _FAULTING = 4 << 20  # bytes handed over and taken back at a time
 _LARGE_PAGE = 2 << 20
 _TOUCHED = 16 * _LARGE_PAGE
+_SLOWER = 1.2  # times as long, which streams must take beyond a cache to show where it ends
+_HALVINGS = 6  # of the ratio of two sizes between which it ends
+_TRIES = 3  # to find that; other work takes room away for a while, so the largest counts
 LARGEST_SPREAD = 1.0
 """Where the median round of a test took so much longer than the least one, in shares of it, nothing is sure."""
 _Cache = tuple[float, int, int | None]
@@ -88,7 +92,9 @@ def calibrate(caches: Sequence[float] | None = None) -> MachineFile:
     with tempfile.TemporaryDirectory(prefix="buran-speed-") as name, exclusive_machine():
         before = disturbances()
         kernel = _build(Path(name))
-        levels = tuple(_levels(kernel, cpus, sizes))
+        beyond = min(_beyond_caches(sizes), _room())
+        told, sizes = sizes, sizes if caches is not None else held(kernel, cpus[0], sizes, beyond)
+        levels = tuple(_levels(kernel, cpus, sizes, beyond))
         near = sizes[0][0] * _FULL
         flops = [
             1 / min(kernel.seconds(test, near, some) for test in ("few_flops", "many_flops"))
@@ -105,7 +111,10 @@ def calibrate(caches: Sequence[float] | None = None) -> MachineFile:
             hint="stop what else runs here, or try it again later",
         )
     notes = [f"while it was measured: {disturbance}" for disturbance in before]
-    if _beyond_caches(sizes) > _room():
+    if sizes != told:
+        said, found = (f"{size / 2**20:.3g} MiB" for size in (told[-1][0], sizes[-1][0]))
+        notes.append(f"level {len(sizes)} has {said} by what the system says, and holds {found}: others may share it")
+    if _beyond_caches(told) > _room():
         notes.append("there was too little free memory to be sure that no cache holds a part of what was read")
     node = describe_node()
     return MachineFile(
@@ -156,11 +165,40 @@ def _build(folder: Path) -> _Kernel:
     raise error
 
 
-def _levels(kernel: _Kernel, cpus: Sequence[int], sizes: Sequence[_Cache]) -> Iterator[Level]:
+def held(kernel: _Kernel, cpu: int, sizes: list[_Cache], beyond: float) -> list[_Cache]:
+    """Return the caches, the last one as large as streams of one core find it.
+
+    A virtual machine tells the cache of its host, which it shares with others, or has a part of.
+
+    Parameters
+    ----------
+    beyond
+        Bytes that are in no cache.
+    """
+    (told, shared_by, _), below = sizes[-1], sizes[-2][0] if len(sizes) > 1 else 0.0
+    near, far = 2 * below, told * _FULL
+    apart = replace(kernel, spreads=[])  # where a cache ends, times scatter
+    if not 0 < near < far:
+        return sizes
+    fast, slow = (apart.seconds("triad", size, [cpu]) for size in (near, beyond))
+    middle = float(np.sqrt(fast * slow))
+    if slow < _SLOWER * fast or apart.seconds("triad", far, [cpu]) < middle:
+        return sizes
+    found = near
+    for _ in range(_TRIES):
+        low, high = near, far
+        for _ in range(_HALVINGS):
+            size = float(np.sqrt(low * high))
+            low, high = (size, high) if apart.seconds("triad", size, [cpu]) < middle else (low, size)
+        found = max(found, low)
+    return [*sizes[:-1], (found // CACHE_LINE * CACHE_LINE, shared_by, None)]
+
+
+def _levels(kernel: _Kernel, cpus: Sequence[int], sizes: Sequence[_Cache], beyond: float) -> Iterator[Level]:
     """Measure each cache where it is half full, or in the middle between it and the one before; then memory."""
     below = 0.0
     for size, shared_by, ways in [*sizes, (None, len(cpus), None)]:
-        whole = min(_beyond_caches(sizes), _room()) if size is None else max(size * _FULL, below)
+        whole = beyond if size is None else max(size * _FULL, below)
         alone = whole if size is None or not below else float(np.sqrt(whole * below))
         # Cores that share a cache have a part of it each, and each of them leaves its own caches.
         each = max(alone / max(shared_by, 1), min(2 * below, whole / max(shared_by, 1)))
