@@ -16,6 +16,8 @@ from buran.campaign.mistakes import CampaignError
 from buran.campaign.platform import host_file, platform_of, shape_of
 from buran.campaign.sections import MachineKeys
 from buran.errors import ConfigError
+from buran.loop.model import known_mpi
+from buran.prior.switches import KnownMpi
 
 KEYS: dict[str, Any] = {
     "topology": "crossbar", "nodes": 4, "cores_per_node": 2, "bandwidth_gb_s": 12.5, "latency_us": 0.5,
@@ -65,6 +67,17 @@ def test_nodes_are_arranged_about_as_long_in_each_dimension(topology: str, nodes
     assert shape_of(keys) == shape
     assert len(platform.hosts) >= nodes and len(set(platform.hosts)) == len(platform.hosts)
     assert topology.replace("_", " ") in platform.title and "simulated" in platform.title
+
+
+def test_one_machine_tells_its_mpi_and_the_ranks_below_a_leaf_switch(write_campaign: WriteCampaign) -> None:
+    def told(machine: dict[str, Any] | None) -> KnownMpi | None:
+        environment = {} if machine is None else {"environment": "desk", "environments__desk": {"machine": machine}}
+        return known_mpi(load_campaign(write_campaign(**environment)))
+
+    tree = {**KEYS, "topology": "fat_tree", "nodes": 16, "collectives": "mpich"}
+    assert told(tree) == KnownMpi("mpich", leaf=8, ranks_per_node=2)
+    assert told(KEYS) == KnownMpi("ompi", leaf=None, ranks_per_node=2)
+    assert told({**tree, "what_if": {"n": {"20": {"collectives": "ompi"}}}}) is None and told(None) is None
 
 
 def test_the_description_has_what_the_keys_say() -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from buran.campaign.config import Campaign
 from buran.campaign.plan import COUNTING, Mode, Purpose
+from buran.campaign.platform import shape_of
 from buran.errors import RunError
 from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.jsonl import write_jsonl
@@ -43,6 +44,7 @@ from buran.model.space import wider_space
 from buran.prior.campaign import noise_resilient
 from buran.prior.memory import MemoryAccount
 from buran.prior.resilient import FitOptions
+from buran.prior.switches import KnownMpi
 from buran.prior.tables import PathModel, models_from_priors
 from buran.prior.tuning import SWITCHES
 from buran.profile.call_paths import read_profile
@@ -213,6 +215,7 @@ def path_models(
         crowded=config.model.waiting == "auto" and bool(crowded_points(history, material.modelled)),
         memory=memory,
         pages=page_account(campaign, material.counted, timed.tree),
+        mpi=known_mpi(campaign),
     )
 
 
@@ -220,6 +223,16 @@ def _doubling(campaign: Campaign) -> float:
     """Return what each doubling of the ranks puts in doubt, by the collectives of a simulated machine."""
     known = {platform.keys.collectives for platform in campaign.platforms}
     return float(getattr(SWITCHES, known.pop())) if len(known) == 1 else SWITCHES.unknown
+
+
+def known_mpi(campaign: Campaign) -> KnownMpi | None:
+    """Return what a simulated machine, the same at all points, tells of its MPI and network; None elsewhere."""
+    if len(campaign.platforms) != 1:
+        return None
+    (platform,) = campaign.platforms
+    per_node = max(campaign.placement(point).ranks_per_node for point in campaign.points)
+    leaf = shape_of(platform.keys)[0] * per_node if platform.keys.topology == "fat_tree" else None
+    return KnownMpi(platform.keys.collectives, leaf, per_node)
 
 
 def _models_of_import(session: Session, runs: Sequence[FinishedRun]) -> dict[str, ModelSet]:

@@ -355,7 +355,7 @@ def _terms(history: History, iteration: int, names: tuple[str, ...]) -> dict[tup
             if said.get("misses"):
                 work = set(ModelFunction.from_json(said["work"]).terms)
                 terms = tuple(term for term in terms if term in work)
-            out["time", path] = tuple(_moved(term, column) for term in terms)
+            out["time", path] = tuple(term.moved(column) for term in terms)
     return out
 
 
@@ -367,17 +367,11 @@ def _cliffs(history: History, iteration: int, names: tuple[str, ...]) -> dict[tu
     column = [names.index(name) for name in history.models(iteration)["time"].parameters]
 
     def cliff(data: Mapping[str, Any]) -> Cliff:
-        misses = ModelFunction.from_json(data["misses"])
-        moved = replace(misses, terms=tuple(_moved(term, column) for term in misses.terms))
+        misses = ModelFunction.from_json(data["misses"]).moved(column)
         cost, deviation = data["cost"]
-        return Cliff(int(data["level"]), moved, cost, max(deviation, PLANNING.counts * cost))
+        return Cliff(int(data["level"]), misses, cost, max(deviation, PLANNING.counts * cost))
 
     return {("time", prior["call_path"]): tuple(map(cliff, prior["misses"])) for prior in said}
-
-
-def _moved(term: Term, column: Sequence[int]) -> Term:
-    """Return a term for points whose parameters come in another order."""
-    return Term(tuple(sorted((factor.moved(column) for factor in term.factors), key=lambda factor: factor.parameter)))
 
 
 def _errors(history: History) -> tuple[float, ...]:

@@ -58,7 +58,8 @@ class Factor:
         if self.variable is None:
             return self.basis.lead if parameter == self.parameter else NO_GROWTH
         power, log = self.basis.lead
-        return power * self.variable.lead(parameter)[0], log if parameter == self.parameter else 0
+        own_power, own_log = self.variable.lead(parameter)
+        return power * own_power, log * (parameter == self.parameter) + int(power) * own_log
 
     def moved(self, columns: Sequence[int]) -> Factor:
         """Return it for points whose parameters stand in other `columns`, given by today's."""
@@ -79,7 +80,8 @@ class Factor:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Factor:
         """Read what `to_json` gives; raises as `ModelFunction.from_json` does."""
-        variable = DerivedValue.from_json(data["variable"]) if "variable" in data else None
+        given = data.get("variable")
+        variable = None if given is None else (Cases if "cases" in given else DerivedValue).from_json(given)
         return cls(int(data["parameter"]), read_basis(data), variable)
 
 
@@ -112,6 +114,10 @@ class Term:
         """The term without the values from which on it holds; None if nothing else is in it."""
         factors = tuple(factor for factor in self.factors if not factor.basis.begins)
         return Term(factors) if factors else None
+
+    def moved(self, columns: Sequence[int]) -> Term:
+        """Return it for points whose parameters stand in other `columns`, given by today's."""
+        return Term(tuple(sorted((f.moved(columns) for f in self.factors), key=lambda factor: factor.parameter)))
 
     def lead(self, parameter: int) -> Lead:
         """Growth with one parameter; (0, 0) where the term does not depend on it."""
@@ -163,6 +169,10 @@ class ModelFunction:
             leads.append(NO_GROWTH)
         return max(leads)
 
+    def moved(self, columns: Sequence[int]) -> ModelFunction:
+        """Return it for points whose parameters stand in other `columns`, given by today's."""
+        return replace(self, terms=tuple(term.moved(columns) for term in self.terms))
+
     @property
     def is_zero(self) -> bool:
         """Whether it is 0 everywhere."""
@@ -205,6 +215,67 @@ class ModelFunction:
         if any(not term.factors for term in terms):
             raise ValueError("a term without factors")
         return cls(float(data["constant"]), tuple(float(t["coefficient"]) for t in data["terms"]), terms)
+
+
+_ENDS = ("size_below", "ratio_below")
+
+
+@dataclass(frozen=True)
+class Cases(DerivedValue):
+    """A value that is another function of the parameters in each range of a size and of a ratio.
+
+    Attributes
+    ----------
+    by
+        The size, and numerator and denominator of the ratio, which is 0 where this one is.
+    cases
+        Each with what size and ratio are below, and its function. The first that fits counts; the last has no ends.
+    """
+
+    by: tuple[ModelFunction, ModelFunction, ModelFunction]
+    cases: tuple[tuple[float, float, ModelFunction], ...]
+
+    def __hash__(self) -> int:
+        return hash((self.text, self.columns))  # that of all functions takes long
+
+    def evaluate(self, points: Array) -> Array:
+        """Return the values at `points` (..., parameter), without the last axis."""
+        size, above, below = (function.evaluate(points) for function in self.by)
+        ratio = np.where(below > 0, above / np.where(below > 0, below, 1.0), 0.0)
+        here = [(size < end) & (ratio < other_end) for end, other_end, _ in self.cases]
+        return np.select(here, [function.evaluate(points) for _, _, function in self.cases], np.nan)
+
+    def lead(self, column: int) -> Lead:
+        """Growth with one parameter in the last case."""
+        return self.cases[-1][2].lead(column)
+
+    def moved(self, columns: Sequence[int]) -> Cases:
+        """Return it for points whose parameters stand in other `columns`, given by today's."""
+        by = self.by[0].moved(columns), self.by[1].moved(columns), self.by[2].moved(columns)
+        cases = tuple((end, other, function.moved(columns)) for end, other, function in self.cases)
+        return replace(self, columns=tuple(columns[column] for column in self.columns), by=by, cases=cases)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain texts and numbers; ends that are none are left out."""
+        cases = [
+            {**{key: end for key, end in zip(_ENDS, ends, strict=True) if end < np.inf}, **function.to_json()}
+            for *ends, function in self.cases
+        ]
+        return {**super().to_json(), "by": [function.to_json() for function in self.by], "cases": cases}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Cases:
+        """Read what `to_json` gives; KeyError, TypeError or ValueError where it is damaged."""
+        size, above, below = map(ModelFunction.from_json, data["by"])
+        cases = tuple(
+            (float(case.get(_ENDS[0], np.inf)), float(case.get(_ENDS[1], np.inf)), ModelFunction.from_json(case))
+            for case in data["cases"]
+        )
+        if not cases or cases[-1][:2] != (np.inf, np.inf):
+            raise ValueError("the last case has ends")
+        parameters = {str(name): int(column) for name, column in data["parameters"].items()}
+        columns = tuple(parameters.values())
+        return cls(str(data["name"]), str(data["text"]), tuple(parameters), columns, (size, above, below), cases)
 
 
 def _outgrows(one: Term, other: Term) -> bool:

@@ -16,7 +16,9 @@ from buran.prior.algebra import added
 from buran.prior.tables import PathModel
 from buran.prior.waiting import Verdict, Waiting
 
-OTHERS_FOLLOW = "beyond the measured ranks MPI may take another algorithm: intervals are wider by what that may change"
+OTHERS_FOLLOW = (
+    "beyond the measured ranks and bytes MPI may take another algorithm: intervals are wider by what that may change"
+)
 
 
 def noise_resilient(
@@ -76,11 +78,12 @@ def _statement(
     }
     if made.resilient is None or made.final is None:
         return out
-    if any(at[0, parameter] > largest[parameter] for parameter, _ in made.resilient.prior.switches):
+    prior = made.resilient.prior
+    if not prior.known and any(at[0, parameter] > largest[parameter] for parameter, _ in prior.switches):
         out["notes"].append(OTHERS_FOLLOW)
     resilient = made.resilient.model
-    out["prior"] = made.resilient.prior.text(parameters)
-    columns = made.resilient.prior.columns
+    out["prior"] = prior.text(parameters)
+    columns = prior.columns
     if any(column.level for column in columns):
         out["work"] = added(column.function for column in columns if not column.level).to_json()
     out["misses"] = [

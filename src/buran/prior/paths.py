@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from buran.model.terms import Array, ModelFunction
 from buran.prior.communication import POLLS, Operation, operation_of
 from buran.prior.effort import OPEN, Effort, Steadiness, by_visits, effort_of, with_sums
 from buran.prior.prior import ALONE, Prior, communication_prior, computation_prior
+from buran.prior.switches import KnownMpi
 from buran.prior.volume import bytes_of
 from buran.profile.metrics import MINOR_FAULTS, WORKING_THREADS, metric_of, stands_for
 from buran.profile.profile import CallTree, Region
@@ -68,7 +70,7 @@ def has_effort(table: Experiment) -> bool:
     return bool(stands_for("computation", table.values))
 
 
-def priors_of(tree: CallTree, counted: Experiment, points: Array) -> PathPriors:
+def priors_of(tree: CallTree, counted: Experiment, points: Array, mpi: KnownMpi | None = None) -> PathPriors:
     """Derive the priors of call paths from counts.
 
     Parameters
@@ -79,8 +81,10 @@ def priors_of(tree: CallTree, counted: Experiment, points: Array) -> PathPriors:
         See `buran.prior.tables.models_from_priors`.
     points
         Shape (point, parameter), of the times.
+    mpi
+        If it is known which one measured the times.
     """
-    return _priors(tree, _Counts.of(counted, tree), points)
+    return _priors(tree, _Counts.of(counted, tree), points, mpi)
 
 
 def work_of_a_thread(counted: Experiment) -> Experiment:
@@ -248,13 +252,13 @@ def _without(why: str, settled: bool = True) -> _PathPrior:
     return _PathPrior(Source.TIMES, (f"{why}: {TIMES_ALONE}",), settled=settled)
 
 
-def _priors(tree: CallTree, counts: _Counts, points: Array) -> PathPriors:
+def _priors(tree: CallTree, counts: _Counts, points: Array, mpi: KnownMpi | None) -> PathPriors:
     regions = [tree.regions[region] for region in tree.region.tolist()]
     is_mpi = np.array([region.paradigm == "mpi" for region in regions], dtype=bool)
     computing, communicating = np.flatnonzero(~is_mpi), np.flatnonzero(is_mpi)
     names = [regions[row].name for row in communicating.tolist()]
     by_row = dict(zip(computing.tolist(), _computation(computing, counts), strict=True))
-    by_row |= zip(communicating.tolist(), _communication(names, communicating, counts, points), strict=True)
+    by_row |= zip(communicating.tolist(), _communication(names, communicating, counts, points, mpi), strict=True)
     rows = [by_row[row] for row in range(len(tree))]
     return PathPriors(
         tuple(row.source for row in rows),
@@ -322,7 +326,9 @@ def _unexplained(counts: _Counts) -> str:
     return f"differ from point to point, and {len(counts.points)} points do not tell how they grow"
 
 
-def _communication(names: Sequence[str], rows: Ids, counts: _Counts, points: Array) -> list[_PathPrior]:
+def _communication(
+    names: Sequence[str], rows: Ids, counts: _Counts, points: Array, mpi: KnownMpi | None
+) -> list[_PathPrior]:
     metrics = ("visits", "bytes_sent", "bytes_received")
     if not len(rows):
         return []
@@ -355,12 +361,14 @@ def _communication(names: Sequence[str], rows: Ids, counts: _Counts, points: Arr
             out.append(_without(str(why), operation is None or settled))
             continue
         functions = [effort.functions[place] or _NONE for effort in (visits, sent, received)]
-        prior = _one_operation(operation, name, functions, sizes[place], size_notes[place], points)
+        make = partial(communication_prior, mpi=mpi, parameters=counts.wide.parameters)
+        prior = _one_operation(make, operation, name, functions, sizes[place], size_notes[place], points)
         out.append(replace(prior, settled=settled))
     return out
 
 
 def _one_operation(
+    make: Callable[..., Prior],
     operation: Operation,
     name: str,
     functions: Sequence[ModelFunction],
@@ -370,7 +378,7 @@ def _one_operation(
 ) -> _PathPrior:
     visits, sent, received = functions
     try:
-        prior = communication_prior(operation, name=name, visits=visits, size=size, sent=sent, received=received)
+        prior = make(operation, name=name, visits=visits, size=size, sent=sent, received=received)
     except UsageError as error:
         return _without(size_note or error.what)
     columns, others = (

@@ -15,6 +15,7 @@ from buran.model.terms import Array, ModelFunction, Term
 from buran.model.text import format_function
 from buran.prior.algebra import added, multiplied, power, reciprocal, scaled, single
 from buran.prior.communication import CostPart, Operation, Volume
+from buran.prior.switches import KnownMpi, known_parts
 
 ONE = ModelFunction(1.0)
 ALONE = "with one process at every point nothing can be told of messages between processes"
@@ -68,8 +69,10 @@ class Prior:
     others
         Columns that other algorithms of an MPI operation have; see `buran.prior.algorithms`.
     switches
-        Parameters that ranks of the communicator grow with, and by which power: beyond the measured ranks, MPIs may
-        change the algorithm.
+        Parameters that ranks of the communicator or bytes of a message grow with, and by which power: beyond those
+        measured, MPIs may change the algorithm.
+    known
+        Whether it is known which algorithm the MPI takes there.
     """
 
     columns: tuple[Column, ...]
@@ -77,6 +80,7 @@ class Prior:
     notes: tuple[str, ...] = ()
     others: tuple[Column, ...] = ()
     switches: tuple[tuple[int, float], ...] = ()
+    known: bool = False
 
     @property
     def functions(self) -> tuple[ModelFunction, ...]:
@@ -153,6 +157,8 @@ def communication_prior(
     size: ModelFunction | None,
     sent: ModelFunction,
     received: ModelFunction,
+    mpi: KnownMpi | None = None,
+    parameters: Sequence[str] = (),
 ) -> Prior:
     """Put effort models into the cost model of an MPI operation (Table 1 of the noise-resilient priors paper).
 
@@ -169,6 +175,11 @@ def communication_prior(
         names no communicator.
     sent, received
         Models of the bytes, means over ranks, all calls together.
+    mpi
+        If it is known: then its algorithm at each point says what the operation costs, and the usual parts are those
+        of others.
+    parameters
+        Names, by column of the points.
 
     Raises
     ------
@@ -196,20 +207,38 @@ def communication_prior(
             )
         if not made.is_zero and not any(_parallel(made, column.function) for column in columns):
             columns.append(Column(part.value, made))
+    further = [(part.value, _part(part, visits, volume, size, logs, inverse)) for part in operation.others]
+    source, known = operation.source, {}
+    if mpi is not None:
+        known = known_parts(mpi, name.removesuffix("_c"), visits, volume, size, parameters)
+    if known and mpi is not None:
+        source = mpi.source
+        notes.append(f"which algorithm runs is known: {source}")
+        further = [*((column.name, column.function) for column in columns[1:]), *further]
+        columns = [columns[0], *(Column(part, function) for part, function in known.items())]
     whole = list(columns)
-    for part in operation.others:
-        made = _part(part, visits, volume, size, logs, inverse)
+    for part, made in further:
         if made is not None and not made.is_zero and not any(_parallel(made, column.function) for column in whole):
-            whole.append(Column(part.value, made))
-    switches = _switches(size) if CostPart.STEPS in operation.parts else ()
-    return Prior(tuple(columns), f"{name}: {operation.source}", tuple(notes), tuple(whole[len(columns) :]), switches)
+            whole.append(Column(part, made))
+    switches = _switches(visits, volume, size) if CostPart.STEPS in operation.parts else ()
+    others = tuple(whole[len(columns) :])
+    return Prior(tuple(columns), f"{name}: {source}", tuple(notes), others, switches, bool(known))
 
 
-def _switches(size: ModelFunction | None) -> tuple[tuple[int, float], ...]:
-    """Return by which power the communicator grows with each parameter."""
+def _switches(
+    visits: ModelFunction, volume: ModelFunction | None, size: ModelFunction | None
+) -> tuple[tuple[int, float], ...]:
+    """Return by which power the communicator, or a message, grows with each parameter."""
     parts = None if size is None else single(size)
     factors = () if parts is None or parts[1] is None else parts[1].factors
-    return tuple((factor.parameter, abs(float(factor.basis.power or 0))) for factor in factors)
+    powers = {factor.parameter: abs(float(factor.basis.power or 0)) for factor in factors}
+    moved = () if volume is None else volume.terms
+    for parameter in sorted({column for term in moved for factor in term.factors for column in factor.columns}):
+        assert volume is not None
+        grows = float(volume.lead(parameter)[0] - visits.lead(parameter)[0])
+        if grows > 0:
+            powers.setdefault(parameter, grows)
+    return tuple(powers.items())
 
 
 def startup_prior(processes: int | None) -> Prior:

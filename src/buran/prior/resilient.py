@@ -40,7 +40,7 @@ class FitOptions:
     outliers
         Standard deviations from which on a point pulls no harder (Huber 1964); infinite for least squares.
     doubling
-        Relative standard deviation of collectives of MPI for each doubling of the ranks beyond those measured.
+        Relative standard deviation of collectives of MPI for each doubling of the ranks or bytes beyond those measured.
     """
 
     nonnegative: bool = True
@@ -333,6 +333,7 @@ def _doubts(
 def _with_switches(doubt: Discrepancy, prior: Prior, doubling: float) -> Discrepancy:
     """Return what a change of the algorithm beyond the points adds: the points may have shown none, or one."""
     miss = list(doubt.miss)
+    doubling = min(doubling, SWITCHES.known) if prior.known else doubling
     for parameter, power in prior.switches:
         largest, before = doubt.largest[parameter], doubt.before[parameter]
         if 0 < before < largest:

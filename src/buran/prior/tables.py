@@ -20,6 +20,7 @@ from buran.prior.noise import PointNoise
 from buran.prior.paths import TIMES_ALONE, Source, has_effort, priors_of
 from buran.prior.prior import ONE, Column, Prior, one_cost, startup_prior
 from buran.prior.resilient import FitOptions, Resilient, fit_priors
+from buran.prior.switches import KnownMpi
 from buran.prior.tuning import COEFFICIENTS
 from buran.prior.waiting import Verdict, Waiting, diagnose, with_waiting
 from buran.profile.startup import starts_or_ends
@@ -81,6 +82,7 @@ def models_from_priors(
     crowded: bool = False,
     memory: MemoryAccount | None = None,
     pages: PageAccount | None = None,
+    mpi: KnownMpi | None = None,
 ) -> tuple[PathModel, ...]:
     """Make a noise-resilient model of each call path for which effort was counted.
 
@@ -105,6 +107,8 @@ def models_from_priors(
         What misses cost; None where nothing is known of them.
     pages
         What page faults cost, likewise.
+    mpi
+        If it is known which one measured the times.
 
     Returns
     -------
@@ -131,7 +135,7 @@ def models_from_priors(
         )
     repetitions = timed.over_locations(metric, aggregate)
     values, noise = over_repetitions(repetitions, repetition), PointNoise.of(repetitions, repetition)
-    derived = priors_of(timed.tree, counted, timed.points)
+    derived = priors_of(timed.tree, counted, timed.points, mpi)
     sources, notes, priors, efforts = list(derived.sources), list(derived.notes), list(derived.priors), derived.efforts
     settled = list(derived.settled)
 

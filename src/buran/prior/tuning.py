@@ -117,13 +117,14 @@ class AlgorithmTuning:
 
 @dataclass(frozen=True)
 class SwitchTuning:
-    """Of collectives that change their algorithm: relative standard deviation of each doubling of the ranks."""
+    """Of collectives that change their algorithm: relative standard deviation of each doubling of ranks or bytes."""
 
     unknown: float = tuned(0.55, "beyond those measured, of an MPI that is not known: the largest of four", _SWITCHES)
     ompi: float = tuned(0.53, "of Open MPI", _SWITCHES)
     mpich: float = tuned(0.55, "of MPICH", _SWITCHES)
     mvapich2: float = tuned(0.18, "of MVAPICH2", _SWITCHES)
     impi: float = tuned(0.18, "of Intel MPI", _SWITCHES)
+    known: float = tuned(0.2, "where it is known which algorithm there is", _SWITCHES)
 
 
 SWITCHES = SwitchTuning()

@@ -10,9 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.campaign.point import Point
+from buran.loop.model import known_mpi
+from buran.model.terms import Array, ModelFunction
 from buran.numerics.least_squares import nonnegative
+from buran.prior.algebra import power
 from buran.prior.algorithms import others_pay
-from buran.prior.communication import OPERATIONS, CostPart, Volume
+from buran.prior.communication import OPERATIONS
+from buran.prior.effort import effort_of
+from buran.prior.prior import communication_prior
+from buran.prior.switches import KnownMpi
 from buran_studies.machine.laboratory import bench_for
 
 FLAVOURS = ("ompi", "mpich", "mvapich2", "impi")
@@ -34,6 +40,7 @@ _CALLS = 2
 # A second set of coefficients counts as a switch where it leaves less than this share of an error above that limit.
 _HALF, _SMALL = 0.5, 0.1
 
+_NOTHING = ModelFunction(0.0)
 _Rows = Mapping[str, NDArray[np.float64]]  # of one operation, by quantity: shape (run,)
 
 
@@ -67,8 +74,13 @@ int main(int argc, char **argv) {{
 """
 
 
-def executed(machine: Mapping[str, Any], flavour: str, ranks: Sequence[int], folder: Path) -> dict[str, _Rows]:
-    """Run the program with the collectives of an MPI; return times and bytes, means over ranks, by operation."""
+def executed(
+    machine: Mapping[str, Any], flavour: str, ranks: Sequence[int], folder: Path
+) -> tuple[dict[str, _Rows], KnownMpi | None]:
+    """Run the program with the collectives of an MPI; return times and bytes, means over ranks, by operation.
+
+    Beside them, what the machine tells of that MPI.
+    """
     source = folder / "collectives"
     source.mkdir()
     (source / "collectives.c").write_text(program())
@@ -94,26 +106,27 @@ def executed(machine: Mapping[str, Any], flavour: str, ranks: Sequence[int], fol
                 at = places[f"main->bytes_{size}->{operation}"]
                 row = {name: float(values[at].mean()) for name, values in metrics.items()}
                 rows[operation].append({"p": p, "bytes": size, **row})
-    return {name: {key: np.array([row[key] for row in of]) for key in of[0]} for name, of in rows.items()}
+    told = {name: {key: np.array([row[key] for row in of]) for key in of[0]} for name, of in rows.items()}
+    return told, known_mpi(bench.campaign)
 
 
-def judged(operation: str, rows: _Rows) -> dict[str, Any]:
+def judged(operation: str, rows: _Rows, mpi: KnownMpi | None = None) -> dict[str, Any]:
     """Return how far the cost model is off: fitted to all runs, and at the most ranks from those with fewer.
 
     Coefficients are never negative, relative errors are made small, and other algorithms take part where they pay, as
-    in priors. Errors are medians and maxima; `usual` is what the usual algorithm alone leaves at the most ranks. A
-    switch is the size of messages from which on other coefficients explain the times much better.
+    in priors. Errors are medians and maxima; `unknown` is what is left at the most ranks where nobody knows which MPI
+    it is. A switch is the size of messages from which on other coefficients explain the times much better.
     """
-    columns, seconds = _columns(operation, rows), rows["time"]
-    usual = len(OPERATIONS[operation].parts)
-    error = _errors(columns, seconds, np.ones(len(seconds), dtype=bool), usual)
+    points, seconds = np.stack([rows["p"], rows["bytes"]], axis=1), rows["time"]
+    designs = _designs(operation, rows, points, mpi)
+    error = _errors(designs, seconds, np.ones(len(seconds), dtype=bool))
     fewer = rows["p"] < rows["p"].max()
-    beyond = _errors(columns, seconds, fewer, usual)[~fewer]
-    without = _errors(columns[:, :usual], seconds, fewer, usual)[~fewer]
+    beyond = _errors(designs, seconds, fewer)[~fewer]
+    unknown = _errors(_designs(operation, rows, points, None), seconds, fewer)[~fewer]
     choices = []
     for size in BYTES[1:-1]:
         large = rows["bytes"] >= size
-        both = np.where(large, _errors(columns, seconds, large, usual), _errors(columns, seconds, ~large, usual))
+        both = np.where(large, _errors(designs, seconds, large), _errors(designs, seconds, ~large))
         choices.append((float(np.median(both)), size))
     split, size = min(choices)
     middle = float(np.median(error))
@@ -123,44 +136,27 @@ def judged(operation: str, rows: _Rows) -> dict[str, Any]:
         "error": middle,
         "worst": float(error.max()),
         "beyond": float(np.median(beyond)),
-        "usual": float(np.median(without)),
+        "unknown": float(np.median(unknown)),
         "split": split,
         "switch_bytes": size if switches else None,
     }
 
 
-def _columns(operation: str, rows: _Rows) -> NDArray[np.float64]:
-    """Return the summands of the cost model, shape (run, part), those of other algorithms last."""
-    n, calls, sent, received = (rows[name] for name in ("p", "visits", "bytes_sent", "bytes_received"))
-    model = OPERATIONS[operation]
-    volume = {
-        Volume.NONE: 0 * n,
-        Volume.SENT: sent,
-        Volume.RECEIVED: received,
-        Volume.BOTH: sent + received,
-        Volume.SENT_SHARE: sent / n,
-        Volume.BOTH_SHARE: (sent + received) / n,
-        Volume.ROOT_SENT: sent * n,
-        Volume.ROOT_RECEIVED: received * n,
-    }[model.volume]
-    parts = {
-        CostPart.CALL: calls,
-        CostPart.STEPS: calls * np.log2(n),
-        CostPart.PEERS: calls * (n - 1),
-        CostPart.BYTES: volume,
-        CostPart.SHARED_BYTES: volume * (n - 1) / n,
-        CostPart.STEP_BYTES: volume * np.log2(n),
-        CostPart.PEER_BYTES: volume * (n - 1),
-        CostPart.OWN_BYTES: volume / n,
-    }
-    return np.stack([parts[part] for part in (*model.parts, *model.others)], axis=1)
+def _designs(operation: str, rows: _Rows, points: Array, mpi: KnownMpi | None) -> tuple[Array, Array]:
+    """Return the summands of the prior, shape (run, part), and with those of other algorithms."""
+    counts = np.stack([rows[name] for name in ("visits", "bytes_sent", "bytes_received")])
+    visits, sent, received = (function or _NOTHING for function in effort_of(points, counts).functions)
+    model, ranks = OPERATIONS[operation], power(0, 1)
+    prior = communication_prior(
+        model, name=operation, visits=visits, size=ranks, sent=sent, received=received, mpi=mpi, parameters=("p", "n")
+    )
+    return prior.design(points), prior.widened.design(points)
 
 
-def _errors(
-    columns: NDArray[np.float64], seconds: NDArray[np.float64], fitted: NDArray[np.bool_], usual: int
-) -> NDArray[np.float64]:
-    """Fit some runs; return the relative errors of all. The columns after the `usual` ones must pay."""
-    pays = others_pay(columns[fitted, :usual], columns[fitted], seconds[None, fitted])
-    relative = (columns if pays.all() else columns[:, :usual]) / seconds[:, None]
+def _errors(designs: tuple[Array, Array], seconds: Array, fitted: NDArray[np.bool_]) -> Array:
+    """Fit some runs; return the relative errors of all. Columns of other algorithms must pay."""
+    usual, wide = designs
+    pays = others_pay(usual[fitted], wide[fitted], seconds[None, fitted])
+    relative = (wide if pays.all() else usual) / seconds[:, None]
     coefficients = nonnegative(relative[fitted], np.ones(int(fitted.sum())))
     return np.abs(relative @ coefficients - 1.0)

@@ -239,8 +239,9 @@ def _sameness(shard: Shard, folder: Path) -> dict[str, Any]:
 
 def _collectives(shard: Shard, folder: Path) -> dict[str, Any]:
     """Hold the cost models of collective operations against those of an MPI."""
-    executed = collectives.executed(MACHINES["fat tree"], shard["mpi"], shard["ranks"], folder)
-    return {"mpi": shard["mpi"], "operations": [collectives.judged(name, rows) for name, rows in executed.items()]}
+    executed, known = collectives.executed(MACHINES["fat tree"], shard["mpi"], shard["ranks"], folder)
+    judged = [collectives.judged(name, rows, known) for name, rows in executed.items()]
+    return {"mpi": shard["mpi"], "operations": judged}
 
 
 def _generated(shard: Shard, folder: Path) -> dict[str, Any]:
@@ -256,11 +257,11 @@ def _of_collectives(results: Sequence[Any]) -> tuple[list[Figure], Table]:
         name = f"cost models of collectives, as {result['mpi']} carries them out: median error"
         figures.append(Figure(name, float(np.median(errors)), "%", samples=len(errors), kind=Kind.MEASURED))
         for judged in result["operations"]:
-            percent = (100 * judged[key] for key in ("error", "worst", "beyond", "usual", "split"))
+            percent = (100 * judged[key] for key in ("error", "worst", "beyond", "unknown", "split"))
             rows.append((result["mpi"], judged["operation"], *percent, judged["switch_bytes"]))
     header = (
         "MPI", "operation", "median error %", "largest %", "at the most ranks, from fewer %",
-        "the same with the usual algorithm alone %",
+        "the same of an MPI that is not known %",
         "with other coefficients for large messages %", "switch at, bytes",
     )  # fmt: skip
     return figures, Table("How far the cost models of collectives are off", header, tuple(rows))

@@ -1,0 +1,248 @@
+"""Where a known MPI switches between algorithms of collective operations, and what each costs the mean rank."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from buran.model.powers import PowerLog
+from buran.model.terms import Cases, Factor, ModelFunction, Term
+from buran.model.text import format_function
+from buran.prior.algebra import added, multiplied, scaled, single
+
+_TABLE = Path(__file__).with_name("thresholds.yaml")
+_PER_RANK = frozenset({"MPI_Allgather", "MPI_Gather", "MPI_Scatter", "MPI_Alltoall"})  # B has a block for each rank
+_OF_ALL_BLOCKS = frozenset({("mpich", "MPI_Allgather")})  # what thresholds are of
+
+_Shape = tuple[float, float, float, float, float]
+"""Coefficients of 1, log2(N), N, 1 / N and N log2(N)."""
+
+
+@dataclass(frozen=True)
+class KnownMpi:
+    """What is known of the MPI of a campaign, and of the network.
+
+    Attributes
+    ----------
+    flavour
+        As in the table of thresholds.
+    leaf
+        Ranks below a leaf switch; messages to others pass twice as many links. None where there are no such switches.
+    ranks_per_node
+        The most of any run.
+    """
+
+    flavour: str
+    leaf: int | None = None
+    ranks_per_node: int = 1
+
+    @property
+    def source(self) -> str:
+        """Where its thresholds are from."""
+        return str(_thresholds()[self.flavour]["source"])
+
+    def rows(self, operation: str) -> Mapping[float, Mapping[float, str]]:
+        """Return the algorithms of an operation by ranks and bytes that they are below; empty if not known."""
+        if self.flavour == "mpich" and self.ranks_per_node > 1:
+            return {}
+        rows: Mapping[float, Mapping[float, str]] = _thresholds().get(self.flavour, {}).get(operation, {})
+        return rows
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """What an algorithm costs the mean rank.
+
+    Attributes
+    ----------
+    steps
+        Messages, one after the other.
+    farther
+        Those of them that pass between leaf switches, with more ranks than one has.
+    way
+        Bytes that pass one after the other, in units of the message, or of a rank's block.
+    by_leaves
+        Whether N / leaf is taken for N in `farther`.
+    """
+
+    steps: _Shape
+    farther: _Shape
+    way: _Shape
+    by_leaves: bool = True
+
+
+_PARTS = "steps", "farther", "way"
+
+
+def _shape(one: float = 0.0, log: float = 0.0, n: float = 0.0, inverse: float = 0.0, n_log: float = 0.0) -> _Shape:
+    return one, log, n, inverse, n_log
+
+
+_NOTHING, _LOG, _LESS_ONE, _SHARE = _shape(), _shape(log=1), _shape(-1, n=1), _shape(1, inverse=-1)
+_HALVES = _shape(2, inverse=-2)
+_TREE = _Cost(_SHARE, _NOTHING, _SHARE)  # a rank with k children waits for k of them: on average for one
+_UP = _Cost(_LOG, _LOG, _LOG)
+_CHAIN = _Cost(_shape(-0.5, n=0.5), _shape(n=0.5), _shape(5 / 6, n=1 / 6))  # of three segments
+_DOWN = {
+    "binomial": _Cost(_shape(log=0.5), _shape(log=0.5), _LOG),
+    "k-nomial": _Cost(_shape(log=0.375), _shape(log=0.375), _shape(log=1.5)),  # four branches
+    "binary": _Cost(_shape(-2, 1, inverse=2), _LOG, _shape(-4, 2, inverse=4)),
+    "chain": _CHAIN,
+    "scattered": _Cost(_shape(log=2), _shape(log=2), _HALVES),
+}
+_COSTS: Mapping[str, Mapping[str, _Cost]] = {
+    "MPI_Allreduce": {
+        "doubling": _Cost(_LOG, _LOG, _LOG),
+        "halving": _Cost(_shape(log=2), _shape(log=2), _HALVES),
+        "ring": _Cost(_shape(-2, n=2), _shape(n=2), _HALVES),
+    },
+    "MPI_Bcast": _DOWN,
+    "MPI_Reduce": {"tree": _TREE, "chain": _CHAIN, "halving": _Cost(_shape(1, 1, inverse=-1), _LOG, _HALVES)},
+    "MPI_Allgather": {
+        "doubling": _Cost(_LOG, _LOG, _LESS_ONE),
+        # ranks on both sides of two switches wait for each other every second time
+        "neighbours": _Cost(_shape(n=0.5), _shape(n=0.25), _LESS_ONE, by_leaves=False),
+        "ring": _Cost(_LESS_ONE, _shape(n=1), _LESS_ONE),
+    },
+    "MPI_Gather": {
+        "binomial": _Cost(_SHARE, _NOTHING, _shape(log=0.5)),
+        "linear": _Cost(_shape(inverse=1), _NOTHING, _SHARE),
+    },
+    "MPI_Scatter": {
+        "binomial": _Cost(_shape(log=0.5), _shape(log=0.5), _LESS_ONE),
+        "linear": _Cost(_SHARE, _SHARE, _LESS_ONE),
+    },
+    "MPI_Alltoall": {
+        "Bruck": _Cost(_LOG, _LOG, _shape(n_log=0.5), by_leaves=False),
+        "linear": _Cost(_shape(1), _shape(1), _LESS_ONE),
+        "pairwise": _Cost(_LESS_ONE, _LESS_ONE, _LESS_ONE, by_leaves=False),
+    },
+    "MPI_Barrier": {
+        "doubling": _Cost(_LOG, _LOG, _NOTHING),
+        "dissemination": _Cost(_LOG, _LOG, _NOTHING, by_leaves=False),
+        "linear": _Cost(_shape(2), _NOTHING, _NOTHING),
+        "tree": _Cost(_shape(log=2), _shape(log=2), _NOTHING),
+    },
+}
+
+
+def known_parts(
+    mpi: KnownMpi,
+    operation: str,
+    visits: ModelFunction,
+    volume: ModelFunction | None,
+    size: ModelFunction | None,
+    parameters: Sequence[str],
+) -> dict[str, ModelFunction]:
+    """Return messages and bytes that pass one after the other, of all calls; empty where that is not known.
+
+    Parameters
+    ----------
+    mpi, operation
+        Whose algorithms.
+    visits, volume, size
+        Calls, bytes of the cost model, and ranks of the communicator: that of a single power of one parameter is known.
+    parameters
+        Names, by column of the points.
+    """
+    rows, parts = mpi.rows(operation), None if size is None else single(size)
+    if not rows or size is None or parts is None or parts[1] is None or len(parts[1].factors) > 1:
+        return {}
+    (factor,) = parts[1].factors
+    if factor.variable is not None or not factor.basis.power or factor.basis.power < 0:
+        return {}
+    measures = _measures(parts[0], factor)
+    moved = volume or ModelFunction(0.0)
+    moved = multiplied(moved, measures[3]) if operation in _PER_RANK else moved
+    message = multiplied(moved, size) if (mpi.flavour, operation) in _OF_ALL_BLOCKS else moved
+    ends, costs = zip(*_cases(mpi, rows, _COSTS[operation]), strict=True)
+
+    def value(name: str, functions: Sequence[ModelFunction]) -> ModelFunction:
+        if len(set(functions)) == 1:
+            return functions[0]
+        by, cases = (size, message, visits), tuple((*end, one) for end, one in zip(ends, functions, strict=True))
+        columns = sorted({c for each in by for term in each.terms for f in term.factors for c in f.columns})
+        title, names = f"{name}({operation.removeprefix('MPI_')})", tuple(parameters[column] for column in columns)
+        variable = Cases(title, _python(by, cases, parameters), names, tuple(columns), by, cases)
+        return ModelFunction(0.0, (1.0,), (Term((Factor(factor.parameter, PowerLog(Fraction(1)), variable),)),))
+
+    hops = [_hops(cost, ranks, mpi.leaf, measures) for (ranks, _), cost in zip(ends, costs, strict=True)]
+    out = {"calls x steps": multiplied(visits, value("steps", hops))}
+    if not moved.is_zero:
+        out["B x way"] = multiplied(moved, value("way", [_of(cost.way, measures) for cost in costs]))
+    return out
+
+
+def _cases(
+    mpi: KnownMpi, rows: Mapping[float, Mapping[float, str]], costs: Mapping[str, _Cost]
+) -> Iterator[tuple[tuple[float, float], _Cost]]:
+    """Give what ranks and bytes are below, and the cost there; ranks of one leaf switch are a case of their own."""
+    within = math.inf if mpi.leaf is None else mpi.leaf + 1.0
+    for ranks in sorted({*rows, within}):
+        algorithms = rows[min(end for end in rows if end >= ranks)]
+        for end, name in algorithms.items():
+            yield (ranks, end), _cost(name, costs)
+
+
+def _cost(name: str, costs: Mapping[str, _Cost]) -> _Cost:
+    """Return what an algorithm costs; one that goes by the root reduces to it first."""
+    down = name.removeprefix("root ")
+    if down == name:
+        return costs[name]
+    up, then = _UP, _DOWN[down]
+    return _Cost(*(tuple(map(sum, zip(getattr(up, part), getattr(then, part), strict=True))) for part in _PARTS))
+
+
+def _hops(cost: _Cost, below: float, leaf: int | None, measures: Sequence[ModelFunction]) -> ModelFunction:
+    """Return messages one after the other, those between leaf switches twice."""
+    steps = _of(cost.steps, measures)
+    if leaf is None or below <= leaf + 1:
+        return steps
+    one, log, n, inverse, n_log = cost.farther
+    if cost.by_leaves:
+        one, n, inverse = one - log * math.log2(leaf), n / leaf, inverse * leaf
+    return added((steps, _of((one, log, n, inverse, n_log), measures)))
+
+
+def _measures(number: float, factor: Factor) -> tuple[ModelFunction, ...]:
+    """Return 1, log2(N), N, 1 / N and N log2(N) for N, a number times a power of a parameter."""
+    power = factor.basis.power
+    assert power is not None
+    log = Term((Factor(factor.parameter, PowerLog(Fraction(0), 1)),))
+    logs = ModelFunction(math.log2(number), (float(power),), (log,))
+    size, inverse = (
+        ModelFunction(0.0, (number**sign,), (Term((Factor(factor.parameter, PowerLog(sign * power)),)),))
+        for sign in (1, -1)
+    )
+    return ModelFunction(1.0), logs, size, inverse, multiplied(size, logs)
+
+
+def _of(shape: _Shape, measures: Sequence[ModelFunction]) -> ModelFunction:
+    return added(scaled(measure, number) for measure, number in zip(measures, shape, strict=True))
+
+
+def _python(
+    by: Sequence[ModelFunction], cases: Sequence[tuple[float, float, ModelFunction]], parameters: Sequence[str]
+) -> str:
+    """Return the value as Python computes it."""
+    size, above, below = (f"({format_function(function, parameters, 'python')})" for function in by)
+    parts = []
+    for ranks, end, function in cases:
+        asked = [f"{size} < {ranks!r}"] * (ranks < math.inf) + [f"{above} < {end!r} * {below}"] * (end < math.inf)
+        text = f"({format_function(function, parameters, 'python')})"
+        parts.append(f"{text} if {' and '.join(asked)} else " if asked else text)
+    return "".join(parts)
+
+
+@cache
+def _thresholds() -> Mapping[str, Any]:
+    with _TABLE.open(encoding="utf-8") as file:
+        table: Mapping[str, Any] = yaml.safe_load(file)
+    return table
