@@ -75,7 +75,7 @@ def test_one_machine_tells_its_mpi_and_the_ranks_below_a_leaf_switch(write_campa
         return known_mpi(load_campaign(write_campaign(**environment)))
 
     tree = {**KEYS, "topology": "fat_tree", "nodes": 16, "collectives": "mpich"}
-    assert told(tree) == KnownMpi("mpich", leaf=8, ranks_per_node=2)
+    assert told(tree) == KnownMpi("mpich", leaf=8, crowding=1.0, ranks_per_node=2)
     assert told(KEYS) == KnownMpi("ompi", leaf=None, ranks_per_node=2)
     assert told({**tree, "what_if": {"n": {"20": {"collectives": "ompi"}}}}) is None and told(None) is None
 

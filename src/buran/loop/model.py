@@ -231,8 +231,10 @@ def known_mpi(campaign: Campaign) -> KnownMpi | None:
         return None
     (platform,) = campaign.platforms
     per_node = max(campaign.placement(point).ranks_per_node for point in campaign.points)
-    leaf = shape_of(platform.keys)[0] * per_node if platform.keys.topology == "fat_tree" else None
-    return KnownMpi(platform.keys.collectives, leaf, per_node)
+    if platform.keys.topology != "fat_tree":
+        return KnownMpi(platform.keys.collectives, ranks_per_node=per_node)
+    nodes, _, above = shape_of(platform.keys)
+    return KnownMpi(platform.keys.collectives, nodes * per_node, max(nodes / above - 1, 0.0), per_node)
 
 
 def _models_of_import(session: Session, runs: Sequence[FinishedRun]) -> dict[str, ModelSet]:

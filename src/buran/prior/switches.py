@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
@@ -21,8 +21,8 @@ _TABLE = Path(__file__).with_name("thresholds.yaml")
 _PER_RANK = frozenset({"MPI_Allgather", "MPI_Gather", "MPI_Scatter", "MPI_Alltoall"})  # B has a block for each rank
 _OF_ALL_BLOCKS = frozenset({("mpich", "MPI_Allgather")})  # what thresholds are of
 
-_Shape = tuple[float, float, float, float, float]
-"""Coefficients of 1, log2(N), N, 1 / N and N log2(N)."""
+_Shape = tuple[float, float, float, float, float, float]
+"""Coefficients of 1, log2(N), N, 1 / N, N log2(N) and log2(N)^2."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,15 @@ class KnownMpi:
         As in the table of thresholds.
     leaf
         Ranks below a leaf switch; messages to others pass twice as many links. None where there are no such switches.
+    crowding
+        By what share of its time a message takes longer where all ranks of a leaf switch send to others at once.
     ranks_per_node
         The most of any run.
     """
 
     flavour: str
     leaf: int | None = None
+    crowding: float = 0.0
     ranks_per_node: int = 1
 
     @property
@@ -68,52 +71,61 @@ class _Cost:
         Those of them that pass between leaf switches, with more ranks than one has.
     way
         Bytes that pass one after the other, in units of the message, or of a rank's block.
+    crowded
+        Those of them that all ranks send at once to other leaf switches: with N ranks, less with those of one.
     by_leaves
         Whether N / leaf is taken for N in `farther`.
+    segments
+        Steps for each segment after the first one.
     """
 
     steps: _Shape
     farther: _Shape
     way: _Shape
+    crowded: _Shape = (0.0,) * 6
     by_leaves: bool = True
+    segments: float = 0.0
 
 
-_PARTS = "steps", "farther", "way"
-
-
-def _shape(one: float = 0.0, log: float = 0.0, n: float = 0.0, inverse: float = 0.0, n_log: float = 0.0) -> _Shape:
-    return one, log, n, inverse, n_log
+def _shape(
+    one: float = 0.0, log: float = 0.0, n: float = 0.0, inverse: float = 0.0, n_log: float = 0.0, square: float = 0.0
+) -> _Shape:
+    return one, log, n, inverse, n_log, square
 
 
 _NOTHING, _LOG, _LESS_ONE, _SHARE = _shape(), _shape(log=1), _shape(-1, n=1), _shape(1, inverse=-1)
 _HALVES = _shape(2, inverse=-2)
 _TREE = _Cost(_SHARE, _NOTHING, _SHARE)  # a rank with k children waits for k of them: on average for one
 _UP = _Cost(_LOG, _LOG, _LOG)
-_CHAIN = _Cost(_shape(-0.5, n=0.5), _shape(n=0.5), _shape(5 / 6, n=1 / 6))  # of three segments
+# Children get a message at once, and share the link of their parent.
 _DOWN = {
-    "binomial": _Cost(_shape(log=0.5), _shape(log=0.5), _LOG),
-    "k-nomial": _Cost(_shape(log=0.375), _shape(log=0.375), _shape(log=1.5)),  # four branches
-    "binary": _Cost(_shape(-2, 1, inverse=2), _LOG, _shape(-4, 2, inverse=4)),
-    "chain": _CHAIN,
+    "binomial": _Cost(_shape(log=0.5), _shape(log=0.5), _shape(-1, 0.75, inverse=1, square=0.25)),
+    "k-nomial": _Cost(_shape(log=0.39), _shape(log=0.39), _shape(-0.4, 0.8, square=0.3)),  # four branches
+    "binary": _Cost(_shape(-2, 1, inverse=4.5), _LOG, _shape(-4, 2, inverse=9)),
+    "chain": _Cost(_shape(-0.5, n=0.5), _shape(n=0.5), _shape(5 / 6, n=1 / 6)),  # of three segments
     "scattered": _Cost(_shape(log=2), _shape(log=2), _HALVES),
 }
 _COSTS: Mapping[str, Mapping[str, _Cost]] = {
     "MPI_Allreduce": {
-        "doubling": _Cost(_LOG, _LOG, _LOG),
+        "doubling": _Cost(_LOG, _LOG, _LOG, _LOG),
         "halving": _Cost(_shape(log=2), _shape(log=2), _HALVES),
         "ring": _Cost(_shape(-2, n=2), _shape(n=2), _HALVES),
     },
     "MPI_Bcast": _DOWN,
-    "MPI_Reduce": {"tree": _TREE, "chain": _CHAIN, "halving": _Cost(_shape(1, 1, inverse=-1), _LOG, _HALVES)},
+    "MPI_Reduce": {
+        "tree": _TREE,
+        "segments": replace(_TREE, segments=0.5),
+        "halving": _Cost(_shape(1, 1, inverse=-1), _LOG, _HALVES),
+    },
     "MPI_Allgather": {
-        "doubling": _Cost(_LOG, _LOG, _LESS_ONE),
+        "doubling": _Cost(_LOG, _LOG, _LESS_ONE, _shape(-1, n=1)),
         # ranks on both sides of two switches wait for each other every second time
         "neighbours": _Cost(_shape(n=0.5), _shape(n=0.25), _LESS_ONE, by_leaves=False),
         "ring": _Cost(_LESS_ONE, _shape(n=1), _LESS_ONE),
     },
     "MPI_Gather": {
         "binomial": _Cost(_SHARE, _NOTHING, _shape(log=0.5)),
-        "linear": _Cost(_shape(inverse=1), _NOTHING, _SHARE),
+        "linear": _Cost(_SHARE, _NOTHING, _SHARE),
     },
     "MPI_Scatter": {
         "binomial": _Cost(_shape(log=0.5), _shape(log=0.5), _LESS_ONE),
@@ -121,8 +133,9 @@ _COSTS: Mapping[str, Mapping[str, _Cost]] = {
     },
     "MPI_Alltoall": {
         "Bruck": _Cost(_LOG, _LOG, _shape(n_log=0.5), by_leaves=False),
-        "linear": _Cost(_shape(1), _shape(1), _LESS_ONE),
-        "pairwise": _Cost(_LESS_ONE, _LESS_ONE, _LESS_ONE, by_leaves=False),
+        "linear": _Cost(_shape(1), _shape(1), _LESS_ONE, _LESS_ONE, by_leaves=False),
+        "fours": _Cost(_shape(n=0.25), _shape(n=0.25), _LESS_ONE, _LESS_ONE, by_leaves=False),
+        "pairwise": _Cost(_LESS_ONE, _LESS_ONE, _LESS_ONE, _LESS_ONE, by_leaves=False),
     },
     "MPI_Barrier": {
         "doubling": _Cost(_LOG, _LOG, _NOTHING),
@@ -131,6 +144,7 @@ _COSTS: Mapping[str, Mapping[str, _Cost]] = {
         "tree": _Cost(_shape(log=2), _shape(log=2), _NOTHING),
     },
 }
+_SEGMENT = 1024.0  # bytes
 
 
 def known_parts(
@@ -173,10 +187,14 @@ def known_parts(
         variable = Cases(title, _python(by, cases, parameters), names, tuple(columns), by, cases)
         return ModelFunction(0.0, (1.0,), (Term((Factor(factor.parameter, PowerLog(Fraction(1)), variable),)),))
 
-    hops = [_hops(cost, ranks, mpi.leaf, measures) for (ranks, _), cost in zip(ends, costs, strict=True)]
-    out = {"calls x steps": multiplied(visits, value("steps", hops))}
+    given = [(cost, ranks, mpi, measures) for (ranks, _), cost in zip(ends, costs, strict=True)]
+    steps = [multiplied(visits, value("steps", [_steps(*each) for each in given]))]
+    if any(cost.segments for cost in costs):
+        more = [ModelFunction(cost.segments / _SEGMENT) for cost in costs]
+        steps.append(multiplied(moved, value("segments", more)))
+    out = {"calls x steps": added(steps)}
     if not moved.is_zero:
-        out["B x way"] = multiplied(moved, value("way", [_of(cost.way, measures) for cost in costs]))
+        out["B x way"] = multiplied(moved, value("way", [_way(*each) for each in given]))
     return out
 
 
@@ -196,23 +214,37 @@ def _cost(name: str, costs: Mapping[str, _Cost]) -> _Cost:
     down = name.removeprefix("root ")
     if down == name:
         return costs[name]
-    up, then = _UP, _DOWN[down]
-    return _Cost(*(tuple(map(sum, zip(getattr(up, part), getattr(then, part), strict=True))) for part in _PARTS))
+    then = _DOWN[down]
+    return _Cost(_sum(_UP.steps, then.steps), _sum(_UP.farther, then.farther), _sum(_UP.way, then.way))
 
 
-def _hops(cost: _Cost, below: float, leaf: int | None, measures: Sequence[ModelFunction]) -> ModelFunction:
+def _sum(one: _Shape, other: _Shape) -> _Shape:
+    return _shape(*(a + b for a, b in zip(one, other, strict=True)))
+
+
+def _steps(cost: _Cost, below: float, mpi: KnownMpi, measures: Sequence[ModelFunction]) -> ModelFunction:
     """Return messages one after the other, those between leaf switches twice."""
-    steps = _of(cost.steps, measures)
-    if leaf is None or below <= leaf + 1:
+    steps = added((_of(cost.steps, measures), ModelFunction(-cost.segments)))
+    if mpi.leaf is None or below <= mpi.leaf + 1:
         return steps
-    one, log, n, inverse, n_log = cost.farther
+    one, log, n, inverse, n_log, square = cost.farther
     if cost.by_leaves:
-        one, n, inverse = one - log * math.log2(leaf), n / leaf, inverse * leaf
-    return added((steps, _of((one, log, n, inverse, n_log), measures)))
+        one, n, inverse = one - log * math.log2(mpi.leaf), n / mpi.leaf, inverse * mpi.leaf
+    return added((steps, _of((one, log, n, inverse, n_log, square), measures)))
+
+
+def _way(cost: _Cost, below: float, mpi: KnownMpi, measures: Sequence[ModelFunction]) -> ModelFunction:
+    """Return bytes one after the other, with what crowded links between leaf switches add."""
+    way = _of(cost.way, measures)
+    if mpi.leaf is None or below <= mpi.leaf + 1:
+        return way
+    crowded = _of(cost.crowded, measures)
+    one = sum(a * b for a, b in zip(cost.crowded, (1, math.log2(mpi.leaf), mpi.leaf, 1 / mpi.leaf, 0, 0), strict=True))
+    return added((way, scaled(added((crowded, ModelFunction(-one))), mpi.crowding)))
 
 
 def _measures(number: float, factor: Factor) -> tuple[ModelFunction, ...]:
-    """Return 1, log2(N), N, 1 / N and N log2(N) for N, a number times a power of a parameter."""
+    """Return what shapes have coefficients of, for N, a number times a power of a parameter."""
     power = factor.basis.power
     assert power is not None
     log = Term((Factor(factor.parameter, PowerLog(Fraction(0), 1)),))
@@ -221,7 +253,7 @@ def _measures(number: float, factor: Factor) -> tuple[ModelFunction, ...]:
         ModelFunction(0.0, (number**sign,), (Term((Factor(factor.parameter, PowerLog(sign * power)),)),))
         for sign in (1, -1)
     )
-    return ModelFunction(1.0), logs, size, inverse, multiplied(size, logs)
+    return ModelFunction(1.0), logs, size, inverse, multiplied(size, logs), multiplied(logs, logs)
 
 
 def _of(shape: _Shape, measures: Sequence[ModelFunction]) -> ModelFunction:
