@@ -146,19 +146,6 @@ def test_beyond_the_measured_bytes_another_algorithm_may_follow(operation: str, 
     assert width[1] == pytest.approx(1.645 * SWITCHES.unknown, rel=0.2) if wider else width[1] < 0.01
 
 
-def test_a_known_mpi_leaves_less_doubt() -> None:
-    far = np.array([[64.0, 160.0]])
-    widths = []
-    for mpi in (OMPI, None):
-        prior = prior_of("MPI_Barrier", mpi)
-        exact = sum(column.function.evaluate(POINTS) for column in prior.columns)
-        (fitted,) = fit_priors(POINTS, np.asarray(exact)[None], [prior])
-        assert fitted is not None
-        low, high = (ends[0] for ends in prediction_interval([fitted.model], far, of="mean"))
-        widths.append((high - low)[0] / fitted.model.function.evaluate(far)[0])
-    assert widths[0] < 0.6 * widths[1]
-
-
 def test_models_of_tables_know_the_mpi() -> None:
     path = "main->MPI_Barrier"
     counts = {"visits": np.ones(25), "communicator_size_sum": P, "communicator_size_max": P}

@@ -217,9 +217,9 @@ def communication_prior(
         further = [*((column.name, column.function) for column in columns[1:]), *further]
         columns = [columns[0], *(Column(part, function) for part, function in known.items())]
     whole = list(columns)
-    for part, made in further:
-        if made is not None and not made.is_zero and not any(_parallel(made, column.function) for column in whole):
-            whole.append(Column(part, made))
+    for title, other in further:
+        if other is not None and not other.is_zero and not any(_parallel(other, column.function) for column in whole):
+            whole.append(Column(title, other))
     switches = _switches(visits, volume, size) if CostPart.STEPS in operation.parts else ()
     others = tuple(whole[len(columns) :])
     return Prior(tuple(columns), f"{name}: {source}", tuple(notes), others, switches, bool(known))

@@ -333,7 +333,6 @@ def _doubts(
 def _with_switches(doubt: Discrepancy, prior: Prior, doubling: float) -> Discrepancy:
     """Return what a change of the algorithm beyond the points adds: the points may have shown none, or one."""
     miss = list(doubt.miss)
-    doubling = min(doubling, SWITCHES.known) if prior.known else doubling
     for parameter, power in prior.switches:
         largest, before = doubt.largest[parameter], doubt.before[parameter]
         if 0 < before < largest:

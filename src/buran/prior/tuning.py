@@ -99,7 +99,7 @@ class WaitingTuning:
 
 WAITING_TEST = WaitingTuning()
 
-_SWITCHES = "reference/priors.md, collectives of four MPIs: 1.5 times the middle of the medians at twice the ranks"
+_SWITCHES = "collectives of four MPIs, each behind a barrier: 1.5 times the middle of the medians at twice the ranks"
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,6 @@ class SwitchTuning:
     mpich: float = tuned(0.55, "of MPICH", _SWITCHES)
     mvapich2: float = tuned(0.18, "of MVAPICH2", _SWITCHES)
     impi: float = tuned(0.18, "of Intel MPI", _SWITCHES)
-    known: float = tuned(0.2, "where it is known which algorithm there is", _SWITCHES)
 
 
 SWITCHES = SwitchTuning()

@@ -118,7 +118,9 @@ def executed(
                 at = places[f"main->bytes_{size}->{operation}"]
                 row = {name: float(values[at].mean()) for name, values in metrics.items()}
                 rows[operation].append({"p": p, "bytes": size, **row})
-    told = {name: {key: np.array([row[key] for row in of]) for key in of[0]} for name, of in rows.items()}
+    told: dict[str, _Rows] = {
+        name: {key: np.array([row[key] for row in of]) for key in of[0]} for name, of in rows.items()
+    }
     return told, known_mpi(bench.campaign)
 
 
