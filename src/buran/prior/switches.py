@@ -76,7 +76,7 @@ class _Cost:
     by_leaves
         Whether N / leaf is taken for N in `farther`.
     segments
-        Steps for each segment after the first one.
+        Steps for each segment of the message after the first one.
     """
 
     steps: _Shape
@@ -84,7 +84,7 @@ class _Cost:
     way: _Shape
     crowded: _Shape = (0.0,) * 6
     by_leaves: bool = True
-    segments: float = 0.0
+    segments: _Shape = (0.0,) * 6
 
 
 def _shape(
@@ -96,13 +96,13 @@ def _shape(
 _NOTHING, _LOG, _LESS_ONE, _SHARE = _shape(), _shape(log=1), _shape(-1, n=1), _shape(1, inverse=-1)
 _HALVES = _shape(2, inverse=-2)
 _TREE = _Cost(_SHARE, _NOTHING, _SHARE)  # a rank with k children waits for k of them: on average for one
-_UP = _Cost(_LOG, _LOG, _LOG)
+_UP = {"root": _Cost(_LOG, _LOG, _LOG), "segments": _Cost(_LOG, _LOG, _LOG, segments=_shape(log=0.6))}
 # Children get a message at once, and share the link of their parent.
 _DOWN = {
     "binomial": _Cost(_shape(log=0.5), _shape(log=0.5), _shape(-1, 0.75, inverse=1, square=0.25)),
     "k-nomial": _Cost(_shape(log=0.39), _shape(log=0.39), _shape(-0.4, 0.8, square=0.3)),  # four branches
     "binary": _Cost(_shape(-2, 1, inverse=4.5), _LOG, _shape(-4, 2, inverse=9)),
-    "chain": _Cost(_shape(-0.5, n=0.5), _shape(n=0.5), _shape(5 / 6, n=1 / 6)),  # of three segments
+    "chain": _Cost(_shape(-0.5, n=0.5), _shape(n=0.5), _shape(-0.5, n=0.5)),
     "scattered": _Cost(_shape(log=2), _shape(log=2), _HALVES),
 }
 _COSTS: Mapping[str, Mapping[str, _Cost]] = {
@@ -114,7 +114,7 @@ _COSTS: Mapping[str, Mapping[str, _Cost]] = {
     "MPI_Bcast": _DOWN,
     "MPI_Reduce": {
         "tree": _TREE,
-        "segments": replace(_TREE, segments=0.5),
+        "segments": replace(_TREE, segments=_shape(0.5)),
         "halving": _Cost(_shape(1, 1, inverse=-1), _LOG, _HALVES),
     },
     "MPI_Allgather": {
@@ -124,7 +124,7 @@ _COSTS: Mapping[str, Mapping[str, _Cost]] = {
         "ring": _Cost(_LESS_ONE, _shape(n=1), _LESS_ONE),
     },
     "MPI_Gather": {
-        "binomial": _Cost(_SHARE, _NOTHING, _shape(log=0.5)),
+        "binomial": _Cost(_SHARE, _NOTHING, _shape(-0.5, 0.8)),
         "linear": _Cost(_SHARE, _NOTHING, _SHARE),
     },
     "MPI_Scatter": {
@@ -189,8 +189,8 @@ def known_parts(
 
     given = [(cost, ranks, mpi, measures) for (ranks, _), cost in zip(ends, costs, strict=True)]
     steps = [multiplied(visits, value("steps", [_steps(*each) for each in given]))]
-    if any(cost.segments for cost in costs):
-        more = [ModelFunction(cost.segments / _SEGMENT) for cost in costs]
+    if any(any(cost.segments) for cost in costs):
+        more = [scaled(_of(cost.segments, measures), 1 / _SEGMENT) for cost in costs]
         steps.append(multiplied(moved, value("segments", more)))
     out = {"calls x steps": added(steps)}
     if not moved.is_zero:
@@ -210,12 +210,13 @@ def _cases(
 
 
 def _cost(name: str, costs: Mapping[str, _Cost]) -> _Cost:
-    """Return what an algorithm costs; one that goes by the root reduces to it first."""
-    down = name.removeprefix("root ")
-    if down == name:
+    """Return what an algorithm costs; one that goes by the root reduces to it first, perhaps by segments."""
+    if name in costs:
         return costs[name]
-    then = _DOWN[down]
-    return _Cost(_sum(_UP.steps, then.steps), _sum(_UP.farther, then.farther), _sum(_UP.way, then.way))
+    up, _, down = name.partition(" ")
+    first, then = _UP[up], _DOWN[down]
+    sums = _sum(first.steps, then.steps), _sum(first.farther, then.farther), _sum(first.way, then.way)
+    return _Cost(*sums, segments=first.segments)
 
 
 def _sum(one: _Shape, other: _Shape) -> _Shape:
@@ -224,7 +225,7 @@ def _sum(one: _Shape, other: _Shape) -> _Shape:
 
 def _steps(cost: _Cost, below: float, mpi: KnownMpi, measures: Sequence[ModelFunction]) -> ModelFunction:
     """Return messages one after the other, those between leaf switches twice."""
-    steps = added((_of(cost.steps, measures), ModelFunction(-cost.segments)))
+    steps = added((_of(cost.steps, measures), scaled(_of(cost.segments, measures), -1.0)))
     if mpi.leaf is None or below <= mpi.leaf + 1:
         return steps
     one, log, n, inverse, n_log, square = cost.farther
