@@ -11,7 +11,7 @@ from simulated import measured, plain, space
 
 from buran.select.base import base_places
 from buran.select.belief import TargetBelief, belief_of
-from buran.select.design import Design, after_run, allocate, gains, whole_runs
+from buran.select.design import Design, after_run, allocate, gains, whole_runs, worthiest
 from buran.select.protocol import Budget, PlanningState
 from buran.select.space import Array
 
@@ -80,6 +80,22 @@ def test_few_runs_are_chosen_as_well_as_by_trying_all_plans(seed: int) -> None:
     best = min(left_over(own, plan) for plan in every if plan.any() and cost @ plan <= 40)
     before = float(own.share**2 @ (own.factors[:, -1] ** 2).sum(axis=1))
     assert before - left_over(own, runs.astype(np.float64)) >= 0.95 * (before - best)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_of_a_plan_what_is_worth_most_for_its_cost_is_made_first(seed: int) -> None:
+    own, cost = belief(seed=seed), np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0])
+    counts = np.array([9, 0, 2, 1, 1, 1])
+    every = worthiest(own, counts, cost, part=np.inf)
+    assert np.bincount(every, minlength=6).tolist() == counts.tolist()
+    for place in every:
+        planned = counts > 0
+        assert gains(own)[place] / cost[place] == (gains(own) / cost)[planned].max()
+        counts[place] -= 1
+        own = after_run(own, place)
+    some = worthiest(belief(seed=seed), np.array([9, 0, 2, 1, 1, 1]), cost, part=12.0)
+    assert some == every[: len(some)]
+    assert len(some) == 1 or cost[some].sum() <= 12.0
 
 
 def test_nothing_is_planned_where_nothing_is_affordable() -> None:

@@ -2,7 +2,7 @@
 
 Every round plans the use of all that is left of the budget: of the numbers of runs at all points, those are found that
 make the prediction at the target most certain (c-optimal design for a linear model with prior, the costs being core
-hours). Only a part of that plan is carried out, the cheapest runs first, before the models are made anew.
+hours). Only a part of that plan is carried out, what is worth most for its cost first, before the models are made anew.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Design:
         return replace(self, base=settings.base or self.base, accuracy=settings.accuracy)
 
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
-        """Return the next part of the plan, the cheapest runs first."""
+        """Return the next part of the plan, what is worth most for its cost first."""
         look = Outlook.of(measured, space, state)
         if first := self._first(look, space, budget):
             return first
@@ -86,7 +86,7 @@ class Design:
         if state.most is not None:
             chosen = _greedily(belief, counts, state.most)
         else:
-            chosen = _cheapest(counts, cost, part * left)
+            chosen = worthiest(belief, counts, cost, part * left)
         gain = gains(belief)
         apart, beyond = _told_apart(belief), _beyond_cliffs(measured, space)
         reasons = [
@@ -291,17 +291,23 @@ def _filled(belief: TargetBelief, first: int, price: Array, budget: float, room:
     return runs, float(belief.share**2 @ (belief.factors[:, -1] ** 2).sum(axis=1))
 
 
-def _cheapest(counts: Ids, cost: Array, part: float) -> list[int]:
-    """Return the runs to make before the next models: the cheapest of the plan, up to a part of the budget."""
-    order = np.argsort(np.where(counts > 0, cost, np.inf), kind="stable")[: int((counts > 0).sum())]
+def worthiest(belief: TargetBelief, counts: Ids, cost: Array, part: float) -> list[int]:
+    """Return the runs to make before the next models: those of the plan that are worth most for their cost.
+
+    Each in the light of those before it, up to a part of the budget. Cheap ones first would leave the dear ones to the
+    end, where they are no longer paid for: each new plan has a smaller budget, and cheap runs of its own.
+    """
+    rest = counts.copy()
     chosen: list[int] = []
     spent = 0.0
-    for place in order.tolist():
-        for _ in range(int(counts[place])):
-            if chosen and spent + cost[place] > part:
-                return chosen
-            chosen.append(place)
-            spent += float(cost[place])
+    while rest.any():
+        place = int(np.argmax(np.where(rest > 0, gains(belief) / cost, -1.0)))
+        if chosen and spent + cost[place] > part:
+            break
+        rest[place] -= 1
+        spent += float(cost[place])
+        chosen.append(place)
+        belief = after_run(belief, place)
     return chosen
 
 
