@@ -239,10 +239,8 @@ def test_loops_that_ask_beforehand_tell_what_each_of_their_accesses_would(tmp_pa
     every = [flags, ("-O0",), ("-O1", "-fno-unroll-loops")]
     told = []
     for name, chosen in zip("abc", every, strict=True):
-        filter_file = write_filter(tmp_path, HOOK_ALL)
-        binary = build(
-            "loops.c", tmp_path / name, tools=that_samples(compiler), filter_file=filter_file, mode="memory", flags=chosen
-        )
+        rules, tools = write_filter(tmp_path, HOOK_ALL), that_samples(compiler)
+        binary = build("loops.c", tmp_path / name, tools=tools, filter_file=rules, mode="memory", flags=chosen)
         told.append(profile_of(binary, tmp_path / f"run {name}", "3001"))
     for function in ("forward", "backward", "in_bytes", "records", "triangle", "columns"):
         beforehand, each, rolled = (accesses(profile, function)[0] for profile in told)
