@@ -81,10 +81,10 @@ class Design:
         few = plan.sum() <= PLANNING.few
         counts = whole_runs(belief, plan, cost, left, room) if few else _rounded(plan, cost, left)
         if state.points is not None:
-            kept = set(_greedily(belief, np.minimum(counts, 1), state.points))
+            kept = set(worthiest(belief, np.minimum(counts, 1), np.ones(len(cost)), state.points))
             counts = np.where(np.isin(np.arange(len(counts)), list(kept)), counts, 0)
         if state.most is not None:
-            chosen = _greedily(belief, counts, state.most)
+            chosen = worthiest(belief, counts, np.ones(len(cost)), state.most)
         else:
             chosen = worthiest(belief, counts, cost, part * left)
         gain = gains(belief)
@@ -306,18 +306,6 @@ def worthiest(belief: TargetBelief, counts: Ids, cost: Array, part: float) -> li
             break
         rest[place] -= 1
         spent += float(cost[place])
-        chosen.append(place)
-        belief = after_run(belief, place)
-    return chosen
-
-
-def _greedily(belief: TargetBelief, counts: Ids, most: int) -> list[int]:
-    """Return the runs of the plan that remove most variance, each in the light of those before it."""
-    rest = counts.copy()
-    chosen: list[int] = []
-    while len(chosen) < most and rest.any():
-        place = int(np.argmax(np.where(rest > 0, gains(belief), -1.0)))
-        rest[place] -= 1
         chosen.append(place)
         belief = after_run(belief, place)
     return chosen
