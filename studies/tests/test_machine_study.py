@@ -57,7 +57,8 @@ def test_loops_are_summed_up_by_way() -> None:
     loop = {"asks": "loop", "code": "sweep", "machine": "ideal", "ways": ways}
     evaluation = study.summarise([loop], QUICK)
     assert [figure.value for figure in evaluation.figures] == [50.0, 100.0, 0.0]
-    assert evaluation.tables[-1].rows == (("sweep", "ideal", 2, 50.0, 100.0, 0.0),)
+    (table,) = evaluation.tables
+    assert table.rows == (("sweep", "ideal", 2, 50.0, 100.0, 0.0),)
 
 
 def test_a_cost_model_that_holds_has_no_error_and_a_switch_is_seen() -> None:

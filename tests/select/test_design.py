@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from itertools import product
 
 import numpy as np
 import pytest
 from simulated import measured, plain, space
 
+from buran.model import Factor, PowerLog, Term
 from buran.select.base import base_places
 from buran.select.belief import TargetBelief, belief_of
 from buran.select.design import Design, after_run, allocate, gains, whole_runs, worthiest
+from buran.select.observations import Observations
+from buran.select.outlook import Outlook, predicted_s
 from buran.select.protocol import Budget, PlanningState
-from buran.select.space import Array
+from buran.select.space import Array, Space
 
 BASE = base_places(space()).tolist()
 
@@ -147,3 +151,52 @@ def test_call_paths_weigh_by_their_share_and_metrics_alike() -> None:
     assert own is not None and own.share[1] > 0.99
     apart = belief_of(replace(both, groups=np.array([0, 1])), space())
     assert apart is not None and apart.share == pytest.approx([0.5, 0.5])
+
+
+def test_operations_of_mpi_make_more_ranks_worth_their_price() -> None:
+    grid = np.array(list(product((2.0, 4, 8, 16, 32), (10.0, 20, 30, 40, 50))))
+    asked = Space(("p", "n"), grid, grid[:, 0], np.array([128.0, 100.0]), ranks="p")
+    points = grid[asked.places(np.array([(2.0, 10), (2, 20), (2, 30), (4, 10), (4, 20), (8, 10)]))]
+    work, barrier = points[:, 1] ** 2, 0.1 * np.log2(points[:, 0])
+    square, depth = Term((Factor(1, PowerLog(Fraction(2), 0)),)), Term((Factor(0, PowerLog(Fraction(0), 1)),))
+    values = np.stack([work, barrier])[:, :, None]
+    known = Observations(points, values, values.sum(axis=0), ((square,), (depth,)), waits=(False, True))
+    far, large = asked.places(np.array([(32.0, 10), (2, 50)])).tolist()
+    for waits, wanted in ((known.waits, far), ((), large)):
+        own = belief_of(replace(known, waits=waits), asked)
+        assert own is not None
+        assert gains(own)[wanted] > 1.5 * gains(own)[far + large - wanted]
+    state = PlanningState(rounds_left=1)
+    runs = Design().suggest(known, asked, Budget(32 * 110 / 3600, 0.0), state).suggestions
+    assert far in {run.place for run in runs}
+
+
+def test_a_dear_run_waits_until_models_tell_what_it_costs() -> None:
+    grid = np.array(list(product((2.0, 4, 8, 16), (1.0, 2, 3, 4, 5))))
+    asked = Space(("p", "n"), grid, grid[:, 0], np.array([64.0, 10.0]), ranks="p")
+    points = np.array([(2.0, 1), (2, 2), (2, 3), (4, 1), (4, 2), (4, 3), (8, 1), (8, 2)])
+    seconds = points[:, 0] ** 0.5 * points[:, 1] ** 3
+    wild = tuple(Term((Factor(0, PowerLog(power, 2)),)) for power in (Fraction(8, 3), Fraction(3)))
+    cube = Term((Factor(1, PowerLog(Fraction(3), 0)),))
+    known = Observations(points, seconds[None, :, None], seconds[:, None], ((cube, *wild),))
+    (dear,) = asked.places(np.array([(16.0, 5)]))
+    assert known.fit.predict(grid[dear][None])[0, 0] < 0  # differences of steep terms
+    told = predicted_s(known, asked)
+    assert told is not None and told[dear] == pytest.approx(4 * 125, rel=0.1)
+    look = Outlook.of(known, asked, PlanningState())
+    assert look.cost is not None and look.most is not None and (look.most >= look.cost * (1 - 1e-12)).all()
+    left = 0.5 * asked.cores[dear] * 500 / 3600
+    chosen = Design().suggest(known, asked, Budget(left), PlanningState(rounds_left=1)).suggestions
+    true_s = grid[:, 0] ** 0.5 * grid[:, 1] ** 3
+    assert chosen and sum(true_s[run.place] * asked.cores[run.place] for run in chosen) / 3600 <= left
+
+
+def test_a_wild_prediction_does_not_hide_all_other_call_paths() -> None:
+    points = np.array([(2.0, 1), (2, 2), (2, 3), (4, 1), (4, 2), (4, 3), (8, 1), (8, 2)])
+    asked = Space(("p", "n"), points, points[:, 0], np.array([64.0, 10.0]))
+    steep = Term((Factor(0, PowerLog(Fraction(9), 0)),))
+    cube = Term((Factor(1, PowerLog(Fraction(3), 0)),))
+    values = np.stack([points[:, 1] ** 3, 0.01 + 1e-9 * points[:, 0] ** 9])[:, :, None]
+    own = belief_of(Observations(points, values, skeletons=((cube,), (steep,))), asked)
+    assert own is not None and own.predicted[1, -1] > 1e4 * own.predicted[0, -1]
+    assert own.share[0] > 0.1

@@ -178,6 +178,18 @@ def test_bases_have_the_sizes_of_the_paper_and_points_off_the_lines(parameters: 
     assert all((own.points[place] != own.points[0]).sum() >= 2 for place in off)
 
 
+def test_points_off_the_lines_have_more_ranks_than_the_lines_where_these_begin_with_two() -> None:
+    points = np.array([(p, n) for p in (1.0, 2, 4, 8, 16) for n in (1.0, 2, 3, 4, 5)])
+    own = Space(("p", "n"), points, points[:, 0], np.array([64.0, 10.0]), ranks="p")
+    lines = set(base_places(own, off_lines=False).tolist())
+    cheap = own.points[:, 0] * own.points[:, 1] <= 8
+    off = [own.points[place].tolist() for place in base_places(own, affordable=cheap).tolist() if place not in lines]
+    assert sorted(off) == [[4, 2]]
+    two = Space(("p", "n"), points[:10], points[:10, 0], np.array([4.0, 10.0]), ranks="p")
+    lines = set(base_places(two, off_lines=False).tolist())
+    assert {two.points[place, 0] for place in base_places(two).tolist() if place not in lines} == {1}
+
+
 def test_bases_may_spread_over_the_whole_range() -> None:
     values = np.array([1.0, 2, 3, 4, 6, 8, 16, 32, 64, 100])
     points = np.array([(a, b) for a in values for b in (1.0, 2.0)])

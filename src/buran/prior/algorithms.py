@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from buran.model.candidates import Mask
-from buran.model.terms import Array
+from buran.model.terms import Array, ModelFunction
 from buran.prior.prior import Prior
 from buran.prior.regression import regress
 from buran.prior.tuning import ALGORITHMS, COEFFICIENTS
@@ -17,7 +18,8 @@ def with_algorithms(points: Array, values: Array, priors: Sequence[Prior | None]
     """Give priors of MPI operations the columns of other algorithms where times are explained much better by them.
 
     An MPI switches between algorithms by ranks and bytes. Coefficients are never negative, so that points on both sides
-    of a switch take from each algorithm what they need.
+    of a switch take from each algorithm what they need. What is returned has no further columns to choose from, so that
+    it is not looked at again.
 
     Parameters
     ----------
@@ -29,17 +31,18 @@ def with_algorithms(points: Array, values: Array, priors: Sequence[Prior | None]
         One for each call path; None for those without.
     """
     out = list(priors)
-    groups: dict[tuple[int, bytes], list[int]] = {}
+    groups: dict[tuple[tuple[ModelFunction, ...], int, bytes], list[tuple[int, Prior]]] = {}
     for row, prior in enumerate(priors):
         if prior is not None and prior.others:
-            groups.setdefault((id(prior), np.isfinite(values[row]).tobytes()), []).append(row)
-    for rows in groups.values():
-        prior, here = priors[rows[0]], np.isfinite(values[rows[0]])
-        assert prior is not None
-        wide = prior.widened
-        pays = others_pay(prior.design(points[here]), wide.design(points[here]), values[np.ix_(rows, here)])
-        for row in np.array(rows)[pays].tolist():
-            out[row] = wide
+            same = (prior.widened.functions, len(prior.columns), np.isfinite(values[row]).tobytes())
+            groups.setdefault(same, []).append((row, prior))
+    for members in groups.values():
+        rows, given = zip(*members, strict=True)
+        here = np.isfinite(values[rows[0]])
+        wide = given[0].widened.design(points[here])
+        pays = others_pay(wide[:, : len(given[0].columns)], wide, values[np.ix_(rows, here)])
+        for (row, prior), better in zip(members, pays.tolist(), strict=True):
+            out[row] = prior.widened if better else replace(prior, others=())
     return out
 
 

@@ -59,7 +59,9 @@ def _far_points(space: Space, lines: Sequence[Sequence[int]], cost: Array, affor
         wanted = [last, (first + last) // 2]
     taken = np.zeros(len(cost), dtype=bool)
     taken[np.concatenate(places)] = True
-    open_ = ~taken & ((space.points != low).sum(axis=1) >= 2) & (True if affordable is None else affordable)
+    # Below the lines, as with one rank, a parameter shows nothing of what it does beyond them.
+    varied = np.where(high > low, space.points > low, space.points != low)
+    open_ = ~taken & (varied.sum(axis=1) >= 2) & (True if affordable is None else affordable)
     out: list[int] = []
     for corner in wanted:
         if open_.any():

@@ -16,6 +16,7 @@ from buran.model import Model, Term
 from buran.model.alternative import prepare
 from buran.numerics.gaussian_process import Process
 from buran.select.observations import Observations
+from buran.select.outlook import by_powers
 from buran.select.skeleton import Cliff
 from buran.select.space import Array, Ids, Space
 from buran.select.tuning import BELIEF
@@ -67,7 +68,8 @@ def belief_of(measured: Observations, space: Space) -> TargetBelief | None:
     columns = _TermColumns(at, measured.points)
     predicted = np.stack([columns.evaluate(model) for model in models])
     groups = np.zeros(len(models), dtype=np.int64) if measured.groups is None else measured.groups[modelled]
-    share = _shares(np.abs(predicted[:, -1]), groups)
+    most = BELIEF.wild * by_powers(measured.points, measured.means[modelled], space.target[None])[:, 0]
+    share = _shares(np.minimum(np.abs(predicted[:, -1]), most), groups)
     counted = np.array([call < len(measured.skeletons) and measured.skeletons[call] is not None for call in modelled])
     mean_noise = float((share * noise).sum())
     least_span = np.array([np.log(BELIEF.ranks_span) if name == space.ranks else 0.0 for name in space.parameters])
@@ -76,6 +78,9 @@ def belief_of(measured: Observations, space: Space) -> TargetBelief | None:
         for by_counts, size in ((True, BELIEF.price), (False, BELIEF.discrepancy))
         if by_counts in counted
     }
+    unseen = _unseen_waiting(at, measured, space, mean_noise, least_span)
+    waits = np.array([bool(measured.waits) and measured.waits[call] for call in modelled])
+    of_path = BELIEF.waiting / np.sqrt(max(waits.sum(), 1)) / np.maximum(share, _SMALLEST)
     factors = np.zeros((len(models), len(at), BELIEF.directions))
     disagreement = np.zeros(predicted.shape)
     for row, (call, model) in enumerate(zip(modelled, models, strict=True)):
@@ -84,7 +89,10 @@ def belief_of(measured: Observations, space: Space) -> TargetBelief | None:
         worth = weights / np.where(means != 0, np.abs(means), np.inf)
         apart, inside = columns.mixture(model, worth, predicted[row], measured.cliffs_of(call))
         disagreement[row] = apart @ apart[-1]
-        kept = fewer(np.concatenate([apart, inside, common[bool(counted[row])]], axis=1), BELIEF.directions)
+        parts = [apart, inside, common[bool(counted[row])]]
+        if waits[row]:
+            parts.append(of_path[row] * unseen)
+        kept = fewer(np.concatenate(parts, axis=1), BELIEF.directions)
         factors[row, :, : kept.shape[1]] = kept
     return TargetBelief(predicted, factors, disagreement, noise, share)
 
@@ -178,6 +186,20 @@ def _discrepancy(at: Array, measured: Array, counts: Ids, noise: float, size: fl
     process = Process.of(points, np.zeros(len(points)), noise**2 / counts[here], 1.0, size**2, 0.0)
     covariance = process.covariance(places)
     return _pivoted(covariance, BELIEF.discrepancy_directions)
+
+
+def _unseen_waiting(at: Array, measured: Observations, space: Space, noise: float, least_span: Array) -> Array:
+    """Return factors (place, direction) of what only more ranks show, of standard deviation 1; none without ranks.
+
+    Who waits for whom, which algorithm a collective operation takes and how many switches messages pass depends on the
+    number of ranks, at all sizes, and is in no count.
+    """
+    if space.ranks is None:
+        return np.zeros((len(at), 0))
+    ranks = [space.parameters.index(space.ranks)]
+    return _discrepancy(
+        at[:, ranks], measured.points[:, ranks], measured.counts, noise / BELIEF.waiting, 1.0, least_span[ranks]
+    )
 
 
 def _pivoted(covariance: Array, directions: int) -> Array:

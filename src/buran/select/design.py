@@ -61,16 +61,17 @@ class Design:
         if opening is not None:
             return opening
         belief = belief_of(measured, space)
-        if belief is None or look.cost is None:
+        if belief is None or look.cost is None or look.most is None:
             return Advice(stop="nothing was measured that a model could be made of")
         error = belief.expected_error
         if self.accuracy is not None and _width(measured, space, belief) <= self.accuracy:
             return Advice(stop=f"the prediction at the target is within {self.accuracy:.0%}", expected_error=error)
         cost = PLANNING.careful * look.cost
-        if not (look.free & (cost <= budget.left)).any():
+        affordable = look.free & (PLANNING.careful * look.most <= budget.left)
+        if not affordable.any():
             return nothing_left(look, budget)
         left = budget.left if np.isfinite(budget.left) else float((cost * look.free).sum() * space.most_repetitions)
-        room = np.where(look.free, space.most_repetitions - look.runs, 0).astype(np.float64)
+        room = np.where(affordable, space.most_repetitions - look.runs, 0).astype(np.float64)
         plan, remains = allocate(belief, cost, left, room)
         if remains > 1 - PLANNING.helps:
             return Advice(
@@ -260,7 +261,8 @@ def whole_runs(belief: TargetBelief, plan: Array, cost: Array, budget: float, ro
     """
     places = np.flatnonzero((plan > 0) & (cost <= budget))
     places = places[np.argsort(-(plan * cost)[places], kind="stable")[: PLANNING.beginnings]]
-    heaviest = np.argsort(-belief.share, kind="stable")[: PLANNING.heaviest]
+    open_ = belief.share**2 * (belief.factors[:, -1] ** 2).sum(axis=1)
+    heaviest = np.argsort(-open_, kind="stable")[: PLANNING.heaviest]
     part = replace(
         belief,
         factors=belief.factors[heaviest][:, [*places, -1]],
@@ -270,9 +272,9 @@ def whole_runs(belief: TargetBelief, plan: Array, cost: Array, budget: float, ro
     price, most = cost[places], room[places]
     best, least = np.zeros(len(places), dtype=np.int64), np.inf
     for first in range(len(places)):
-        runs, open_ = _filled(part, first, price, budget, most)
-        if open_ < least:
-            best, least = runs, open_
+        runs, remains = _filled(part, first, price, budget, most)
+        if remains < least:
+            best, least = runs, remains
     counts = np.zeros(len(cost), dtype=np.int64)
     counts[places] = best
     return counts

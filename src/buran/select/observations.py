@@ -42,6 +42,9 @@ class Observations:
         None for a single metric.
     names
         For each call path its metric and its name; empty where they have none.
+    waits
+        For each call path, whether it is the first metric, time, of an operation of MPI, which waits for other ranks;
+        empty where that is not known.
     """
 
     points: Array
@@ -51,6 +54,7 @@ class Observations:
     groups: Ids | None = None
     names: tuple[tuple[str, str], ...] = ()
     cliffs: Sequence[Sequence[Cliff]] = ()
+    waits: Sequence[bool] = ()
 
     @classmethod
     def nothing(cls, parameters: int) -> Observations:
@@ -80,12 +84,17 @@ class Observations:
         program = np.where(np.isnan(first).all(axis=0), np.nan, np.nansum(first, axis=0))
         values = np.concatenate([table[measured] for table, measured in zip(tables, measured_rows, strict=True)])
         groups = np.repeat(np.arange(len(tables)), [int(measured.sum()) for measured in measured_rows])
-        names = tuple(
-            (metric, experiment.tree.names[path])
+        tree = experiment.tree
+        rows = [
+            (metric, path)
             for metric, measured in zip(metrics, measured_rows, strict=True)
             for path in np.flatnonzero(measured).tolist()
+        ]
+        names = tuple((metric, tree.names[path]) for metric, path in rows)
+        waits = tuple(
+            metric == metrics[0] and tree.regions[tree.region[path]].paradigm == "mpi" for metric, path in rows
         )
-        return cls(experiment.points, values, program, groups=groups, names=names)
+        return cls(experiment.points, values, program, groups=groups, names=names, waits=waits)
 
     def only(self, rows: Sequence[int]) -> Observations:
         """Return some of the call paths."""
@@ -96,6 +105,7 @@ class Observations:
             groups=None if self.groups is None else self.groups[list(rows)],
             names=tuple(self.names[row] for row in rows) if self.names else (),
             cliffs=tuple(self.cliffs[row] for row in rows) if self.cliffs else (),
+            waits=tuple(self.waits[row] for row in rows) if self.waits else (),
         )
 
     @cached_property

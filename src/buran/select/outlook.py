@@ -24,11 +24,14 @@ class Outlook:
         Shape (place,): predicted core hours of one run; None where nothing is known.
     free
         Shape (place,): may be asked for.
+    most
+        Shape (place,): core hours that one run may come to, if models are wrong; None where nothing is known.
     """
 
     runs: Ids
     cost: Array | None
     free: Mask
+    most: Array | None = None
 
     @classmethod
     def of(cls, measured: Observations, space: Space, state: PlanningState) -> Outlook:
@@ -42,20 +45,24 @@ class Outlook:
         seconds = predicted_s(measured, space)
         if seconds is None:
             return cls(runs, None, free)
-        first = np.where(runs == 0, space.first_runs * space.core_hours(seconds / space.overhead), 0.0)
-        return cls(runs, space.core_hours(seconds) + first, free)
+        cost, most = (
+            space.core_hours(each)
+            + np.where(runs == 0, space.first_runs * space.core_hours(each / space.overhead), 0.0)
+            for each in (seconds, np.where(runs == 0, np.maximum(seconds, _by_powers_s(measured, space)), seconds))
+        )
+        return cls(runs, cost, free, most)
 
 
 def predicted_s(measured: Observations, space: Space) -> Array | None:
     """Predict the run time at each place (place,); None where nothing is known.
 
     From the models of call paths, or of the whole program; at measured points their mean. A prediction below the
-    shortest run that was seen, a negative one among them, is replaced by that run: costs are then over- rather than
-    underestimated. Before four points ran, the longest run so far counts for all.
+    shortest run that was seen, a negative one among them, is none: powers of the parameters take its place. Before four
+    points ran, the longest run so far counts for all.
     """
     if space.known_s is not None:
         return space.known_s
-    measured_before = np.isfinite(measured.program_means_s) & (measured.counts > 0)
+    measured_before = _measured_before(measured)
     if not measured_before.any():
         return space.expected_s
     seen = measured.program_means_s[measured_before]
@@ -63,10 +70,50 @@ def predicted_s(measured: Observations, space: Space) -> Array | None:
     if out is None:
         out = np.full(len(space.points), seen.max()) if space.expected_s is None else space.expected_s.copy()
     else:
-        out = np.where(np.isfinite(out), np.maximum(out, seen.min()), seen.max())
+        out = np.maximum(np.where(out >= seen.min(), out, _by_powers_s(measured, space)), seen.min())
     at = space.places(measured.points[measured_before])
     out[at[at >= 0]] = seen[at >= 0]
     return np.asarray(out)
+
+
+def _measured_before(measured: Observations) -> Mask:
+    return np.asarray(np.isfinite(measured.program_means_s) & (measured.counts > 0))
+
+
+def _by_powers_s(measured: Observations, space: Space) -> Array:
+    """Return the run time at each place (place,) by powers; zero where too few points ran, or run times are known."""
+    here = _measured_before(measured)
+    if space.known_s is not None or here.sum() < PLANNING.enough:
+        return np.zeros(len(space.points))
+    return by_powers(measured.points[here], measured.program_means_s[None, here], space.points)[0]
+
+
+def by_powers(points: Array, values: Array, at: Array) -> Array:
+    """Predict by products of powers of the parameters, which are never wild.
+
+    Sums of terms with coefficients from few points may come to anything far from these.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter).
+    values
+        Shape (call path, point); what is missing, or less than a thousandth of the largest, counts as that.
+    at
+        Shape (target, parameter).
+
+    Returns
+    -------
+    array
+        Shape (call path, target).
+    """
+    tiny = np.finfo(np.float64).tiny
+    largest = np.nanmax(np.abs(values), axis=1, initial=tiny, keepdims=True)
+    logs = np.log(np.fmax(values, PLANNING.least * largest))
+    there, here = (np.log(np.maximum(each, tiny)) for each in (at, points))
+    middle, mean = here.mean(axis=0), logs.mean(axis=1, keepdims=True)
+    powers = np.linalg.lstsq(here - middle, (logs - mean).T, rcond=PLANNING.singular)[0]
+    return np.asarray(np.exp(mean + ((there - middle) @ powers).T))
 
 
 def _modelled_s(measured: Observations, space: Space, measured_before: Mask) -> Array | None:

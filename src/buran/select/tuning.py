@@ -24,9 +24,18 @@ class BeliefTuning:
     price: float = tuned(
         0.1, "likewise where counters told the terms: what a unit of effort costs changes with caches", JUDGED
     )
+    waiting: float = tuned(
+        0.1,
+        "standard deviation, as a share of the run time, of what operations of MPI take at numbers of ranks far from "
+        "those measured: who waits there, and which algorithm is taken, is in no count",
+        JUDGED,
+    )
     length: float = tuned(0.7, "of the discrepancy's kernel, each parameter's logarithm spanning 1", JUDGED)
     ranks_span: float = tuned(
         8.0, "factor between numbers of ranks that counts as their whole range, if theirs is smaller", JUDGED
+    )
+    wild: float = tuned(
+        10.0, "times what powers of the parameters say, that a call path counts for at the target at the most", JUDGED
     )
     directions: int = tuned(24, "of the belief that are kept; the others hold next to nothing", JUDGED)
     discrepancy_directions: int = tuned(12, "of these, for the discrepancy", JUDGED)
@@ -69,7 +78,9 @@ class PlanningTuning:
         JUDGED,
     )
     beginnings: int = tuned(16, "places of such a plan that are tried as the first one, those with most cost", JUDGED)
-    heaviest: int = tuned(64, "call paths that such plans are judged by, those with most time at the target", JUDGED)
+    heaviest: int = tuned(
+        64, "call paths that such plans are judged by, those with most variance at the target", JUDGED
+    )
     base_share: float = tuned(1 / 8, "of what is left, that a run of the base may take", JUDGED)
     first_together: float = tuned(
         1 / 3,
@@ -99,6 +110,7 @@ class PlanningTuning:
     )
     first_noise: float = tuned(0.03, "relative noise of one run until repetitions and residuals say more", JUDGED)
     first_worth: float = tuned(2.0, "repetitions that this first guess is worth", JUDGED)
+    least: float = tuned(1e-3, "of the largest value of a call path: smaller ones count as that for its powers", JUDGED)
     enough: int = tuned(4, "runs; models of fewer are no more than a mean", JUDGED)
     compared: int = tuned(
         3,

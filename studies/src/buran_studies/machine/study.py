@@ -339,7 +339,7 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
         ),
         "Memory is never less than what the study itself takes when it starts the run.",
     )
-    tables = [table]
+    tables = [table] if table.rows else []
     for asks, summary in (("collectives", _of_collectives), ("generated", generated.summary), ("loop", _of_loops)):
         if chosen := [result for result in results if result["asks"] == asks]:
             further, told = summary(chosen)
