@@ -175,20 +175,20 @@ def test_a_dear_run_waits_until_models_tell_what_it_costs() -> None:
     grid = np.array(list(product((2.0, 4, 8, 16), (1.0, 2, 3, 4, 5))))
     asked = Space(("p", "n"), grid, grid[:, 0], np.array([64.0, 10.0]), ranks="p")
     points = np.array([(2.0, 1), (2, 2), (2, 3), (4, 1), (4, 2), (4, 3), (8, 1), (8, 2)])
-    seconds = points[:, 0] ** 0.5 * points[:, 1] ** 3
-    wild = tuple(Term((Factor(0, PowerLog(power, 2)),)) for power in (Fraction(8, 3), Fraction(3)))
-    cube = Term((Factor(1, PowerLog(Fraction(3), 0)),))
-    known = Observations(points, seconds[None, :, None], seconds[:, None], ((cube, *wild),))
+    seconds = np.select([points[:, 0] == 2, points[:, 0] == 4], [1.4, 2.0], 0.9) * points[:, 1] ** 3
+    cube = Factor(1, PowerLog(Fraction(3), 0))
+    steep = Term((Factor(0, PowerLog(Fraction(3), 2)), cube))
+    known = Observations(points, seconds[None, :, None], seconds[:, None], ((Term((cube,)), steep),))
     (dear,) = asked.places(np.array([(16.0, 5)]))
-    assert known.fit.predict(grid[dear][None])[0, 0] < 0  # differences of steep terms
+    assert known.fit.predict(grid[dear][None])[0, 0] < 0
     told = predicted_s(known, asked)
-    assert told is not None and told[dear] == pytest.approx(4 * 125, rel=0.1)
+    assert told is not None and 60 < told[dear] < 200  # by powers of p and n, not that of the shortest run
     look = Outlook.of(known, asked, PlanningState())
     assert look.cost is not None and look.most is not None and (look.most >= look.cost * (1 - 1e-12)).all()
-    left = 0.5 * asked.cores[dear] * 500 / 3600
+    left = 0.5 * float(look.most[dear])
     chosen = Design().suggest(known, asked, Budget(left), PlanningState(rounds_left=1)).suggestions
-    true_s = grid[:, 0] ** 0.5 * grid[:, 1] ** 3
-    assert chosen and sum(true_s[run.place] * asked.cores[run.place] for run in chosen) / 3600 <= left
+    assert chosen and dear not in {run.place for run in chosen}
+    assert sum(float(look.most[run.place]) for run in chosen) <= left
 
 
 def test_a_wild_prediction_does_not_hide_all_other_call_paths() -> None:

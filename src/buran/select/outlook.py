@@ -85,7 +85,7 @@ def _by_powers_s(measured: Observations, space: Space) -> Array:
     here = _measured_before(measured)
     if space.known_s is not None or here.sum() < PLANNING.enough:
         return np.zeros(len(space.points))
-    return by_powers(measured.points[here], measured.program_means_s[None, here], space.points)[0]
+    return np.asarray(by_powers(measured.points[here], measured.program_means_s[None, here], space.points)[0])
 
 
 def by_powers(points: Array, values: Array, at: Array) -> Array:
