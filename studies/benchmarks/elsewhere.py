@@ -36,8 +36,7 @@ from buran.experiment.table import Experiment
 from buran.loop.caches import models_of
 from buran.loop.elsewhere import enter, speed_of
 from buran.loop.memory import cache_cost
-from buran.measure.machine.speed import CODES
-from buran.measure.toolchain.runtime import NATIVE
+from buran.measure.machine.speed import CODES, SOURCE
 from buran.prior.campaign import noise_resilient
 from buran.prior.distances import DistanceModels
 from buran.prior.elsewhere import Drawing, carried
@@ -194,7 +193,7 @@ def real(name: str, here: MachineFile) -> None:
     arguments, small, large = PROGRAMS[name]
     with tempfile.TemporaryDirectory(prefix="buran-elsewhere-") as folder:
         kernel = Path(folder, "speed")
-        subprocess.run(["cc", "-O2", "-std=gnu11", "-pthread", NATIVE / "speed.c", "-o", kernel], check=True)
+        subprocess.run(["cc", "-O2", "-std=gnu11", "-pthread", SOURCE, "-o", kernel], check=True)
         codes, slower = (
             {code: _seconds([*before, str(kernel), code]) for code in CODES}
             for before in ([], ["valgrind", "-q", "--tool=none"])

@@ -118,7 +118,7 @@ def _unchanged(session: Session, campaign_id: str) -> None:
         raise UsageError(
             "the campaign changed while it runs",
             where=session.campaign.path,
-            why="its file, the target's sources, the compiler or the MPI are not what they were at the start",
+            why="its file, the target's sources, the compiler, the MPI or Buran are not what they were at the start",
             hint="run it again; what is measured stays measured",
         )
 

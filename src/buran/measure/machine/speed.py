@@ -19,10 +19,10 @@ from buran.errors import RunError, ToolError, UsageError
 from buran.measure.machine.machine import disturbances, exclusive_machine
 from buran.measure.machine.provenance import describe_node, machine_state, read_system_file
 from buran.measure.toolchain.gnu import find_gcc
-from buran.measure.toolchain.runtime import NATIVE
 from buran.measure.toolchain.tool import find_tool, run_tool
 from buran.profile.metrics import CACHE_LINE
 
+SOURCE = Path(__file__).with_suffix(".c")  # not beside what is compiled into programs: builds are not made anew for it
 _WHAT = "the machine cannot be calibrated"
 _FLAGS = ("-O3", "-std=gnu11", "-pthread")
 _NATIVE_FLAGS = (  # the first that the compiler knows
@@ -155,7 +155,7 @@ def _build(folder: Path) -> _Kernel:
     binary, error = folder / "speed", None
     for native in _NATIVE_FLAGS:
         try:
-            run_tool([compiler, *_FLAGS, *native, NATIVE / "speed.c", "-o", binary], what=_WHAT)
+            run_tool([compiler, *_FLAGS, *native, SOURCE, "-o", binary], what=_WHAT)
         except ToolError as failed:
             error = failed
         else:
