@@ -18,5 +18,17 @@ def test_what_launchers_add_is_no_reason(tmp_path: Path) -> None:
     assert output_of(tmp_path) == "stderr.log" and words_in(tmp_path / "stderr.log") == ["out of memory"]
 
 
+def test_what_simgrid_logs_is_no_reason(tmp_path: Path) -> None:
+    (tmp_path / "stdout.log").write_text("** Error ** [pe 0] DRIVER; CODE = -1\n")
+    logged = (
+        "[node0:0:(1) 0.000197] ./src/smpi/bindings/smpi_pmpi.cpp:138: [smpi_pmpi/WARNING] MPI_Abort was called",
+        "[0.000197] ./src/kernel/EngineImpl.cpp:718: [ker_engine/CRITICAL] Oops! Deadlock detected",
+    )
+    (tmp_path / "stderr.log").write_text("\n".join(logged))
+    assert output_of(tmp_path) == "stdout.log"
+    (tmp_path / "stderr.log").write_text("\n".join([*logged, "[1] wrong input"]))
+    assert words_in(tmp_path / "stderr.log") == ["[1] wrong input"]
+
+
 def test_a_run_that_said_nothing_points_to_its_errors(tmp_path: Path) -> None:
     assert output_of(tmp_path) == "stderr.log" and words_in(tmp_path / "stderr.log") == []

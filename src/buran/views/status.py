@@ -32,7 +32,9 @@ from buran.views.changes import changes_in_words
 from buran.views.run_times import Kind, RunTimes, kinds_of, run_times, seconds_between
 
 _END_OF_LOG = 100_000  # bytes: that is where reasons stand
-_OF_LAUNCHER = re.compile(r"^([-=])\1{39,}$.*?^\1{40,}$", re.MULTILINE | re.DOTALL)
+_OF_LAUNCHER = re.compile(  # blocks between lines of dashes, and what SimGrid logs
+    r"^([-=])\1{39,}$.*?^\1{40,}$|^\[(?:\S+ )?[\d.]+\] \S+ \[\w+/\w+\] [^\n]*$", re.MULTILINE | re.DOTALL
+)
 _STATES = ("measured", "failed", "running", "queued", "missing")  # of runs, one each
 
 
@@ -437,7 +439,7 @@ def output_of(run: Path) -> str:
 
 
 def words_in(log: Path) -> list[str]:
-    """Return the last lines of a log, without what launchers of MPI add in blocks between lines of dashes."""
+    """Return the last lines of a log, without what launchers of MPI add."""
     if not log.is_file():
         return []
     with log.open("rb") as file:
