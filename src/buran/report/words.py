@@ -114,7 +114,9 @@ def _where(report: Report, data: Mapping[str, Any], no_models: str) -> Answer:
             )
         facts.append("No call path's share rises much on the way there.")
     facts = [facts[0], _growth(path), *facts[1:], *_beyond(path), *_doubt(path, data), *_contradiction(path, data)]
-    return Answer(question, _name(path["name"]), [*facts, *aside, *_apart(data)])
+    # terminals show the first facts alone
+    facts = [*facts, *aside] if trusted(largest) else [facts[0], *aside, *facts[1:]]
+    return Answer(question, _name(path["name"]), [*facts, *_apart(data)])
 
 
 def trusted(path: Mapping[str, Any]) -> bool:
@@ -202,7 +204,7 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
     if report.runtime is not None and (model := report.runtime.models[0]) is not None:
         at, low, high = run_time_reach(report) or (np.nan,) * 3
         answer = f"{at:.4g} s"
-        reach = f"{low:.3g} to {high:.3g} s" if np.isfinite(low + high) else "no interval: too few points"
+        reach = f"{low:.3g} to {high:.3g} s" if np.isfinite(low + high) else "unknown: too few points"
         if report.tensor is not None:
             reach = "not known: a tensor model has none beyond what was measured"
         facts.append(f"Run time at {named(target)}; {100 * LEVEL:.0f} % interval {reach}")
