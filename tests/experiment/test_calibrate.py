@@ -63,6 +63,14 @@ def test_between_points_a_power_law_is_exact_and_without_doubt() -> None:
     assert calibration.doubt == pytest.approx(0, abs=1e-9)
 
 
+def test_blocks_that_were_counted_at_some_points_tell_those_of_the_others() -> None:
+    timed, counted = runs()
+    calibration = calibration_of(timed, [run for run in counted if 10 in run[0].values() or run[0]["p"] == 1], CAMPAIGN)
+    assert calibration is not None and len(calibration.points) == 6
+    for p, n in POINTS:
+        assert costs(calibration, p=p, n=n)["_Zsolve"] == pytest.approx(work_ns(p, n) * 1e-9)
+
+
 def test_lines_of_points_are_enough() -> None:
     timed, counted = ([run for run in side if 10 in run[0].values() or run[0]["p"] == 1] for side in runs())
     calibration = calibration_of(timed, counted, CAMPAIGN)

@@ -55,6 +55,23 @@ def test_misses_follow_at_points_that_no_longer_fit(swept, n, cache_bytes):
     assert swept.misses(np.array([[n]]), cache_bytes)[0, 0] == pytest.approx(expected, rel=0.1)
 
 
+def test_a_few_accesses_of_a_thin_sample_tell_no_steep_growth():
+    """Measured on a function that gathers times once: 28 to 64 accesses, of which up to one line in 8 was looked at."""
+    points = np.array([[1.0, 32768], [1, 65536], [1, 131072], [2, 32768], [2, 65536]])
+    seen: tuple[dict[int, float], ...] = (
+        {0: 18, 1: 6, 7: 8, 9: 2, 17: 9, 18: 10, 51: 1},
+        {0: 8, 9: 4, 15: 4, 17: 12},
+        {0: 32, 17: 8, 19: 16, 59: 8},
+        {0: 13.5, 1: 6, 7: 8, 9: 2, 17: 9, 18: 9.5, 46: 1.5},
+        {0: 20, 9: 2, 17: 8, 18: 10, 19: 4, 49: 4},
+    )
+    accesses = np.zeros((1, len(points), BINS))
+    for point, bins in enumerate(seen):
+        accesses[0, point, list(bins)] = list(bins.values())
+    found = distance_models(points, accesses, ("p", "n"), ("main->gather",), np.array([1.0, 4, 8, 1, 4]))
+    assert found.misses(np.array([[2.0, 4194304]]), 2**21)[0, 0] < 1e5  # and not 8e7
+
+
 def test_a_cliff_is_placed_before_anything_has_missed(swept):
     line = np.geomspace(8, 200, 100)[:, None]
     size = 2 * 50.0**3 * LINE  # the arrays fill it at n = 50; no point that was measured comes near

@@ -17,11 +17,13 @@ from buran.experiment.table import Experiment
 from buran.loop.collect import only
 from buran.loop.counts import counts_at
 from buran.model.model_set import ModelSet
-from buran.model.terms import Array
+from buran.model.terms import Array, predict
+from buran.prior.effort import effort_of
 from buran.profile.profile import CallTree
 
 Costs = NDArray[np.float64]
 """Logarithms of seconds for each block, shape (call path, point); NaN where nothing was computed."""
+_TINY = np.finfo(np.float64).tiny
 _STEP = 1.25
 """Factor between sizes beyond the measured ones: a cache is left over a factor of about two."""
 
@@ -112,8 +114,7 @@ def calibration_of(
         sides.append(only(experiment_from_profiles(alone), [metric]))
     hooked = {region.mangled for region in sides[0].tree.regions}
     table = merge_metrics(sides[0], project(sides[1], lambda region: region.mangled in hooked))
-    time, blocks = (np.nan_to_num(table.over_locations(name, "sum"), nan=-1.0) for name in ("time", "basic_blocks"))
-    blocks = blocks.max(axis=2)
+    time, blocks = np.nan_to_num(table.over_locations("time", "sum"), nan=-1.0), _blocks(table)
     seconds = np.where(time > 0, time, np.inf).min(axis=2)
     computed = (blocks > 0) & np.isfinite(seconds)
     if not computed.any():
@@ -122,6 +123,22 @@ def calibration_of(
     there = computed.any(axis=0)
     seconds = np.where(computed, seconds, 0.0)[:, there]
     return _calibration(table, log_costs[:, there], seconds, there, campaign, beyond)
+
+
+def _blocks(table: Experiment) -> Array:
+    """Return the blocks of all ranks, shape (call path, point); -1 where they are not known.
+
+    Strategies that weigh runs count at some points only: models of these counts tell those of the others.
+    """
+    blocks = np.nan_to_num(table.over_locations("basic_blocks", "sum"), nan=-1.0).max(axis=2)
+    whole, mean = (np.nansum(table.over_locations("time", how), axis=(0, 2)) for how in ("sum", "mean"))
+    counted = (blocks > 0).any(axis=0)
+    lacking = ~counted & (mean > 0)
+    if lacking.any() and counted.any():
+        effort = effort_of(table.points[counted], table.over_locations("basic_blocks", "mean")[:, counted])
+        there = predict(effort.functions, table.points[lacking]) * (whole / np.maximum(mean, _TINY))[lacking]
+        blocks[:, lacking] = np.nan_to_num(there, nan=-1.0)
+    return np.asarray(blocks)
 
 
 def _calibration(

@@ -395,19 +395,24 @@ class Laws:
         return np.asarray(powers + 0.125 * (powers > 0) * np.array([[each.less > 0] for each in self.counts]))
 
     def _flattest(self, allowed: Ids, number: Array, here: Ids) -> Ids | None:
-        """Return the laws that are as flat, along each parameter, as explains a number; None where none explain it."""
+        """Return the laws that are as flat, along each parameter, as explains a number; None where none explain it.
+
+        Few accesses, of which a part was looked at, scatter as such numbers do: no law has to follow that.
+        """
+        rate = np.maximum(self.resolution[here] / DISTANCES.resolved, 1.0)
+        near = float(np.sqrt(DISTANCES.misfit**2 + np.mean(rate / number)))
         design = (self.numbers(np.arange(len(self.counts)), self.points[here]) / number).T
 
         def misfit(columns: Ids) -> float:
             rest = 1 - design[:, columns] @ nonnegative(design[:, columns], np.ones(len(here)))
             return float(np.sqrt(np.mean(rest**2)))
 
-        if misfit(allowed) > DISTANCES.misfit:
+        if misfit(allowed) > near:
             return None
         for column in self._steepness.T:
             for most in np.unique(column):
                 fewer = allowed[column[allowed] <= most]
-                if len(fewer) and misfit(fewer) <= DISTANCES.misfit:
+                if len(fewer) and misfit(fewer) <= near:
                     allowed = fewer
                     break
         return allowed
