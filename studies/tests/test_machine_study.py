@@ -83,6 +83,16 @@ def test_collectives_are_executed_in_each_size() -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("smpirun") is None, reason="SimGrid is not installed")
+def test_algorithms_of_a_known_mpi_are_predicted_at_twice_the_ranks() -> None:
+    found = study.run_shard({"asks": "collectives", "mpi": "ompi", "ranks": [4, 8, 16, 32]}, QUICK)
+    named = {judged["operation"]: judged for judged in found["operations"]}
+    known = [named[f"MPI_{name}"] for name in ("Bcast", "Reduce", "Allreduce", "Scatter", "Gather", "Allgather")]
+    beyond, unknown = (np.median([judged[key] for judged in known]) for key in ("beyond", "unknown"))
+    assert beyond < 0.12 < unknown
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("smpirun") is None, reason="SimGrid is not installed")
 def test_a_generated_program_is_judged_where_it_was_executed(tmp_path: Path) -> None:
     result = generated.executed(study.MACHINES["fat tree"], 2, (2, 3, 4, 6, 8, 16), (0.0,), 1, 11, tmp_path)
     computation, communication = result["errors"]
