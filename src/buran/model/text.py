@@ -11,7 +11,7 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.model.basis import NO_GROWTH, PRODUCT, Style
-from buran.model.terms import ModelFunction, Term
+from buran.model.terms import Cases, ModelFunction, Term
 
 _READ, _SHOWN = 8, 4  # terms of a formula: more are not read, and then so many are shown
 STYLES: tuple[Style, ...] = get_args(Style)
@@ -76,8 +76,23 @@ def growth_class(function: ModelFunction, parameters: Sequence[str]) -> str:
     last = [(term, term.lasting) for term in function.dominating_terms()]
     level = function.constant or any(lasting is None for _, lasting in last)
     leading = dict.fromkeys(lasting for term, lasting in last if lasting is not None and (_grows(term) or not level))
-    shown = dict.fromkeys(_term(term, parameters, "text") for term in leading if _bare(term) not in leading)
-    return " + ".join(shown) or "1"
+    shown = dict.fromkeys(_in_the_end(term, parameters) for term in leading if _bare(term) not in leading)
+    return " + ".join(text for text in shown if text not in ("", "1")) or "1"
+
+
+def _in_the_end(term: Term, parameters: Sequence[str]) -> str:
+    """Return how a term grows, where a value of cases has the last of them; empty where that is 0."""
+    parts = []
+    for factor in term.factors:
+        if not isinstance(factor.variable, Cases):
+            parts.append(factor.written(parameters, "text"))
+            continue
+        last = factor.variable.cases[-1][2]
+        if last.is_zero:
+            return ""
+        growth = growth_class(last, parameters)
+        parts += [f"({growth})" if " + " in growth else growth] * (growth != "1")
+    return PRODUCT["text"].join(parts) or "1"
 
 
 def python_names(parameters: Sequence[str]) -> list[str]:
