@@ -166,9 +166,9 @@ def _rank(columns: Array, weights: Array, free: Mask) -> Ids:
 
     Bytes sent and received, for example, grow alike: together they are one.
     """
-    products = np.einsum("cp,pk,pl->ckl", weights**2, columns, columns, optimize=True) * (
-        free[:, :, None] & free[:, None]
-    )
+    count, width = columns.shape
+    pairs = (columns[:, :, None] * columns[:, None]).reshape(count, width * width)
+    products = (weights**2 @ pairs).reshape(-1, width, width) * (free[:, :, None] & free[:, None])
     length = np.sqrt(np.maximum(np.einsum("ckk->ck", products), np.finfo(float).tiny))
     alike = products / length[:, :, None] / length[:, None]
     return np.asarray((np.linalg.eigvalsh(alike) > _SAME).sum(axis=1))
