@@ -45,3 +45,11 @@ def test_a_single_part_that_is_certain_has_no_width():
 def test_a_part_of_which_nothing_is_known_leaves_no_ends():
     ends = of_mixture(np.ones((1, 2, 1)), np.array([[[1.0], [np.nan]]]), np.ones((1, 2)), np.full((1, 2), 0.5), 0.9)
     assert [end[0, 0] for end in ends] == [-np.inf, np.inf]
+
+
+def test_what_nobody_doubts_has_no_width():
+    """As of MPI on one rank, which all hypotheses say takes nothing."""
+    degrees, weight = np.array([[4.0, 5.0]]), np.array([[0.5, 0.5]])
+    for value in (0.0, 3.0):
+        ends = of_mixture(np.full((1, 2, 1), value), np.zeros((1, 2, 1)), degrees, weight, 0.9)
+        assert [end.item() for end in ends] == [value, value]
