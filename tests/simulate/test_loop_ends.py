@@ -17,7 +17,7 @@ from buran.campaign.plan import Mode, Plan
 from buran.files import not_synced, read_json
 from buran.instrument.filter_file import parse
 from buran.loop.history import History
-from buran.loop.plan import choice_of
+from buran.loop.plan import choice_of, question_of
 from buran.loop.report import gather
 from buran.loop.session import Session
 from buran.report.text import render
@@ -119,16 +119,17 @@ def test_a_budget_that_pays_for_the_first_look_alone_is_said_to(tmp_path: Path) 
     assert progress_of(History.open(session)).budget_reached  # exit code 4
 
 
-def test_a_campaign_ends_when_nothing_helps_and_not_after_some_rounds(tmp_path: Path) -> None:
-    session = opened(
-        tmp_path,
-        strategy={"name": "design"},
-        budget={"core_hours": 0.05},
-        refinement={"target": TARGET, "pilot": True},
-    )
-    last = carry_out(session)
-    assert last.reason == "no run that fits into the budget makes the prediction at the target more certain"
-    assert last.spent_core_hours > 0.75 * 0.05 and len(plans(session)) > 6
+def test_rounds_are_a_guard_where_the_strategy_ends_by_itself(tmp_path: Path) -> None:
+    wishes: dict[str, dict[str, Any]] = {
+        "design": {"name": "design"},
+        "lines": {"name": "lines"},
+        "asked": {"name": "design", "max_iterations": 3},
+    }
+    found = {
+        name: question_of(History.open(opened(tmp_path / name, strategy=wish))).max_iterations
+        for name, wish in wishes.items()
+    }
+    assert found == {"design": 12, "lines": 4, "asked": 3}
 
 
 def test_an_accuracy_that_noise_forbids_is_not_claimed(tmp_path: Path) -> None:
