@@ -53,6 +53,16 @@ def test_the_phases_come_in_order_and_every_plan_says_which_and_why(tmp_path: Pa
     assert Plan.from_json(read_json(path)) == found[0]
 
 
+def test_what_no_point_can_show_does_not_end_a_campaign(tmp_path: Path) -> None:
+    """Who waits for whom with 4096 ranks is open, whatever is measured with 32; what computing takes is not."""
+    session = opened(
+        tmp_path, strategy={"name": "design"}, budget={"core_hours": 0.05}, refinement={"target": TARGET, "pilot": True}
+    )
+    last = carry_out(session)
+    chosen = [plan for plan in plans(session) if "makes coefficients certain" in plan.reason]
+    assert chosen and last.spent_core_hours > 0.02
+
+
 def test_a_filter_is_not_overruled_by_models_of_fewer_values_than_tell_growth(tmp_path: Path) -> None:
     session = opened(
         tmp_path,

@@ -16,6 +16,31 @@ from buran.measure.toolchain.toolchain import GCC_PLUGIN
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 SOURCE = Path(__file__).parent / "hot"
+WITHIN = """
+#include <mpi.h>
+#include <stdlib.h>
+static inline double within(int n)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++)
+        sum += 1.0 / (i + 1);
+    return sum;
+}
+__attribute__((noinline)) double grind(int n)
+{
+    double sum = 0;
+    for (int i = 0; i < 20 * n; i++)
+        sum += within(n);
+    return sum;
+}
+int main(int argc, char **argv)
+{
+    MPI_Init(&argc, &argv);
+    volatile double sum = grind(argc > 1 ? atoi(argv[1]) : 0);
+    MPI_Finalize();
+    return sum < 0;
+}
+"""
 
 
 def bench_of(folder: Path, refinement: dict[str, Any], **changes: Any) -> Workbench:
@@ -78,3 +103,26 @@ def test_the_first_filter_by_the_call_graph(tmp_path: Path) -> None:
     named = {line.split()[-1] for line in plans[0]["filter_text"].splitlines() if line.startswith("INCLUDE")}
     assert named == {"main", "grind"}  # of loops that can be reached: main 4, grind 2, prepare 1
     assert "INCLUDE MANGLED grind" in bench.buran("filter", "campaign.yaml")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "keep", "tried"),
+    [
+        pytest.param("lines", [], True, marks=pytest.mark.thorough),
+        ("design", [], False),
+        pytest.param("design", ["within"], True, marks=pytest.mark.thorough),
+    ],
+)
+def test_functions_that_are_not_counted_are_tried_unless_each_run_is_weighed(
+    strategy: str, keep: list[str], tried: bool, tmp_path: Path
+) -> None:
+    bench = bench_of(
+        tmp_path,
+        {"pilot": False, "keep": keep, "constants": True, "target": {"n": 2000}},
+        strategy={"name": strategy},
+        budget={"core_hours": 0.05},
+    )
+    (tmp_path / "source" / "hot.c").write_text(WITHIN)
+    bench.buran("run", "campaign.yaml")
+    filters = "\n".join(plan["filter_text"] for plan in iterations_of(bench))
+    assert ("within" in filters) == tried

@@ -21,6 +21,7 @@ from buran.instrument.filter_file import format_filter, parse
 from buran.instrument.filter_list import WRITERS, list_of
 from buran.instrument.graph_sources import graph_of_features, with_measured
 from buran.instrument.guard import guard, guarded, longest
+from buran.instrument.pattern import glob
 from buran.instrument.published import filter_and_expand, filter_only, hotspots
 from buran.instrument.refine import Refinement, Wishes, refine
 from buran.instrument.start import start_filter
@@ -220,7 +221,27 @@ def refinement_of(history: History, iteration: int, verdicts: dict[str, Function
         graph=graph if new or refinement.closure == "static" else None,
         known=verdicts,
         hooked=() if features is None else [function.mangled for function in features.functions if function.hooked],
+        uncounted=_uncounted(history, iteration),
     )
+
+
+def _uncounted(history: History, iteration: int) -> list[str]:
+    """Return the linker symbols without hooks in the build that counts, where each run is weighed.
+
+    Their counts stay with their callers: with hooks of their own, few times alone would tell how they grow.
+    """
+    config = history.session.campaign.config
+    if not abilities_of(config.strategy.name).weighs_runs:
+        return []
+    for build in _builds(history, iteration, Mode.EFFORT):
+        if (features := history.features(build.hash)) is not None:
+            keep = [glob(pattern) for pattern in config.refinement.keep]
+            return [
+                each.mangled
+                for each in features.functions
+                if not each.hooked and not any(regex.match(each.name) or regex.match(each.mangled) for regex in keep)
+            ]
+    return []
 
 
 def _published(

@@ -56,8 +56,15 @@ class TargetBelief:
         return float(np.sqrt((self.share**2 * variance).sum() / (self.share**2).sum()))
 
 
-def belief_of(measured: Observations, space: Space) -> TargetBelief | None:
-    """Form the belief from the models of what was measured; None without a model."""
+def belief_of(measured: Observations, space: Space, unseen: bool = True) -> TargetBelief | None:
+    """Form the belief from the models of what was measured; None without a model.
+
+    Parameters
+    ----------
+    unseen
+        Whether waiting that only more ranks show is in doubt. A target far beyond all points leaves it so, whatever is
+        measured.
+    """
     modelled = [call for call, model in enumerate(measured.fit.models) if model is not None]
     models = [model for model in measured.fit.models if model is not None]
     if not models:
@@ -78,8 +85,8 @@ def belief_of(measured: Observations, space: Space) -> TargetBelief | None:
         for by_counts, size in ((True, BELIEF.price), (False, BELIEF.discrepancy))
         if by_counts in counted
     }
-    unseen = _unseen_waiting(at, measured, space, mean_noise, least_span)
-    waits = np.array([bool(measured.waits) and measured.waits[call] for call in modelled])
+    waiting = _unseen_waiting(at, measured, space, mean_noise, least_span)
+    waits = np.array([unseen and bool(measured.waits) and measured.waits[call] for call in modelled])
     of_path = BELIEF.waiting / np.sqrt(max(waits.sum(), 1)) / np.maximum(share, _SMALLEST)
     factors = np.zeros((len(models), len(at), BELIEF.directions))
     disagreement = np.zeros(predicted.shape)
@@ -91,7 +98,7 @@ def belief_of(measured: Observations, space: Space) -> TargetBelief | None:
         disagreement[row] = apart @ apart[-1]
         parts = [apart, inside, common[bool(counted[row])]]
         if waits[row]:
-            parts.append(of_path[row] * unseen)
+            parts.append(of_path[row] * waiting)
         kept = fewer(np.concatenate(parts, axis=1), BELIEF.directions)
         factors[row, :, : kept.shape[1]] = kept
     return TargetBelief(predicted, factors, disagreement, noise, share)

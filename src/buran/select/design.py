@@ -73,6 +73,9 @@ class Design:
         left = budget.left if np.isfinite(budget.left) else float((cost * look.free).sum() * space.most_repetitions)
         room = np.where(affordable, space.most_repetitions - look.runs, 0).astype(np.float64)
         plan, remains = allocate(belief, cost, left, room)
+        if remains > 1 - PLANNING.helps and (told := belief_of(measured, space, unseen=False)) is not None:
+            belief = told  # what no point can show must not hide what some can
+            plan, remains = allocate(belief, cost, left, room)
         if remains > 1 - PLANNING.helps:
             return Advice(
                 stop="no run that fits into the budget makes the prediction at the target more certain",
