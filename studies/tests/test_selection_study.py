@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from buran_studies.functions import accumulating, beyond, draw, grid
 from buran_studies.noise import inject
 from buran_studies.selection import study as selection
 from buran_studies.selection.cells import FAIR, TERMS_KNOWN, Cell, cells
+from buran_studies.selection.executed import executed
 from buran_studies.selection.pairs import differences, pair_figures, pairs_table
 from buran_studies.selection.play import full_matrix_core_hours, play, space_of
 from data_of_others import file_of
@@ -140,3 +142,19 @@ def test_real_data_are_played_without_the_point_they_are_judged_at() -> None:
     assert len(space.points) == 24 and values.shape == (14, 24, 2) and len(truth) == 14
     assert not (space.points == space.target).all(axis=1).any()
     assert (program >= values.max(axis=0) * (1 - 1e-9)).all()
+
+
+@pytest.mark.slow
+@pytest.mark.mpi
+@pytest.mark.skipif(shutil.which("smpirun") is None, reason="SimGrid is not installed")
+def test_strategies_are_played_on_programs_that_were_executed() -> None:
+    settings = Settings("selection", preset="executed", draws=1)
+    assert {shard["protocol"] for shard in selection.shards(settings)} == {"executed"}
+    program = executed("sweep")
+    assert program.seconds.shape[1] == len(program.program_s) == len(program.space.points) == 25
+    assert program.space.target.tolist() == [144, 24]
+    cell = next(cell for cell in cells("executed", False, False) if cell.strategy == "cpf" and cell.budget == 20)
+    entries = selection.played_on(cell, "sweep", settings)
+    assert len(entries) >= 5 and sum(entry["share"] for entry in entries) > 0.9
+    assert all(0 < entry["spent"] <= 1 for entry in entries)
+    assert selection.played_on(cell, "sweep", settings) == entries

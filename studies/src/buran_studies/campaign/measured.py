@@ -22,6 +22,7 @@ import yaml
 from buran import assets
 from buran.campaign.machine_file import MachineFile
 from buran.campaign.plan import Mode, Purpose
+from buran.campaign.point import Point
 from buran.compare.fold import fold
 from buran.errors import ConfigError, RunError
 from buran.experiment.modelling import model_experiment
@@ -156,6 +157,22 @@ def both_ways(example: Example, shares: Sequence[float], seed: int) -> list[dict
                 _loop(replace(example, further={**example.further, **sampling}), folder, seed, share, hours, truth)
             )
     return told
+
+
+def full_matrix(example: Example, seed: int = 0) -> tuple[Experiment, Experiment, dict[Point, float]]:
+    """Measure all points and P+ with everything instrumented.
+
+    Returns
+    -------
+    times, at_target, walls_s
+        Times at the points and at P+, and the wall time in seconds of a run at each point.
+    """
+    with tempfile.TemporaryDirectory(prefix="buran-campaign-") as name, not_synced():
+        session = _campaign(Path(name), "manual", example, seed, **_everything(example))
+        carry_out(session)
+        runs = [run for run in History.open(session).runs if run.mode is Mode.TIME and run.purpose is Purpose.MODEL]
+        walls_s = {run.point: run.wall_s for run in runs}
+        return _timed(session, Purpose.MODEL)[0], _timed(session, Purpose.EVALUATION)[0], walls_s
 
 
 def _sampling(folder: Path) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import Any
 
 from buran.errors import UsageError
 
-FAIR, TWO, PUBLISHED, RELEARN = "fair", "two", "published", "relearn"
-PRESETS = ("default", "main", "others", "noise", "known", "wide", "paper", "relearn")
+FAIR, TWO, PUBLISHED, RELEARN, EXECUTED = "fair", "two", "published", "relearn", "executed"
+PRESETS = ("default", "main", "others", "noise", "known", "wide", "paper", "relearn", "executed")
 MAIN = ("design", "gpr", "cpf", "random")
 NOISES = ("uniform", "gaussian", "poisson", "exponential", "mixed")
 RIVALS = ("full", "cpf", "gpr", "gpr-literal", "hybrid", "random", "grid", "bayes", "ucb")
@@ -27,7 +27,7 @@ class Cell:
     protocol
         ``fair``: one repetition of the base for all, points that do not fit are left out; ``two``: two repetitions,
         a function whose base exceeds the budget is a miss; ``published``: what the evaluation code of the paper on
-        cost-effective modelling does; ``relearn``: real data.
+        cost-effective modelling does; ``relearn``: real data; ``executed``: programs on a simulated machine.
     budget
         Percent of the full matrix.
     truths
@@ -56,6 +56,8 @@ class Cell:
         """For people."""
         if self.protocol == RELEARN:
             return f"{self.strategy}, RELeARN, B = {self.budget:g} %"
+        if self.protocol == EXECUTED:
+            return f"{self.strategy}, executed programs, {self.noise:g} % noise, B = {self.budget:g} %"
         noise = f"{self.noise:g} % noise" + ("" if self.pattern == "uniform" else f" ({self.pattern})")
         protocol = {FAIR: "", TWO: ", base twice", PUBLISHED: ", published protocol"}[self.protocol]
         return f"{self.strategy}, m = {self.parameters}, {noise}, B = {self.budget:g} %{protocol}"
@@ -74,6 +76,7 @@ GOALS: Mapping[tuple[int, float, float], str] = {
 PRIOR = ((2, 5.0, 1.0), (2, 5.0, 3.0), (3, 5.0, 1.0))
 _WIDE_BUDGETS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0)
 _RELEARN_BUDGETS = (10.0, 15.0, 20.0, 30.0, 50.0)
+_EXECUTED_BUDGETS = (5.0, 10.0, 20.0)
 
 
 def cells(preset: str, quick: bool, with_data: bool) -> tuple[Cell, ...]:
@@ -97,7 +100,16 @@ def cells(preset: str, quick: bool, with_data: bool) -> tuple[Cell, ...]:
     elif name == "paper":
         found = list(_paper(quick))
     else:
-        found = list({"main": _main, "others": _others, "known": _known, "noise": _noise, "relearn": _relearn}[name]())
+        found = list(
+            {
+                "main": _main,
+                "others": _others,
+                "known": _known,
+                "noise": _noise,
+                "relearn": _relearn,
+                "executed": _executed,
+            }[name]()
+        )
     return tuple(cell for cell in found if not only or cell.parameters == int(only))
 
 
@@ -171,3 +183,9 @@ def _relearn() -> list[Cell]:
         for budget in _RELEARN_BUDGETS
         for strategy in ("design", "cpf", "gpr", "random")
     ] + [Cell(RELEARN, 2, 0.0, "measured", 100.0, "full")]
+
+
+def _executed() -> list[Cell]:
+    return [
+        Cell(EXECUTED, 2, 5.0, "uniform", budget, strategy) for budget in _EXECUTED_BUDGETS for strategy in MAIN
+    ] + [Cell(EXECUTED, 2, 5.0, "uniform", 100.0, "full")]

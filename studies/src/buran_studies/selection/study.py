@@ -36,6 +36,7 @@ from buran_studies.functions import (
 from buran_studies.noise import PATTERNS, inject
 from buran_studies.selection.cells import (
     BATCH,
+    EXECUTED,
     FAIR,
     GOALS,
     PUBLISHED,
@@ -45,6 +46,7 @@ from buran_studies.selection.cells import (
     Cell,
     cells,
 )
+from buran_studies.selection.executed import CODES, executed
 from buran_studies.selection.pairs import pair_figures, pairs_table
 from buran_studies.selection.play import Outcome, base_core_hours, full_matrix_core_hours, play, space_of
 
@@ -56,6 +58,7 @@ _REPETITIONS = 10
 _PUBLISHED_SEED = 10  # of the noise that all functions share
 _HELD_OUT = (512.0, 9000.0)
 _SHARE = 0.01  # of the run time; call paths below it are shown apart
+_EXECUTED_DRAWS = 5
 RELEARN_FILE = "relearn.txt"
 
 
@@ -64,7 +67,7 @@ def shards(settings: Settings) -> Sequence[Shard]:
     draws = settings.draws or (_QUICK_DRAWS if settings.quick else _DRAWS)
     out: list[Shard] = []
     for cell in cells(settings.preset, settings.quick, settings.data is not None):
-        count = 1 if cell.protocol == RELEARN else draws
+        count = 1 if cell.protocol in (RELEARN, EXECUTED) else draws
         together = max(_TOGETHER, -(-count // _SHARDS))
         for first in range(0, count, together):
             functions = min(together, count - first)
@@ -77,6 +80,8 @@ def run_shard(shard: Shard, settings: Settings) -> list[dict[str, float]]:
     cell = Cell.from_json(shard)
     if cell.protocol == RELEARN:
         return _relearn(cell, settings)
+    if cell.protocol == EXECUTED:
+        return [entry for code in CODES for entry in played_on(cell, code, settings)]
     numbers = range(shard["first"], shard["first"] + shard["functions"])
     return [_function(cell, number, shard["seed"]) for number in numbers]
 
@@ -186,6 +191,30 @@ def _relearn(cell: Cell, settings: Settings) -> list[dict[str, float]]:
     return out
 
 
+def played_on(cell: Cell, code: str, settings: Settings) -> list[dict[str, float]]:
+    """Play campaigns on an executed program: one entry for each call path above 1 % of each draw of the noise."""
+    program = executed(code)
+    full = full_matrix_core_hours(program.space, program.program_s)
+    affordable = base_core_hours(program.space, program.program_s, 1) <= cell.budget / 100 * full
+    share = program.truth / program.truth.sum()
+    out = []
+    for number in range(settings.draws or _EXECUTED_DRAWS):
+        own = int(np.random.SeedSequence([settings.seed, number]).generate_state(1)[0])
+        values, program_s = (
+            inject(each, cell.noise, repetitions=_REPETITIONS, seed=own + kind)
+            for kind, each in enumerate((program.seconds, program.program_s))
+        )
+        strategy = strategy_of(cell.strategy, base=Base(1), repetitions=5 if cell.strategy == "full" else 2)
+        most = None if cell.strategy == "design" else BATCH[cell.parameters]
+        limit = (1.05 if cell.strategy == "full" else 1.0) * cell.budget / 100 * full
+        outcome, measured = play(strategy, program.space, values, program_s, limit, seed=number, most=most)
+        predicted = measured.fit.predict(program.space.target[None])[:, 0]
+        for row in np.flatnonzero(share >= _SHARE).tolist():
+            error = 100 * abs(predicted[row] / program.truth[row] - 1)
+            out.append(_entry(error, affordable, outcome, float(share[row])))
+    return out
+
+
 def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
     """Make a table of all cells, figures for those with a goal, and curves over the budget."""
     gathered: dict[Cell, list[dict[str, float]]] = {}
@@ -223,7 +252,9 @@ def _kinds_table(gathered: dict[Cell, list[dict[str, float]]]) -> Table:
     rows: list[tuple[str | int | float | None, ...]] = []
     for cell, entries in gathered.items():
         hits = np.array([entry["error"] <= LIMITS[0] for entry in entries])
-        kinds = [] if cell.protocol == RELEARN else [kind_of(cell, number) for number in range(len(entries))]
+        kinds = (
+            [] if cell.protocol in (RELEARN, EXECUTED) else [kind_of(cell, number) for number in range(len(entries))]
+        )
         for kind in dict.fromkeys(kinds):
             here = hits[np.array([other == kind for other in kinds])]
             key = (_protocol(cell), cell.parameters, cell.noise, cell.budget, cell.strategy)
@@ -233,7 +264,9 @@ def _kinds_table(gathered: dict[Cell, list[dict[str, float]]]) -> Table:
 
 
 def _protocol(cell: Cell) -> str:
-    name = {FAIR: "fair", TWO: "base twice", PUBLISHED: "published", RELEARN: "RELeARN"}[cell.protocol]
+    name = {FAIR: "fair", TWO: "base twice", PUBLISHED: "published", RELEARN: "RELeARN", EXECUTED: "executed"}[
+        cell.protocol
+    ]
     return name if cell.pattern in ("uniform", "accumulating", "measured") else f"{name}, {cell.pattern} noise"
 
 
