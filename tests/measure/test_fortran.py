@@ -260,7 +260,7 @@ def test_accesses_of_fortran_arrays_are_sampled(compiler, flags, tmp_path):
     tools, n = with_fortran(compiler), 376
     binary = build(
         "walks.f90", tmp_path / "walks", tools=tools, filter_file=write_filter(tmp_path, HOOK_ALL), mode="memory",
-        flags=(*flags, f"-J{tmp_path}", "-fno-frontend-optimize", "-fno-inline", "-fno-loop-interchange", "-fno-ipa-cp"),
+        flags=(*flags, f"-J{tmp_path}", "-fno-frontend-optimize", "-fno-inline", "-fno-loop-interchange"),
     )  # fmt: skip
     profile = profile_of(binary, tmp_path / "run", str(n))
     bins = histogram(profile)
