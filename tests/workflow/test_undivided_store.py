@@ -21,6 +21,7 @@ from buran.campaign.point import Point
 from buran.campaign.records import BundleOutcome, RunKey, RunRecord, Status, read_run
 from buran.cli import main
 from buran.engine import controller
+from buran.errors import Exit
 from buran.files import file_sha256, not_synced
 from buran.loop.history import History
 from buran.loop.remeasure import open_generation
@@ -88,13 +89,13 @@ def test_it_goes_on_and_nothing_is_measured_twice(old: Session) -> None:
 @pytest.mark.slow
 def test_the_engine_goes_on_with_it(old: Session, capsys: pytest.CaptureFixture[str]) -> None:
     before = checksums(old.layout)
-    assert main(["run", str(old.campaign.path)]) == 0
+    assert main(["run", str(old.campaign.path)]) == Exit.BUDGET_REACHED
     assert {path: file_sha256(path) for path in before} == before
     assert_nothing_twice(old.layout)
     flat = [path for path in old.layout.made_pointers("bundles") if path.parent.name == "bundles"]
     assert flat and len(flat) < len(old.layout.made("bundles")), "pointers too stay where they are"
     capsys.readouterr()
-    assert main(["run", str(old.campaign.path)]) == 0
+    assert main(["run", str(old.campaign.path)]) == Exit.BUDGET_REACHED
     assert "nothing is left to do" in capsys.readouterr().out
     assert main(["verify", str(old.campaign.path)]) == 0
 
