@@ -258,11 +258,6 @@ private:
                                                                           uint64_type_node, uint32_type_node, NULL_TREE));
     return Known;
   }
-
-  static constexpr unsigned LineBits = 6;
-  static_assert(1u << LineBits == BURAN_LINE && BURAN_LINES_OF_PAIR == 2, "as in runtime.h");
-  static constexpr uint64_t Page = 4096;
-  static constexpr size_t Compared = 16; // so many groups, or steps of a pointer, are looked at
 };
 
 #endif

@@ -27,6 +27,7 @@
 
 #include <optional>
 
+#include "plugin.h"
 #include "runtime.h"
 
 namespace buran {
@@ -455,10 +456,6 @@ private:
     Builder.CreateCall(Range, {Builder.CreatePtrToInt(Place, Int64), Builder.CreateZExtOrTrunc(Copy->getLength(), Int64)});
   }
 
-  static constexpr unsigned LineBits = 6;
-  static_assert(1u << LineBits == BURAN_LINE && BURAN_LINES_OF_PAIR == 2, "as in runtime.h");
-  static constexpr uint64_t Page = 4096;
-  static constexpr size_t Compared = 16; // so many groups are looked at for one to join
   static constexpr int64_t PairBytes = BURAN_LINE * BURAN_LINES_OF_PAIR;
   static constexpr uint64_t FewIterations = 4; // of a loop that does not ask beforehand
 
