@@ -140,6 +140,10 @@ def test_the_parts_of_the_time_and_its_noise_are_drawn(browser, small):
     assert browser.execute_script(count.format("#overview .legend li")) == 7
     assert browser.execute_script(count.format("#noise-plots path.violin")) == 12
     assert browser.execute_script(count.format("#noise-plots .run-vanilla")) > 27 * 3  # and its mark in the legend
+    names = browser.execute_script(
+        "return [...document.querySelectorAll('#noise-plots text.name')].map((each) => each.firstChild.textContent)"
+    )
+    assert len(set(names)) == 12 and all(re.search(r"main|kernel_\d+|script", name) for name in names)
     browser.execute_script("document.querySelector('#overview button[data-parameter=\"1\"]').click()")
     assert "over n" in browser.execute_script(
         "return document.querySelector('#overview svg').getAttribute('aria-label')"
@@ -337,7 +341,9 @@ def test_a_call_path_shows_its_plots(browser, small):
     browser.find_element(By.CSS_SELECTOR, "#paths tbody tr").click()
     detail = browser.find_element(By.ID, "detail")
     assert detail.is_displayed() and "main" in detail.text
-    assert len(detail.find_elements(By.CSS_SELECTOR, "svg path.curve")) == 3
+    assert (
+        len(detail.find_elements(By.CSS_SELECTOR, "svg path.curve")) == 6
+    )  # through what was measured, and the target
     assert len(detail.find_elements(By.CSS_SELECTOR, "svg circle.point")) == 9
     assert len(detail.find_elements(By.CSS_SELECTOR, "svg rect.cell")) == 144
     assert len(detail.find_elements(By.CSS_SELECTOR, "svg circle.residual")) == 27
@@ -352,6 +358,22 @@ def test_a_call_path_shows_its_plots(browser, small):
     drawings = len(detail.find_elements(By.CSS_SELECTOR, "svg"))
     assert browser.execute_script(labels).count("simulated machine") == drawings > 3
     assert complaints(browser) == []
+
+
+def test_measured_points_and_the_target_have_axes_of_their_own(browser, small):
+    """A diamond far above the points would leave nothing to see of these."""
+    opened(browser, small)
+    script = """
+      const [first, second] = cuts(paths[0].curves, measuredOf(paths[0]), 0, "time", [1e6, 1e5, 1e7]);
+      const all = ["circle.point", "path.goal", "line.target"];
+      const marks = (figure) => all.map((each) => figure.querySelectorAll(each).length);
+      return [marks(first), marks(second), first.textContent, second.textContent];
+    """
+    measured, target, said_first, said_second = browser.execute_script(script)
+    assert measured == [3, 0, 0] and "at n=3000, k=30" in said_first
+    assert target == [0, 1, 1] and "at n=8000, k=80" in said_second
+    same = "data.cuts[0] = data.target; return cuts(paths[0].curves, measuredOf(paths[0]), 0, 'time', [1, 0, 2]).length"
+    assert browser.execute_script(same) == 1 and complaints(browser) == []
 
 
 @pytest.mark.mpi

@@ -17,6 +17,7 @@ from markupsafe import escape
 from buran.model import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
 from buran.report import call_paths
 from buran.report.call_paths import predict_call_paths, with_rows
+from buran.report.curves import STEPS, axis_of, measured_cuts, plots_of
 from buran.report.html import render_page
 from buran.report.page import page_data
 from buran.report.plain import function_name
@@ -64,7 +65,26 @@ def test_numbers_are_those_of_the_models(small):
     assert first["measured"][0] == pytest.approx(np.median(own, axis=1), rel=1e-3)
     assert first["measured"][1] == pytest.approx(own.min(axis=1), rel=1e-3)
     assert data["largest"] == [8.0, 3000.0, 30.0]
-    assert [len(each) for each in first["curves"][0]] == [13, 13, 13]
+    assert [[[len(each) for each in band] for band in cut] for cut in first["curves"]] == [[[13] * 3] * 3] * 2
+    assert data["cuts"] == [data["largest"]] * 3  # of a full grid
+
+
+def test_plots_go_through_the_measured_line_with_the_most_points(small):
+    """Of points on lines, the largest one is where they cross only by chance."""
+    _, said = small
+    models = said.models["time"]
+    points = ((2.0, 1000.0, 10.0), (4.0, 1000.0, 10.0), (8.0, 1000.0, 10.0), (2.0, 3000.0, 10.0), (8.0, 2000.0, 30.0))
+    call_paths = replace(predict_call_paths(said), models=replace(models, points=points), largest=points[-1])
+    through_p, through_n, through_k = measured_cuts(call_paths).tolist()
+    assert through_p[1:] == [1000.0, 10.0]
+    assert [through_n[0], through_n[2]] == [2.0, 10.0]
+    assert through_k == [8.0, 2000.0, 30.0]  # no line has two points: the largest
+    plots = plots_of(call_paths, np.array([0]), None, said)[0]
+    axis = axis_of(call_paths, said, 0, STEPS)
+    for cut, (n, k) in zip(plots["curves"], ((1000.0, 10.0), (8000.0, 80.0)), strict=True):
+        along = np.array([(p, n, k) for p in axis])
+        expected = call_paths.only(np.array([0])).predict(along)[0]
+        assert cut[0][0] == pytest.approx(expected.tolist(), rel=1e-3)
 
 
 def test_starting_and_ending_mpi_is_an_account_of_its_own(small):
@@ -180,12 +200,12 @@ def test_a_tensor_model_predicts_the_run_time_in_every_place(small):
     data = data_of(said, table)
     sure = next(each for each in answers_of(said, data, "") if each.question == "How sure is that?")
     assert sure.answer == f"{at:.4g} s" and "interval not known" in sure.facts[0]
-    values, low, high = data["runtime"]["curves"]
-    axes, largest = data["axes"], np.array(data["largest"])
-    for parameter, (axis, curve) in enumerate(zip(axes, values, strict=True)):
-        expected = largest.sum() - largest[parameter] + np.array(axis)
-        assert curve == pytest.approx(expected.tolist(), rel=1e-3)
-    assert {value for part in (*low, *high) for value in part} == {None}
+    for base, (values, low, high) in zip(("largest", "target"), data["runtime"]["curves"], strict=True):
+        axes, through = data["axes"], np.array(data[base])
+        for parameter, (axis, curve) in enumerate(zip(axes, values, strict=True)):
+            expected = through.sum() - through[parameter] + np.array(axis)
+            assert curve == pytest.approx(expected.tolist(), rel=1e-3)
+        assert {value for part in (*low, *high) for value in part} == {None}
 
 
 def test_parents_are_callers(small):

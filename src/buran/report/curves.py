@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -53,15 +54,14 @@ def plots_of(
 ) -> dict[int, dict[str, Any]]:
     """Return curves with intervals along each parameter, a map over two, measured values and residuals in percent."""
     models = call_paths.only(rows)
-    along, cuts = _lines(call_paths, report, np.array(call_paths.largest, dtype=np.float64))
-    middle = models.predict(along)
-    lower, upper = models.predict_interval(along, LEVEL)
+    along, parts = _cuts(call_paths, report)
+    bands = (models.predict(along), *models.predict_interval(along, LEVEL))
     surface = _surface(call_paths, models, report)
     values = measured_values(models, table)
     residuals = None if values is None or table is None else _residuals(models, table, values[..., 0])
     return {
         row: {
-            "curves": [[listed(part) for part in np.split(curve[index], cuts)] for curve in (middle, lower, upper)],
+            "curves": _curves([band[index] for band in bands], parts),
             "surface": listed(surface[index]),
             "measured": [] if values is None else [listed(column) for column in values[index].T],
             "residuals": [] if residuals is None else listed(residuals[index], 3),
@@ -81,7 +81,7 @@ def stack_of(call_paths: CallPaths, report: Report, candidates: Places) -> dict[
         prediction along the axis; ``total``: that of all call paths together, but for what starts and ends MPI.
     """
     target = np.array([report.target[name] for name in report.parameters], dtype=np.float64)
-    along, cuts = _lines(call_paths, report, target)
+    along, parts = _lines(call_paths, report, np.tile(target, (len(target), 1)))
     predicted = np.maximum(np.nan_to_num(call_paths.models.predict(along)), 0.0)
     apart = start_and_end(call_paths.models)
     predicted[apart] = 0.0
@@ -90,15 +90,32 @@ def stack_of(call_paths: CallPaths, report: Report, candidates: Places) -> dict[
     rows = largest[call_paths.at_target[largest] > 0]
     return {
         "rows": rows.tolist(),
-        "values": [[listed(curve) for curve in part] for part in np.split(predicted[rows], cuts, axis=1)],
-        "total": [listed(part) for part in np.split(predicted.sum(axis=0), cuts)],
+        "values": [[listed(curve) for curve in part] for part in np.split(predicted[rows], parts, axis=1)],
+        "total": [listed(part) for part in np.split(predicted.sum(axis=0), parts)],
     }
 
 
-def _lines(call_paths: CallPaths, report: Report, base: Array) -> tuple[Array, Any]:
-    """Return points along each parameter through `base`, and where those of the next one begin."""
+def measured_cuts(call_paths: CallPaths) -> Array:
+    """Return shape (parameter, parameter): for each parameter a measured point through which it is plotted."""
+    points = np.array(call_paths.models.points, dtype=np.float64)
+    return np.stack([fullest_cut(points, [parameter]) for parameter in range(points.shape[1])])
+
+
+def fullest_cut(points: Array, free: Sequence[int]) -> Array:
+    """Return the point through which a cut along the `free` parameters meets most points; of equal cuts the last."""
+    fixed = np.delete(points, free, axis=1)
+    through = points
+    if fixed.shape[1]:
+        _, slices, counts = np.unique(fixed, axis=0, return_inverse=True, return_counts=True)
+        fullest = len(counts) - 1 - int(np.argmax(counts[::-1]))  # slices are in order: the last one is the largest
+        through = points[slices.reshape(-1) == fullest]
+    return np.asarray(through[-1], dtype=np.float64)
+
+
+def _lines(call_paths: CallPaths, report: Report, bases: Array) -> tuple[Array, Any]:
+    """Return points along each parameter through its row of `bases`, and where those of the next one begin."""
     lines = []
-    for parameter in range(len(base)):
+    for parameter, base in enumerate(bases):
         axis = axis_of(call_paths, report, parameter, STEPS)
         line = np.repeat(base[None], len(axis), axis=0)
         line[:, parameter] = axis
@@ -106,15 +123,35 @@ def _lines(call_paths: CallPaths, report: Report, base: Array) -> tuple[Array, A
     return np.concatenate(lines), np.cumsum([len(line) for line in lines])[:-1]
 
 
-def runtime_curves(call_paths: CallPaths, report: Report) -> list[list[list[float | None]]]:
-    """Return the run time of the whole program, with its interval, along each parameter; empty without a model."""
+def _cuts(call_paths: CallPaths, report: Report) -> tuple[Array, Any]:
+    """Return points along each parameter through what was measured, then through the target, and where each begins."""
+    target = np.array([report.target[name] for name in report.parameters], dtype=np.float64)
+    measured, parts = _lines(call_paths, report, measured_cuts(call_paths))
+    predicted, _ = _lines(call_paths, report, np.tile(target, (len(target), 1)))
+    return np.concatenate([measured, predicted]), [*parts, len(measured), *(len(measured) + parts)]
+
+
+def _curves(bands: Sequence[Array], parts: Any) -> list[list[list[list[float | None]]]]:
+    """Divide values along `_cuts`: by cut (what was measured, the target), band and parameter."""
+    split = [[listed(part) for part in np.split(band, parts)] for band in bands]
+    half = len(split[0]) // 2
+    return [[each[:half] for each in split], [each[half:] for each in split]]
+
+
+def runtime_curves(call_paths: CallPaths, report: Report) -> list[list[list[list[float | None]]]]:
+    """Return the run time of the whole program as `_curves` has it; empty without a model."""
     if report.runtime is None or report.runtime.models[0] is None:
         return []
-    along, cuts = _lines(call_paths, report, np.array(call_paths.largest, dtype=np.float64))
-    curves = [values[0] for values in (report.runtime.predict(along), *report.runtime.predict_interval(along, LEVEL))]
+    along, parts = _cuts(call_paths, report)
+    bands = [values[0] for values in (report.runtime.predict(along), *report.runtime.predict_interval(along, LEVEL))]
     if report.tensor is not None:
-        curves = [report.tensor(along), *[np.full(len(along), np.nan)] * 2]
-    return [[listed(part) for part in np.split(curve, cuts)] for curve in curves]
+        bands = [report.tensor(along), *[np.full(len(along), np.nan)] * 2]
+    return _curves(bands, parts)
+
+
+def map_base(call_paths: CallPaths) -> Array:
+    """Return the measured point through which the map is drawn."""
+    return fullest_cut(np.array(call_paths.models.points, dtype=np.float64), map_parameters(call_paths))
 
 
 def _surface(call_paths: CallPaths, models: ModelSet, report: Report) -> Array:
@@ -123,7 +160,7 @@ def _surface(call_paths: CallPaths, models: ModelSet, report: Report) -> Array:
     if not chosen:
         return np.zeros((len(models.models), 0))
     first, second = (axis_of(call_paths, report, parameter, MAP_STEPS) for parameter in chosen)
-    grid = np.repeat(np.array(call_paths.largest, dtype=np.float64)[None], len(first) * len(second), axis=0)
+    grid = np.repeat(map_base(call_paths)[None], len(first) * len(second), axis=0)
     grid[:, chosen[0]], grid[:, chosen[1]] = np.repeat(first, len(second)), np.tile(second, len(first))
     return models.predict(grid)
 

@@ -10,8 +10,9 @@ function violins() {
   const reach = Math.max(1.2 * ends[Math.floor(0.9 * (ends.length - 1))], 0.1);
   const x = scale([-reach, reach], left, width - 16), drawing = svg(width, height, "noise of the largest call paths");
   for (const tick of roundTicks(-reach, reach)) drawing.append(make("line", { class: tick ? "axis" : "zero", x1: x.at(tick), x2: x.at(tick), y1: 4, y2: height - 30 }), label(x.at(tick), height - 14, `${short(tick, 2)} %`));
+  const names = distinct(known.map((path) => paths.indexOf(path)));
   known.forEach((path, k) => {
-    const y = 4 + line * (k + 0.5), text = named(paths.indexOf(path));
+    const y = 4 + line * (k + 0.5), text = names[k];
     drawing.append(make("text", { x: left - 10, y: y + 4, "text-anchor": "end", class: "name" }, text.length > 34 ? `…${text.slice(-33)}` : text, make("title", {}, path.name)), violin(path.noise, x, y, line - 5));
   });
   return make("figure", {}, drawing, caption(`${known.length === 1 ? "the largest call path" : `the ${known.length} largest call paths`}; shapes reach beyond the plot where they end at its border`));

@@ -2,12 +2,21 @@
 
 const DOTS = ["point", "point tests", "point estimated"];
 
-/* A curve with its interval along one parameter; `measured` has a point, median, least, most and a kind; `goal` is the
-   prediction at the target with its interval, where all parameters have the target's values. */
-function curve(curves, measured, parameter, what, goal, width = 340, height = 220) {
+/* Where along a line through one point a parameter alone differs. */
+const onCut = (point, through, free) => point.every((value, i) => free.includes(i) || value === through[i]);
+
+/* The plots along one parameter: the cut through the most measured points, and where this one misses the target, the cut
+   through the target. `curves` are by cut, band and parameter, `goal` is the prediction at the target with its interval. */
+function cuts(curves, measured, parameter, what, goal, ...size) {
+  const through = data.cuts[parameter], atTarget = curve(curves[1], measured, parameter, data.target, what, goal, ...size);
+  return onCut(data.target, through, [parameter]) ? [atTarget] : [curve(curves[0], measured, parameter, through, what, [], ...size), atTarget];
+}
+
+/* A curve with its interval along one parameter through a point; `measured` has a point, median, least, most and a kind. */
+function curve(curves, measured, parameter, through, what, goal, width = 340, height = 220) {
   const left = 62, bottom = 34;
   const axis = data.axes[parameter], [middle, lower, upper] = curves.map((each) => each[parameter]);
-  const on = measured.filter(([point]) => point.every((value, i) => i === parameter || value === data.largest[i]));
+  const on = measured.filter(([point]) => onCut(point, through, [parameter]));
   const heights = [...middle, ...lower, ...upper, ...goal, ...on.flatMap((each) => each.slice(1, 4))].filter((value) => value !== null);
   const x = scale([...axis, ...on.map(([point]) => point[parameter])], left, width - 12);
   const y = scale(heights.map((value) => Math.max(value, 0)), height - bottom, 20);
@@ -18,7 +27,7 @@ function curve(curves, measured, parameter, what, goal, width = 340, height = 22
   drawing.append(make("path", { class: "band", d: `M${line(lower, y.low).join("L")}L${line(upper, y.high).reverse().join("L")}Z` }));
   drawing.append(make("path", { class: "curve", d: `M${line(middle, 0).join("L")}` }));
   const [at, least, most] = goal, right = x.at(data.target[parameter]);
-  drawing.append(make("line", { class: "target", x1: right, x2: right, y1: 20, y2: height - bottom }));
+  if (goal.length) drawing.append(make("line", { class: "target", x1: right, x2: right, y1: 20, y2: height - bottom }));
   if (at !== null && at !== undefined) {
     if (least !== null && most !== null) drawing.append(make("line", { class: "reach", x1: right, x2: right, y1: y.at(least), y2: y.at(most) }));
     drawing.append(make("path", { class: "goal", d: `M${right - 5},${y.at(at)}l5,-5l5,5l-5,5Z` },
@@ -32,8 +41,8 @@ function curve(curves, measured, parameter, what, goal, width = 340, height = 22
   }
   drawing.append(label((left + width) / 2, height - 4, `${data.parameters[parameter]}${x.logarithmic ? " (logarithmic)" : ""}`));
   if (y.logarithmic) drawing.append(label(left, 12, "logarithmic", "start"));
-  const others = held(data.largest, parameter);
-  return make("figure", {}, drawing, caption(`${what}${others ? ` at ${others}` : ", all measured points"}; diamond: at the target`));
+  const others = held(through, parameter), points = on.length ? "" : "; nothing was measured there";
+  return make("figure", {}, drawing, caption(`${what}${others ? ` at ${others}` : ", all measured points"}${goal.length ? "; diamond: at the target" : ""}${points}`));
 }
 
 const measuredOf = (path) => path.measured.length ? data.points.flatMap((point, k) => path.measured[0][k] === null ? [] : [[point, ...path.measured.map((each) => each[k]), 0]]) : [];
@@ -57,7 +66,7 @@ function surface(path) {
   }));
   const x = scale(second, left + wide / 2, left + size - wide / 2), y = scale(first, 6 + size - tall / 2, 6 + tall / 2);
   const seen = new Set();
-  for (const point of data.points) { // where it was measured at all
+  for (const point of data.points.filter((each) => onCut(each, data.map_base, data.map))) {
     const place = `${point[across]} ${point[down]}`;
     if (seen.has(place)) continue;
     seen.add(place);
@@ -68,7 +77,7 @@ function surface(path) {
   drawing.append(label(left + size / 2, size + 40, data.parameters[across]), label(left - 6, 6 + size / 2, data.parameters[down], "end"));
   for (let k = 0; k < 20; k += 1) drawing.append(make("rect", { x: left + size + 14, y: 6 + size - (k + 1) * size / 20, width: 10, height: size / 20 + 0.5, fill: shade((k + 0.5) / 20) }));
   for (const [part, tick] of [[0, by.low], [1, by.high]]) drawing.append(label(left + size + 28, 12 + (size - 4) * (1 - part), short(tick), "start"));
-  const rest = data.parameters.flatMap((name, i) => data.map.includes(i) ? [] : [`${name}=${short(data.largest[i], 6)}`]).join(", ");
+  const rest = data.parameters.flatMap((name, i) => data.map.includes(i) ? [] : [`${name}=${short(data.map_base[i], 6)}`]).join(", ");
   return make("figure", {}, drawing, caption(`model over ${data.parameters[down]} and ${data.parameters[across]}${rest ? ` at ${rest}` : ""}; rings: measured`));
 }
 
@@ -126,7 +135,7 @@ function plotsOf(path) {
   const plots = make("div", { class: "plots" });
   if (!path.curves) return plots;
   const measured = measuredOf(path);
-  data.parameters.forEach((_, k) => data.axes[k].length > 1 && plots.append(curve(path.curves, measured, k, data.metric, [path.at, path.low, path.high])));
+  data.parameters.forEach((_, k) => data.axes[k].length > 1 && plots.append(...cuts(path.curves, measured, k, data.metric, [path.at, path.low, path.high])));
   if (path.surface.length) plots.append(surface(path));
   if (path.residuals.length) plots.append(residuals(path));
   if (path.noise) plots.append(ownNoise(path));
