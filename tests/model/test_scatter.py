@@ -87,6 +87,7 @@ def test_the_central_hypothesis_comes_first():
         np.array([[[[1]], [[2]], [[3]]], [[[0]], [[2]], [[3]]]], dtype=np.int16),
         np.zeros((2, 3)),
         np.array([[1.0, 9.0, 4.0], [1.0, 9.0, 4.0]]),
+        np.full((2, 3), np.nan),
     )
     found.put_central_first(5, np.array([True, True]))
     assert found.rows[0, :, 0, 0].tolist() == [3, 1, 2]

@@ -68,7 +68,8 @@ class Block:
     def alternatives(self, calls: Sequence[int]) -> list[tuple[Alternative, ...]]:
         """Fit the hypotheses within reach for some call paths, all of the same size together."""
         call_rows = np.array(calls, dtype=np.int64)
-        scores = self.hypotheses.scores[call_rows]
+        penalty = np.nan_to_num(self.hypotheses.penalties[call_rows])
+        scores = self.hypotheses.scores[call_rows] + penalty
         weight = odds(scores, len(self.points)) ** UNCERTAINTY.doubt
         place, hypothesis = np.nonzero(weight > UNCERTAINTY.least)
         rows = self.hypotheses.rows[call_rows[place], hypothesis]
@@ -81,7 +82,10 @@ class Block:
             chosen = rows[some, :terms].astype(np.int64)
             fitted = regress(self.points, self.values[at], self.weights[at], self.tables, chosen, self.nonnegative)
             spread[place[some], hypothesis[some]] = fitted.spread
+            penalty[place[some], hypothesis[some]] = fitted.penalty
             groups.append((some, chosen, fitted))
+        scores = self.hypotheses.scores[call_rows] + penalty
+        weight = np.where(weight > UNCERTAINTY.least, odds(scores, len(self.points)) ** UNCERTAINTY.doubt, 0.0)
         of_best = spread[np.arange(len(call_rows)), np.argmin(scores, axis=1)]
         redundant = self._redundancy(call_rows, of_best)
         weight **= 1 / redundant[:, None]

@@ -354,12 +354,18 @@ def _fit_complete(
     block = Block(points, values, weights, binary, tables, hypotheses, scatter, options.nonnegative, beyond)
     models: list[Model | None] = [None] * len(values)
     misses = np.empty(values.shape)
-    size = hypotheses.rows[:, 0].any(axis=2).sum(axis=1)
-    for terms in np.unique(size):
-        calls = np.flatnonzero(size == terms)
-        chosen, misses[calls] = _final_fit(block, calls, int(terms))
-        for call, model in zip(calls.tolist(), chosen, strict=True):
-            models[call] = model
+    # a hypothesis that constraints made worse competes again, with the error that it has now
+    open_calls = np.arange(len(values))
+    while len(open_calls):
+        size = hypotheses.rows[open_calls, 0].any(axis=2).sum(axis=1)
+        changed = []
+        for terms in np.unique(size):
+            calls = open_calls[size == terms]
+            chosen, misses[calls], penalty = _final_fit(block, calls, int(terms))
+            for call, model in zip(calls.tolist(), chosen, strict=True):
+                models[call] = model
+            changed.append(hypotheses.penalise_first(calls, penalty))
+        open_calls = np.concatenate(changed)
     factors = np.sort(hypotheses.rows[:, 0], axis=1)
     different = (factors[:, :1] > 0).sum(axis=1) + (np.diff(factors, axis=1) > 0).sum(axis=1)
     usual = 2 if points.shape[1] == 1 else 3  # sums of products have some of several parameters
@@ -367,10 +373,10 @@ def _fit_complete(
     return [model for model in models if model is not None], _Left(misses, bends)
 
 
-def _final_fit(block: Block, calls: Ids, terms: int) -> tuple[list[Model], Array]:
+def _final_fit(block: Block, calls: Ids, terms: int) -> tuple[list[Model], Array, Array]:
     """Fit the chosen hypotheses exactly, drop what contributes nothing, and judge the result.
 
-    Also return what they leave, as a share of the values.
+    Also return the residuals as a share of the values, and by how much constraints made hypotheses worse.
     """
     values, weights, binary = block.values[calls], block.weights[calls], block.binary[calls]
     chosen = block.hypotheses.rows[calls, 0, :terms].astype(np.int64)
@@ -396,4 +402,4 @@ def _final_fit(block: Block, calls: Ids, terms: int) -> tuple[list[Model], Array
         if regression.degrees[c] > 0:
             covariance = tuple(tuple(rows[c][i][j] for j in order) for i in order)
         out.append(Model(function, Quality(count, *figure), covariance, LazyAlternatives(block, int(calls[c]))))
-    return out, regression.residual * relative_weights(values)
+    return out, regression.residual * relative_weights(values), regression.penalty

@@ -37,6 +37,9 @@ class Regression:
         Shape (call path,): variance of the weighted residuals; NaN without a degree of freedom.
     inverse
         Shape (call path, column, column): of the normal matrix.
+    penalty
+        Shape (call path,): logarithm of the factor by which the leave-one-out error grew when coefficients were
+        constrained; 0 where they were not.
     """
 
     design: Array
@@ -47,6 +50,7 @@ class Regression:
     degrees: Ids
     spread: Array
     inverse: Array
+    penalty: Array
 
 
 def regress(
@@ -66,16 +70,28 @@ def regress(
         share = np.abs(solution.coefficients[:, None] * design * weights[..., None]).max(axis=1)
         free = share > np.maximum(_VOID, SEARCH.noise_share * np.where(np.isfinite(error), error, 0.0))[:, None]
         solution = again(solution, design, values, weights, free)
-    held = np.ones(calls, dtype=bool) if nonnegative else _negative(tables, chosen, solution.coefficients, values)
-    if held.any():
-        solution = without_negative(solution, design, values, weights, held)
+    constrained = (
+        np.ones(calls, dtype=bool) if nonnegative else _negative(tables, chosen, solution.coefficients, values)
+    )
+    penalty = np.zeros(calls)
     residual = values - np.einsum("cpk,ck->cp", design, solution.coefficients)
+    if constrained.any():
+        before = _log_error(residual, solution.hat, weights)
+        solution = without_negative(solution, design, values, weights, constrained)
+        residual = values - np.einsum("cpk,ck->cp", design, solution.coefficients)
+        penalty = np.where(constrained, np.maximum(_log_error(residual, solution.hat, weights) - before, 0.0), 0.0)
     degrees = count - solution.free.sum(axis=1)
     squares = ((residual * weights) ** 2).sum(axis=1)
     spread = np.divide(squares, degrees, out=np.full(calls, np.nan), where=degrees > 0)
     return Regression(
-        design, solution.coefficients, solution.free, solution.hat, residual, degrees, spread, solution.inverse
+        design, solution.coefficients, solution.free, solution.hat, residual, degrees, spread, solution.inverse, penalty
     )
+
+
+def _log_error(residual: Array, hat: Array, weights: Array) -> Array:
+    """Logarithm of the leave-one-out error, shape (call path,); of the residual where that is not defined."""
+    error, plain = loo_error(residual, hat, weights), np.abs(residual * weights).mean(axis=1)
+    return np.asarray(np.log(np.hypot(np.where(np.isfinite(error), error, plain), _ROUNDING)))
 
 
 def _negative(tables: list[TermTable], chosen: Ids, coefficients: Array, values: Array) -> Mask:
