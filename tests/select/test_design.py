@@ -12,7 +12,7 @@ from simulated import measured, plain, space
 
 from buran.model import Factor, PowerLog, Term
 from buran.select.base import base_places
-from buran.select.belief import TargetBelief, belief_of
+from buran.select.belief import TargetBelief, belief_of, fewer
 from buran.select.design import Design, after_run, allocate, gains, whole_runs, worthiest
 from buran.select.observations import Observations
 from buran.select.outlook import Outlook, predicted_s
@@ -72,6 +72,68 @@ def test_the_plan_keeps_to_the_budget_and_no_exchange_improves_it() -> None:
         other = random.dirichlet(np.full(6, 0.3)) * 40 / cost
         if (other <= room).all():
             assert left_over(own, np.maximum(other, 1e-12)) >= 0.97 * best
+
+
+def degenerate(seed: int) -> TargetBelief:
+    """Return a belief with duplicate, constant, huge, tiny and missing directions and places."""
+    random = np.random.default_rng(seed)
+    calls, places, directions = random.integers(1, 4), random.integers(1, 9), random.integers(1, 7)
+    own = belief(int(calls), int(places), int(directions), seed)
+    factors = own.factors
+    factors *= random.choice([0.0, 1e-12, 1.0, 1.0, 1.0, 1e12], size=(calls, 1, directions))
+    factors *= random.choice([0.0, 1e-12, 1.0, 1.0, 1.0, 1e12], size=(calls, places + 1, 1))
+    if directions > 1:
+        factors[..., 1] = random.choice([factors[..., 0], np.ones((calls, places + 1))])
+    if places > 1:
+        factors[:, 1] = factors[:, 0]
+    noise = random.choice([0.0, 1e-12, 0.03, 1.0, 1e6], size=calls, p=[0.05, 0.05, 0.7, 0.1, 0.1])
+    share = random.choice([0.0, 1e-12, 1.0], size=calls, p=[0.1, 0.1, 0.8])
+    return replace(own, noise=noise, share=share / max(share.sum(), 1e-12))
+
+
+def test_every_belief_has_a_plan() -> None:
+    for seed in range(500):
+        own, random = degenerate(seed), np.random.default_rng(seed)
+        places = own.factors.shape[1] - 1
+        cost, room = 10.0 ** random.uniform(-6, 2, places), random.integers(0, 6, places).astype(float)
+        budget = float(random.choice([0.0, cost.min(), cost.sum(), 10 * cost.sum()]))
+        plan, remains = allocate(own, cost, budget, room)
+        assert np.isfinite(plan).all() and (plan >= 0).all() and (plan <= room * (1 + 1e-9)).all()
+        assert cost @ plan <= budget * (1 + 1e-9) and 0 <= remains <= 1
+        gain = gains(own)
+        assert np.isfinite(gain).all() and (gain >= 0).all() and (gain <= 1 + 1e-9).all()
+        whole = whole_runs(own, plan, cost, budget, room)
+        assert (whole >= 0).all() and (whole <= room).all() and cost @ whole <= budget * (1 + 1e-9)
+        chosen = worthiest(own, whole, cost, budget)
+        assert (np.bincount(chosen, minlength=places) <= whole).all()
+        for place in chosen:
+            before, own = own.variance, after_run(own, place)
+            assert np.isfinite(own.factors).all() and own.variance <= before * (1 + 1e-9)
+
+
+def test_what_remains_is_that_of_the_posterior_however_sharp_a_run_is() -> None:
+    for seed in range(50):
+        own = belief(2, seed=seed)
+        cost, room = np.ones(6), np.full(6, 10.0)
+        plan, remains = allocate(own, cost, 20.0, room)
+        # after the last step the plan moves once more
+        assert remains == pytest.approx(left_over(own, np.maximum(plan, 1e-12)) / own.variance, rel=0.02)
+        sharp = replace(own, noise=1e-9 * own.noise)
+        exact = sum(
+            share**2 * np.square(rows[-1] - rows[-1] @ np.linalg.pinv(rows[:-1]) @ rows[:-1]).sum()
+            for rows, share in zip(own.factors, own.share, strict=True)
+        )
+        assert allocate(sharp, cost, 20.0, room)[1] == pytest.approx(exact / own.variance, abs=1e-5)
+
+
+def test_one_place_of_which_nothing_is_known_leaves_what_is_known_of_others() -> None:
+    random = np.random.default_rng(2)
+    factors = 0.1 * random.normal(size=(30, 40))
+    factors[3] *= 1e12
+    kept = fewer(factors, 24)
+    others = np.arange(30) != 3
+    before, after = (np.sqrt((each[others] ** 2).sum(axis=1)) for each in (factors, kept))
+    assert (after <= before * (1 + 1e-3)).all() and after[-1] == pytest.approx(before[-1], rel=1e-3)
 
 
 @pytest.mark.parametrize("seed", range(100, 110))

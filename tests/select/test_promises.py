@@ -35,6 +35,10 @@ def suggesting(*places: Any) -> Answer:
     return lambda space, state: Advice(tuple(Suggestion(place, 1, None, 0.0, "it is next") for place in places))
 
 
+def refuse(space: Space, state: PlanningState) -> Any:
+    raise UsageError("that is mine to say")
+
+
 FIRST, ADAPTS, AT_ONCE = suggesting(0), Abilities(), Abilities(all_at_once=True)
 
 
@@ -94,6 +98,8 @@ THESE: dict[str, Any] = {
     "inaccurate": Plain(abilities=Abilities(accuracy=True)),
     "nowhere": Plain(abilities=Abilities(all_at_once=True)),
     "mute": object(),
+    "singular": Plain(lambda space, state: np.linalg.solve(np.zeros((2, 2)), np.ones(2))),
+    "refusing": Plain(refuse),
 }
 
 
@@ -161,6 +167,19 @@ def test_places_of_a_strategy_that_chooses_all_at_once_lie_in_the_space() -> Non
 def test_abilities_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(ValueError, match="all at once"):
         Abilities(all_at_once=True, accuracy=True)
+
+
+def test_a_strategy_that_fails_is_the_end_of_choosing_and_its_traceback_lies_in_a_file() -> None:
+    asked, state = space(), PlanningState()
+    with pytest.raises(PluginError, match="the strategy 'singular' failed"):
+        strategy_of("singular").suggest(Observations.nothing(2), asked, Budget(0.02), state)
+    advice = strategy_of("singular").suggest(measured(BASE, plain), asked, Budget(0.02), state)
+    assert not advice.suggestions and advice.budget_reached and advice.stop is not None
+    assert "'singular' failed: LinAlgError: Singular matrix, see" in advice.stop
+    named = Path(advice.stop.split(", see ")[1].split(";")[0])
+    assert "np.linalg.solve" in named.read_text()
+    with pytest.raises(UsageError, match="mine to say"):
+        strategy_of("refusing").suggest(measured(BASE, plain), asked, Budget(0.02), state)
 
 
 def test_settings_reach_it_and_those_it_cannot_heed_are_refused() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from buran.select.space import Array, Ids, Space
 from buran.select.tuning import BELIEF
 
 _SMALLEST = 1e-12  # of the largest prediction: what is smaller has no relative uncertainty to speak of
+_SHARPEST = 1e4  # standard deviations of one run that a value is uncertain by, at most; see `TargetBelief.information`
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +51,31 @@ class TargetBelief:
     noise: Array
     share: Array
 
+    @cached_property
+    def information(self) -> Array:
+        """Shape (call path, place, direction): the factors of all places in units of the noise of one run.
+
+        Let F be the factors of a call path, f the row of the target, s the noise, n the numbers of runs at the places,
+        and B these rows over s. By the Woodbury identity the variance that runs leave at the target,
+        ``f'f - k' (K + s^2/n)^-1 k`` with ``K = FF'`` and ``k = Ff``, is ``f' (1 + B' n B)^-1 f``. Where a row of B is
+        long, as where a model predicts next to nothing at a place, or for a call path that takes next to no time, the
+        1 is lost to rounding and the sum is singular. So no row is longer than `_SHARPEST`: a run there removes all but
+        ``1 / (1 + |b|^2)`` of the variance along it, and whether 1e-8 or 1e-20 of it remain changes no plan.
+        """
+        rows = self.factors[:, :-1]
+        length = np.linalg.norm(rows, axis=2, keepdims=True)
+        noise = np.maximum(self.noise[:, None, None], length / _SHARPEST)
+        return np.asarray(np.divide(rows, noise, out=np.zeros_like(rows), where=noise > 0))
+
+    @property
+    def variance(self) -> float:
+        """Of the prediction at the target, call paths weighing by the square of their share."""
+        return float(self.share**2 @ (self.factors[:, -1] ** 2).sum(axis=1))
+
     @property
     def expected_error(self) -> float:
         """Relative standard deviation of the prediction at the target, call paths weighing by their share."""
-        variance = (self.factors[:, -1] ** 2).sum(axis=1)
-        return float(np.sqrt((self.share**2 * variance).sum() / (self.share**2).sum()))
+        return float(np.sqrt(self.variance / (self.share**2).sum()))
 
 
 def belief_of(measured: Observations, space: Space, unseen: bool = True) -> TargetBelief | None:
@@ -65,15 +87,16 @@ def belief_of(measured: Observations, space: Space, unseen: bool = True) -> Targ
         Whether waiting that only more ranks show is in doubt. A target far beyond all points leaves it so, whatever is
         measured.
     """
-    modelled = [call for call, model in enumerate(measured.fit.models) if model is not None]
-    models = [model for model in measured.fit.models if model is not None]
+    at = np.vstack([space.points, space.target])
+    columns = _TermColumns(at, measured.points)
+    values = [None if model is None else columns.evaluate(model) for model in measured.fit.models]
+    modelled = [call for call, value in enumerate(values) if value is not None and np.isfinite(value).all()]
+    models = [model for call in modelled if (model := measured.fit.models[call]) is not None]
     if not models:
         return None
-    at = np.vstack([space.points, space.target])
     prepare([model.alternatives for model in models])
     noise = measured.noise[modelled]
-    columns = _TermColumns(at, measured.points)
-    predicted = np.stack([columns.evaluate(model) for model in models])
+    predicted = np.stack([value for call in modelled if (value := values[call]) is not None])
     groups = np.zeros(len(models), dtype=np.int64) if measured.groups is None else measured.groups[modelled]
     most = BELIEF.wild * by_powers(measured.points, measured.means[modelled], space.target[None])[:, 0]
     share = _shares(np.minimum(np.abs(predicted[:, -1]), most), groups)
@@ -225,12 +248,11 @@ def _pivoted(covariance: Array, directions: int) -> Array:
 def fewer(factors: Array, directions: int) -> Array:
     """Keep the directions in which the belief is widest, always those that the target needs."""
     if factors.shape[1] > len(factors):  # a rotation brings them into as many directions as there are places
-        values, vectors = np.linalg.eigh(factors @ factors.T)
-        factors = vectors * np.sqrt(np.maximum(values, 0.0))
+        # without squares of the factors: rounding errors are then relative to each place's own uncertainty
+        factors = np.asarray(np.linalg.qr(factors.T, mode="r")).T
     if factors.shape[1] <= directions:
         return factors
-    values, vectors = np.linalg.eigh(factors.T @ factors)
-    kept = vectors[:, np.argsort(values)[::-1][: directions - 1]]
+    kept = np.linalg.svd(factors, full_matrices=False)[2][: directions - 1].T
     target = factors[-1]
     beside = target - kept @ (kept.T @ target)
     norm = np.linalg.norm(beside)

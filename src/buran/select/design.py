@@ -137,11 +137,10 @@ def gains(belief: TargetBelief) -> Array:
 
     With covariance K and noise s^2 of one run the variance falls by ``K(x, t)^2 / (K(x, x) + s^2)``.
     """
-    at, target = belief.factors[:, :-1], belief.factors[:, -1]
-    along = np.einsum("cpr,cr->cp", at, target) ** 2
-    fall = along / ((at**2).sum(axis=2) + belief.noise[:, None] ** 2)
-    weight = belief.share**2
-    return np.asarray(weight @ fall / max(float(weight @ (target**2).sum(axis=1)), np.finfo(np.float64).tiny))
+    rows = belief.information
+    along = np.einsum("cpr,cr->cp", rows, belief.factors[:, -1]) ** 2
+    fall = along / (1 + (rows**2).sum(axis=2))
+    return np.asarray(belief.share**2 @ fall / max(belief.variance, np.finfo(np.float64).tiny))
 
 
 def allocate(belief: TargetBelief, cost: Array, budget: float, room: Array) -> tuple[Array, float]:
@@ -172,24 +171,22 @@ def allocate(belief: TargetBelief, cost: Array, budget: float, room: Array) -> t
     places = np.flatnonzero((cost <= budget) & (room > 0))
     if not len(places):
         return out, 1.0
-    at, target = belief.factors[:, places], belief.factors[:, -1]
+    rows, target = belief.information[:, places], belief.factors[:, -1]
     price, most = cost[places], room[places]
-    weight = belief.share**2
-    precision = 1 / belief.noise**2
+    weight, before = belief.share**2, belief.variance
     runs = np.minimum(budget / len(places) / price, most)
-    eye = np.eye(at.shape[2])
-    before = float(weight @ (target**2).sum(axis=1))
+    eye = np.eye(rows.shape[2])
     if before <= 0:
         return out, 1.0
     remains = 1.0
     for _ in range(PLANNING.steps):
-        normal = eye + np.matmul(at.transpose(0, 2, 1), at * runs[:, None]) * precision[:, None, None]
+        normal = eye + np.matmul(rows.transpose(0, 2, 1), rows * runs[:, None])
         turned = np.linalg.solve(normal, target[..., None])
         remains = float(weight @ (target[:, None] @ turned)[:, 0, 0]) / before
-        slope = (weight * precision) @ (at @ turned)[..., 0] ** 2
+        slope = weight @ (rows @ turned)[..., 0] ** 2
         runs = _within(runs * np.sqrt(slope / price), price, budget, most)
     out[places] = runs
-    return out, remains
+    return out, min(max(remains, 0.0), 1.0)
 
 
 def _within(runs: Array, price: Array, budget: float, most: Array) -> Array:
@@ -293,7 +290,7 @@ def _filled(belief: TargetBelief, first: int, price: Array, budget: float, room:
         belief = after_run(belief, place)
         fits = (price <= budget) & (runs < room)
         place = int(np.argmax(np.where(fits, gains(belief) / price, -1.0))) if fits.any() else None
-    return runs, float(belief.share**2 @ (belief.factors[:, -1] ** 2).sum(axis=1))
+    return runs, belief.variance
 
 
 def worthiest(belief: TargetBelief, counts: Ids, cost: Array, part: float) -> list[int]:
@@ -319,12 +316,11 @@ def worthiest(belief: TargetBelief, counts: Ids, cost: Array, part: float) -> li
 def after_run(belief: TargetBelief, place: int) -> TargetBelief:
     """Return the belief after one more run at a place: its covariance does not depend on what the run gives.
 
-    With the row a of the place and noise s^2, ``F (1 - a a' / (a'a + s^2)) F'`` is the new covariance; the middle is
-    the square of ``1 - g a a'``.
+    With the row b of the place over the noise, ``F (1 - b b' / (1 + b'b)) F'`` is the new covariance; the middle is
+    the square of ``1 - g b b'``.
     """
-    row = belief.factors[:, place]
+    row = belief.information[:, place]
     size = (row**2).sum(axis=1)
-    kept = np.sqrt(belief.noise**2 / (size + belief.noise**2))
-    turn = np.divide(1 - kept, size, out=np.zeros_like(size), where=size > 0)
+    turn = np.divide(1 - 1 / np.sqrt(1 + size), size, out=np.zeros_like(size), where=size > 0)
     along = np.einsum("cpr,cr->cp", belief.factors, row) * turn[:, None]
     return replace(belief, factors=belief.factors - along[..., None] * row[:, None])

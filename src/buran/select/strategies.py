@@ -9,7 +9,8 @@ from typing import Any, cast
 import numpy as np
 
 from buran.campaign.strategies import STRATEGIES, Abilities, abilities_of
-from buran.errors import PluginError, UsageError
+from buran.crash import shown_error
+from buran.errors import CrashError, PluginError, UsageError
 from buran.plugins import Door
 from buran.select.observations import Observations
 from buran.select.outlook import Outlook
@@ -99,14 +100,23 @@ class HeldStrategy:
         return HeldStrategy(self.name, self.abilities, made)
 
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
-        """Return the next runs, most wanted first.
+        """Return the next runs, most wanted first; the end, with the reason, where the strategy itself fails.
 
         Raises
         ------
         PluginError
-            The answer is no advice, or suggests what is outside of the space, failed before, or exceeds the budget.
+            The answer is no advice, or suggests what is outside of the space, failed before, or exceeds the budget; or
+            the strategy fails before anything is measured.
         """
-        advice = self.strategy.suggest(measured, space, budget, state)
+        try:
+            advice = self.strategy.suggest(measured, space, budget, state)
+        except Exception as error:
+            failure = self._failed(error)
+            if not measured.counts.any():
+                raise failure from error
+            # what is measured must not be lost for that
+            file = f", see {failure.where}" if failure.where else ""
+            return Advice(stop=f"{failure.line}{file}; no further runs are chosen", budget_reached=True)
         if not isinstance(advice, Advice):
             raise self._broken(f"it answers with {type(advice).__name__} instead of Advice")
         for suggestion in advice.suggestions:
@@ -131,8 +141,29 @@ class HeldStrategy:
         return np.array(places, dtype=np.int64)
 
     def width_at_target(self, measured: Observations, space: Space) -> float | None:
-        """Return the relative half width of the interval at the target, if it aims at an accuracy."""
-        return cast(AimsAtAccuracy, self.strategy).width_at_target(measured, space)
+        """Return the relative half width of the interval at the target, if it aims at an accuracy.
+
+        Infinite where the strategy itself fails: it says so where it is asked for runs.
+        """
+        try:
+            return cast(AimsAtAccuracy, self.strategy).width_at_target(measured, space)
+        except Exception as error:
+            self._failed(error)
+            return float("inf")
+
+    def _failed(self, error: Exception) -> PluginError:
+        """Return in words that the strategy itself failed, with its traceback in a file.
+
+        Raises
+        ------
+        BuranError, MemoryError
+            The error is one that says what to do, the disk's, or one that need not come again.
+        """
+        shown = shown_error(error)
+        if isinstance(error, MemoryError) or not isinstance(shown, CrashError):
+            raise error
+        hint = "choose another strategy, and send this file to its author"
+        return PluginError(f"the strategy {self.name!r} failed", where=shown.where, why=shown.why, hint=hint)
 
     def _check_places(self, places: Sequence[object], space: Space) -> None:
         for place in places:
