@@ -121,6 +121,19 @@ def test_lines_lie_where_ranks_communicate_with_points_off_them() -> None:
         assert point["p"] > 1 and point["n"] > 10
 
 
+@pytest.mark.parametrize(("name", "value"), [("n", 60), ("p", 32)])
+def test_lines_take_a_value_that_is_added_and_no_other_new_point(name: str, value: int) -> None:
+    axes = {"p": [1, 2, 4, 8, 16], "n": [10, 20, 30, 40, 50]}
+    axes[name].append(value)
+    points = tuple(Point.of({"p": p, "n": n}) for p, n in product(axes["p"], axes["n"]))
+    before, after = (
+        {bundle.point for bundle in next_plan(question(strategy="lines", points=own), Knowledge()).bundles}
+        for own in (question().points, points)
+    )
+    cheapest = {"p": 2, "n": 10}
+    assert before < after and after - before == {Point.of(cheapest | {name: value})}
+
+
 def test_a_line_at_one_rank_is_taken_where_there_is_no_other() -> None:
     points = [Point.of({"p": p, "n": n}) for p, n in ((1, 10), (1, 20), (1, 30), (2, 10), (4, 10))]
     assert set(base_of(question(points=tuple(points)))) == set(points)

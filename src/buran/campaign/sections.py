@@ -337,8 +337,9 @@ class StrategyKeys(Keys, title="StrategyPart"):
 
     name: OfPlan[StrategyName] = Field(
         "full",
-        description="`full`: every point. `lines`: the cheapest line along each parameter (at two ranks, where there "
-        "are two), and as many points off the lines as there are parameters, where parameters are large together. "
+        description="`full`: every point. `lines`: along each parameter all values, with the others at their "
+        "smallest (at two ranks, where there are two), and as many points off the lines as there are "
+        "parameters, where parameters are large together. "
         "The others begin with these lines and go on from "
         "what the models say: `design`: the runs that make the prediction at `refinement.target` most certain for "
         "their cost; `cpf`: cheapest points first; `tensor`: where tensor models of the run time disagree most for the "

@@ -41,10 +41,10 @@ def show(estimate: Estimate) -> None:
     print(style(f"iteration {estimate.iteration}: {estimate.reason}", "bold"))
     if estimate.runs:
         print(f"{estimate.points} points, {estimate.runs} runs that are not made yet")
-    print(f"expected cost: {_hours(estimate.next_core_hours)} ({estimate.source})")
+    print(f"expected cost: {hours_in_words(estimate.next_core_hours)} ({estimate.source})")
     share = estimate.share_of_full_matrix
     print(
-        f"full matrix:   {_hours(estimate.full_matrix_core_hours)}"
+        f"full matrix:   {hours_in_words(estimate.full_matrix_core_hours)}"
         + ("" if share is None else f"; the next plan is {100 * share:.3g} % of it")
     )
     if estimate.target_s is not None:
@@ -52,8 +52,10 @@ def show(estimate: Estimate) -> None:
 
         print(f"a run at {named(estimate.target)} takes {estimate.target_s:.4g} s")
     if estimate.budget_core_hours is not None:
-        print(f"budget:        {_hours(estimate.budget_core_hours)}, {_hours(estimate.spent_core_hours)} spent")
+        budget, spent = map(hours_in_words, (estimate.budget_core_hours, estimate.spent_core_hours))
+        print(f"budget:        {budget}, {spent} spent")
 
 
-def _hours(hours: float | None) -> str:
+def hours_in_words(hours: float | None) -> str:
+    """Say a cost, which may not be known."""
     return "unknown" if hours is None else f"{hours:.4g} core hours"

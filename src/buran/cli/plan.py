@@ -25,12 +25,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the plans."""
+    from buran.cli.estimate import hours_in_words
     from buran.loop.crowded import sharing_ahead
     from buran.loop.history import History
     from buran.loop.plan import first_plan
     from buran.loop.session import open_session
     from buran.measure.bundle import slots_of
     from buran.views.changes import changes_in_words
+    from buran.views.estimate import estimate
     from buran.views.phases import phase_costs
 
     session = open_session(arguments.file)
@@ -41,12 +43,14 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     for note in (*changes_in_words(history), *sharing_ahead(session.campaign)):
         print(f"{style('note:', 'yellow')} {note}")
+    ahead = estimate(history)
     for plan in plans:
         print(style(f"iteration {plan.iteration}: {plan.reason}", "bold"))
         if plan.done:
             continue
-        cost = "unknown" if plan.predicted_core_hours is None else f"{plan.predicted_core_hours:.4g} core hours"
-        runs = sum(len(bundle.runs) for bundle in plan.bundles)
+        # of the plan that is begun or next, what runs that are made have shown, as `buran estimate` says it
+        hours = ahead.next_core_hours if plan.iteration == ahead.iteration else plan.predicted_core_hours
+        cost, runs = hours_in_words(hours), sum(len(bundle.runs) for bundle in plan.bundles)
         print(f"{len(plan.builds)} builds, {len(plan.bundles)} points, {runs} runs; expected cost: {cost}")
         rows = []
         for bundle in plan.bundles:

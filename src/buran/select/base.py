@@ -16,6 +16,7 @@ def base_places(
     off_lines: bool = True,
     spread: bool = False,
     affordable: Mask | None = None,
+    whole: bool = False,
 ) -> Ids:
     """Return the places of the base, cheapest first as far as one can tell.
 
@@ -24,15 +25,16 @@ def base_places(
     points as there are parameters, see `_far_points`: only they tell a product of terms from a sum. With one rank
     nothing is communicated: lines along other parameters lie where there are two, if they can. In a space that is no
     product, the lines that hold most points are taken. Where a line has more values, `spread` takes them from its whole
-    range, evenly on a logarithmic scale, instead of the cheapest. `affordable` (place,) says which points off the lines
-    may be taken; all by default.
+    range, evenly on a logarithmic scale, instead of the cheapest, and `whole` takes all of them. Points off the lines
+    do not depend on that: a further value adds its own points alone. `affordable` (place,) says which points off the
+    lines may be taken; all by default.
     """
     cost = weight(space)
-    by_parameter = [line(space, cost, column, length, spread) for column in range(len(space.parameters))]
-    chosen = list(dict.fromkeys(place for places in by_parameter for place in places))
+    lines = [line(space, cost, column, length, spread) for column in range(len(space.parameters))]
+    chosen = [place for judged, every in lines for place in (every if whole else judged)]
     if off_lines and len(space.parameters) > 1:
-        chosen += _far_points(space, by_parameter, cost, affordable)
-    places = np.array(chosen, dtype=np.int64)
+        chosen += _far_points(space, [judged for judged, _ in lines], cost, affordable)
+    places = np.unique(np.array(chosen, dtype=np.int64))
     return places[np.lexsort((places, cost[places]))]
 
 
@@ -82,23 +84,23 @@ def weight(space: Space) -> Array:
     return np.asarray(guess * (1 + 1e-9 * np.arange(len(guess))))
 
 
-def line(space: Space, cost: Array, column: int, length: int, spread: bool) -> list[int]:
-    """Return the line along a parameter that holds most points, the cheapest of those."""
+def line(space: Space, cost: Array, column: int, length: int, spread: bool) -> tuple[list[int], list[int]]:
+    """Return the cheapest places of the line along a parameter that holds most points, and all its places."""
     others = np.delete(space.points, column, axis=1)
     keys, group = np.unique(others, axis=0, return_inverse=True)
     group = group.reshape(-1)
     names = [name for k, name in enumerate(space.parameters) if k != column]
-    best: tuple[tuple[int, bool, float], list[int]] | None = None
+    best: tuple[tuple[int, bool, float], list[int], list[int]] | None = None
     for number in range(len(keys)):
         members = np.flatnonzero(group == number)
         members = members[np.argsort(cost[members], kind="stable")]
-        members = _spread(members, space.points[members, column], length) if spread else members[:length]
+        judged = _spread(members, space.points[members, column], length) if spread else members[:length]
         communicates = space.ranks not in names or bool(keys[number][names.index(str(space.ranks))] > 1)
-        merit = (len(members), communicates, -float(cost[members].sum()))
+        merit = (len(judged), communicates, -float(cost[judged].sum()))
         if best is None or merit > best[0]:
-            best = (merit, members.tolist())
+            best = (merit, judged.tolist(), members.tolist())
     assert best is not None
-    return best[1]
+    return best[1:]
 
 
 def _spread(members: Ids, values: Array, length: int) -> Ids:

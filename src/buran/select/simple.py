@@ -99,7 +99,7 @@ def nothing_left(look: Outlook, budget: Budget) -> Advice:
 
 @dataclass(frozen=True)
 class Fixed:
-    """Measures the full matrix, or the lines and the points off them, without a look at what came of it."""
+    """Measures the full matrix, or whole lines and points off them, without a look at what came of it."""
 
     lines: bool = False
     repetitions: int = 5
@@ -115,7 +115,7 @@ class Fixed:
 
     def places(self, space: Space) -> Ids:
         """Return all places that it measures, cheapest first."""
-        return base_places(space) if self.lines else np.arange(len(space.points))
+        return base_places(space, whole=True) if self.lines else np.arange(len(space.points))
 
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return all runs that lack."""
@@ -138,7 +138,7 @@ class Fixed:
         """
         if not self.lines or look.cost is None or not np.isfinite(budget.left):
             return []
-        off = np.setdiff1d(base_places(space), base_places(space, off_lines=False))
+        off = np.setdiff1d(self.places(space), base_places(space, off_lines=False, whole=True))
         off = off[np.argsort(-look.cost[off], kind="stable")]
         room = PLANNING.first_together * budget.left
         return [int(place) for place in off if look.cost[place] * self.repetitions <= room / len(off)]
