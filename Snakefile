@@ -38,6 +38,12 @@ if "campaign_file" not in config and not workflow.configfiles:
     raise WorkflowError(
         'the campaign file is not known: write config: {"campaign_file": "campaign.yaml"} in the module'
     )
+GIVEN = set(workflow.config_settings.config) - {"campaign_file", "cheap_rules"}
+if GIVEN and workflow.modifier.is_main_snakefile():
+    raise WorkflowError(
+        f"--config cannot change a campaign: {', '.join(sorted(GIVEN))}. Edit the campaign file, or name another one "
+        "with --configfile"
+    )
 SESSION = open_session(Path(config.get("campaign_file") or workflow.configfiles[0]))
 PATHS = SESSION.relative_paths
 config["campaign_file"] = str(SESSION.campaign.path)
@@ -96,4 +102,5 @@ rule all:
     default_target: True
     input:
         PATHS.results(SESSION.id) / "report.txt",
+        PATHS.results(SESSION.id) / "points.csv",  # missing after a report that failed
     localrule: True

@@ -1,16 +1,19 @@
 # What the user takes home: report, models, measurements and the filter list. `snakemake --report FILE` takes in what is
-# marked for it.
+# marked for it. What `buran report` shows stays until the new one takes its place; the tables are removed before, so that a
+# report that failed is made again.
 rule report:
     input:
         plan=final_plan,
         models=final_models,
     output:
-        PATHS.results("{campaign}") / "report.txt",
-        report(
-            PATHS.results("{campaign}") / "report.html",
-            caption="../workflow/report/page.rst",
-            category="Campaign",
-            labels={"campaign": SESSION.campaign.name, "what": "page"},
+        update(PATHS.results("{campaign}") / "report.txt"),
+        update(
+            report(
+                PATHS.results("{campaign}") / "report.html",
+                caption="../workflow/report/page.rst",
+                category="Campaign",
+                labels={"campaign": SESSION.campaign.name, "what": "page"},
+            )
         ),
         report(
             PATHS.results("{campaign}") / "report.csv",

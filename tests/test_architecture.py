@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "buran"
 
 # A package may import itself, the packages named here and what every package may import.
-EVERYWHERE = {"budget", "crash", "errors", "exponents", "files", "assets", "plugins", "notebook"}
+EVERYWHERE = {"budget", "wording", "crash", "errors", "exponents", "files", "assets", "plugins", "notebook"}
 MAY_IMPORT = {
     "profile": set(),
     "numerics": set(),

@@ -8,7 +8,7 @@ import json
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
@@ -65,7 +65,52 @@ def write_bytes(path: Path, data: bytes) -> None:
         temporary.replace(path)
     except OSError as error:
         error.filename = error.filename or str(path)  # writing does not say where
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)  # half of a file would fill a disk even more
         raise
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder of results and those above it.
+
+    Raises
+    ------
+    StorageError
+        It cannot be made, for whatever reason.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        at = next((each for each in (folder, *folder.parents) if os.path.lexists(each)), folder)
+        why = f"{at} is a link to {at.readlink()}, which is not there" if at.is_symlink() and not at.exists() else None
+        raise StorageError(
+            "the folder of results cannot be made",
+            where=folder,
+            why=why or error.strerror,
+            hint=_NEXT_STEPS.get(error.errno or 0, "make it yourself, or name another folder in the key `results`"),
+        ) from error
+
+
+def try_folder(folder: Path) -> None:
+    """Make a folder of results, write a file into it, and leave everything as it was.
+
+    Raises
+    ------
+    StorageError
+        Nothing can be written there.
+    """
+    made = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
+    try:
+        make_folder(folder)
+        check_room(folder)
+    except OSError as error:
+        raise storage_error(error) or StorageError(
+            "nothing can be written into the folder of results", where=folder, why=error.strerror
+        ) from error
+    finally:
+        for each in made:
+            with suppress(OSError):
+                each.rmdir()
 
 
 def storage_error(error: OSError) -> StorageError | None:

@@ -132,7 +132,7 @@ def test_difference(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
         path.write_text(f"SCOREP_REGION_NAMES_BEGIN\n{rules}\nSCOREP_REGION_NAMES_END\n")
         files.append(str(path))
     text = said(capsys, "--diff", *files, "--callgraph", str(graph), expect=1)
-    assert "- _Z6kerneli\n" in text and "1 functions in both, 1 only in" in text
+    assert "- _Z6kerneli\n" in text and "1 function in both, 1 only in" in text
     found = json.loads(said(capsys, "--diff", *files, "--json", expect=1).split("error")[0])
     assert found == {"only_first": ["_Z6kerneli"], "only_second": [], "both": 1}
     assert "2 functions in both, 0 only" in said(capsys, "--diff", files[0], files[0])

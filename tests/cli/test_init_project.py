@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from buran.campaign.load import load_campaign
 from buran.cli import main
@@ -34,7 +35,7 @@ def test_without_flags_what_is_unknown_is_marked(
     assert main(["init", str(folder), "--no-build", "--from", str(project), "--yes"]) == 0
     text = (folder / "campaign.yaml").read_text()
     shown = capsys.readouterr()
-    assert f"{text.count('# <-')} places" in shown.out and not shown.err
+    assert f"{text.count('# <-')} place" in shown.out and not shown.err
     assert main(["check", str(folder / "campaign.yaml")]) == 2
     shown_by_check = capsys.readouterr().err
     lines = [number for number, line in enumerate(text.splitlines(), 1) if "# <-" in line]
@@ -73,6 +74,14 @@ def test_flags_leave_nothing_to_fill_in(project: Path, tmp_path: Path) -> None:
     campaign = load_campaign(tmp_path / "c" / "campaign.yaml")
     assert campaign.name == "x" and len(campaign.points) == 12
     assert campaign.config.budget.core_hours == 3
+
+
+def test_a_size_that_is_named_is_the_only_one(project: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "campaign"
+    words = ["--size", "e=1,2,4", "--ranks", "1,2", "--no-build", "--yes"]
+    assert main(["init", str(folder), "--from", str(project), *words]) == 0
+    written = yaml.safe_load((folder / "campaign.yaml").read_text())
+    assert set(written["parameters"]) == {"p", "e"} and written["target"]["run"] == "{binary} {e}"
 
 
 def test_a_program_without_mpi_has_no_ranks(project: Path, tmp_path: Path) -> None:

@@ -210,9 +210,7 @@ def test_comparison_of_different_things(file, tmp_path):
         run("--compare", file, other, "--metric", "time")
 
 
-def test_regimes(file, tmp_path, capsys):
-    with pytest.raises(BuranError, match="looks for regimes by itself"):
-        run(file, "--segments")
+def test_regimes(tmp_path, capsys):
     values = [10 + x if x < 32 else 400 + 2 * x * x for x in (2, 4, 8, 16, 32, 64, 128, 256)]
     path = tmp_path / "regimes.txt"
     path.write_text("PARAMETER x\nPOINTS 2 4 8 16 32 64 128 256\nREGION f\n" + "".join(f"DATA {v}\n" for v in values))

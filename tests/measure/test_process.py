@@ -45,7 +45,10 @@ def test_a_clean_end_has_no_failure(tmp_path: Path) -> None:
     assert outcome.wall_s > 0
 
 
-@pytest.mark.parametrize(("script", "reason"), [("exit 3", "exit code 3"), ("kill -SEGV $$", "SIGSEGV")])
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [("exit 3", "exit code 3"), ("kill -SEGV $$", "SIGSEGV"), ("exit 134", "killed by SIGABRT (exit code 134)")],
+)
 def test_a_failure_is_named(tmp_path: Path, script: str, reason: str) -> None:
     outcome, _ = execute(tmp_path, script)
     assert outcome.failure is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,15 @@ import yaml
 from simulated_campaigns import CAMPAIGN, PROGRAM, opened
 
 from buran.cli import main
+from buran.errors import Exit, StorageError
 from buran.files import not_synced
 from buran.instrument.filter_file import format_filter, only, parse
 from buran.instrument.start import EVERYTHING
+from buran.loop import report as loop_report
 from buran.loop.history import History
 from buran.loop.model import make_models
 from buran.loop.report import _instrumented, link_latest, write_results
-from buran.loop.session import Session, open_session
+from buran.loop.session import Session, logged, open_session
 from buran.model.model_set import read_models
 from buran.views.filters import Request, Universe, make
 from buran.views.status import progress_of
@@ -195,3 +198,66 @@ def test_without_any_report_it_says_what_to_do(tmp_path: Path, capsys: pytest.Ca
 def test_what_a_filter_instruments_is_counted_in_functions(filter_text: str, expected: dict[str, int | None]) -> None:
     """Rules for everything are no functions."""
     assert _instrumented(filter_text) == expected
+
+
+@pytest.mark.parametrize("when", ["copyfile", "gather", "write_page"])
+def test_a_folder_that_is_removed_while_the_report_is_written_is_said(
+    when: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, folder = finished(tmp_path, repetitions=1)
+    owner = loop_report.shutil if when == "copyfile" else loop_report
+    ours = getattr(owner, when)
+
+    def remove_before(*arguments: Any) -> Any:
+        shutil.rmtree(folder, ignore_errors=True)
+        return ours(*arguments)
+
+    monkeypatch.setattr(owner, when, remove_before)
+    with pytest.raises(StorageError) as caught:
+        write_results(History.open(session), folder)
+    assert str(folder) == caught.value.where and "buran run" in str(caught.value.hint)
+    monkeypatch.undo()
+    report_of(session)
+    assert main(["report", str(session.campaign.path)]) == 0
+
+
+def test_the_last_report_is_shown_while_the_next_one_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session, folder = finished(tmp_path, repetitions=1)
+    shown: list[tuple[int, str]] = []
+    for step in ("gather", "write_page"):
+        ours = getattr(loop_report, step)
+
+        def look_before(*arguments: Any, ours: Any = ours) -> Any:
+            code = main(["report", str(session.campaign.path), "--full"])
+            shown.append((code, capsys.readouterr().out))
+            return ours(*arguments)
+
+        monkeypatch.setattr(loop_report, step, look_before)
+    write_results(History.open(session), folder)
+    assert shown == [(0, (folder / "report.txt").read_text())] * 2
+    # The first report is not there before all of it is: until then, there is none.
+    shutil.rmtree(folder)
+    shown.clear()
+    write_results(History.open(session), folder)
+    assert [code for code, _ in shown] == [2, 2]
+
+
+def test_a_disk_that_is_full_while_models_are_written_loses_nothing(tmp_path: Path) -> None:
+    session, _ = finished(tmp_path, repetitions=1)
+    last = History.open(session).plans[-1].iteration - 1
+    paths = [getattr(session.layout, kind)(session.id, last) for kind in ("models", "findings", "table")]
+    made = [path.read_bytes() for path in paths]
+    runs = sorted(session.layout.store.rglob("run.json"))
+    half = paths[0].with_name(f".{paths[0].name}.{os.getpid()}.tmp")
+    half.symlink_to("/dev/full")  # where the kernel says that there is no room
+    log = tmp_path / "model.log"
+    with pytest.raises(SystemExit) as ended, logged(log, session.campaign.path, session.id) as again:
+        make_models(History.open(again, last + 1), *paths)
+    assert ended.value.code == Exit.ENVIRONMENT
+    assert "No space left on device" in log.read_text() and "make room" in log.read_text()
+    assert not os.path.lexists(half)
+    assert [path.read_bytes() for path in paths] == made and sorted(session.layout.store.rglob("run.json")) == runs
+    make_models(History.open(session, last + 1), *paths)
+    assert [path.read_bytes() for path in paths] == made

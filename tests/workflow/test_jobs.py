@@ -140,7 +140,7 @@ def test_other_schedulers_get_the_same_request(
     monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
     workbench.write(resources={"time_limit_s": 20, "nodes": "p"})
     output = workbench.buran("run", "campaign.yaml", "--profile", profile, "--dry-run")
-    assert "12 runs that are not made yet" in output
+    assert "12 runs not made yet" in output
     (line,) = (line for line in output.splitlines() if line.startswith(f"  {submit} "))
     assert asked in " ".join(shlex.split(line))
     assert "#!/bin/sh" in output and "buran.engine.job" in output

@@ -42,9 +42,19 @@ class Played(Scheduler):
         return answer
 
 
+def submitted(workbench: Workbench) -> None:
+    """As if jobs had been submitted before."""
+    jobs = open_session(workbench.file).layout.job_scripts
+    jobs.mkdir(parents=True)
+    (jobs / "of-an-earlier-run.sh").touch()
+
+
 def test_runs_are_spread_once_and_ever_after(workbench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("buran.engine.partition._ASK_AGAIN_S", 0.0)
     said: list[str] = []
+    with pytest.raises(ToolError, match="played does not answer"):  # at the first contact, as `buran check`
+        measured_in(open_session(workbench.file), Played(None), said.append)
+    submitted(workbench)
     session = measured_in(open_session(workbench.file), Played(None, None, SMALL), said.append)
     assert len(said) == 1 and "played does not answer; since" in said[0]
     bundle = first_plan(session).bundles[-1]
@@ -74,10 +84,16 @@ def test_who_waits_for_a_cluster_that_does_not_answer_may_be_ended(workbench: Wo
     for name in ("squeue", "scontrol", "sinfo"):
         (silent / name).write_text("#!/bin/sh\nexit 1\n")
         (silent / name).chmod(0o755)
+    words = ("run", "campaign.yaml", "--profile", "slurm")
+    path = f"{silent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**workbench.environment, "PATH": path}
+    first = subprocess.run(workbench.command(*words), cwd=workbench.folder, env=environment, timeout=PATIENCE_S)
+    assert first.returncode == 3
+    submitted(workbench)
     controller = subprocess.Popen(
-        workbench.command("run", "campaign.yaml", "--profile", "slurm"),
+        workbench.command(*words),
         cwd=workbench.folder,
-        env={**workbench.environment, "PATH": f"{silent}{os.pathsep}{os.environ['PATH']}"},
+        env=environment,
         stdout=subprocess.PIPE,
         text=True,
     )

@@ -111,7 +111,7 @@ def test_functions_without_hooks_below_a_kernel_are_tried(workbench):
     regions = [read_cubex(path).tree.regions for path in workbench.results.glob("store/*/*/*~*/rep-*/profile.cubex")]
     assert any("inner" in {each.mangled for each in every} for every in regions)
     filters = [path.read_text() for path in workbench.results.glob("decisions/*/*.filter")]
-    assert any("inner: never measured, 1 loops below a function that matters" in text for text in filters)
+    assert any("inner: never measured, 1 loop below a function that matters" in text for text in filters)
 
 
 HYBRID = """

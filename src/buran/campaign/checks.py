@@ -248,12 +248,19 @@ def environment_mistakes(config: CampaignFile, override: str | None) -> Iterator
                 yield Mistake(("environments", name, "variables", variable), what)
 
 
+_LAUNCHER_HINTS = {
+    **{program: f"write `auto`, or `{program} -n {{ranks}} {{command}}`" for program in ("mpirun", "mpiexec")},
+    **dict.fromkeys(("intelmpi", "intel", "impi", "hydra"), "Intel MPI starts programs as MPICH does: write `mpich`"),
+}
+
+
 def _launcher_mistakes(path: tuple[str, ...], launcher: str) -> Iterator[Mistake]:
     if launcher in LAUNCHERS:
         return
     if not re.search(r"[\s{}]", launcher):
         why = f"launchers are {', '.join(LAUNCHERS)}, or a template such as: mpiexec -n {{ranks}} {{command}}"
-        yield Mistake(path, f"unknown launcher {launcher!r}", why, did_you_mean(launcher, LAUNCHERS))
+        hint = _LAUNCHER_HINTS.get(launcher.lower()) or did_you_mean(launcher, LAUNCHERS)
+        yield Mistake(path, f"unknown launcher {launcher!r}", why, hint)
         return
     try:
         words = parse_words(launcher, PLACEHOLDERS)

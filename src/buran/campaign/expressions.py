@@ -160,6 +160,8 @@ def _parse(text: str) -> ast.expr:
         hint = "write `and` and `or`"
     elif "!" in text.replace("!=", ""):
         hint = "write `not`"
+    elif wrong := re.search("=[<>]", text):
+        hint = f"write `{wrong[0][::-1]}`"
     elif "=" in text and not any(two in text for two in ("==", "<=", ">=", "!=")):
         hint = "write `==` to compare"
     elif _QUANTITY.fullmatch(text.strip()):

@@ -73,13 +73,18 @@ class Layout:
         """How long each job waited in the queue: job and seconds, one a line."""
         return self.root / "claims" / "waits"
 
+    @property
+    def job_scripts(self) -> Path:
+        """Folder of what was submitted to a scheduler."""
+        return self.root / "jobs"
+
     def submission(self, identity: str) -> Path:
         """Path of what the tasks of an array of jobs are for."""
-        return self.root / "jobs" / f"{identity}.json"
+        return self.job_scripts / f"{identity}.json"
 
     def job_script(self, identity: str) -> Path:
         """Script of a job, as it was submitted."""
-        return self.root / "jobs" / f"{identity}.sh"
+        return self.job_scripts / f"{identity}.sh"
 
     def log(self, rule: Literal["measure", "measure_together", "measure_array"], name: str) -> Path:
         """Log of a job that measures a bundle, a batch or an array."""

@@ -18,6 +18,13 @@ from buran.campaign.yaml_document import YamlDocument
 
 Schema = Mapping[str, Any]
 
+MINIMAL = {
+    "name": "name: my-campaign",
+    "target": "target: {source: ., build: 'make CC={mpicc}', binary: program, run: '{binary} {n}'}",
+    "parameters": "parameters: {p: {role: ranks, values: [1, 2, 4]}, n: {role: size, values: [100, 200, 300]}}",
+}
+"""The least that keys which every file needs may hold."""
+
 _KINDS = {
     "string_type": "must be text; put it in quotes if it is meant as such",
     "bool_type": "must be true or false",
@@ -79,20 +86,37 @@ def _mistake(detail: ErrorDetails) -> Mistake:
     if kind == "extra_forbidden":
         return _unknown_key(path)
     if kind == "missing":
-        return Mistake(path, f"the key {spelled(path)} is missing", _meaning(path))
+        least = MINIMAL.get(spelled(path))
+        return Mistake(
+            path, f"the key {spelled(path)} is missing", _meaning(path), least and f"write for example `{least}`"
+        )
     shown = _shown(detail["input"])
     if kind == "literal_error":
         allowed = list(_schema_at(path, "enum") or [_schema_at(path, "const")])
         close = nearest(str(detail["input"]), allowed)
-        hint = None if close is None else f"did you mean {close!r}?"
+        hint = _belongs(detail["input"], path) or (None if close is None else f"did you mean {close!r}?")
         return Mistake(path, f"{shown} is not allowed", f"allowed are: {listed(allowed)}", hint)
     if kind == "string_pattern_mismatch":
         return Mistake(path, f"{shown} is not allowed", _meaning(path))
     why = _KINDS.get(kind) or detail["msg"].replace("Input should be", "must be")
-    return Mistake(path, f"{shown} is not allowed", why, _number_hint(kind, detail["input"]))
+    return Mistake(path, f"{shown} is not allowed", why, _kind_hint(path, kind, detail["input"]))
 
 
-def _number_hint(kind: str, value: object) -> str | None:
+def _belongs(value: object, path: KeyPath) -> str | None:
+    """Name the key at the top whose list takes a value that stands in the list of another one."""
+    for key in _keys_at(()):
+        if key != path[0] and value in (_schema_at((key, 0), "enum") or ()):
+            return f"{value!r} belongs to another key: `{key}: [{value}]`"
+    return None
+
+
+def _kind_hint(path: KeyPath, kind: str, value: object) -> str | None:
+    """Say what to write instead of a value of another kind."""
+    if kind == "number" and isinstance(value, str) and path[-2:-1] == ("values",) and value.isidentifier():
+        return "number the choices, as in `role: choice, values: [1, 2]`; a run command translates them: {=...}"
+    if kind in ("dict_type", "model_type", "model_attributes_type") and isinstance(value, int | float | str):
+        keys = list(_keys_at(path))
+        return f"write `{path[-1]}: {{{keys[0]}: {value}}}`" if keys else None
     if kind in ("number", "int_type", "float_type") and isinstance(value, str):
         plain = value.strip().replace("_", "").replace(",", "").lstrip("0")
         if plain and plain.replace(".", "", 1).isdigit():

@@ -103,6 +103,9 @@ def read_text(path: Path, limit: Limit) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        if b"\0" in raw:
+            hint = "`buran init DIR` writes a campaign file to start from"
+            raise refuse("this is no text file", "it holds bytes that no text has", hint) from None
         raise refuse(
             "the file is not UTF-8",
             f"byte 0x{error.object[error.start]:02x} at position {error.start} belongs to another encoding",

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 from buran import __version__
 from buran.cli.terminal import printable_output, style
@@ -47,7 +47,10 @@ DOOR: Door[Verb] = Door(
 
 
 class _VerbParser(argparse.ArgumentParser):
-    """A parser that names what was probably meant."""
+    """A parser that names what was probably meant, and takes no option by its first letters."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **{**options, "allow_abbrev": False})
 
     def error(self, message: str) -> NoReturn:
         """End with exit code 2."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from buran.cli.arguments import add_campaign_file, add_profile
 from buran.errors import Exit
+from buran.wording import counted
 
 if TYPE_CHECKING:
     from buran.campaign.config import Campaign
@@ -39,9 +40,11 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.campaign.mistakes import CampaignError
     from buran.engine.controller import find_profile
     from buran.engine.partition import check_now
+    from buran.files import try_folder
     from buran.loop.correct import check_base_models
     from buran.loop.crowded import neighbours_ahead, sharing_ahead
     from buran.loop.imported import check_measurements
+    from buran.measure.backends.registry import SYSTEMS
     from buran.measure.machine.powercap import why_no_energy
     from buran.measure.schedulers.none import NONE
 
@@ -49,6 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
         campaign = load_campaign(arguments.file, environment=arguments.environment)
         check_base_models(campaign)
         check_measurements(campaign, Layout(campaign.results_root))
+        try_folder(campaign.results_root)
         scheduler = find_profile(arguments.profile).scheduler
         if scheduler is not NONE and not campaign.is_simulated:
             campaign = check_now(campaign, scheduler)
@@ -60,6 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
         return int(Exit.USAGE)
     summary = summarise(campaign)
     summary["notes"] += sharing_ahead(campaign) if scheduler is NONE else neighbours_ahead(campaign)
+    if obstacle := SYSTEMS.load(campaign.config.backend).obstacle(campaign):
+        summary["notes"].append(f"`buran run` would fail here: {obstacle}")
     if campaign.config.energy and (lack := why_no_energy(scheduler, campaign.active_environment.launcher)):
         summary["notes"].append(f"the energy of runs will not be known: {lack}")
     redirected = redirected_into_source(campaign)
@@ -172,7 +178,7 @@ def _budget(campaign: Campaign) -> str:
 def _runs(campaign: Campaign, summary: dict[str, Any]) -> str:
     most = _most_runs(campaign)
     if most is None:
-        return f"{summary['timed_runs_per_variant']} timed runs of each build variant, all points measured"
+        return f"{counted(summary['timed_runs_per_variant'], 'timed run')} of each build variant, all points measured"
     return f"strategy {campaign.config.strategy.name} chooses them, {most} of each point at most"
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from buran.cli.arguments import add_aggregate
 from buran.errors import BuranError, Exit, UsageError
 from buran.experiment.formats import READERS, Writer, writer_for
+from buran.wording import counted
 
 if TYPE_CHECKING:
     from buran.experiment.build import Run
@@ -121,8 +122,8 @@ def _summary(experiment: Experiment) -> str:
             file=sys.stderr,
         )
     return (
-        f"{len(experiment.points)} points, {len(experiment.tree)} call paths, "
-        f"{len(experiment.values)} metrics, up to {repetitions} repetitions"
+        f"{counted(len(experiment.points), 'point')}, {counted(len(experiment.tree), 'call path')}, "
+        f"{counted(len(experiment.values), 'metric')}, up to {counted(repetitions, 'repetition')}"
     )
 
 
@@ -143,4 +144,4 @@ def _write_runs(
             why="it is a table of measurements, which has no values of single ranks",
             hint="give OUT the suffix of a file",
         )
-    return f"{write(target, read_runs(source, problems))} runs"
+    return counted(write(target, read_runs(source, problems)), "run")

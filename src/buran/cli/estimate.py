@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from buran.cli.arguments import add_campaign_file
 from buran.cli.terminal import style
+from buran.wording import counted
 
 if TYPE_CHECKING:
     from buran.views.estimate import Estimate
@@ -40,7 +41,7 @@ def show(estimate: Estimate) -> None:
     """Print an estimate for people."""
     print(style(f"iteration {estimate.iteration}: {estimate.reason}", "bold"))
     if estimate.runs:
-        print(f"{estimate.points} points, {estimate.runs} runs that are not made yet")
+        print(f"{counted(estimate.points, 'point')}, {counted(estimate.runs, 'run')} not made yet")
     print(f"expected cost: {hours_in_words(estimate.next_core_hours)} ({estimate.source})")
     share = estimate.share_of_full_matrix
     print(

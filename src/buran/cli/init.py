@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from buran.cli.arguments import CAMPAIGN_FILE
 from buran.errors import Exit, UsageError
+from buran.wording import counted
 
 if TYPE_CHECKING:
     from buran.project.campaign_text import Answers, Number
@@ -164,7 +165,7 @@ def _for_project(arguments: argparse.Namespace, may_ask: bool) -> int:
     print(f"wrote {path}: {project.build}")
     _say_mistakes(path)
     marked = text.count("# <-")
-    look = f"fill in the {marked} places marked with <-, then: " if marked else ""
+    look = f"fill in what is marked with <- ({counted(marked, 'place')}), then: " if marked else ""
     print(f"next: {look}cd {arguments.folder} && buran check")
     return int(Exit.DONE)
 
@@ -241,14 +242,14 @@ def _ranks(text: str, where: str) -> tuple[int, ...]:
 def _asked(project: Project, answers: Answers) -> Answers:
     """Ask for what was not said."""
     from buran.campaign.launcher import usable_cores
-    from buran.project.campaign_text import DEFAULT_RUN, first_ranks, parameters_of
+    from buran.project.campaign_text import first_ranks, parameters_of, proposed_run
 
     if not answers.binary:
         choices = f", one of {', '.join(project.binaries)}" if len(project.binaries) > 1 else ""
         binary = _ask(f"What the build makes{choices}", project.binaries[0] if project.binaries else "program")
         answers = replace(answers, binary=binary)
     if not answers.run:
-        answers = replace(answers, run=_ask("How it is run, with parameters in braces", DEFAULT_RUN))
+        answers = replace(answers, run=_ask("How it is run, with parameters in braces", proposed_run(answers)))
     if project.uses_mpi and not answers.ranks:
         proposed = ",".join(map(str, first_ranks(usable_cores())))
         answers = replace(answers, ranks=_asked_numbers("Numbers of MPI ranks", proposed, _ranks))

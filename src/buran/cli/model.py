@@ -96,7 +96,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--compare", metavar=("A", "B"), nargs=2, type=Path, help="compare two models files or measurements"
     )
-    parser.add_argument("--segments", action="store_true", help="gone: every model looks for regimes by itself")
     parser.add_argument(
         "--kind",
         choices=("pmnf", "cpr"),
@@ -112,12 +111,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Fit, read or compare models and write them."""
-    if arguments.segments:
-        raise UsageError(
-            "there is no option --segments any more",
-            why="every model looks for regimes by itself: terms such as (p >= 24) * p^2 hold from there on",
-            hint="leave the option out",
-        )
     if arguments.kind == "cpr":
         from buran.cli.model_tensor import fit_and_write
 

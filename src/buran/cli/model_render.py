@@ -12,6 +12,10 @@ from buran.cli.terminal import table
 from buran.model import ModelSet, format_function, models_to_json, python_names
 from buran.model.compare import ranking
 from buran.model.model_set import at_the_end
+from buran.report.plain import brief
+from buran.wording import distinct
+
+_LONGEST = 64  # characters of a name in a table
 
 
 def text(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, level: float = 0.9) -> str:
@@ -22,17 +26,20 @@ def text(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, le
     blocks = []
     for models in sets.values():
         order, shares = _by_share(models, at)
+        paths = [models.call_paths[i] for i in order]
+        short = [path if len(path) <= _LONGEST else brief(path, _LONGEST) for path in paths]
+        names = dict(zip(order, distinct(short, paths, _LONGEST), strict=True))
         predictions = _predictions(models, at, level) if at else []
         rows = []
         for i in order:
             model = models.models[i]
             last = [f"{value:.4g}" for value in predictions[i]] if predictions else []
             if model is None:
-                rows.append((models.call_paths[i], "no value", "", *([""] * len(last)), ""))
+                rows.append((names[i], "no value", "", *([""] * len(last)), ""))
                 continue
             function = format_function(model.function, models.parameters)
             share = f"{100 * shares[i]:.1f} %"
-            rows.append((models.call_paths[i], function, f"{model.quality.smape:.2f}", *last, share))
+            rows.append((names[i], function, f"{model.quality.smape:.2f}", *last, share))
         unit = f" in {models.unit}" if models.unit else ""
         title = f"{models.metric}{unit} ({models.aggregate} over ranks, {models.repetition} of repetitions)"
         extra = (("prediction", f"{100 * level:g} % from", "to") if at else ()) if order else ()

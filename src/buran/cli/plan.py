@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from buran.cli.arguments import add_campaign_file
 from buran.cli.terminal import duration, style, table
+from buran.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,7 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
         # of the plan that is begun or next, what runs that are made have shown, as `buran estimate` says it
         hours = ahead.next_core_hours if plan.iteration == ahead.iteration else plan.predicted_core_hours
         cost, runs = hours_in_words(hours), sum(len(bundle.runs) for bundle in plan.bundles)
-        print(f"{len(plan.builds)} builds, {len(plan.bundles)} points, {runs} runs; expected cost: {cost}")
+        numbers = (len(plan.builds), "build"), (len(plan.bundles), "point"), (runs, "run")
+        print(f"{', '.join(counted(*number) for number in numbers)}; expected cost: {cost}")
         rows = []
         for bundle in plan.bundles:
             slots = [slot for _, slot in slots_of(session.target, session.layout, bundle)]

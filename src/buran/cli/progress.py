@@ -165,7 +165,7 @@ class Watcher:
 
         ledger = ledger_path(self._layout.store)
         newest = max(self._plans - 1, 0)
-        files = (self._layout.plan(self._id, self._plans), self._layout.findings(self._id, newest))
+        files = (self._layout.plan(self._id, self._plans), self._layout.models(self._id, newest))
         seen = (ledger.stat().st_mtime if ledger.is_file() else 0.0, *(file.is_file() for file in files))
         if seen == self._seen:
             self._display.tick()
@@ -192,7 +192,7 @@ class Watcher:
         ahead_core_hours, ahead_s = (self._count.ahead() if planned > settled else None) or (None, None)
         phase = plan.phase
         if settled == planned and not plan.done:
-            modelled = self._layout.findings(self._id, plan.iteration).is_file()
+            modelled = self._layout.models(self._id, plan.iteration).is_file()  # what is written last
             phase += ", choosing what is next" if modelled else ", making models"
         return ProgressState(
             plan.iteration, phase, settled, planned, self._count.spent_core_hours,

@@ -64,10 +64,18 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.compare is not None:
         return _compare(session, arguments)
     screen = report.folder / "summary.txt"  # reports of earlier versions have none
-    if screen.is_file() and not (arguments.full or arguments.json or arguments.html or arguments.open):
-        print(screen.read_text() + "All of it: buran report --full, or --open for the page", flush=True)
-    else:
-        _show(report.folder, "report", arguments)
+    try:
+        if screen.is_file() and not (arguments.full or arguments.json or arguments.html or arguments.open):
+            print(screen.read_text() + "All of it: buran report --full, or --open for the page", flush=True)
+        else:
+            _show(report.folder, "report", arguments)
+    except FileNotFoundError as error:
+        raise UsageError(
+            "a file of the report is missing",
+            where=error.filename,
+            why="it was removed, or `buran run` makes the campaign's results again now",
+            hint="buran status says whether it runs; else buran run",
+        ) from error
     return 0
 
 

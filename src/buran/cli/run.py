@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from buran.cli.arguments import add_campaign_file, add_profile
 from buran.cli.terminal import style
 from buran.errors import Exit
+from buran.wording import counted
 
 if TYPE_CHECKING:
     from buran.engine.controller import End, EngineProfile
@@ -140,7 +141,8 @@ def _preview(session: Session, where: EngineProfile, extra: list[str]) -> None:
         return
     bundle = plan.bundles[-1]
     print(
-        f"the largest of its {len(plan.bundles)} points, {bundle.point.key}, is submitted by (but for names drawn anew)"
+        f"the largest of its {counted(len(plan.bundles), 'point')}, {bundle.point.key}, is submitted by "
+        "(but for names drawn anew)"
     )
     print(f"  {submission(session, plan, bundle, where, extra)}")
     print("and its job starts, one after the other,")
@@ -231,13 +233,13 @@ class _Drivers:
         from buran.engine.submitter import cancel_all
 
         if cancel:
-            _say(f"{cancel_all(scheduler, self.session.layout.root, _say)} jobs cancelled")
+            _say(f"{counted(cancel_all(scheduler, self.session.layout.root, _say), 'job')} cancelled")
             return
         jobs = scheduler.campaign_jobs(self.session.layout.root)
         if jobs is None:
             _say(f"{scheduler.title} does not answer; jobs in the queue go on")
         elif jobs:
-            _say(f"{len(jobs)} jobs go on in the queue; --cancel would have ended them")
+            _say(f"{counted(len(jobs), 'job')} left in the queue; --cancel would have ended what is left")
 
 
 def _finish(session: Session, code: int, log: Path, since: float) -> int:
@@ -273,7 +275,7 @@ def _finish(session: Session, code: int, log: Path, since: float) -> int:
         print("  next:  mend that, then `buran run --retry-failed`, or `buran run` after a change", file=sys.stderr)
         return Exit.ENVIRONMENT
     print(
-        f"{style('done', 'green')}: {state.measured} runs measured, {state.failed} failed, "
+        f"{style('done', 'green')}: {counted(state.measured, 'run')} measured, {state.failed} failed, "
         f"{state.spent_core_hours:.4g} core hours; {state.reason}"
     )
     print(f"report: {_shown(session.layout.latest / 'report.txt')}  (or: buran report {_shown(session.campaign.path)})")
@@ -294,7 +296,7 @@ def _errors_in(logs: Path, log: Path, since: float) -> list[str]:
         if path not in builds[1:]:
             errors += path.read_text(errors="replace").splitlines()[-_LONGEST:]
     if builds[1:]:
-        errors.append(f"{len(builds) - 1} further builds failed, see {_shown(logs / 'build')}")
+        errors.append(f"{counted(len(builds) - 1, 'further build')} failed, see {_shown(logs / 'build')}")
     return errors or log.read_text(errors="replace").splitlines()[-15:]
 
 

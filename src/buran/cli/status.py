@@ -14,6 +14,7 @@ from buran.errors import Exit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from buran.views.account import Item
     from buran.views.status import Failure, Progress
@@ -44,14 +45,14 @@ def run(arguments: argparse.Namespace) -> int:
         state = progress_of(History.open(session))
         if arguments.watch is not None and sys.stdout.isatty():
             exact(sys.stdout).write("\x1b[H\x1b[2J")
-        code = _show(state, as_json=arguments.json)
+        code = _show(state, arguments.file, as_json=arguments.json)
         if arguments.watch is None or state.done:
             return code
         sys.stdout.flush()
         time.sleep(max(arguments.watch, 0.5))
 
 
-def _show(state: Progress, *, as_json: bool) -> int:
+def _show(state: Progress, file: Path, *, as_json: bool) -> int:
     code = Exit.SOME_RUNS_FAILED if state.failures else Exit.DONE
     if as_json:
         print(json.dumps(state.to_json(), indent=2))
@@ -69,7 +70,9 @@ def _show(state: Progress, *, as_json: bool) -> int:
     left = "unknown" if state.remaining_core_hours is None else f"{state.remaining_core_hours:.4g}"
     claimed = f"{state.claimed_core_hours:.4g} being spent, " if state.claimed_core_hours else ""
     own = f" ({state.program_core_hours:.4g} by programs)" if state.program_core_hours < state.spent_core_hours else ""
-    to_come = "" if state.done else f", {claimed}{left} left in the plans so far"
+    if not rows:
+        print(f"start it with: buran run {file}")
+    to_come = "" if state.done or not rows else f", {claimed}{left} left in the plans so far"
     print(f"core hours: {state.spent_core_hours:.4g}{budget} spent{own}{to_come}")
     if state.account:
         print(table(("spent on", "runs", "core hours"), account_rows(state.account), right=(1, 2)))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TextIO
+
+from buran.wording import aligned
 
 _CODES = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
 _ESCAPE = f"<escape {os.urandom(8).hex()}>"  # no text of others has it; becomes the character that begins a colour
@@ -72,18 +75,12 @@ def print_data(text: str) -> None:
     stream.write(text)
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int] = ()) -> str:
-    """Align columns; those in `right` to the right."""
+def table(
+    header: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int] = (), width: int | None = None
+) -> str:
+    """Align columns, those in `right` to the right, within the terminal's width if no other one is given."""
     cells = [[printable(str(cell)).replace("\n", "\\n") for cell in row] for row in (header, *rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if i in right else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    ]
-    return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+    return "\n".join(aligned(cells, width or shutil.get_terminal_size().columns, right, rule=True))
 
 
 def duration(seconds: float) -> str:

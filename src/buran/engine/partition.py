@@ -27,7 +27,7 @@ def measured_in(session: Session, scheduler: Scheduler, say: Callable[[str], Non
     Parameters
     ----------
     patient
-        Whether a scheduler that does not answer is waited for.
+        Whether a scheduler that does not answer is waited for, once the campaign has submitted jobs to it.
 
     Raises
     ------
@@ -40,7 +40,8 @@ def measured_in(session: Session, scheduler: Scheduler, say: Callable[[str], Non
     if session.campaign.is_simulated:
         return session
     ask = partial(scheduler.partition, keys.partition, keys.constraint)
-    partition = _insisted(ask, say) if patient else ask()
+    has_submitted = next(session.layout.job_scripts.glob("*"), None) is not None
+    partition = _insisted(ask, say) if patient and has_submitted else ask()
     if partition is None:
         return session
     if session.partition is not None:

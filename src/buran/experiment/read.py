@@ -31,7 +31,7 @@ def detect_format(path: Path) -> str:
         )
     if fitting:
         return fitting[0]
-    expected = ", ".join(reader.what for reader in READERS)
+    expected = "".join(f"\n- {reader.what}" for reader in READERS)
     if path.is_dir():
         why = "no folder in it has a cubex file, and no other reader knows it"
         raise FormatError("there are no profiles", where=path, why=why, hint=f"expected: {expected}")

@@ -9,6 +9,7 @@ import numpy as np
 from buran.instrument.callgraph import CallGraph
 from buran.instrument.prediction import Mask
 from buran.instrument.verdicts import Verdicts
+from buran.wording import counted
 
 
 def unexplored_kernels(
@@ -48,6 +49,8 @@ def unexplored_kernels(
     tried = np.array([name not in uncounted for name in graph.symbols], dtype=bool)
     promising = reached & new & tried & (graph.features["loops"] > 0)
     return {
-        graph.symbols[i]: f"never measured, {graph.features['loops'][i]} loops below a function that matters"
+        graph.symbols[
+            i
+        ]: f"never measured, {counted(int(graph.features['loops'][i]), 'loop')} below a function that matters"
         for i in np.flatnonzero(promising).tolist()
     }

@@ -21,6 +21,7 @@ from buran.instrument.verdicts import FunctionVerdict, Verdicts
 from buran.model import ModelSet
 from buran.profile.cubex_read import PARAMETRIZED
 from buran.profile.profile import CallTree, Region
+from buran.wording import counted
 
 CONSTANT = ", but constant"
 _PREDICTED = "predicted overhead: at most"  # how a list says it, and where it is read again
@@ -182,7 +183,7 @@ class Refinement:
             lines.append(f"{_PREDICTED} {100 * np.nanmax(self.overhead):.2g} % at a measured point")
         lines.append(f"kernels and MPI hold {100 * self.coverage:.3g} % of the predicted time")
         if self.unknown:
-            lines.append(f"{len(self.unknown)} call paths without a model, kept")
+            lines.append(f"{counted(len(self.unknown), 'call path')} without a model, kept")
         return tuple(lines)
 
 

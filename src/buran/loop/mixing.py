@@ -21,6 +21,7 @@ from buran.loop.pool import hooks_of
 from buran.profile.metrics import uncounted
 from buran.profile.profile import Region
 from buran.profile.regroup import TreeUnion
+from buran.wording import counted
 
 MOST_OTHER = 0.01
 """Share of the time in call paths of one side alone beyond which runs are not of the same program."""
@@ -71,8 +72,8 @@ class Judged:
     def in_words(self) -> str:
         """Say in a sentence or two what the import is used for."""
         text = (
-            f"{self.runs} runs at {self.points} points are imported from {self.origin}; they had cost "
-            f"{self.had_cost_core_hours:.4g} core hours elsewhere and cost nothing here."
+            f"imported from {self.origin}: {counted(self.runs, 'run')} at {counted(self.points, 'point')}; they had "
+            f"cost {self.had_cost_core_hours:.4g} core hours elsewhere and cost nothing here."
         )
         if self.refused:
             return f"{text} Their times are not mixed with those of the campaign: {self.refused}."

@@ -41,11 +41,11 @@ def write_page(history: History, folder: Path, report: Report) -> None:
     why = "no run succeeded" if report.failures else "nothing that can be modelled was measured"
     write_text(folder / PAGE, render_page(report, data, excerpts, _provenance(history), why))
     answers = answers_of(report, data, why)
-    write_text(folder / TEXT, render(report, answers))
     write_text(folder / SCREEN, first_screen(report, answers))
     write_json(folder / DATA, data)
     write_text(folder / CSV, as_csv(paths, table))
     write_text(folder / POINTS, points_as_csv(report.parameters, course))
+    write_text(folder / TEXT, render(report, answers))  # last: where it lies, all of it does
 
 
 def _timed_runs(history: History) -> list[TimedRun]:

@@ -26,10 +26,23 @@ def point_of(campaign: Campaign, values: Mapping[str, float]) -> Point:
         raise UsageError(
             f"{point.key} is no point of campaign {campaign.name}",
             where="--point",
-            why=f"its parameters are {', '.join(campaign.parameters)}",
+            why=_why_no_point(campaign, point),
             hint="see `buran plan` for the points",
         )
     return point
+
+
+def _why_no_point(campaign: Campaign, point: Point) -> str:
+    """Say which of a point's values the campaign does not have."""
+    if point.keys() != set(campaign.parameters):
+        return f"its parameters are {', '.join(campaign.parameters)}"
+    every = (*campaign.points, *campaign.evaluation_points)
+    values = {name: sorted({other[name] for other in every}) for name in campaign.parameters}
+    wrong = {name: known for name, known in values.items() if point[name] not in known}
+    return "; ".join(
+        f"{name} is {' or '.join(filter(None, (', '.join(map(str, known[:-1])), str(known[-1]))))}"
+        for name, known in (wrong or values).items()
+    ) + ("" if wrong else ", but not all of them together")
 
 
 def open_generation(session: Session, point: Point) -> int:

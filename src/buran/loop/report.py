@@ -18,7 +18,7 @@ from buran.campaign.records import core_hours
 from buran.campaign.shape import COMMAND
 from buran.compare.compare import compare_sides
 from buran.compare.sides import side_of_results
-from buran.errors import UsageError
+from buran.errors import StorageError, UsageError
 from buran.experiment.build import Run
 from buran.experiment.extrap_tree import write_extrap_tree
 from buran.files import write_json, write_text
@@ -67,7 +67,29 @@ from buran.views.status import Progress, by_cause, progress_of
 
 
 def write_results(history: History, folder: Path) -> None:
-    """Write report, models, table and filter of a finished campaign into a folder."""
+    """Write report, models, table and filter of a finished campaign into a folder.
+
+    Raises
+    ------
+    StorageError
+        The folder was removed meanwhile.
+    """
+    try:
+        _write_results(history, folder)
+        gone = not (folder / "models.json").is_file()  # the first of its files: later ones make the folder anew
+    except FileNotFoundError as error:
+        if not Path(error.filename or "").is_relative_to(folder):
+            raise
+        gone = True
+    if gone:
+        raise StorageError(
+            "the report's folder was removed while the report was written",
+            where=folder,
+            hint="`buran run` writes it again; nothing that is measured is lost",
+        )
+
+
+def _write_results(history: History, folder: Path) -> None:
     session, layout = history.session, history.layout
     last = history.plans[-1].iteration - 1
     folder.mkdir(parents=True, exist_ok=True)

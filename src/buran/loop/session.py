@@ -16,6 +16,7 @@ from buran.campaign.layout import Layout
 from buran.campaign.load import load_campaign
 from buran.crash import shown_error
 from buran.errors import Exit, UsageError
+from buran.files import make_folder
 from buran.measure.machine.process import Interrupted
 from buran.measure.schedulers.base import Partition
 from buran.measure.target import Target, open_target
@@ -81,7 +82,7 @@ class Session:
     @cached_property
     def target(self) -> Target:
         """Source, backend and identity."""
-        self.layout.root.mkdir(parents=True, exist_ok=True)
+        make_folder(self.layout.root)
         target = open_target(self.campaign, self.layout)
         return target if self.stands_for is None else replace(target, stands_for=self.stands_for)
 

@@ -13,7 +13,6 @@ from buran.campaign.expressions import FUNCTIONS
 from buran.project.examine import Project
 
 Number = int | float
-DEFAULT_RUN = "{binary} {n}"
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _GRID = ("px", "py", "pz")
 _MOST_PROGRAMS = 6  # named beside the one that is taken
@@ -39,6 +38,12 @@ class Answers:
     sizes: Mapping[str, Sequence[Number]] = field(default_factory=dict)
     core_hours: float | None = None
     point: Mapping[str, Number] = field(default_factory=dict)
+
+
+def proposed_run(answers: Answers) -> str:
+    """Return a run command to begin with: the program with the parameters that were named, else with a size n."""
+    names = [name for name in dict.fromkeys((*answers.sizes, *answers.point)) if name != "p"] or ["n"]
+    return " ".join(["{binary}", *(f"{{{name}}}" for name in names)])
 
 
 def first_ranks(cores: int) -> tuple[int, ...]:
@@ -82,7 +87,7 @@ def campaign_text(project: Project, source: str, answers: Answers, cores: int) -
         Of the machine, for the numbers of ranks.
     """
     name = answers.name or re.sub(r"[^A-Za-z0-9_-]+", "-", project.folder.resolve().name).strip("-") or "my-campaign"
-    run = answers.run or DEFAULT_RUN
+    run = answers.run or proposed_run(answers)
     ranks = [] if not (project.uses_mpi or answers.ranks) else list(answers.ranks or first_ranks(cores))
     sizes = {parameter: answers.sizes.get(parameter, ()) for parameter in (*parameters_of(run), *answers.sizes)}
     for parameter in sizes:

@@ -8,6 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from buran.experiment.collect import split_call_path, without_arguments
 from buran.profile.profile import SEPARATOR
+from buran.wording import aligned, distinct
+
+WIDTH = 120
+"""Of the lines of tables in files."""
 
 
 def named(point: Mapping[str, float]) -> str:
@@ -19,14 +23,15 @@ def section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) ->
     """Return an underlined title with a table; nothing without rows."""
     if not rows:
         return ""
-    widths = [max(len(row[i]) for row in (header, *rows)) for i in range(len(header))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (header, *rows)]
-    return "\n".join([title, "-" * len(title), *(line.rstrip() for line in lines)])
+    return "\n".join([title, "-" * len(title), *aligned((header, *rows), WIDTH)])
 
 
 def brief(call_path: str, limit: int = 64) -> str:
-    """Shorten a call path for a table: without argument lists, and its end if it is still too long."""
-    short = SEPARATOR.join(without_arguments(part) for part in split_call_path(call_path))
+    """Shorten a call path for a table: no arguments of functions, then none of templates, then its end alone."""
+    parts = split_call_path(call_path)
+    short = SEPARATOR.join(map(without_arguments, parts))
+    if len(short) > limit:
+        short = SEPARATOR.join(map(function_name, parts))
     return short if len(short) <= limit else "..." + short[-(limit - 3) :]
 
 
@@ -43,17 +48,8 @@ def function_name(region: str) -> str:
 
 
 def briefs(call_paths: Sequence[str], limit: int = 64) -> list[str]:
-    """Shorten call paths; different ones that would be called the same keep more of their names."""
-    short = [brief(path, limit) for path in call_paths]
-    while len(set(short)) < len(set(call_paths)) and limit < max(map(len, call_paths)):
-        limit *= 2
-        meant: dict[str, set[str]] = {}
-        for name, path in zip(short, call_paths, strict=True):
-            meant.setdefault(name, set()).add(path)
-        short = [
-            brief(path, limit) if len(meant[name]) > 1 else name for name, path in zip(short, call_paths, strict=True)
-        ]
-    return short
+    """Shorten call paths; different ones that would be called the same show where they differ."""
+    return distinct([brief(path, limit) for path in call_paths], call_paths, limit)
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -23,6 +23,7 @@ from buran.report.efficiency import EfficiencyTable, efficiency_text
 from buran.report.energy import EnergyTable, energy_text
 from buran.report.plain import brief, briefs, named, section
 from buran.report.roofline import Roofline, roofline_text
+from buran.wording import counted
 
 _ROWS = 12
 _WIDTH, _LINES = 80, 23  # of a terminal; a line is left for what the shell says next
@@ -387,11 +388,11 @@ def _metric_table(report: Report, metric: str) -> str:
 
 def _priors(report: Report, target: str) -> str:
     ranked = sorted(report.priors, key=lambda prior: -(prior["at_target_s"] or 0.0))
+    shown = [prior for prior in ranked if prior["prior"]][:_ROWS]
     rows = [
-        (brief(prior["call_path"]), prior["prior"], prior["resilient"], prior["times_alone"] or "-", prior["waiting"])
-        for prior in ranked
-        if prior["prior"]
-    ][:_ROWS]
+        (name, prior["prior"], prior["resilient"], prior["times_alone"] or "-", prior["waiting"])
+        for name, prior in zip(briefs([prior["call_path"] for prior in shown]), shown, strict=True)
+    ]
     header = ("call path", "prior", "noise-resilient", "from times alone", "beyond effort")
     text = section(f"Models of time with priors from counts, the largest at {target} first", header, rows)
     paths_of_note: dict[str, list[str]] = {}
@@ -405,15 +406,16 @@ def _priors(report: Report, target: str) -> str:
 
 
 def _balance(report: Report) -> str:
+    shown = report.balance[:_ROWS]
     rows = [
         (
-            brief(balance["name"]),
+            name,
             f"{100 * balance['lost_share']:.3g} %",
             f"{balance['most_s'] / balance['mean_s']:.3g}",
             f"{100 * balance['efficiency']:.3g} %",
             f"{balance['variation']:.2g}",
         )
-        for balance in report.balance[:_ROWS]
+        for name, balance in zip(briefs([balance["name"] for balance in shown]), shown, strict=True)
     ]
     title = "Load balance (ranks and threads of the longest run, exclusive times)"
     return section(title, ("function", "lost", "max/mean", "efficiency", "variation"), rows)
@@ -427,12 +429,16 @@ def _instrumentation(report: Report) -> str:
     for number, members in sorted(by_filter.items()):
         functions, left_out = members[0]["functions"], members[0].get("left_out")
         default = (
-            "default selection" if left_out is None else f"all but {left_out} functions" if left_out else "everything"
+            "default selection"
+            if left_out is None
+            else f"all but {counted(left_out, 'function')}"
+            if left_out
+            else "everything"
         )
         rows.append(
             (
                 str(number),
-                default if functions is None else f"{functions} functions",
+                default if functions is None else counted(functions, "function"),
                 "-" if members[0]["predicted"] is None else f"{100 * members[0]['predicted']:+.2g} %",
                 _ratio([overhead["time_ratio"] for overhead in members]),
                 _ratio([overhead["effort_ratio"] for overhead in members]),

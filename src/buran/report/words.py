@@ -12,6 +12,7 @@ from buran.experiment.collect import split_call_path
 from buran.model.text import format_largest
 from buran.report.plain import brief, function_name, named
 from buran.report.text import LEVEL, Answer, Report, run_time_reach, total_at_target, warnings_of
+from buran.wording import counted
 
 # By how a finding beyond the counted effort begins: what it is called.
 _BEYOND_EFFORT = {
@@ -244,7 +245,7 @@ def _cost(report: Report) -> Answer:
         time_ratios = [overhead["time_ratio"] for overhead in ratios if overhead["filter_number"] == last]
         facts.append(f"Instrumentation added {percent(float(np.median(time_ratios)))} of CPU time")
     if report.energy is not None:
-        facts.append(f"{report.energy.runs[0]} runs took {report.energy.joules:.3g} J")
+        facts.append(f"{counted(report.energy.runs[0], 'run')} took {report.energy.joules:.3g} J")
     if report.failures:
         facts.append(f"{_number(_failed(report), 'build or run', 'builds or runs')} failed")
     return Answer("What did it cost?", f"{report.spent_core_hours:.3g} core hours", facts)
@@ -313,7 +314,9 @@ def summary_of(report: Report, data: Mapping[str, Any]) -> list[str]:
         failed = _number(_failed(report), "build or run", "builds or runs")
         sentences.append(f"{failed} failed; models are made from the others.")
     if report.unsteady:
-        sentences.append(f"Counts differ between repetitions in {sum(map(len, report.unsteady.values()))} call paths.")
+        sentences.append(
+            f"Counts differ between repetitions in {counted(sum(map(len, report.unsteady.values())), 'call path')}."
+        )
     return sentences or ["Nothing was measured yet."]
 
 

@@ -38,6 +38,7 @@ from buran.profile.metrics import work_metrics
 from buran.profile.profile import CallTree
 from buran.profile.symbols import variants
 from buran.views.changes import as_measured
+from buran.wording import counted
 
 
 @dataclass(frozen=True)
@@ -428,5 +429,5 @@ def difference(one: Path, other: Path, universe: Universe, *, as_json: bool = Fa
         text = json.dumps({"only_first": sorted(a - b), "only_second": sorted(b - a), "both": len(a & b)}, indent=2)
         return f"{text}\n", a == b
     lines = [f"- {symbol}" for symbol in sorted(a - b)] + [f"+ {symbol}" for symbol in sorted(b - a)]
-    lines.append(f"{len(a & b)} functions in both, {len(a - b)} only in {one}, {len(b - a)} only in {other}")
+    lines.append(f"{counted(len(a & b), 'function')} in both, {len(a - b)} only in {one}, {len(b - a)} only in {other}")
     return "".join(f"{line}\n" for line in lines), a == b

@@ -47,14 +47,16 @@ def find_report(session: Session, *, earlier: bool = True) -> FoundReport:
     """
     layout, file = session.layout, session.campaign.path
     folder = layout.results(session.id)
-    if (folder / "report.json").is_file():
+    if (folder / "report.txt").is_file():  # the last file that is written
         return FoundReport(folder, tuple(_lost(session, session.id)))
     latest = layout.latest.resolve()
-    if not earlier or not (latest / "report.json").is_file():
+    if not earlier or not (latest / "report.txt").is_file():
         raise UsageError(
             "this campaign has no report yet",
             where=folder / "report.txt",
-            why="the campaign is not finished, or its file, sources or compiler changed since",
+            why="the campaign is not finished, or its file, sources or compiler changed since"
+            if layout.store.is_dir()
+            else "it has not been run",
             hint=f"buran run {file}",
         )
     date = datetime.fromtimestamp((latest / "report.json").stat().st_mtime).strftime("%Y-%m-%d %H:%M")

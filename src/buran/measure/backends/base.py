@@ -142,3 +142,7 @@ class MeasurementSystem(Protocol):
     def finding(self) -> Finding | None:
         """Return how it stands on this machine, for ``buran doctor``; None for nothing to say."""
         return None
+
+    def obstacle(self, campaign: Campaign) -> str | None:
+        """Say why a run of the campaign would fail on this machine, as far as it is known without building anything."""
+        return None

@@ -370,6 +370,14 @@ class ScoreP(MeasurementSystem):
         own = config.scorep
         return ScorePBackend(scorep, embedded, own.process_memory_mb, own.effort_metric, own.options)
 
+    def obstacle(self, campaign: Campaign) -> str | None:
+        """Look for it."""
+        try:
+            find_scorep()
+        except ToolError as error:
+            return error.line
+        return None
+
     def finding(self) -> Finding:
         """Look for it."""
         try:

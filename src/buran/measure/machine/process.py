@@ -126,7 +126,12 @@ class Outcome:
             return f"time limit reached after {self.wall_s:.1f} s"
         if self.signal is not None:
             return f"killed by signal {self.signal} ({signal.Signals(self.signal).name})"
-        return None if self.exit_code in exit_codes else f"exit code {self.exit_code}"
+        if self.exit_code in exit_codes:
+            return None
+        by_signal = (self.exit_code or 0) - 128  # as shells and launchers pass on that a process was killed
+        if by_signal in set(signal.Signals):
+            return f"killed by {signal.Signals(by_signal).name} (exit code {self.exit_code})"
+        return f"exit code {self.exit_code}"
 
 
 def die_with_parent(number: signal.Signals = signal.SIGTERM) -> None:

@@ -1,0 +1,86 @@
+"""Words for numbers, and tables that fit into a line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from itertools import zip_longest
+
+_NARROWEST = 16  # characters: no column of numbers is wider
+_BREAKS = re.compile(r"(?<=->)|(?<=\s)|(?<=::)|(?<=,)")
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun, as in ``1 run`` and ``2 runs``; nouns whose plural is irregular come elsewhere."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def aligned(rows: Sequence[Sequence[str]], width: int, right: Collection[int] = (), rule: bool = False) -> list[str]:
+    """Return the lines of a table that is no wider than a line; text that does not fit goes on in the next one.
+
+    Parameters
+    ----------
+    rows
+        The first one is the header.
+    width
+        Of a line; columns of numbers keep theirs, whatever it is.
+    right
+        Columns that are aligned to the right.
+    rule
+        Whether a rule follows the header.
+    """
+    natural = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    # The widest columns give way, all to the same width.
+    cap = max(natural)
+    while cap > _NARROWEST and sum(min(each, cap) for each in natural) + 2 * len(natural) - 2 > width:
+        cap -= 1
+    widths = [min(each, cap) for each in natural]
+    lines = []
+    for row in rows:
+        cells = [_wrapped(cell, room) for cell, room in zip(row, widths, strict=True)]
+        for i in range(max(map(len, cells))):
+            parts = [cell[i] if i < len(cell) else "" for cell in cells]
+            aligned = (
+                part.rjust(room) if at in right else part.ljust(room)
+                for at, (part, room) in enumerate(zip(parts, widths, strict=True))
+            )
+            lines.append("  ".join(aligned).rstrip())
+        if rule and row is rows[0]:
+            lines.append("  ".join("-" * room for room in widths))
+    return lines
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Divide a text into lines, after an arrow or a blank where there is one; later lines are indented."""
+    if len(text) <= width:
+        return [text]
+    lines, line = [], ""
+    for piece in _BREAKS.split(text):
+        if line.strip() and len(line) + len(piece.rstrip()) > width:
+            lines.append(line.rstrip())
+            line = "  "
+        line += piece
+        while len(line.rstrip()) > width:
+            lines.append(line[:width])
+            line = "  " + line[width:]
+    return [*lines, line.rstrip()] if line.strip() else lines
+
+
+def distinct(short: Sequence[str], full: Sequence[str], limit: int) -> list[str]:
+    """Return shortened names such that those of different full ones differ: where they would not, by what differs."""
+    meant: dict[str, list[str]] = {}
+    for name, whole in dict(zip(full, short, strict=True)).items():
+        meant.setdefault(whole, []).append(name)
+    renamed = {names[0]: whole for whole, names in meant.items() if len(names) == 1}
+    taken = set(renamed.values())
+    for names in (group for group in meant.values() if len(group) > 1):
+        same = next(i for i, letters in enumerate(zip_longest(*names)) if len(set(letters)) > 1)
+        start = max(same - limit // 4, 0)
+        for name in names:
+            rest = name[start:]
+            middle = rest if len(rest) <= limit else f"{rest[: limit // 2]}...{rest[len(rest) - limit // 2 + 3 :]}"
+            said = f"...{middle}" if start else middle
+            free = (said, *(f"{said} ({number})" for number in range(2, len(full) + 2)))
+            renamed[name] = next(text for text in free if text not in taken)
+            taken.add(renamed[name])
+    return [renamed[name] for name in full]

@@ -1,0 +1,138 @@
+"""What people try first and get wrong: each ends in words that say what to write."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from buran.cli import main
+from buran.errors import Exit
+
+CAMPAIGN: dict[str, Any] = {
+    "name": "small",
+    "target": {"source": ".", "build": "make MPICC={mpicc}", "binary": "program", "run": "{binary} {n}"},
+    "parameters": {"p": {"role": "ranks", "values": [1, 2]}, "n": {"role": "size", "values": [20, 40]}},
+}
+
+
+def write(folder: Path, **changes: Any) -> str:
+    (folder / "program.c").write_text("int main(void) { return 0; }\n")
+    file = folder / "campaign.yaml"
+    file.write_text(yaml.safe_dump({key: value for key, value in (CAMPAIGN | changes).items() if value is not None}))
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("changes", "hint"),
+    [
+        ({"constraints": ["p*n =< 4096"]}, "write `<=`"),
+        ({"constraints": ["p*n => 4096"]}, "write `>=`"),
+        ({"environments": {"local": {"launcher": "mpirun"}}}, "mpirun -n {ranks} {command}"),
+        ({"environments": {"local": {"launcher": "intelmpi"}}}, "write `mpich`"),
+        ({"metrics": ["time", "visits", "cycles"]}, "`counters: [cycles]`"),
+        ({"parameters": {"n": {"role": "size", "values": ["small", "large"]}}}, "role: choice, values: [1, 2]"),
+        ({"budget": 2}, "`budget: {core_hours: 2}`"),
+        ({"target": None}, "target: {source: ., "),
+        ({"parameters": None}, "parameters: {p: {role: ranks"),
+    ],
+)
+def test_a_mistake_says_what_to_write(
+    changes: dict[str, Any], hint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", write(tmp_path, **changes)]) == Exit.USAGE
+    assert hint in capsys.readouterr().err
+
+
+def test_the_least_campaign_is_one(tmp_path: Path) -> None:
+    from buran.campaign.load import load_campaign
+    from buran.campaign.validation import MINIMAL
+
+    (tmp_path / "program.c").touch()
+    file = tmp_path / "campaign.yaml"
+    file.write_text("\n".join(MINIMAL.values()))
+    assert load_campaign(file).name == "my-campaign"
+
+
+def test_a_binary_is_no_campaign_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "program"
+    path.write_bytes(b"\x7fELF\0\0\xd0\xff")
+    assert main(["check", str(path)]) == Exit.USAGE
+    said = capsys.readouterr().err
+    assert "no text file" in said and "iconv" not in said
+
+
+@pytest.mark.parametrize("verb", ["check", "plan", "run"])
+@pytest.mark.parametrize("where", ["below what cannot be made", "dangling link", "read-only"])
+def test_results_that_cannot_be_written_are_said_by_every_verb(
+    where: str, verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "purged")
+    results = {
+        "below what cannot be made": "/proc/nowhere",
+        "dangling link": "link",
+        "read-only": "/sys/kernel",  # for root, too
+    }[where]
+    assert main([verb, write(tmp_path, results=results)]) == Exit.ENVIRONMENT
+    said = capsys.readouterr().err
+    assert f"{results.strip('/')}/small" in said and "results" in said.partition("next:")[2]
+
+
+def test_a_check_leaves_nothing_behind(tmp_path: Path) -> None:
+    assert main(["check", write(tmp_path, results="a/b")]) == Exit.DONE
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["campaign.yaml", "program.c"]
+
+
+def test_a_check_says_that_a_run_would_find_no_score_p(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["check", write(tmp_path, backend="scorep")]) == Exit.DONE
+    assert "`buran run` would fail here: Score-P was not found" in capsys.readouterr().out
+    assert main(["check", write(tmp_path)]) == Exit.DONE
+    assert "would fail" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [("check", "--js"), ("run", "--profil", "slurm"), ("report", "--ful")])
+def test_options_are_written_out(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(list(words)) == Exit.USAGE
+    assert "unrecognized arguments" in capsys.readouterr().err
+
+
+@pytest.mark.mpi
+def test_before_the_first_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path)
+    assert main(["status", file]) == Exit.DONE
+    said = capsys.readouterr().out
+    assert f"buran run {file}" in said and "unknown" not in said
+    assert main(["report", file]) == Exit.USAGE
+    assert "it has not been run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("point", "why"),
+    [("p=3,n=20", "p is 1 or 2"), ("p=2,n=7", "n is 20, 40 or 80"), ("p=2,n=80", "not all of them together")],
+)
+def test_a_point_that_there_is_not_says_which_values_there_are(point: str, why: str, tmp_path: Path) -> None:
+    from buran.campaign.load import load_campaign
+    from buran.cli.points import named_numbers
+    from buran.errors import UsageError
+    from buran.loop.remeasure import point_of
+
+    file = write(
+        tmp_path,
+        parameters={**CAMPAIGN["parameters"], "n": {"role": "size", "values": [20, 40, 80]}},
+        constraints=["p * n <= 80"],
+    )
+    with pytest.raises(UsageError) as caught:
+        point_of(load_campaign(Path(file)), named_numbers(point, ""))
+    assert why in str(caught.value.why)
+
+
+def test_formats_stand_one_on_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "data.txt").write_text("garbage")
+    assert main(["model", str(tmp_path / "data.txt")]) == Exit.USAGE
+    lines = capsys.readouterr().err.splitlines()
+    assert max(map(len, lines)) < 120 and any(line.strip() == "- a text file of Extra-P" for line in lines)
