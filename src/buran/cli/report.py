@@ -49,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the report, or show its page."""
+    from buran.loop.report import report_so_far
     from buran.loop.session import open_session
     from buran.views.latest import find_report
 
@@ -58,7 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
                 option = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{option} needs a campaign to compare with", hint="name it with --compare OTHER")
     session = open_session(arguments.file)
-    report = find_report(session, earlier=arguments.compare is None)
+    report = None if arguments.compare is not None else report_so_far(session)
+    report = report or find_report(session, earlier=arguments.compare is None)
     for remark in report.remarks:
         print(f"note: {remark}", file=sys.stderr)
     if arguments.compare is not None:

@@ -264,6 +264,10 @@ def _finish(session: Session, code: int, log: Path, since: float) -> int:
         for line in _errors_in(session.layout.root / "logs", log, since):
             print(f"  {line}", file=sys.stderr)
         print(f"  where: {_shown(log)}", file=sys.stderr)
+        if any(History.open(session).newest_findings):
+            print(
+                "  next:  mend that, then `buran run` again; `buran report` says what is known so far", file=sys.stderr
+            )
         return Exit.ENVIRONMENT
     link_latest(session)
     print_failures(state)

@@ -86,11 +86,14 @@ class History:
         Identity of the campaign file's version.
     length
         Number of plans that count, which must exist; None for all that were made.
+    cut_short
+        Why the campaign is looked at as if it ended after these plans; None if it is not.
     """
 
     session: Session
     campaign: str
     length: int | None = None
+    cut_short: str | None = None
 
     @classmethod
     def open(cls, session: Session, length: int | None = None) -> History:
@@ -105,7 +108,13 @@ class History:
     @cached_property
     def plans(self) -> tuple[Plan, ...]:
         """The plans, in order."""
-        return read_plans(self.layout, self.campaign, self.length)
+        plans = read_plans(self.layout, self.campaign, self.length)
+        if self.cut_short is None:
+            return plans
+        last = plans[-1]
+        budget = last.budget_core_hours
+        end = Plan(len(plans), True, self.cut_short, filter_text=last.filter_text, budget_core_hours=budget)
+        return (*plans, end)
 
     @property
     def iteration(self) -> int:

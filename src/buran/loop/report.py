@@ -62,7 +62,7 @@ from buran.profile.metrics import counted as counted_metrics
 from buran.report.text import Report, total_at_target
 from buran.views.account import Item
 from buran.views.comparison import write_comparison
-from buran.views.latest import CAMPAIGN
+from buran.views.latest import CAMPAIGN, FoundReport
 from buran.views.status import Progress, by_cause, progress_of
 
 
@@ -136,6 +136,26 @@ def _write_results(history: History, folder: Path) -> None:
         write_models(folder / RUN_TIME, [report.runtime, report.ends])
     report = _compared(session, folder, report)
     write_page(history, folder, report)
+
+
+def report_so_far(session: Session) -> FoundReport | None:
+    """Return the report of the newest iteration with models where the campaign has none; write it if it is not there.
+
+    None if the campaign has a report of its own, or no models yet.
+    """
+    layout, campaign = session.layout, session.id
+    findings = next(History.open(session).newest_findings, None)
+    if findings is None or (layout.results(campaign) / "report.txt").is_file():
+        return None
+    last = findings.iteration
+    words = (
+        f"the campaign has not come to its end: this is what is known after iteration {last}, the newest with models"
+    )
+    folder, models = layout.iteration(campaign, last) / "report", layout.models(campaign, last)
+    made = folder / "report.txt"
+    if not made.is_file() or made.stat().st_mtime < models.stat().st_mtime:
+        write_results(History(session, campaign, last + 1, words), folder)
+    return FoundReport(folder, (f"{words}; `buran run {session.campaign.path.name}` goes on",))
 
 
 def _compared(session: Session, folder: Path, report: Report) -> Report:
