@@ -11,7 +11,7 @@ import pytest
 from buran.campaign.mistakes import CampaignError
 from buran.cli import check, main
 
-DEMO = Path(__file__).resolve().parents[2] / "config" / "campaign.yaml"
+DEMO = Path(__file__).resolve().parents[2] / "config" / "all-keys.yaml"
 
 
 def run(*arguments: str) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from snippets import PAGES, ROOT, name_of
+from snippets import PAGES, ROOT, blocks_of, name_of
 
 import command_line as reference
 from buran.errors import Exit
@@ -63,6 +63,11 @@ def test_files_of_the_repository_that_a_page_names_are_there(page: Path) -> None
     )
     missing = [name for name in named if not (ROOT / name).exists() and not (page.parent / name).exists()]
     assert not missing
+
+
+def test_the_tutorial_lists_the_bundled_program() -> None:
+    files = {block.said.get("file"): block.text for block in blocks_of(DOCS / "tutorial" / "your-own-program.md")}
+    assert files["program/bodies.c"] == (ROOT / "examples" / "bodies" / "bodies.c").read_text()
 
 
 def anchors(page: Path) -> set[str]:

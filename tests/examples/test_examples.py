@@ -97,6 +97,20 @@ def test_treesort_does_not_depend_on_the_distribution(run: Run, ranks: int, n: i
     assert checksum(run("treesort", ranks, n)) == checksum(run("treesort", 1, 1200))
 
 
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_bodies_add_up_the_same_when_mended(tmp_path: Path, built: object, ranks: int) -> None:
+    found = []
+    for flags in ("", "-DMENDED"):
+        folder = tmp_path / f"mended{flags}"
+        folder.mkdir()
+        make = ["make", "-s", "-f", str(EXAMPLES / "bodies" / "Makefile"), f"CPPFLAGS={flags} -Wall -Wextra -Werror"]
+        subprocess.run(make, cwd=folder, check=True)
+        done = launch(folder / "bodies", ranks, 120)
+        assert done.returncode == 0, done.stdout + done.stderr
+        found.append(number_after(done.stdout, "energy"))
+    assert found[1] == pytest.approx(found[0], rel=1e-5) and found[0] < 0
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "good", "bad"),

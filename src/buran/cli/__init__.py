@@ -63,7 +63,7 @@ class _VerbParser(argparse.ArgumentParser):
 
 
 _COLLECT_AFTER = 1_000_000  # objects: looking for garbage takes a quarter of the time where 100 000 runs are read
-_FIRST_STEPS = "first steps: buran init --example stencil demo; cd demo; buran run"
+_FIRST_STEPS = "first steps: buran init --example bodies demo; cd demo; buran run"
 
 
 def _epilog() -> str:

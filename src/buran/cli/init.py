@@ -22,7 +22,10 @@ _Read = TypeVar("_Read")
 
 HELP = "write a commented campaign file for a project that has build files, or copy a bundled example"
 # Where each example's campaign file lies below config/, and what it calls its source folder.
-_FILES = {"stencil": "campaign.yaml", "sweep": "examples/sweep.yaml", "treesort": "examples/treesort.yaml"}
+_FILES = {
+    "bodies": "campaign.yaml",
+    **{name: f"examples/{name}.yaml" for name in ("stencil", "sweep", "treesort")},
+}
 EXAMPLES = tuple(_FILES)
 _SYSTEMS = ("cmake", "meson", "autotools", "make")
 _TEMPLATE = "examples/template.yaml"
