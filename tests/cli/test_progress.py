@@ -8,6 +8,7 @@ import pty
 import subprocess
 import sys
 import termios
+from dataclasses import replace
 
 import pytest
 
@@ -98,6 +99,8 @@ def test_a_state_in_words() -> None:
     assert state.where == "iteration 2, times" and state.runs == "5/20 runs"
     assert state.cost == "0.125 of 1 core hours spent"
     assert state.ahead == "about 0.5 core hours and 5 min to go in this iteration"
+    short = replace(state, budget_core_hours=state.spent_core_hours + 0.2)
+    assert "0.2 core hours" in short.ahead and "0.5" not in short.ahead
 
 
 def test_a_log_says_every_minute_that_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from simulated_campaigns import PROGRAM, opened, written
 from buran.campaign.load import load_campaign
 from buran.campaign.mistakes import CampaignError
 from buran.campaign.plan import Mode, Plan
+from buran.campaign.records import Status
 from buran.files import not_synced, read_json
 from buran.instrument.filter_file import parse
 from buran.loop.history import History
@@ -264,3 +265,36 @@ def test_fewer_functions_are_only_called_so_where_they_are_fewer(before: str, af
         return f"SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\n{rules}SCOREP_REGION_NAMES_END\n" if names else ""
 
     assert choice_of(text(before), text(after)) == words
+
+
+def test_an_evaluation_point_beyond_the_budget_stands_in_the_report(tmp_path: Path) -> None:
+    session = opened(
+        tmp_path,
+        evaluation_points=[{"p": 64, "n": 60}, {"p": 64, "n": 2000}],
+        budget={"core_hours": 0.3},
+        refinement={"enabled": False, "target": TARGET},
+        metrics=["time", "visits"],
+    )
+    carry_out(session)
+    report = gather(History.open(session))
+    assert [test["point"]["n"] for test in report.evaluation] == [60]
+    (untested,) = report.untested
+    assert untested["point"] == {"p": 64, "n": 2000} and untested["why"] == "budget" and untested["predicted_s"] > 100
+    table = render(report).split("Evaluation points")[1]
+    assert "n=2000" in table and "not measured" in table
+
+
+def test_a_run_that_costs_more_than_was_predicted_leaves_out_those_of_other_builds(tmp_path: Path) -> None:
+    session = opened(
+        tmp_path,
+        parameters={"p": {"role": "ranks", "values": [4, 5]}, "n": {"role": "size", "values": [50, 51]}},
+        resources={"expected_s": 0.001},
+        budget={"core_hours": 1.5 * 0.15 * 4 / 3600},  # less than two runs
+        refinement={"enabled": False, "target": TARGET},
+        metrics=["time", "visits"],
+        warmup=False,
+    )
+    carry_out(session)
+    outcomes = History.open(session).outcomes(plans(session))
+    made = [sum(run.status is Status.MEASURED for run in outcome.runs) for outcome in outcomes]
+    assert max(made) == 1 and len(made) > 1

@@ -69,6 +69,9 @@ class ProgressState:
         """What is left of this iteration."""
         if self.ahead_s is None or self.ahead_core_hours is None:
             return ""
+        left = None if self.budget_core_hours is None else max(self.budget_core_hours - self.spent_core_hours, 0.0)
+        if left is not None and self.ahead_core_hours > left:
+            return f"{left:.2g} core hours of the budget to go: too few for all runs of this iteration"
         return f"about {self.ahead_core_hours:.2g} core hours and {duration(self.ahead_s)} to go in this iteration"
 
 

@@ -14,7 +14,7 @@ from buran.campaign.calibration import CALIBRATION, Calibration
 from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
-from buran.campaign.records import core_hours
+from buran.campaign.records import Status, core_hours
 from buran.campaign.shape import COMMAND
 from buran.compare.compare import compare_sides
 from buran.compare.sides import side_of_results
@@ -407,6 +407,7 @@ def gather(history: History) -> Report:
         ],
         unsteady=findings.unsteady,
         evaluation=findings.evaluation,
+        untested=_untested(history, findings),
         priors=findings.priors,
         balance=[asdict(balance) for balance in findings.balance],
         failures=[asdict(failure) for failure in by_cause(state.failures)],
@@ -432,6 +433,20 @@ def gather(history: History) -> Report:
             "folder": str(history.layout.root),
         },
     )
+
+
+def _untested(history: History, findings: Findings) -> list[dict[str, Any]]:
+    """Return the evaluation points at which no time was measured, with the reason."""
+    tested = {Point.of(dict(test["point"])) for test in findings.evaluation}
+    points = [point for point in history.session.campaign.evaluation_points if point not in tested]
+    outcomes = [found for found in history.outcomes(history.plans) if found.purpose is Purpose.EVALUATION]
+    failed = {outcome.point for outcome in outcomes if outcome.has(Status.FAILED)}
+    why = "budget" if outcomes or history.plans[-1].budget_reached else "not reached"
+    seconds = runtime_model(history, findings)
+    return [
+        {"point": dict(point), "predicted_s": seconds(point), "why": "failed" if point in failed else why}
+        for point in points
+    ]
 
 
 def _notes(history: History, findings: Findings) -> list[str]:

@@ -18,7 +18,7 @@ from buran.report.comparison_page import STYLE, comparison_values
 from buran.report.efficiency import COLUMNS, TIMES, rows_of
 from buran.report.files import asset, environment
 from buran.report.plain import named
-from buran.report.text import Report, crowded_tests, warnings_of
+from buran.report.text import Report, crowded_tests, not_measured, predicted_in_words, warnings_of
 from buran.report.words import answers_of, percent, sentence, summary_of
 
 _SCRIPTS = (
@@ -73,7 +73,7 @@ def render_page(
     """
     absent = {
         "comparison": not (report.comparison or report.checked),
-        "evaluation": not report.evaluation,
+        "evaluation": not (report.evaluation or report.untested),
         "efficiency": report.efficiency is None,
         "caches": report.caches is None,
         "roofline": report.roofline is None,
@@ -103,6 +103,8 @@ def render_page(
         no_models=no_models,
         named=named,
         crowded_tests=crowded_tests,
+        not_measured=not_measured,
+        predicted_in_words=predicted_in_words,
         percent=percent,
         compared=None if report.comparison is None else comparison_values(report.comparison),
         efficiency=None if report.efficiency is None else rows_of(report.efficiency),

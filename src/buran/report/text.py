@@ -66,6 +66,8 @@ class Report:
         largest overhead that was `predicted` at a measured point (None: none was), ratios of CPU time.
     unsteady
         Call paths whose counts differ between repetitions, by metric.
+    untested
+        Evaluation points without a time: what is predicted there, None without a model, and why none was measured.
     priors
         What models of time are made from, one entry for each call path; empty without priors.
     points
@@ -140,6 +142,7 @@ class Report:
     simulated_on: str = ""
     parallel: tuple[str, ...] = ()
     jobs: Sequence[str] = ()
+    untested: Sequence[Mapping[str, Any]] = ()
 
     @property
     def machine(self) -> str:
@@ -471,9 +474,20 @@ def _evaluation(report: Report) -> str:
         )
         for prediction in report.evaluation
     ]
+    rows += [(named(point["point"]), predicted_in_words(point), *not_measured(point)) for point in report.untested]
     text = section("Evaluation points (run time in s)", ("point", "predicted", "measured", "error"), rows)
     crowded = crowded_tests(report)
     return f"{text}\n\n{textwrap.fill(crowded, _WIDTH)}" if crowded else text
+
+
+def predicted_in_words(point: Mapping[str, Any]) -> str:
+    """Return what is predicted at an evaluation point; a dash without a model."""
+    return "-" if point["predicted_s"] is None else f"{point['predicted_s']:.4g}"
+
+
+def not_measured(point: Mapping[str, Any]) -> tuple[str, str]:
+    """Say of an evaluation point that no time was measured there, and why."""
+    return "not measured", point["why"]
 
 
 def crowded_tests(report: Report) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from buran.experiment.collect import split_call_path
 from buran.model.text import format_largest
 from buran.report.plain import brief, function_name, named
-from buran.report.text import LEVEL, Answer, Report, run_time_reach, total_at_target, warnings_of
+from buran.report.text import LEVEL, Answer, Report, not_measured, run_time_reach, total_at_target, warnings_of
 from buran.wording import counted
 
 # By how a finding beyond the counted effort begins: what it is called.
@@ -220,6 +220,7 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
         facts.append(
             f"Tested at {points} it was not made from: wrong by {100 * float(np.median(errors)):.3g} %{shared}"
         )
+    facts += [f"Not tested at {named(point['point'])}: {', '.join(not_measured(point))}" for point in report.untested]
     levels = [path["noise_level"] for path in data["paths"] if (path["share"] or 0) > _MATTERS]
     noise_levels = [level for level in levels if level is not None]
     if noise_levels:
