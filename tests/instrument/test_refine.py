@@ -105,7 +105,7 @@ def test_without_a_model_a_call_path_is_kept_and_named():
     assert "setup()" in kept(result)
     assert result.reasons[6] == "no model yet"
     assert result.unknown == ("main->setup()",)
-    assert "1 call paths without a model, kept" in WRITERS["scorep"](list_of(result))
+    assert "1 call path without a model, kept" in WRITERS["scorep"](list_of(result))
     assert np.isnan(result.prediction.share[6])
 
 
