@@ -250,7 +250,7 @@ def test_call_paths_without_models_are_shown_as_such(small):
     table, said = small
     models = said.models["time"]
     said = replace(said, models={"time": replace(models, models=(None, *models.models[1:]))})
-    assert "1 call paths have no model" in written(said, table)
+    assert "1 call path has no model" in written(said, table)
     first = data_of(said, table)["paths"][0]
     assert first["at"] is None and first["model"] == "" and "curves" not in first
 
