@@ -250,8 +250,10 @@ def test_call_paths_without_models_are_shown_as_such(small):
     table, said = small
     models = said.models["time"]
     said = replace(said, models={"time": replace(models, models=(None, *models.models[1:]))})
-    assert "1 call path has no model" in written(said, table)
-    first = data_of(said, table)["paths"][0]
+    assert 'class="without-model"' in written(said, table)
+    data = data_of(said, table)
+    assert data["without_model"] == 1
+    first = data["paths"][0]
     assert first["at"] is None and first["model"] == "" and "curves" not in first
 
 
