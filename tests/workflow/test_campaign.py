@@ -105,6 +105,39 @@ def test_losing_the_engines_memory_measures_nothing(copy: Workbench) -> None:
 
 
 @pytest.mark.slow
+def test_a_report_that_fails_leaves_the_last_one_and_is_made_again(copy: Workbench) -> None:
+    """The engine removes what a rule makes before it runs, and dates what it puts back anew."""
+    shown = copy.buran("report", "campaign.yaml", "--full")
+    original = shown.split()[-1]  # the folder that the campaign was measured in
+    folder = (copy.results / "latest").resolve()
+    before = copy.started()
+    (folder / "points.csv").unlink()
+    (folder / "scorep.filter").unlink()
+    (folder / "scorep.filter").mkdir()  # which no file takes the place of
+    assert "stopped before the campaign was done" in copy.buran("run", "campaign.yaml", expect=3)
+    assert copy.buran("report", "campaign.yaml", "--full") == shown
+    (folder / "scorep.filter").rmdir()
+    copy.buran("run", "campaign.yaml")
+    assert (folder / "points.csv").is_file() and (folder / "scorep.filter").is_file()
+    assert copy.buran("report", "campaign.yaml", "--full") == shown.replace(original, str(copy.results))
+    assert copy.started() == before
+
+
+def test_keys_of_the_campaign_are_not_for_the_engine(copy: Workbench) -> None:
+    """They would be overlooked."""
+    command = [sys.executable, "-m", "snakemake", "-n", "--snakefile", str(ROOT / "Snakefile")]
+    command += ["--configfile", "campaign.yaml", "--cores", "1", "--config"]
+
+    def said(*given: str) -> tuple[int, str]:
+        done = subprocess.run([*command, *given], cwd=copy.folder, env=copy.environment, capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    code, text = said("repetitions=9", "cheap_rules=here")
+    assert code != 0 and "--config cannot change a campaign: repetitions" in text and "--configfile" in text
+    assert said("cheap_rules=here")[0] == 0
+
+
+@pytest.mark.slow
 def test_plain_snakemake_does_the_same(copy: Workbench) -> None:
     before = copy.started()
     shutil.rmtree(copy.results / "reports")
