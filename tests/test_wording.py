@@ -30,6 +30,7 @@ def test_different_names_stay_different_and_short() -> None:
     short = briefs(paths)
     assert short[1] == short[4] and len(set(short)) == 4
     assert max(map(len, short)) <= 64 + len("......")
+    assert all(len(name) >= 64 for name in short[1:])  # as much as there is room for, not only what differs
 
 
 @given(st.lists(st.text("ab<>:->", max_size=40), max_size=8), st.integers(8, 20))

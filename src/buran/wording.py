@@ -75,8 +75,8 @@ def distinct(short: Sequence[str], full: Sequence[str], limit: int) -> list[str]
     taken = set(renamed.values())
     for names in (group for group in meant.values() if len(group) > 1):
         same = next(i for i, letters in enumerate(zip_longest(*names)) if len(set(letters)) > 1)
-        start = max(same - limit // 4, 0)
         for name in names:
+            start = max(min(same - limit // 4, len(name) - limit), 0)
             rest = name[start:]
             middle = rest if len(rest) <= limit else f"{rest[: limit // 2]}...{rest[len(rest) - limit // 2 + 3 :]}"
             said = f"...{middle}" if start else middle
