@@ -69,13 +69,12 @@ class Block:
         """Fit the hypotheses within reach for some call paths, all of the same size together."""
         call_rows = np.array(calls, dtype=np.int64)
         penalty = np.nan_to_num(self.hypotheses.penalties[call_rows])
-        scores = self.hypotheses.scores[call_rows] + penalty
-        weight = odds(scores, len(self.points)) ** UNCERTAINTY.doubt
-        place, hypothesis = np.nonzero(weight > UNCERTAINTY.least)
+        within_reach = self._weights(self.hypotheses.scores[call_rows] + penalty) > UNCERTAINTY.least
+        place, hypothesis = np.nonzero(within_reach)
         rows = self.hypotheses.rows[call_rows[place], hypothesis]
         size = rows.any(axis=2).sum(axis=1)
         groups = []
-        spread = np.zeros(weight.shape)
+        spread = np.zeros(penalty.shape)
         for terms in np.unique(size).tolist():
             some = np.flatnonzero(size == terms)
             at = call_rows[place[some]]
@@ -85,7 +84,7 @@ class Block:
             penalty[place[some], hypothesis[some]] = fitted.penalty
             groups.append((some, chosen, fitted))
         scores = self.hypotheses.scores[call_rows] + penalty
-        weight = np.where(weight > UNCERTAINTY.least, odds(scores, len(self.points)) ** UNCERTAINTY.doubt, 0.0)
+        weight = np.where(within_reach, self._weights(scores), 0.0)
         of_best = spread[np.arange(len(call_rows)), np.argmin(scores, axis=1)]
         redundant = self._redundancy(call_rows, of_best)
         weight **= 1 / redundant[:, None]
@@ -105,6 +104,10 @@ class Block:
             with_structures(with_other_growth(group, self.points), self.points, values[row], left_open)
             for row, group in enumerate(merged)
         ]
+
+    def _weights(self, scores: Array) -> Array:
+        """Return how much speaks for hypotheses by their scores, both of shape (call path, hypothesis)."""
+        return np.asarray(odds(scores, len(self.points)) ** UNCERTAINTY.doubt)
 
     def _doubts(self, calls: Ids, spread: Array) -> dict[int, Discrepancy]:
         """Return what no hypothesis says, by the place of the call path, for those whose values are not exact."""
