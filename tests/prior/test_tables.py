@@ -10,6 +10,7 @@ from prior_tables import POINTS, N, P, table, tree_of
 
 from buran.errors import UsageError
 from buran.experiment.table import Experiment
+from buran.loop.model import without_waiting_at
 from buran.prior.algebra import added
 from buran.prior.campaign import noise_resilient
 from buran.prior.paths import Source, project, waits
@@ -378,17 +379,15 @@ def test_starting_mpi_grows_no_faster_than_a_tree() -> None:
     assert start.waiting is None
 
 
-def test_ranks_that_take_turns_on_their_cores_tell_nothing_of_waiting() -> None:
-    slow = TIMES | {LAST: {"time": 1e-6 + 8e-6 * np.log2(P) + 3e-3 * P}}
-    slow["app->main->solve"] = {"time": 2e-9 * (7 + 3 * N**2) * P}
-    for crowded in (False, True):
-        made = models_from_priors(table(slow), counts(), processes="p", crowded=crowded)
-        solve, reduce = made[2], made[3]
-        assert (reduce.waiting is None) is crowded
-        assert any("more ranks than cores" in note for note in reduce.notes) is crowded
-        assert solve.final is not None and solve.waiting is not None
-        grows = any(term.lead(0) > (0, 0) for term in solve.final.function.terms)
-        assert grows is not crowded
+def test_one_number_of_ranks_above_one_allows_waiting_the_growth_of_a_tree() -> None:
+    waiting = TIMES | {LAST: {"time": 1e-6 + 3e-3 * (P - 1) + 2e-8 * N**2 * (P - 1)}}
+    for most, steepest in ((2, (0, 1)), (64, (1, 0))):
+        timed = table(waiting)
+        few = timed.points[:, 0] <= most
+        timed = replace(timed, values={"time": np.where(few[:, None, None], timed.values["time"], np.nan)})
+        reduce = models_from_priors(timed, counts(), processes="p")[3]
+        assert reduce.final is not None and reduce.waiting is not None and reduce.waiting.verdict is Verdict.WAITING
+        assert max(term.lead(0) for term in reduce.final.function.terms) == steepest
 
 
 def test_few_points_still_tell_the_cost_of_a_unit_of_work() -> None:
@@ -399,3 +398,17 @@ def test_few_points_still_tell_the_cost_of_a_unit_of_work() -> None:
     assert made.source is Source.COMPUTATION and made.final is not None
     far = np.array([[64.0, 4096.0]])
     assert made.final.function.evaluate(far)[0] == pytest.approx(2e-9 * (7 + 3 * 4096**2 + 5 * 4096 + 128), rel=0.01)
+
+
+def test_mpi_times_of_crowded_points_enter_no_model_and_computation_stays() -> None:
+    points = np.array([[1.0, 8.0], [2.0, 8.0], [4.0, 8.0]])
+    paths = {name: {"time": np.array([1.0, 2.0, 40.0])} for name in ("main", "main->solve", "main->MPI_Allreduce")}
+    paths["main->poll"] = {"time": np.array([1.0, 2.0, 40.0])}
+    timed = table(paths, points)
+    counted = table({**paths, "main->poll->MPI_Iprobe": {"visits": np.array([1.0, 7.0, 9.0])}}, points)
+    kept = without_waiting_at(np.array([[4.0, 8.0]]), timed, counted)
+    missing = np.isnan(kept.over_locations("time", "mean")[..., 0])
+    waiting = np.array([name.endswith(("MPI_Allreduce", "poll")) for name in kept.tree.names])
+    assert missing[waiting].tolist() == [[False, False, True]] * 2
+    assert not missing[~waiting].any() and np.isfinite(timed.values["time"]).all()
+    assert without_waiting_at(np.zeros((0, 2)), timed, counted) is timed

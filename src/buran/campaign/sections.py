@@ -581,8 +581,8 @@ class ModelKeys(Keys, title="Modelling"):
     )
     waiting: OfAnalysis[Literal["auto", "always"]] = Field(
         "auto",
-        description="Whether models of time may grow with the ranks beyond the counted effort, as waiting does. "
-        "`auto`: not where runs had more ranks and threads than cores, as these take turns. `always`: there too.",
+        description="Which times of MPI and locks enter models. `auto`: those of points with a core for each rank and "
+        "thread; elsewhere ranks take turns, which says nothing of waiting. `always`: those of all points.",
     )
     pool_filters: OfAnalysis[Literal["auto", "off"]] = Field(
         "auto",

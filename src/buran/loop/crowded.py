@@ -53,7 +53,10 @@ def sharing(history: History, places: Sequence[str] | None = None) -> list[str]:
     said = []
     if crowded := {run.point for run in runs if run.is_crowded}:
         points = {run.point for run in runs}
-        said.append(f"more ranks and threads than cores at {len(crowded)} of {len(points)} points")
+        said.append(
+            f"more ranks and threads than cores at {len(crowded)} of {len(points)} points, whose times of waiting enter "
+            "no model (model.waiting)"
+        )
     if beside := [run for run in runs if run.had_neighbours]:
         said.append(
             f"{len(beside)} of {len(runs)} runs were made beside others on their nodes, each on cores of its own "
@@ -147,7 +150,7 @@ def sharing_ahead(campaign: Campaign) -> list[str]:
     if crowded := [point for point in local if campaign.cores(point) > here]:
         said.append(
             f"{len(crowded)} of {len(points)} points have more ranks and threads than the {here} cores here: they take "
-            "turns; counts stay exact, waiting in MPI is not modelled (`model.waiting`)"
+            "turns; counts stay exact, their times of waiting in MPI enter no model (`model.waiting`)"
         )
     if local and (busy := [said for said in disturbances() if said.startswith("load")]):
         said.append(f"other programs use this machine now ({busy[0]})")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -43,6 +43,7 @@ from buran.model.model_set import ModelSet, write_models
 from buran.model.space import wider_space
 from buran.prior.campaign import noise_resilient
 from buran.prior.memory import MemoryAccount
+from buran.prior.paths import waiting_rows
 from buran.prior.resilient import FitOptions
 from buran.prior.switches import KnownMpi
 from buran.prior.tables import PathModel, models_from_priors
@@ -71,6 +72,8 @@ class Material:
         What became of each import.
     pooled
         Times under the filter; None without any.
+    timed
+        Those that models are made from; None without any.
     counted
         Counts; None without any.
     sampled
@@ -86,15 +89,11 @@ class Material:
     modelled: list[FinishedRun]
     imports: tuple[Judged, ...]
     pooled: PooledTimes | None
+    timed: Experiment | None
     counted: Experiment | None
     sampled: Experiment | None
     energy: Experiment | None
     distances: Sequence[Run]
-
-    @property
-    def timed(self) -> Experiment | None:
-        """Times, those of earlier filters corrected."""
-        return None if self.pooled is None else self.pooled.table
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +158,40 @@ def gather(history: History) -> Material:
     energy = energy_table(history, stored, tree) if session.campaign.config.energy else None
     with_costs = memory if session.campaign.machine_file is not None else []
     distances = list(collect.profiles_of(with_costs, parameters))
-    return Material(plan.filter_text, runs, modelled, imports, pooled, counted, sampled, energy, distances)
+    timed = None if pooled is None else pooled.table
+    if timed is not None and session.campaign.config.model.waiting == "auto":
+        timed = without_waiting_at(collect.as_array(crowded_points(history, modelled), parameters), timed, counted)
+    return Material(plan.filter_text, runs, modelled, imports, pooled, timed, counted, sampled, energy, distances)
+
+
+def without_waiting_at(at: NDArray[np.float64], timed: Experiment, counted: Experiment | None) -> Experiment:
+    """Return times without those of call paths that can wait, at points with more ranks and threads than cores.
+
+    There ranks wait until others leave the core, for as long as the operating system lets them: nothing of that holds
+    on a machine with a core for each rank. Computation has CPU times.
+
+    Parameters
+    ----------
+    at
+        Shape (point, parameter): these points.
+    counted
+        Counts, which show who polls.
+    """
+    points = are_in(timed.points, at)
+    if not points.any():
+        return timed
+    cells = np.ix_(waiting_rows(timed.tree, None if counted is None else counted.tree), points)
+    values = dict(timed.values)
+    for name in uncounted(timed.metrics):
+        values[name] = timed.values[name].copy()
+        values[name][cells] = np.nan
+    return replace(timed, values=values)
+
+
+def are_in(points: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return shape (point,): whether each of `points`, shape (point, parameter), is one of `others`."""
+    known = set(map(tuple, others.tolist()))
+    return np.array([tuple(point) in known for point in points.tolist()], dtype=bool)
 
 
 def _timed_metrics(session: Session) -> list[str]:
@@ -181,17 +213,17 @@ def _fit(
     session = history.session
     campaign, config = session.campaign, session.campaign.config
     tables, sets = list[Experiment](), dict[str, ModelSet]()
+    timed, counted = material.timed, material.counted
     sources = (
-        (material.timed, _timed_metrics(session)),
-        (material.counted, list(counted_metrics(config.metrics))),
-        (material.sampled, list(sampled_metrics(config.metrics))),
-        (material.energy, [ENERGY]),
+        (None if material.pooled is None else material.pooled.table, timed, _timed_metrics(session)),
+        (counted, counted, list(counted_metrics(config.metrics))),
+        (material.sampled, material.sampled, list(sampled_metrics(config.metrics))),
+        (material.energy, material.energy, [ENERGY]),
     )
-    for measured, metrics in sources:
-        if measured is not None and metrics:
+    for measured, modelled, metrics in sources:
+        if measured is not None and modelled is not None and metrics:
             tables.append(collect.only(measured, metrics))
-            sets |= _models(session, tables[-1])
-    timed = material.timed
+            sets |= _models(session, collect.only(modelled, metrics))
     if not campaign.counts_tell_growth or timed is None or "time" not in sets:
         return tables, sets, None, ()
     made = path_models(history, material, timed, memory_account(campaign, material.distances, timed.tree))
@@ -212,7 +244,6 @@ def path_models(
         aggregate=config.aggregate,
         repetition=config.model.repetition,
         options=FitOptions(doubling=_doubling(campaign)),
-        crowded=config.model.waiting == "auto" and bool(crowded_points(history, material.modelled)),
         memory=memory,
         pages=page_account(campaign, material.counted, timed.tree),
         mpi=known_mpi(campaign),
@@ -262,7 +293,11 @@ def _fit_program(history: History, runs: Sequence[FinishedRun], times: ModelSet 
         kind, reason = "pmnf", "a tensor model needs two measured points at least"
     added = None
     if walls and times is not None and kind == "pmnf" and not choices:
-        added = add_up(times, points, medians, campaign.ranks_parameter)
+        # beside points with a core for each rank, others say how ranks take turns, not how the program starts
+        crowded = crowded_points(history, runs) if campaign.config.model.waiting == "auto" else []
+        alone = ~are_in(points, collect.as_array(crowded, parameters))
+        alone |= not alone.any()
+        added = add_up(times, points[alone], medians[alone], campaign.ranks_parameter)
     if added is None:
         return _Program(runtime, None, shortest_s, kind, reason, tensor)
     return _Program(added.whole, added.ends, shortest_s, kind, reason, tensor)

@@ -350,7 +350,7 @@ def _crowded(history: History, measured: Collection[Point]) -> list[str]:
         return []
     return [
         f"at {len(points)} of {len(measured)} points there were more ranks and threads than cores: they took turns, so "
-        "that times of MPI say nothing of waiting there. Growth comes from counts and cost models (`model.waiting`)."
+        "that times of MPI and locks say nothing of waiting there and enter no model (`model.waiting`)."
     ]
 
 

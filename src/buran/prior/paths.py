@@ -11,7 +11,7 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.experiment.table import Experiment
-from buran.model.candidates import Ids
+from buran.model.candidates import Ids, Mask
 from buran.model.repetitions import over_repetitions
 from buran.model.terms import Array, ModelFunction
 from buran.prior.communication import POLLS, Operation, operation_of
@@ -196,13 +196,7 @@ class _Counts:
             else:
                 out[target[rows]] = counts[rows]
             values[metric] = out
-        polls = np.array(
-            [counted.tree.regions[r].name.removesuffix("_c") in POLLS for r in counted.tree.region.tolist()]
-        )
-        polled = np.zeros(len(timed), dtype=bool)
-        parents = counted.tree.parent[polls & (counted.tree.parent >= 0)]
-        polled[target[parents[target[parents] >= 0]]] = True
-        return cls(counted, target, counted.points, values, counted_itself, polled)
+        return cls(counted, target, counted.points, values, counted_itself, _polled(counted.tree, target, len(timed)))
 
     @property
     def repeated(self) -> bool:
@@ -234,6 +228,13 @@ class _Counts:
             else:
                 out.setdefault(row, {})[names[part]] = function
         return {row: efforts for row, efforts in out.items() if row not in open_}
+
+
+def _polled(counted: CallTree, target: Ids, count: int) -> Mask:
+    """Return shape (timed call path,): whether it polls, as far as counts show."""
+    polls = np.array([counted.regions[r].name.removesuffix("_c") in POLLS for r in counted.region.tolist()], dtype=bool)
+    parents = target[counted.parent[polls & (counted.parent >= 0)]]
+    return np.bincount(parents[parents >= 0], minlength=count) > 0
 
 
 @dataclass(frozen=True)
@@ -269,6 +270,12 @@ def _priors(tree: CallTree, counts: _Counts, points: Array, mpi: KnownMpi | None
         tuple(waits(region) or bool(polls) for region, polls in zip(regions, counts.polled.tolist(), strict=True)),
         tuple(row.held for row in rows),
     )
+
+
+def waiting_rows(timed: CallTree, counted: CallTree | None) -> Mask:
+    """Return shape (timed call path,): whether it can wait for others, as `PathPriors.can_wait`."""
+    can_wait = np.array([waits(timed.regions[region]) for region in timed.region.tolist()], dtype=bool)
+    return can_wait if counted is None else can_wait | _polled(counted, project(counted, timed)[0], len(timed))
 
 
 def waits(region: Region) -> bool:

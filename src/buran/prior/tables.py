@@ -25,8 +25,6 @@ from buran.prior.tuning import COEFFICIENTS
 from buran.prior.waiting import Verdict, Waiting, diagnose, with_waiting
 from buran.profile.startup import starts_or_ends
 
-CROWDED = "more ranks than cores: they take turns, and what its times have beyond its cost model is not modelled"
-
 
 @dataclass(frozen=True)
 class PathModel:
@@ -79,7 +77,6 @@ def models_from_priors(
     repetition: Repetition = "median",
     options: FitOptions | None = None,
     level: float = 0.01,
-    crowded: bool = False,
     memory: MemoryAccount | None = None,
     pages: PageAccount | None = None,
     mpi: KnownMpi | None = None,
@@ -101,7 +98,7 @@ def models_from_priors(
         Over locations and over repetitions of `timed`.
     options
         Of the fit.
-    level, crowded
+    level
         Of the test for waiting; see `diagnose`.
     memory
         What misses cost; None where nothing is known of them.
@@ -168,9 +165,6 @@ def models_from_priors(
         None if start or (prior is not None and prior.told_by_times < len(prior.columns)) else prior
         for prior, start in zip(priors, starting.tolist(), strict=True)
     ]
-    for row, can_wait in enumerate(derived.can_wait if crowded else ()):
-        if can_wait and tested[row] is not None:
-            tested[row], notes[row] = None, (*notes[row], CROWDED)
     waiting = diagnose(
         timed.points,
         values,
@@ -180,7 +174,6 @@ def models_from_priors(
         level=level,
         noise=noise,
         can_wait=derived.can_wait,
-        crowded=crowded,
     )
     wholes = _wholes(timed.points, values, priors, fitted, waiting, options, noise, column, counted.points)
     return tuple(

@@ -87,7 +87,6 @@ def diagnose(
     seed: int = 0,
     noise: PointNoise | None = None,
     can_wait: Sequence[bool] | None = None,
-    crowded: bool = False,
 ) -> tuple[Waiting | None, ...]:
     """Test whether times need a term that the effort does not have.
 
@@ -117,9 +116,6 @@ def diagnose(
         Of the values, from repetitions.
     can_wait
         Whether a call path can wait for others at all, as MPI and locks do; a computation cannot. By default all can.
-    crowded
-        Whether runs had more processes than cores: times then grow with the processes as these take turns, so that
-        nothing that grows with them is looked for.
 
     Returns
     -------
@@ -149,7 +145,6 @@ def diagnose(
             level,
             seed,
             group_noise,
-            crowded,
             waits[rows[0]],
         )
         for row, waiting in zip(rows, group_verdicts, strict=True):
@@ -167,7 +162,6 @@ def _diagnose_group(
     level: float,
     seed: int,
     point_noise: PointNoise | None,
-    crowded: bool,
     can_wait: bool,
 ) -> list[Waiting]:
     design = prior.design(points)
@@ -180,8 +174,6 @@ def _diagnose_group(
         return Waiting(verdict, p_value, plain[row], ModelFunction(0.0), noise=float(base.noise[row]))
 
     terms = _candidates(points, design, prior, processes, companions, can_wait)
-    if crowded and processes is not None:
-        terms = [term for term in terms if term.lead(processes) == (Fraction(0), 0)]
     waits = [waited(term, processes) for term in terms]
     degrees = len(points) - rank
     sure = point_noise is not None and point_noise.degrees.max(initial=0) >= WAITING_TEST.fewest
@@ -220,11 +212,20 @@ def _rarity(gain: float, chance: Array) -> float:
 def _candidates(
     points: Array, design: Array, prior: Prior, processes: int | None, companions: Sequence[Term], can_wait: bool
 ) -> list[Term]:
-    """List terms that the prior does not hold, whose values are defined and differ."""
+    """List terms that the prior does not hold, whose values are defined and differ.
+
+    One number of ranks above 1 shows no growth with the ranks: the weakest is assumed, that of a tree, which waits for
+    work as it is divided among the ranks.
+    """
+    several = processes is None or (np.unique(points[:, processes]) > 1).sum() > 1
     others = {
         Term(kept)
         for term in (*(t for column in prior.columns for t in column.function.terms), *companions)
-        if (kept := tuple(f for f in term.factors if f.parameter != processes and not f.basis.falls))
+        if (
+            kept := tuple(f for f in term.factors if not f.basis.falls and f.parameter != processes)
+            if several
+            else term.factors
+        )
     }
     work: list[Term | None] = [
         None,
@@ -232,11 +233,10 @@ def _candidates(
     ]
     terms: list[Term] = []
     if processes is not None:
-        for power, log in WAITING:
-            factor = Factor(processes, PowerLog(power, log))
-            for term in work:
-                factors = (factor,) if term is None else (*term.factors, factor)
-                terms.append(Term(tuple(sorted(factors, key=lambda f: f.parameter))))
+        for power, log in WAITING if several else WAITING[:1]:
+            growth = Term((Factor(processes, PowerLog(power, log)),))
+            joint = (growth if term is None else product(term, growth) for term in work)
+            terms += [term for term in joint if term is not None]
     for parameter in range(points.shape[1]):
         if parameter != processes:
             terms += [Term((Factor(parameter, PowerLog(power, log)),)) for power, log in _OTHER]
