@@ -1,5 +1,7 @@
 """What repetitions tell about the noise, and what is made of it."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 
@@ -89,10 +91,15 @@ def test_the_central_hypothesis_comes_first():
         np.array([[1.0, 9.0, 4.0], [1.0, 9.0, 4.0]]),
         np.full((2, 3), np.nan),
     )
-    found.put_central_first(5, np.array([True, True]))
+    of_few = deepcopy(found.of_calls(slice(1)))
+    found.put_central_first(5, np.array([True, True]), np.ones((2, 3), dtype=bool))
     assert found.rows[0, :, 0, 0].tolist() == [3, 1, 2]
     assert found.ahead[0].tolist() == [4.0, 1.0, 9.0]
     assert found.rows[1, :, 0, 0].tolist() == [0, 2, 3]  # a constant stays
+    for steady in (True, False):
+        again = deepcopy(of_few)
+        again.put_central_first(5, np.array([steady]), np.array([[False, True, False]]))
+        assert again.rows[0, :, 0, 0].tolist() == [2, 1, 3]  # the only plain one of those that are as likely
 
 
 def test_beyond_goes_on_as_the_points_do():

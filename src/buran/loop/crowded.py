@@ -54,8 +54,8 @@ def sharing(history: History, places: Sequence[str] | None = None) -> list[str]:
     if crowded := {run.point for run in runs if run.is_crowded}:
         points = {run.point for run in runs}
         said.append(
-            f"more ranks and threads than cores at {len(crowded)} of {len(points)} points, whose times of waiting enter "
-            "no model (model.waiting)"
+            f"more ranks and threads than cores at {len(crowded)} of {len(points)} points, whose times of waiting "
+            "enter no model (model.waiting)"
         )
     if beside := [run for run in runs if run.had_neighbours]:
         said.append(

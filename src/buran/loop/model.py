@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -38,16 +38,17 @@ from buran.loop.run_time import add_up
 from buran.loop.session import Session
 from buran.measure.bundle import PROFILE
 from buran.model import SearchOptions
+from buran.model.basis import Lead
 from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet, write_models
-from buran.model.space import wider_space
+from buran.model.space import HypothesisSpace, full_space, wider_space
 from buran.prior.campaign import noise_resilient
 from buran.prior.memory import MemoryAccount
 from buran.prior.paths import waiting_rows
 from buran.prior.resilient import FitOptions
 from buran.prior.switches import KnownMpi
 from buran.prior.tables import PathModel, models_from_priors
-from buran.prior.tuning import SWITCHES
+from buran.prior.tuning import COUNTS, SWITCHES
 from buran.profile.call_paths import read_profile
 from buran.profile.metrics import ENERGY, metric_of, uncounted
 from buran.profile.metrics import counted as counted_metrics
@@ -212,7 +213,7 @@ def _fit(
     """
     session = history.session
     campaign, config = session.campaign, session.campaign.config
-    tables, sets = list[Experiment](), dict[str, ModelSet]()
+    sets = dict[str, ModelSet]()
     timed, counted = material.timed, material.counted
     sources = (
         (None if material.pooled is None else material.pooled.table, timed, _timed_metrics(session)),
@@ -220,16 +221,32 @@ def _fit(
         (material.sampled, material.sampled, list(sampled_metrics(config.metrics))),
         (material.energy, material.energy, [ENERGY]),
     )
-    for measured, modelled, metrics in sources:
-        if measured is not None and modelled is not None and metrics:
-            tables.append(collect.only(measured, metrics))
-            sets |= _models(session, collect.only(modelled, metrics))
+    tables = [collect.only(measured, metrics) for measured, _, metrics in sources if measured is not None and metrics]
+    for _, modelled, metrics in sorted(sources, key=lambda source: source[1] is timed):  # counts come before times
+        if modelled is not None and metrics:
+            growth = proven_growth(sets.values()) if modelled is timed else None
+            sets |= _models(session, collect.only(modelled, metrics), growth)
     if not campaign.counts_tell_growth or timed is None or "time" not in sets:
         return tables, sets, None, ()
     made = path_models(history, material, timed, memory_account(campaign, material.distances, timed.tree))
     target = [campaign.refinement_target[name] for name in campaign.parameters]
     sets["time"], held, priors = noise_resilient(made, sets["time"], target)
     return tables, sets, held, priors
+
+
+def proven_growth(counted: Collection[ModelSet]) -> list[Lead] | None:
+    """Return for each parameter the fastest growth that counts of any call path prove; None where they prove none.
+
+    Times alone do not show steeper growth than that, but for a logarithm by which work may get more expensive.
+    """
+    functions = [
+        model.function
+        for models in counted
+        for model in models.models
+        if model is not None and model.quality.smape <= 100 * COUNTS.loose
+    ]
+    columns = range(max((len(models.parameters) for models in counted), default=0))
+    return [max(function.lead(p) for function in functions) for p in columns] if functions else None
 
 
 def path_models(
@@ -347,16 +364,21 @@ def imported_models(build: str) -> str:
     return f"imported-{build}.json"
 
 
-def _models(session: Session, table: Experiment) -> dict[str, ModelSet]:
+def _models(session: Session, table: Experiment, growth: Sequence[Lead] | None = None) -> dict[str, ModelSet]:
+    """Fit models of the metrics of a table, which grow no faster than `growth` but for what the campaign adds."""
     config = session.campaign.config
-    further = config.model.space
+    spaces: list[HypothesisSpace] | None = None
+    if config.model.space or growth is not None:
+        spaces = [full_space()] * len(table.parameters) if growth is None else [full_space().up_to(g) for g in growth]
+        further = [config.model.space.get(name, ()) for name in table.parameters]
+        spaces = [wider_space(lines, space) for lines, space in zip(further, spaces, strict=True)]
     # The energy is that of all processes as it is.
     processes = None if table.metrics == (ENERGY,) else config.model.strong_scaling
     return model_experiment(
         table,
         aggregate=config.aggregate,
         repetition=config.model.repetition,
-        space=[wider_space(further.get(name, ())) for name in table.parameters] if further else None,
+        space=spaces,
         processes=processes,
         options=SearchOptions(
             nonnegative=config.model.nonnegative,

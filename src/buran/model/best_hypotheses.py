@@ -58,8 +58,10 @@ class BestHypotheses:
         self.scores[calls], self.rows[calls] = all_scores[at, order], all_rows[at, order]
         self.ahead[calls] = all_ahead[at, order]
 
-    def put_central_first(self, points: int, steady: Mask) -> None:
+    def put_central_first(self, points: int, steady: Mask, plain: Mask) -> None:
         """Move the hypothesis that predicts the median of the mixture to the front, for `steady` call paths.
+
+        Of hypotheses that are likely, those go first that are `plain` (call path, hypothesis).
 
         Where several hypotheses are as good, the best of them by a hair may be the one that grows fastest; one
         whose prediction beyond the points has as much weight above as below errs less. Not where values scatter so
@@ -69,14 +71,17 @@ class BestHypotheses:
         best = self.rows[np.arange(len(self.rows)), np.argmin(self.scores, axis=1)]
         steady = steady & best.any(axis=(1, 2))
         weight = odds(self.scores, points)
+        likely = weight >= SEARCH.likely
+        some = likely & plain
+        likely = np.where(some.any(axis=1, keepdims=True), some, likely)
         order = np.argsort(self.ahead, axis=1, kind="stable")
         at = np.arange(len(order))
         share = np.cumsum(np.take_along_axis(weight, order, axis=1), axis=1)
         middle = np.argmax(share >= share[:, -1:] / 2, axis=1)
         median = self.ahead[at, order[at, middle]]
-        gap = np.where(weight >= SEARCH.likely, np.abs(self.ahead - median[:, None]), np.inf)
-        chosen = np.argmin(gap, axis=1)
-        moved = np.flatnonzero(steady & (chosen > 0))
+        central = np.argmin(np.where(likely, np.abs(self.ahead - median[:, None]), np.inf), axis=1)
+        chosen = np.where(steady, central, np.argmax(np.where(likely, weight, 0.0), axis=1))
+        moved = np.flatnonzero(chosen > 0)
         self._put_first(moved, chosen[moved])
 
     def penalise_first(self, calls: Ids, penalty: Array) -> Ids:

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buran.errors import UsageError
-from buran.model.beam import Beam, Dictionary, best, extend, leave_one_out, parents
+from buran.model.beam import Beam, Dictionary, best, extend, first_occurrence, leave_one_out, parents
 from buran.model.best_hypotheses import BestHypotheses, beyond
 from buran.model.candidates import (
     DEPENDENT,
@@ -36,7 +37,7 @@ from buran.model.scoring import (
 )
 from buran.model.space import Spaces, space_of
 from buran.model.terms import Array
-from buran.model.tuning import CERTAIN, SEARCH
+from buran.model.tuning import CERTAIN, SEARCH, UNCERTAINTY
 from buran.numerics.threads import one_thread
 
 Progress = Callable[[int], None]
@@ -153,10 +154,28 @@ def search(
             dictionary, constant = _dictionary(points, tables, on_lines, products, y, w, falls)
             error = _beam_search(tables, dictionary, constant, y, w, scatter.of(part), options, part_hypotheses)
         if options.criterion == "error":
-            part_hypotheses.put_central_first(count, (error > CERTAIN) & (error < SEARCH.steady))
+            steady = (error > CERTAIN) & (error < SEARCH.steady)
+            part_hypotheses.put_central_first(count, steady, _is_plain(tables, part_hypotheses.rows))
         if progress is not None:
             progress(len(y))
     return tables, hypotheses
+
+
+def _is_plain(tables: list[TermTable], rows: NDArray[np.int16]) -> Mask:
+    """Mark hypotheses that claim no more than few values of a parameter tell: one simple factor of it at most.
+
+    Parameters
+    ----------
+    rows
+        Shape (call path, hypothesis, term, parameter), of the tables.
+    """
+    plain = np.ones(rows.shape[:2], dtype=bool)
+    for p, table in enumerate(tables):
+        if len(table.same_value) < UNCERTAINTY.values:
+            factors = np.sort(rows[..., p], axis=2)
+            plain &= (table.plain | (np.arange(len(table.plain)) == 0))[factors].all(axis=2)
+            plain &= first_occurrence(factors.astype(np.int64)).sum(axis=2) <= 1
+    return plain
 
 
 def _check_memory(terms: int, points: int) -> None:

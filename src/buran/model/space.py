@@ -14,7 +14,7 @@ import numpy as np
 
 from buran.errors import FormatError, UsageError
 from buran.exponents import MOST_LOGS, Exponents, read_exponents
-from buran.model.basis import FAMILIES, Array, BasisFunction
+from buran.model.basis import FAMILIES, Array, BasisFunction, Lead
 from buran.model.powers import PowerLog
 
 Negative = Literal["never", "always"]
@@ -94,6 +94,11 @@ class HypothesisSpace:
         """The space for a regime, of which two values of a parameter must do."""
         return replace(self, least=2)
 
+    def up_to(self, lead: Lead) -> HypothesisSpace:
+        """Return the space without what grows faster than `lead` (power, power of the logarithm) and than a line."""
+        most = max(lead, (Fraction(1), 0))
+        return replace(self, pairs=tuple(pair for pair in self.pairs if pair <= most))
+
     def extended(self) -> HypothesisSpace:
         """Return the space with steeper powers and logarithms, for values that lead to its end."""
         further = (pair for pair in _BEYOND if pair not in self.pairs)
@@ -172,9 +177,9 @@ def named_space(name: str, negative: Negative = "always") -> HypothesisSpace:
     return replace(SPACES[preset](negative), families=tuple(families))
 
 
-def wider_space(lines: Sequence[str]) -> HypothesisSpace:
-    """Return the full space with the terms of `lines` as well; raises as `read_exponents` does."""
-    space = full_space()
+def wider_space(lines: Sequence[str], space: HypothesisSpace | None = None) -> HypothesisSpace:
+    """Return a space, the full one by default, with the terms of `lines` as well; raises as `read_exponents` does."""
+    space = space or full_space()
     further = dict.fromkeys(pair for line in lines for pair in read_exponents(line))
     return replace(space, pairs=(*space.pairs, *(pair for pair in further if pair not in space.pairs)))
 

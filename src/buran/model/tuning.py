@@ -138,7 +138,6 @@ class ExactTuning:
     sets: int = tuned(8000, "sets of terms that are tried where points do not tell all products apart", JUDGED)
     monomials: int = tuned(120, "products of values that are derived from several parameters", JUDGED)
     rounded: float = tuned(1e-5, "error of a model of exact values that misses them by their rounding alone", JUDGED)
-    lost: float = tuned(0.5, "error of a model of exact values that follows nothing: steeper terms are tried", JUDGED)
 
 
 EXACT = ExactTuning()

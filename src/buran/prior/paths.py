@@ -175,8 +175,8 @@ class _Counts:
     target: Ids
     points: Array
     values: dict[str, Array]
-    counted_itself: Array
-    polled: Array
+    counted_itself: Mask
+    polled: Mask
 
     @classmethod
     def of(cls, counted: Experiment, timed: CallTree) -> _Counts:

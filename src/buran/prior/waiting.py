@@ -352,8 +352,13 @@ def _named(
 
 
 def waited(term: Term, processes: int | None) -> ModelFunction:
-    """Return the term without what it is with one process, which waits for nobody: ``p^(1/2) n - n``."""
-    leads = [] if processes is None else [factor.basis for factor in term.factors if factor.parameter == processes]
+    """Return the term without what it is with one process, which waits for nobody: ``p^(1/2) n - n``.
+
+    What falls with the processes is work that is divided among them.
+    """
+    leads = [factor.basis for factor in term.factors if factor.parameter == processes]
+    if any(basis.falls for basis in leads):
+        leads = []
     alone = 1.0
     for basis in leads:
         alone *= float(basis.evaluate(np.ones(1))[0]) if basis.is_defined(1.0) else 0.0
