@@ -210,7 +210,7 @@ class _Left:
 def _extend(
     points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model], left: _Left, options: SearchOptions
 ) -> None:
-    """Replace models that lead to the end of the full space by better ones.
+    """Replace models that lead to the end of the full space, and exact ones that follow nothing, by better ones.
 
     Of values that are not exact only models that miss by more than noise, and have the steepest power or miss widely;
     by others with half the error at most.
@@ -221,7 +221,7 @@ def _extend(
         error = model.quality.error
         bases = [factor.basis for term in model.function.terms for factor in term.factors]
         if is_exact:
-            return any(space.ends_at(basis) for basis in bases)
+            return error > EXACT.lost or any(space.ends_at(basis) for basis in bases)
         missed = options.criterion == "error" and error > max(SEARCH.lacking * noise, REGIMES.steady)
         return missed and (error > SEARCH.steady or any(basis.lead[0] >= space.steepest for basis in bases))
 
@@ -232,7 +232,8 @@ def _extend(
         steeper, further = _fit_complete(points, weighted.of(lost), space.extended(), options, None)
         for number, (place, model) in enumerate(zip(lost, steeper, strict=True)):
             share = 1.0 if exact[place] else SEARCH.progress
-            if model.quality.error < share * fitted[place].quality.error:
+            still_lost = exact[place] and model.quality.error > EXACT.lost
+            if model.quality.error < share * fitted[place].quality.error and not still_lost:
                 fitted[place] = model
                 left.misses[place], left.bends[place] = further.misses[number], further.bends[number]
 

@@ -137,6 +137,7 @@ class ExactTuning:
     passed: int = tuned(24, "sets of terms that pass through all values of a parameter, and are tried", JUDGED)
     sets: int = tuned(8000, "sets of terms that are tried where points do not tell all products apart", JUDGED)
     monomials: int = tuned(120, "products of values that are derived from several parameters", JUDGED)
+    lost: float = tuned(0.5, "error of a model of exact values that follows nothing: steeper terms are tried", JUDGED)
     rounded: float = tuned(1e-5, "error of a model of exact values that misses them by their rounding alone", JUDGED)
 
 
