@@ -115,7 +115,7 @@ def _on_lines(
     for chosen_sets, calls in groups.items():
         scores = [[parameter_choices[call] for parameter_choices in choices] for call in calls]
         for call, formulas in zip(calls, solver.formulas(chosen_sets, calls, scores), strict=True):
-            models[call] = _model(points, values[rows[call]], formulas)
+            models[call] = model_of_formulas(points, values[rows[call]], formulas)
     return models
 
 
@@ -158,7 +158,7 @@ def _in_monomials(
         used = basis[: last + 1]
         others = [place for place in range(len(columns)) if place not in used]
         for call, formulas in zip(calls, solver.fewest(used, others, columns, calls), strict=True):
-            models[call] = _model(points, values[rows[call]], formulas)
+            models[call] = model_of_formulas(points, values[rows[call]], formulas)
     return models
 
 
@@ -533,7 +533,7 @@ def _cancelled(function: ModelFunction, points: Array) -> float:
     return float(np.log2(np.max(parts) / np.abs(function.evaluate(points)).max()))
 
 
-def _model(points: Array, values: Array, formulas: Sequence[Formula]) -> Model | None:
+def model_of_formulas(points: Array, values: Array, formulas: Sequence[Formula]) -> Model | None:
     """Make a model of formulas with their scores in bits, without those that become negative farther out.
 
     Where terms pass through all values of a parameter, a coefficient that need not be there speaks for the others, so

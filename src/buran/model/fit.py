@@ -15,6 +15,7 @@ from buran.model.derived import DerivedValue
 from buran.model.exact import exact_models, passes_through
 from buran.model.mixture import Target
 from buran.model.model import Model, Quality, prediction_interval
+from buran.model.nearly import near_models
 from buran.model.quality import adjusted_r2, rss, smape
 from buran.model.regimes import asked, cuts, powers_through_two, with_regimes
 from buran.model.regression import BOUND, loo_error, regress
@@ -158,6 +159,7 @@ def fit_models(
         if default and not options.part:
             are_exact = np.zeros(len(calls), dtype=bool) if exact is None else np.asarray(exact)[calls]
             _extend(here, weighted, are_exact, fitted, left, options)
+            _follow(here, weighted, are_exact, fitted)
         if not options.part and options.criterion == "error":
             fitted = _with_regimes(here, weighted, fitted, left, space, options)
         for call, model in zip(calls, fitted, strict=True):
@@ -236,6 +238,14 @@ def _extend(
             if model.quality.error < share * fitted[place].quality.error and not still_lost:
                 fitted[place] = model
                 left.misses[place], left.bends[place] = further.misses[number], further.bends[number]
+
+
+def _follow(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model]) -> None:
+    """Replace models that exact values do not follow by formulas that they follow nearly, where there are some."""
+    missed = [place for place, model in enumerate(fitted) if exact[place] and model.quality.error > EXACT.near]
+    values = np.ldexp(weighted.values[missed], weighted.binary[missed][:, None])
+    for place, model in zip(missed, near_models(points, values) if missed else (), strict=True):
+        fitted[place] = model or fitted[place]
 
 
 def _with_regimes(

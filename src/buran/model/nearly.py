@@ -1,0 +1,156 @@
+"""Formulas that exact counts follow nearly, at every point.
+
+A count that is rounded, or that depends a little on data, has no formula without a rest. But counts have no noise: a
+sum of few products of powers that misses none of many points by more than a hundredth is no chance, even if its terms
+cancel each other or fall with a parameter, as boundaries of a divided grid do: ``3 n^2/p^2 - 2 n^2/p^3``. A search for
+noisy values has reason to mistrust such sums, and takes a product of odd exponents instead.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.model.alternative import Alternative
+from buran.model.candidates import Ids
+from buran.model.exact import Formula, model_of_formulas
+from buran.model.few_values import cancels_through
+from buran.model.model import Model, Quality
+from buran.model.powers import PowerLog
+from buran.model.quality import adjusted_r2, rss, smape
+from buran.model.terms import Array, Factor, ModelFunction, Term
+from buran.model.tuning import EXACT, SEARCH
+
+_RISING = tuple(
+    PowerLog(Fraction(power), log)
+    for power, log in (
+        ("0", 1), ("1/3", 0), ("1/2", 0), ("2/3", 0), ("1", 0), ("1", 1), ("4/3", 0), ("3/2", 0), ("2", 0), ("2", 1),
+        ("3", 0), ("4", 0),
+    )
+)  # fmt: skip
+_FALLING = tuple(PowerLog(-basis.exponent) for basis in _RISING if not basis.log_exponent and basis.exponent <= 3)
+_DEPENDENT = 1e-6  # length of a column of length 1 that must remain beside others
+
+
+def near_models(points: Array, values: Array) -> list[Model | None]:
+    """Find formulas that miss no count by more than `EXACT.near`.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter), distinct rows.
+    values
+        Shape (call path, point), finite; without noise.
+
+    Returns
+    -------
+    list
+        One for each call path; None where no sum of few terms comes so near, or where too few points would tell. The
+        alternatives are other sums of as many terms.
+    """
+    terms = _products(points)
+    columns = np.array([term.evaluate(points) if term.factors else np.ones(len(points)) for term in terms])
+    return [_near_model(points, row, terms, columns) for row in values]
+
+
+def _products(points: Array) -> list[Term]:
+    """List products of powers of at most two parameters; the first one is the constant."""
+    shapes: list[list[tuple[Factor, ...]]] = []
+    for p, column in enumerate(points.T):
+        bases = (*_RISING, *_FALLING) if len(np.unique(column)) > 1 else ()
+        shapes.append([(), *((Factor(p, basis),) for basis in bases if basis.is_defined(float(column.min())))])
+    joint = (tuple(factor for shape in some for factor in shape) for some in product(*shapes))
+    return [Term(factors) for factors in joint if len(factors) <= 2]
+
+
+def _near_model(points: Array, values: Array, terms: list[Term], columns: Array) -> Model | None:
+    count, size = len(values), np.abs(values)
+    if not size.any():
+        return None
+    # relative misfits; small counts weigh as one of a thousandth of the largest
+    weights = 1 / np.maximum(size, SEARCH.floor * size.max())
+    target, scaled = values * weights, columns * weights
+    length = np.linalg.norm(scaled, axis=1)
+    scaled = scaled / length[:, None]
+    # each set: orthonormal basis Q (set, term, point), rest r = b - Q'Q b (set, point)
+    members, basis, rest = np.zeros((1, 0), np.int64), np.zeros((1, 0, count)), target[None]
+    for number in range(1, min(EXACT.most_terms, count - EXACT.same) + 1):
+        members, basis, rest = _extended(members, basis, rest, scaled)
+        # a chance sum meets each point that it was not fitted to with the probability of its misfit
+        worst = np.abs(rest).max(axis=1)
+        bits = (count - number) * -np.log2(np.maximum(worst, EXACT.rounded)) - number * np.log2(len(terms))
+        found = np.flatnonzero((worst <= EXACT.near) & (bits >= EXACT.margin))
+        formulas: list[Formula] = []
+        for place in found[np.argsort(-bits[found], kind="stable")].tolist():
+            chosen = members[place]
+            coefficients = np.linalg.lstsq(scaled[chosen].T, target, rcond=None)[0] / length[chosen]
+            function = _function(coefficients, [terms[term] for term in chosen.tolist()])
+            if not cancels_through(function, points):
+                formulas.append((function, float(bits[place])))
+        model = model_of_formulas(points, values, formulas)
+        if model is not None:
+            return _judged(model, points, values, weights)
+    return None
+
+
+def _extended(members: Ids, basis: Array, rest: Array, columns: Array) -> tuple[Ids, Array, Array]:
+    """Add each column to each set; return the `EXACT.beam` sets that leave least."""
+    # c' = c - Q'Q c for each set and column
+    beside = columns[None] - np.einsum("stp,sct->scp", basis, np.einsum("stp,cp->sct", basis, columns))
+    length = np.linalg.norm(beside, axis=2)
+    beside /= np.where(length > _DEPENDENT, length, 1.0)[..., None]
+    # |r'|^2 = |r|^2 - (c' r)^2
+    gain = np.einsum("scp,sp->sc", beside, rest)
+    left = np.where(length > _DEPENDENT, (rest**2).sum(axis=1)[:, None] - gain**2, np.inf)
+    order = np.argsort(left, axis=None, kind="stable")[: (members.shape[1] + 1) * EXACT.beam]  # sets turn up repeatedly
+    order = order[np.isfinite(left.ravel()[order])]
+    parent, column = np.divmod(order, len(columns))
+    grown = np.sort(np.column_stack([members[parent], column]), axis=1)
+    first = np.sort(np.unique(grown, axis=0, return_index=True)[1])[: EXACT.beam]
+    parent, column = parent[first], column[first]
+    added = beside[parent, column]
+    rest = rest[parent] - gain[parent, column][:, None] * added
+    return grown[first], np.concatenate([basis[parent], added[:, None]], axis=1), rest
+
+
+def _function(coefficients: Array, terms: list[Term]) -> ModelFunction:
+    constant = sum(c for c, term in zip(coefficients.tolist(), terms, strict=True) if not term.factors)
+    parts = [(c, term) for c, term in zip(coefficients.tolist(), terms, strict=True) if term.factors]
+    parts.sort(key=lambda part: part[1].growth_order, reverse=True)
+    return ModelFunction(float(constant), tuple(c for c, _ in parts), tuple(term for _, term in parts))
+
+
+def _judged(model: Model, points: Array, values: Array, weights: Array) -> Model:
+    """Return the model with what it misses the counts by, and how uncertain its coefficients are for that."""
+    alternatives: list[Alternative] = []
+    for alternative in model.alternatives:
+        function = alternative.function
+        design = np.column_stack([np.ones(len(points)), *(term.evaluate(points) for term in function.terms)])
+        design[:, 0] *= bool(function.constant)
+        degrees = max(len(points) - int((design != 0).any(axis=0).sum()), 1)
+        rest = (values - function.evaluate(points)) * weights
+        noise = float(np.sqrt((rest**2).sum() / degrees))
+        covariance = noise**2 * np.linalg.pinv((design * weights[:, None]).T @ (design * weights[:, None]))
+        alternatives.append(replace(alternative, covariance=_rows(covariance), noise=noise, degrees=degrees))
+    predicted = model.function.evaluate(points)[None]
+    size = 1 + len(model.function.terms)
+    error = float(np.abs((values - predicted[0]) * weights).mean())
+    missed = float(smape(predicted, values[None])[0])
+    quality = Quality(
+        len(points),
+        missed,
+        missed,
+        error,
+        float(adjusted_r2(predicted, values[None], np.array([size]))[0]),
+        float(rss(predicted, values[None])[0]),
+    )
+    return replace(model, quality=quality, covariance=alternatives[0].covariance, alternatives=tuple(alternatives))
+
+
+def _rows(matrix: NDArray[Any]) -> tuple[tuple[float, ...], ...]:
+    return tuple(map(tuple, matrix.tolist()))
