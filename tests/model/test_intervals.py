@@ -79,7 +79,7 @@ def test_contributions_add_up():
 def test_too_few_points_give_no_bounds():
     fit = fit_models(np.array([[2.0]]), np.array([[5.0]]))
     lower, upper = fit.predict_interval(np.array([[4.0]]))
-    assert (lower[0, 0], upper[0, 0]) == (-np.inf, np.inf)
+    assert (lower[0, 0], upper[0, 0]) == (0, np.inf)
     nothing = fit_models(np.array([[2.0]]), np.array([[np.nan]])).predict_interval(np.array([[4.0]]))
     assert np.isnan(nothing).all()
 
@@ -98,3 +98,17 @@ def test_a_file_keeps_intervals():
     again = ModelSet.from_json(own.to_json())
     for ends, kept in zip(own.predict_interval(BEYOND), again.predict_interval(BEYOND), strict=True):
         assert kept == pytest.approx(ends)
+
+
+def test_no_interval_of_values_that_cannot_be_negative_reaches_below_zero():
+    random = np.random.default_rng(3)
+    sizes = np.array([[4.0], [8], [16], [32], [64]])
+    values = np.array([[1.0, 1.4, 0.7, 1.2, 2.0], [1.0, 3.0, 2.0, 9.0, 1.0]])
+    noisy = np.concatenate([values, random.uniform(0.1, 3, (40, 5))])
+    far = np.array([[1024.0], [65536.0]])
+    lower, upper = fit_models(sizes, noisy).predict_interval(far)
+    assert (lower >= 0).all() and (upper >= lower).all()
+    signed = fit_models(sizes, -noisy)
+    assert (signed.predict_interval(far)[0] < 0).any()
+    document = ModelSet(("n",), "gain", "", ("f",), signed.models[:1]).to_json()
+    assert ModelSet.from_json(document).models[0].signed

@@ -49,7 +49,7 @@ def add_models(models: Sequence[Model | None], points: Array, values: Array) -> 
     function = add_functions(model.function for model in present)
     here = np.isfinite(values)
     predicted, actual = function.evaluate(points)[here], values[here]
-    count = int(here.sum())
+    count, signed = int(here.sum()), any(model.signed for model in present)
     quality = Quality(
         count,
         float(smape(predicted, actual)) if count else np.nan,
@@ -58,7 +58,7 @@ def add_models(models: Sequence[Model | None], points: Array, values: Array) -> 
         float(adjusted_r2(predicted, actual, np.array(1 + len(function.terms)))) if count else np.nan,
         float(rss(predicted, actual)),
     )
-    return Model(function, quality, _covariance(present, function), parts=tuple(present))
+    return Model(function, quality, _covariance(present, function), parts=tuple(present), signed=signed)
 
 
 def _covariance(models: Sequence[Model], function: ModelFunction) -> tuple[tuple[float, ...], ...]:

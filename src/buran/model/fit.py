@@ -166,6 +166,9 @@ def fit_models(
             formula = models[call]
             if formula is None or _is_simpler(model, formula):
                 models[call] = model
+    for call in np.flatnonzero((values < 0).any(axis=1)).tolist():
+        if (below := models[call]) is not None:
+            models[call] = replace(below, signed=True)
     return Fit(tuple(models))
 
 

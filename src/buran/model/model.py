@@ -58,6 +58,8 @@ class Model:
         they are asked for.
     parts
         The models a sum was made of.
+    signed
+        Whether values may be negative; intervals of others, such as times and counts, begin at 0 at the lowest.
     """
 
     function: ModelFunction
@@ -65,6 +67,7 @@ class Model:
     covariance: tuple[tuple[float, ...], ...] = ()
     alternatives: Sequence[Alternative] = field(default=(), compare=False, repr=False)
     parts: Sequence[Model] = field(default=(), compare=False, repr=False)
+    signed: bool = False
 
     def predict_interval(self, points: Array, level: float = 0.9, of: Target = "value") -> tuple[Array, Array]:
         """Return lower and upper ends at `points` (point, parameter), each of shape (point,).
@@ -103,8 +106,8 @@ def prediction_interval(
     Every alternative predicts a t distribution around its value: with the uncertainty of its coefficients and,
     `of` a "value" (such as were modelled: one measurement, or a mean of repetitions), its noise; `of` the "mean",
     without. The interval holds the middle of their mixture by weight, so that what the measurements cannot decide
-    makes it wide, and always the prediction itself. The interval of a sum takes the errors of its parts as independent:
-    their distances from the predictions add up in quadrature.
+    makes it wide, and always the prediction itself; nothing below 0 where values cannot be negative. The interval
+    of a sum takes the errors of its parts as independent: their distances from the predictions add up in quadrature.
 
     Parameters
     ----------
@@ -145,6 +148,8 @@ def prediction_interval(
     sums = [(row, model.parts) for row, model in enumerate(models) if model is not None and model.parts]
     if sums:
         _of_sums(sums, at, level, of, predicted, lower, upper)
+    unsigned = [row for row in modelled if (model := models[row]) is not None and not model.signed]
+    lower[unsigned], upper[unsigned] = np.maximum(lower[unsigned], 0.0), np.maximum(upper[unsigned], 0.0)
     return lower, upper
 
 

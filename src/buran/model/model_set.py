@@ -203,6 +203,7 @@ def _model_to_json(model: Model) -> dict[str, Any]:
             for alternative in model.alternatives
         ],
         **({} if discrepancy is None else {"discrepancy": discrepancy.to_json()}),
+        **({"signed": True} if model.signed else {}),
     }
 
 
@@ -226,4 +227,5 @@ def _model_from_json(data: Mapping[str, Any]) -> Model:
         Quality(int(quality["points"]), *figures),
         tuple(tuple(map(float, row)) for row in data["covariance"]),
         alternatives,
+        signed=bool(data.get("signed", False)),
     )
