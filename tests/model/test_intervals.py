@@ -110,5 +110,5 @@ def test_no_interval_of_values_that_cannot_be_negative_reaches_below_zero():
     assert (lower >= 0).all() and (upper >= lower).all()
     signed = fit_models(sizes, -noisy)
     assert (signed.predict_interval(far)[0] < 0).any()
-    document = ModelSet(("n",), "gain", "", ("f",), signed.models[:1]).to_json()
+    document = ModelSet(("n",), "gain", "", ("f",), signed.models[:1], "mean", "median", ()).to_json()
     assert ModelSet.from_json(document).models[0].signed
