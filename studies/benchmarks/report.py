@@ -19,11 +19,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "report"))
 
 import chromium
-from made_up import data_of, experiment, many, report
+from made_up import data_of, experiment, headline_about, many, report
 
 from buran.experiment.table import Experiment
+from buran.report.content import Report
 from buran.report.html import render_page
-from buran.report.text import Report
 
 OPENED = "return performance.timing.loadEventEnd - performance.timing.navigationStart"
 
@@ -75,7 +75,9 @@ def search_ms(path: Path) -> tuple[float, float] | None:
 def make(path: Path, said: Report, table: Experiment) -> float:
     """Write the page; return CPU seconds."""
     start = time.process_time()
-    path.write_text(render_page(said, data_of(said, table), ["tail of the log"], {"compiler": "gcc"}, ""))
+    path.write_text(
+        render_page(said, data_of(said, table), ["tail of the log"], {"compiler": "gcc"}, "", headline_about(said))
+    )
     return time.process_time() - start
 
 

@@ -14,7 +14,8 @@ from buran.cli import main
 from buran.correct import load_corrected
 from buran.errors import ConfigError
 from buran.loop.correct import check_base_models, correct_kernels
-from buran.report.text import Report, render
+from buran.report.content import Report
+from buran.report.text import render
 
 MODEL = """
 expression: 10 * (latency + transfer)

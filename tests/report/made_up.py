@@ -12,9 +12,11 @@ from buran.experiment.modelling import model_experiment
 from buran.experiment.table import AGGREGATES, Experiment
 from buran.model.model_set import ModelSet
 from buran.profile.profile import CallTree, Region
+from buran.report.content import Answer, Report
+from buran.report.headline import Headline, headline_of
 from buran.report.noise import TimedRun
 from buran.report.page import Iteration, page_data, predict_call_paths
-from buran.report.text import Report
+from buran.report.words import answers_of
 
 NASTY = "<script>alert('x')</script> & \"quoted\" </script>"
 
@@ -137,3 +139,13 @@ def runs(table: Experiment | None, drift: float = 0.0) -> list[TimedRun]:
 def data_of(said: Report, table: Experiment | None) -> dict[str, Any]:
     """What a page about it draws from."""
     return page_data(said, predict_call_paths(said), table, iterations(table), runs(table))
+
+
+def headline_about(said: Report) -> Headline:
+    """What a report about it begins with."""
+    return headline_of(said, predict_call_paths(said), "no run succeeded")
+
+
+def answers(said: Report, data: dict[str, Any]) -> list[Answer]:
+    """What a reader sees first."""
+    return answers_of(said, data, headline_about(said))

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import chromium
 import pytest
 import yaml
-from made_up import NASTY, data_of, experiment, many, report
+from made_up import NASTY, data_of, experiment, headline_about, many, report
 
 from buran.report.html import render_page
 
@@ -39,7 +39,9 @@ def write(folder: Path, call_paths: int, values: int) -> Path:
     said = report(table) if table else report(None, evaluation=[])
     data = data_of(said, table)
     path = folder / f"report-{call_paths}.html"
-    path.write_text(render_page(said, data, ["tail of the log"], {"compiler": "gcc"}, "no run succeeded"))
+    path.write_text(
+        render_page(said, data, ["tail of the log"], {"compiler": "gcc"}, "no run succeeded", headline_about(said))
+    )
     return path
 
 
@@ -97,7 +99,9 @@ def huge(tmp_path_factory) -> Path:
     table, models = many(100_000)
     said = report(table, models={"time": models})
     path = tmp_path_factory.mktemp("huge") / "report.html"
-    path.write_text(render_page(said, data_of(said, table), ["tail of the log"], {"compiler": "gcc"}, ""))
+    path.write_text(
+        render_page(said, data_of(said, table), ["tail of the log"], {"compiler": "gcc"}, "", headline_about(said))
+    )
     return path
 
 

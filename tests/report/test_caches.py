@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from made_up import data_of, report
+from made_up import data_of, headline_about, report
 
 from buran.errors import ConfigError
 from buran.loop import collect
@@ -148,9 +148,11 @@ def test_the_section_of_the_report():
     said = replace(report(None), caches=found)
     data = data_of(said, None)
     assert data["caches"]["lines"][0][0] == "main->sweep" and len(data["caches"]["values"]) == 100
-    shown = render_page(said, data, [""], {}, "")
+    shown = render_page(said, data, [""], {}, "", headline_about(said))
     assert 'id="caches"' in shown and "misses of level 2, 8 MiB" in shown
-    assert 'id="caches"' not in render_page(report(None), data_of(report(None), None), [""], {}, "")
+    assert 'id="caches"' not in render_page(
+        report(None), data_of(report(None), None), [""], {}, "", headline_about(report(None))
+    )
 
 
 @pytest.mark.parametrize(

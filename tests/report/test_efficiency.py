@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_up import data_of, experiment, report
+from made_up import data_of, experiment, headline_about, report
 
 from buran.loop.efficiency import core_use, efficiency_table
 from buran.profile.metrics import METRICS
@@ -124,7 +124,7 @@ def test_the_table_of_a_campaign():
     assert low <= found.target.parallel <= high
     text = efficiency_text(found)
     assert "≥ 73.3 %" in text and "target, from models" in text and "- cost of work" not in text
-    shown = render_page(replace(said, efficiency=found), data_of(said, table), [""], {}, "")
+    shown = render_page(replace(said, efficiency=found), data_of(said, table), [""], {}, "", headline_about(said))
     assert 'id="efficiency"' in shown and all(title in shown for title in COLUMNS.values())
 
 

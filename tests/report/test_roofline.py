@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from made_up import data_of, report
+from made_up import data_of, headline_about, report
 
 from buran.campaign.launcher import Placement
 from buran.campaign.machine_file import Level, MachineFile
@@ -110,8 +110,10 @@ def test_the_section_of_the_report():
     plot = roofline_plot(roofline)
     assert [name for name, _ in plot["paths"]] == ["main->sweep"] and len(plot["roofs"]) == 2
     said = replace(report(None), roofline=roofline)
-    assert 'id="roofline-plot"' in render_page(said, data_of(said, None), [""], {}, "")
-    assert 'id="roofline-plot"' not in render_page(report(None), data_of(report(None), None), [""], {}, "")
+    assert 'id="roofline-plot"' in render_page(said, data_of(said, None), [""], {}, "", headline_about(said))
+    assert 'id="roofline-plot"' not in render_page(
+        report(None), data_of(report(None), None), [""], {}, "", headline_about(report(None))
+    )
 
 
 def test_without_a_machine_nothing_is_said():

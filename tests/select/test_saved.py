@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from buran.report.text import Report, render
+from buran.report.content import Report
+from buran.report.text import render
 
 
 @pytest.mark.parametrize(

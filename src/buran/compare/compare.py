@@ -18,7 +18,7 @@ from buran.compare.side import RUNTIME, Side
 from buran.compare.tuning import COMPARED
 from buran.errors import UsageError
 from buran.model.model_set import ModelSet
-from buran.model.text import format_function, growth_class
+from buran.model.text import format_function, format_leading, growth_class
 from buran.numerics.intervals import of_ratio
 from buran.profile.metrics import metric_of
 
@@ -230,6 +230,8 @@ class _Metric:
             growth_after=growth_class(second.function, parameters) if second else "",
             model_before=format_function(first.function, parameters) if first else "",
             model_after=format_function(second.function, parameters) if second else "",
+            leading_before=format_leading(first.function, parameters) if first else "",
+            leading_after=format_leading(second.function, parameters) if second else "",
             faster_in=(),
             verdict="undecided",
             through=() if self.counted is None or not exact else self.counted.through.get(row, ()),

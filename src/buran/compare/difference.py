@@ -72,6 +72,8 @@ class Difference:
         Growth classes.
     model_before, model_after
         Models, in words.
+    leading_before, leading_after
+        Their terms of the growth class, with coefficients.
     faster_in
         Parameters with which it grows faster than before, beyond doubt.
     verdict
@@ -97,6 +99,8 @@ class Difference:
     faster_in: tuple[str, ...]
     verdict: Verdict
     through: tuple[str, ...] = ()
+    leading_before: str = ""
+    leading_after: str = ""
 
     @property
     def grown_by(self) -> float:

@@ -17,12 +17,12 @@ def faster_in(first: Model, second: Model, parameters: int) -> tuple[int, ...]:
 
 
 def _chance(first: Model, second: Model, parameter: int) -> float:
-    one, other = _leads(first, parameter), _leads(second, parameter)
+    one, other = leads_of(first, parameter), leads_of(second, parameter)
     return sum(a * b for earlier, a in one.items() for later, b in other.items() if later > earlier)
 
 
-def _leads(model: Model, parameter: int) -> dict[Lead, float]:
-    """Return the weights of the different ways in which the hypotheses grow with a parameter."""
+def leads_of(model: Model, parameter: int) -> dict[Lead, float]:
+    """Return the weights of the different ways in which a model's hypotheses grow with a parameter."""
     if not model.alternatives:
         return {model.function.lead(parameter): 1.0}
     out: dict[Lead, float] = {}

@@ -31,9 +31,14 @@ def read_side(path: Path) -> Side:
 
 def side_of_results(folder: Path, name: str) -> Side:
     """Read a folder of results: report.json, and the measurements beside it for exact counts."""
-    path, table = folder / REPORT, folder / TABLE
+    return side_of_report(read_json(folder / REPORT), folder, name)
+
+
+def side_of_report(report: Mapping[str, Any], folder: Path, name: str) -> Side:
+    """Return what a comparison needs of a report that is at hand, and of the measurements in its folder."""
+    table = folder / TABLE
     counts = read_jsonl(table) if table.is_file() and table.stat().st_size else None
-    return _side_of_report(path, read_json(path), name, counts)
+    return _side_of_report(folder / REPORT, report, name, counts)
 
 
 def _side_of_json(path: Path) -> Side:

@@ -19,8 +19,8 @@ from buran.prior.paths import waits
 from buran.profile.metrics import metric_of, stands_for
 from buran.profile.profile import SEPARATOR, Profile
 from buran.profile.startup import STARTUP, starts_or_ends
+from buran.report.content import LEVEL, Report
 from buran.report.efficiency import CoreUse, Efficiencies, EfficiencyTable, Interval, efficiencies, sources_of
-from buran.report.text import LEVEL, Report
 
 _TOGETHER = ("all2all", "barrier")  # roles of operations that no rank leaves before the last one comes
 _TOLD = 0.95  # of the time in MPI must be in such operations: then it is told apart from waiting
@@ -164,7 +164,7 @@ def _at_target(
 ) -> Efficiencies | None:
     """Return the efficiencies at the target: sums of the models of call paths, and a model of the load balance."""
     times, names = report.models.get("time"), report.parameters
-    if times is None or times.aggregate != "mean" or times.unit != "sec":
+    if times is None or times.aggregate != "mean" or times.unit != "sec" or report.unknown.advice:
         return None
     at = np.array([[report.target[name] for name in names]] * 2, dtype=np.float64)
     at[1, ranks] = min(fewest, at[0, ranks])

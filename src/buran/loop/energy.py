@@ -21,8 +21,8 @@ from buran.model.model_set import ModelSet
 from buran.model.text import format_function
 from buran.profile.metrics import ENERGY, metric_of
 from buran.profile.profile import CallTree, Region
+from buran.report.content import LEVEL, Report, run_time_reach
 from buran.report.energy import EnergyRow, EnergyTable, Reach
-from buran.report.text import LEVEL, Report, run_time_reach
 
 _PROGRAM = Region("program", paradigm="measurement", role="artificial")
 _BEFORE = "they were made before key energy was set (`buran remeasure` makes them again)"

@@ -19,11 +19,14 @@ from buran.instrument.refine import predicted_overhead
 from buran.loop.collect import estimated_times, in_store, overhead
 from buran.loop.crowded import sharing
 from buran.loop.history import History
+from buran.report.call_paths import CallPaths
+from buran.report.content import Report
+from buran.report.headline import Headline
 from buran.report.html import render_page
 from buran.report.noise import TimedRun
-from buran.report.page import Iteration, page_data, predict_call_paths
+from buran.report.page import Iteration, page_data
 from buran.report.tables import as_csv, points_as_csv
-from buran.report.text import Report, first_screen, render
+from buran.report.text import first_screen, render
 from buran.report.words import answers_of
 
 PAGE, TEXT, CSV, POINTS, DATA = "report.html", "report.txt", "report.csv", "points.csv", "page.json"
@@ -31,21 +34,25 @@ SCREEN = "summary.txt"
 _EXCERPT = 2000  # characters at the end of a log
 
 
-def write_page(history: History, folder: Path, report: Report) -> None:
+def write_page(history: History, folder: Path, report: Report, paths: CallPaths | None, headline: Headline) -> None:
     """Write the page, its numbers as JSON, a line for each call path as CSV, and the report as text."""
-    paths = predict_call_paths(report)
     course = [_iteration(history, plan) for plan in history.plans if plan.bundles]
     table = _table(folder)
     data = page_data(report, paths, table, course, _timed_runs(history), _estimated_s(history))
     excerpts = [_excerpt(history.layout.root / failure["log"]) for failure in report.failures]
-    why = "no run succeeded" if report.failures else "nothing that can be modelled was measured"
-    write_text(folder / PAGE, render_page(report, data, excerpts, _provenance(history), why))
-    answers = answers_of(report, data, why)
+    why = no_models(report)
+    write_text(folder / PAGE, render_page(report, data, excerpts, _provenance(history), why, headline))
+    answers = answers_of(report, data, headline)
     write_text(folder / SCREEN, first_screen(report, answers))
     write_json(folder / DATA, data)
     write_text(folder / CSV, as_csv(paths, table))
     write_text(folder / POINTS, points_as_csv(report.parameters, course))
     write_text(folder / TEXT, render(report, answers))  # last: where it lies, all of it does
+
+
+def no_models(report: Report) -> str:
+    """Say why there are no models, if there are none."""
+    return "no run succeeded" if report.failures else "nothing that can be modelled was measured"
 
 
 def _timed_runs(history: History) -> list[TimedRun]:

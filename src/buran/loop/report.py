@@ -5,19 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from buran.campaign.calibration import CALIBRATION, Calibration
-from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
 from buran.campaign.records import Status, core_hours
 from buran.campaign.shape import COMMAND
 from buran.compare.compare import compare_sides
-from buran.compare.sides import side_of_results
+from buran.compare.sides import side_of_report
 from buran.errors import StorageError, UsageError
 from buran.experiment.build import Run
 from buran.experiment.extrap_tree import write_extrap_tree
@@ -30,11 +29,8 @@ from buran.loop import program_model
 from buran.loop.caches import cache_table
 from buran.loop.calibrate import calibration_of, costs_beyond
 from buran.loop.collect import (
-    baseline,
     cache_sizes,
-    estimated_times,
     in_store,
-    lost,
     profiles_of,
     sampled_profiles,
     timed_filters,
@@ -43,24 +39,24 @@ from buran.loop.comparison import checked_so_far
 from buran.loop.correct import correct_kernels
 from buran.loop.crowded import crowded_points
 from buran.loop.efficiency import efficiency_table
-from buran.loop.energy import energy_notes, energy_of_campaign
+from buran.loop.energy import energy_of_campaign
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
 from buran.loop.memory import sharing
 from buran.loop.model import imported_models
-from buran.loop.page import measured_on, other_machine, write_page
+from buran.loop.notes import notes_of
+from buran.loop.page import measured_on, no_models, write_page
 from buran.loop.plan import question_of, runtime_model, tensor_model
 from buran.loop.refine import known_verdicts, refinement_of, rules_of
 from buran.loop.roofline import roofline_of
 from buran.loop.run_time import RUN_TIME, with_held, with_parts
-from buran.loop.sampling import sample_notes
 from buran.loop.session import Session
 from buran.measure.schedulers.submission import JobEvents
 from buran.model.model_set import ModelSet, write_models
-from buran.profile.metrics import DETAILS, MISSES, REQUIREMENTS
 from buran.profile.metrics import counted as counted_metrics
-from buran.report.text import Report, total_at_target
-from buran.views.account import Item
+from buran.report.call_paths import predict_call_paths
+from buran.report.content import Report, total_at_target, unknown_at_target
+from buran.report.headline import headline_of
 from buran.views.comparison import write_comparison
 from buran.views.latest import CAMPAIGN, FoundReport
 from buran.views.status import Progress, by_cause, progress_of
@@ -131,11 +127,16 @@ def _write_results(history: History, folder: Path) -> None:
         measured_on=measured_on(history),
         simulated_on=session.campaign.simulated_on,
     )
-    write_json(folder / "report.json", _plain(report, history.models(last)), depth=4)
+    plain = _plain(report, history.models(last))
+    report = _compared(session, folder, report, plain)
+    paths = predict_call_paths(report)
+    headline = headline_of(report, paths, no_models(report))
+    write_json(folder / "report.json", {"headline": asdict(headline), **plain}, depth=4)
     if report.runtime is not None and report.ends is not None:
         write_models(folder / RUN_TIME, [report.runtime, report.ends])
-    report = _compared(session, folder, report)
-    write_page(history, folder, report)
+    if report.comparison is not None:
+        write_comparison(folder, report.comparison)
+    write_page(history, folder, report, paths, headline)
 
 
 def report_so_far(session: Session) -> FoundReport | None:
@@ -158,17 +159,16 @@ def report_so_far(session: Session) -> FoundReport | None:
     return FoundReport(folder, (f"{words}; `buran run {session.campaign.path.name}` goes on",))
 
 
-def _compared(session: Session, folder: Path, report: Report) -> Report:
-    """Return the report with the comparison with an earlier version, and write that beside it."""
+def _compared(session: Session, folder: Path, report: Report, plain: Mapping[str, Any]) -> Report:
+    """Return the report with the comparison with an earlier version."""
     if session.earlier is None or not report.models:
         return report
     try:
-        comparison = compare_sides(session.earlier.side, side_of_results(folder, str(session.campaign.path)))
+        side = side_of_report(plain, folder, str(session.campaign.path))
+        return replace(report, comparison=compare_sides(session.earlier.side, side))
     except UsageError as error:
         why = f"Not compared with {session.earlier.name}: {error.what}."
         return replace(report, notes=[*report.notes, why])
-    write_comparison(folder, comparison)
-    return replace(report, comparison=comparison)
 
 
 def _export(history: History, mode: Mode, folder: Path) -> list[Run]:
@@ -229,131 +229,6 @@ def commented_filter(history: History) -> str:
     return text
 
 
-def _missing_counters(history: History) -> list[str]:
-    """Say which counters the campaign asks for in vain, or had to leave out of what it imports, and why."""
-    config = history.session.campaign.config
-    said = {
-        Mode.TIME: "Counters that were not to be had (key counters)" if config.counters else "",
-        Mode.IMPORTED: "Counters left out of imported runs" if config.measurements else "",
-    }
-    if not any(said.values()):
-        return []
-    wanted = in_store(run for run in history.runs if said.get(run.mode))
-    reasons = ((said[run.mode], history.run_record(run.folder).counters_unavailable) for run in wanted)
-    return sorted({f"{words}: {reason}." for words, reason in reasons if reason})
-
-
-def _lost_visits(history: History) -> list[str]:
-    """Say how many visits are in no count, and in how many runs."""
-    lost = [history.run_record(run.folder).lost_visits for run in in_store(history.runs)]
-    counts = [count for count in lost if count]
-    if not counts:
-        return []
-    return [
-        f"{len(counts)} of {len(lost)} runs lost visits, up to {max(counts):,} in one: signal handlers with hooks "
-        "interrupted a hook; what they called then is in no count, and its time is the interrupted function's. If the "
-        "counts matter, leave the handlers without hooks (key refinement.drop)."
-    ]
-
-
-def _missing_requirements(history: History) -> list[str]:
-    """Say which requirements and misses the campaign asks for in vain."""
-    counted_by_plugins = (*REQUIREMENTS, *DETAILS)
-    asked = [name for name in history.session.campaign.config.metrics if name in (*counted_by_plugins, *MISSES)]
-    table = history.table(history.plans[-1].iteration - 1) if asked else None
-    missing = [] if table is None else [name for name in asked if name not in table.values]
-    uncounted, beyond = ([name for name in missing if name in names] for names in (counted_by_plugins, MISSES))
-    said = {
-        "blocks were counted by an earlier version of Buran or without its compiler plugins. Runs in another results "
-        "folder, with clang or gcc and its headers, would have them.": uncounted,
-        "the machine has fewer levels of caches, or no run that samples accesses to memory succeeded. Sizes of further "
-        "caches can be named: memory.caches_kib.": beyond,
-    }
-    return [f"No run has {', '.join(names)} (key metrics): {why}" for why, names in said.items() if names]
-
-
-def _lost(history: History) -> list[str]:
-    """Say how many runs are gone from the store."""
-    runs, session = history.runs, history.session
-    gone = lost(runs)
-    if not gone:
-        return []
-    example = gone[0].folder.relative_to(session.layout.root)
-    return [
-        f"{len(gone)} of {len(runs)} finished runs are gone from the store, such as {example}: models made since do "
-        f"without them, and figures made of them cannot be recomputed. `buran verify {session.campaign.path.name}` "
-        "names all that is missing."
-    ]
-
-
-def _of_other_versions(account: Sequence[Item]) -> list[str]:
-    """Say how many runs this version of the campaign does not ask for."""
-    runs = sum(item.runs for item in account if item.phase == "other versions")
-    if not runs:
-        return []
-    return [
-        f"The campaign file changed: {runs} runs of the store were made for other versions of it and are not in these "
-        "models; those that this version asks for too are."
-    ]
-
-
-def _builds_of_models(history: History, findings: Findings) -> list[str]:
-    """Say which builds' times models take, and what becomes of others."""
-    plans, last = history.plans, history.plans[-1].filter_text
-    pooled = {judged["build"] for judged in findings.imported if judged["pooled"]}
-    runs = [run for run in history.runs if run.mode is Mode.TIME or run.build.hash in pooled]
-    used = sum(run.filter_text == last for run in runs if run.purpose is Purpose.MODEL)
-    other_runs = sum(run.filter_text != last for run in runs)
-    if not other_runs or not used:
-        return []
-    builds = sorted({b.hash for plan in plans for b in plan.builds if b.mode is Mode.TIME and b.filter_text == last})
-    which = f"build {builds[0]}" if len(builds) == 1 else f"{len(builds)} builds under the last filter"
-    sentence = f"Models of time take the {used} runs of {which}"
-    if findings.pooled is None:
-        return [f"{sentence}; {other_runs} runs under other filters are not mixed in."]
-    account = findings.pooled
-    cost, doubt = f"{1e9 * account['visit_cost_s']:.3g} ns", f"{1e9 * account['visit_cost_doubt_s']:.2g} ns"
-    return [
-        f"{sentence} and {account['runs']} of {other_runs} runs under other filters, without what the hooks that "
-        f"are gone have cost, {cost} a visit within {doubt}: at most {100 * account['largest_share']:.2g} % of a "
-        f"corrected time, {100 * account['largest_doubt']:.2g} % uncertain; "
-        f"{account['left_out']} times of theirs were left out."
-    ]
-
-
-def _kind(findings: Findings, campaign: Campaign) -> list[str]:
-    kind, reason = findings.program_model
-    if kind != "cpr":
-        return [f"The run time of the program is modelled in normal form: {reason}."] if reason else []
-    sentences = [f"A tensor model (latest/{program_model.FILE}) predicts the run time of the program: {reason}."]
-    if campaign.choices:
-        at = ", ".join(f"{name} = {campaign.refinement_target[name]}" for name in campaign.choices)
-        sentences.append(f"Models of call paths are for {at}.")
-    return sentences
-
-
-def _estimated(runs: Sequence[FinishedRun]) -> list[str]:
-    """Say at how many points the baseline did not run."""
-    without, measured = estimated_times(runs, Purpose.MODEL), baseline(runs, Purpose.MODEL)
-    if not without:
-        return []
-    return [
-        f"The baseline ran at {len(measured)} points; at {len(without)} others the program's run time is that of runs "
-        "with hooks, without what these take longer where both ran."
-    ]
-
-
-def _crowded(history: History, measured: Collection[Point]) -> list[str]:
-    """Say where ranks and threads took turns on too few cores."""
-    points = crowded_points(history, (run for run in history.runs if run.purpose is Purpose.MODEL))
-    if not points:
-        return []
-    return [
-        f"at {len(points)} of {len(measured)} points there were more ranks and threads than cores: they took turns, so "
-        "that times of MPI and locks say nothing of waiting there and enter no model (`model.waiting`)."
-    ]
-
-
 def gather(history: History) -> Report:
     """Collect the values of the report from plans, models and store."""
     session, plans = history.session, history.plans
@@ -377,17 +252,10 @@ def gather(history: History) -> Report:
         models["time"] = with_held(models["time"], findings.held)
     towards = (Purpose.MODEL, Purpose.COMPARISON)
     outcomes = (outcome for outcome in history.outcomes(plans) if outcome.purpose in towards)
-    return Report(
+    report = Report(
         campaign=campaign.name,
         reason=plans[-1].reason,
-        notes=[
-            *_lost(history),
-            *_of_other_versions(state.account),
-            *_notes(history, findings),
-            *_kind(findings, campaign),
-            *_estimated(runs),
-            *_crowded(history, measured),
-        ],
+        notes=notes_of(history, findings, state.account, measured),
         parameters=campaign.parameters,
         parallel=campaign.parallel_parameters,
         target=campaign.refinement_target,
@@ -433,6 +301,9 @@ def gather(history: History) -> Report:
             "folder": str(history.layout.root),
         },
     )
+    unknown = unknown_at_target(report)
+    advice = [unknown.advice] if unknown.advice else []
+    return replace(report, unknown=unknown, next_steps=[*advice, *report.next_steps])
 
 
 def _untested(history: History, findings: Findings) -> list[dict[str, Any]]:
@@ -447,22 +318,6 @@ def _untested(history: History, findings: Findings) -> list[dict[str, Any]]:
         {"point": dict(point), "predicted_s": seconds(point), "why": "failed" if point in failed else why}
         for point in points
     ]
-
-
-def _notes(history: History, findings: Findings) -> list[str]:
-    """Return what deserves a word: of the machine, the campaign file and each build, every sentence once."""
-    session = history.session
-    notes = [*session.target.backend.notes, *session.campaign.notes]
-    notes += [note for record in history.build_records for note in record.notes]
-    notes += _missing_counters(history)
-    notes += energy_notes(history)
-    notes += _lost_visits(history)
-    notes += _missing_requirements(history)
-    notes += sample_notes(history)
-    notes += other_machine(history)
-    notes += _builds_of_models(history, findings)
-    notes += [judged["words"] for judged in findings.imported]
-    return list(dict.fromkeys(notes))
 
 
 def _instrumented(filter_text: str) -> dict[str, int | None]:
@@ -520,6 +375,7 @@ def _plain(report: Report, measured: Mapping[str, ModelSet]) -> dict[str, Any]:
     plain["caches"] = None if report.caches is None else asdict(report.caches)
     plain["roofline"] = None if report.roofline is None else asdict(report.roofline)
     plain["energy"] = None if report.energy is None else asdict(report.energy)
+    plain["unknown"] = asdict(report.unknown)
     plain["at_target"] = asdict(total) if (total := total_at_target(report)) else None
     return plain
 

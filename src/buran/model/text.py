@@ -66,6 +66,16 @@ def format_largest(function: ModelFunction, parameters: Sequence[str], at: Mappi
     return f"{text} + {left_out} terms that matter less" if left_out else text
 
 
+def format_leading(function: ModelFunction, parameters: Sequence[str]) -> str:
+    """Write the terms of the growth class with their coefficients, as in ``4 p^2``; a constant where nothing grows."""
+    leading = set(function.dominating_terms())
+    growing = {term for term in leading if _grows(term)}
+    kept = growing or (set() if function.constant else leading)
+    pairs = [pair for pair in zip(function.coefficients, function.terms, strict=True) if pair[1] in kept]
+    constant = 0.0 if pairs else function.constant
+    return format_function(ModelFunction(constant, *map(tuple, zip(*pairs, strict=True))), parameters)
+
+
 def growth_class(function: ModelFunction, parameters: Sequence[str]) -> str:
     """Return how the function grows, as in ``n^3 * log2(p)`` or ``n^2 + p``; ``1`` for a constant.
 

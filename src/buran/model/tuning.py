@@ -188,3 +188,19 @@ class ComparisonTuning:
 
 
 COMPARISON = ComparisonTuning()
+
+
+@dataclass(frozen=True)
+class AllowanceTuning:
+    """Of what counts allow a prediction to be."""
+
+    factor: float = tuned(
+        10.0,
+        "times what was measured times the growth of counts: a larger prediction is not known",
+        "the cost of a unit of work grows less from caches to memory or with waiting for the network; the absurd "
+        "predictions of AMG and miniVite were a hundred times beyond",
+    )
+    trusted: float = tuned(30.0, "% SMAPE: models that miss more have not even the size of what was measured", JUDGED)
+
+
+ALLOWANCE = AllowanceTuning()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from buran.model.model_set import ModelSet
 from buran.profile.profile import SEPARATOR
-from buran.report.text import LEVEL, Report, start_and_end, target_values
+from buran.report.content import LEVEL, Report, start_and_end, target_values, unknown_rows
 
 Array = NDArray[np.float64]
 Places = NDArray[np.int64]
@@ -37,7 +37,8 @@ class CallPaths:
         Shape (call path,): the caller; -1 where there is none.
     at_target, lower, upper
         Shape (call path,): prediction and the ends of its interval, which are not negative, as nothing measured
-        is; NaN without a model, and for call paths that get no row: intervals of 100,000 would take minutes.
+        is; NaN without a model, and for call paths that get no row: intervals of 100,000 would take minutes. All are
+        NaN where they are not known.
     largest
         The measured point with the largest predictions in all.
     now
@@ -55,7 +56,7 @@ class CallPaths:
     @property
     def size(self) -> Array:
         """Shape (call path,): by what the large ones are told from the small ones."""
-        return self.at_target + self.now
+        return np.nan_to_num(self.at_target) + self.now
 
     @property
     def shares(self) -> tuple[Array, Array]:
@@ -67,6 +68,11 @@ class CallPaths:
         parts = [np.where(apart, np.nan, seconds) for seconds in (self.at_target, self.now)]
         at_target, now = (part / (np.nansum(part) or 1.0) for part in parts)
         return at_target, now
+
+    @property
+    def unit(self) -> str:
+        """Of the predictions, as it is written behind them."""
+        return "s" if self.models.unit == "sec" else self.models.unit
 
     def region_name(self, row: int) -> str:
         """Return the last part of a call path's name: its region, or all of it without a caller."""
@@ -92,13 +98,14 @@ def predict_call_paths(report: Report) -> CallPaths | None:
     largest = int(predicted.sum(axis=0).argmax())
     target = np.array([[report.target[name] for name in models.parameters]], dtype=np.float64)
     without = np.full(len(models.call_paths), np.nan)
-    parent, at_target = _parents(models.call_paths), target_values(models, report.target)
+    parent, unknown = _parents(models.call_paths), unknown_rows(report, models)
+    at_target = np.where(unknown, np.nan, target_values(models, report.target))
     call_paths = CallPaths(models, parent, at_target, without, without, models.points[largest], predicted[:, largest])
     rows = with_rows(call_paths)
     ends = []
     for end in call_paths.only(rows).predict_interval(target, LEVEL):
         ends.append(without.copy())
-        ends[-1][rows] = np.maximum(end[:, 0], 0.0)
+        ends[-1][rows] = np.where(unknown[rows], np.nan, np.maximum(end[:, 0], 0.0))
     return replace(call_paths, lower=ends[0], upper=ends[1])
 
 

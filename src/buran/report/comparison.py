@@ -11,7 +11,7 @@ from buran.compare.condition import Broken
 from buran.compare.difference import Change, Comparison, Difference, OneSided, Verdict
 from buran.compare.side import RUNTIME
 from buran.profile.metrics import metric_of
-from buran.report.plain import brief, csv_text, named, section
+from buran.report.plain import brief, csv_text, name_of, named, section
 
 _ROWS = 12
 _CALLEES = 2  # named where a call path differs by others
@@ -92,6 +92,34 @@ def sentences(comparison: Comparison) -> list[str]:
         more = f" and {len(comparison.operations) - _CALLEES} more" if len(comparison.operations) > _CALLEES else ""
         lines.append(f"Operations of MPI that only one of the two calls: {named}{more}.")
     return lines
+
+
+def changed(comparison: Comparison) -> list[Difference]:
+    """Return the call paths that changed beyond doubt: those that exact counts tell first, by their effect.
+
+    What moves less than what matters of its metric comes last, exact or not.
+    """
+    rows = [row for row in comparison.of("grown", "shrunk") if row.metric != RUNTIME and not row.through]
+    return sorted(rows, key=lambda row: (not (row.exact and _effect(row) >= comparison.share), -_effect(row)))
+
+
+def _effect(row: Difference) -> float:
+    """Return by how much a metric changes at the target, as a share of the larger whole."""
+    sides = ((row.target.before, row.share_before), (row.target.after, row.share_after))
+    whole = max((value / share for value, share in sides if share > 0 and value > 0), default=0.0)
+    return abs(row.target.after - row.target.before) / whole if whole else 0.0
+
+
+def change_of(row: Difference, comparison: Comparison) -> tuple[str, str]:
+    """Return what became of a call path, as in ``solve: from 7 p to 4 p^2, exact``, and by how much."""
+    exact = ", exact" if row.exact else ""
+    name, title = name_of(row.call_path), title_of(row.metric).lower()
+    change = f"{title} at {point_of(comparison, comparison.target)}: {change_in_words(row.target)}"
+    if row.leading_before == row.leading_after or not (row.leading_before and row.leading_after):
+        return f"{name}: {row.verdict}{exact}", change
+    if not row.exact and row.growth_before == row.growth_after:
+        return f"{name}: {row.verdict}", change
+    return f"{name}: from {row.leading_before} to {row.leading_after}{exact}", change
 
 
 def _counts_in_words(comparison: Comparison, metric: str) -> str:

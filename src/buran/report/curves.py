@@ -11,7 +11,7 @@ import numpy as np
 from buran.experiment.table import Aggregate, Experiment
 from buran.model.model_set import ModelSet
 from buran.report.call_paths import Array, CallPaths, Places
-from buran.report.text import LEVEL, Report, start_and_end
+from buran.report.content import LEVEL, Report, start_and_end, unknown_rows
 
 STEPS = 13
 MAP_STEPS = 12
@@ -78,12 +78,13 @@ def stack_of(call_paths: CallPaths, report: Report, candidates: Places) -> dict[
     -------
     dict
         ``rows``: the largest of some call paths at the target; ``values``: for each parameter and each of them the
-        prediction along the axis; ``total``: that of all call paths together, but for what starts and ends MPI.
+        prediction along the axis; ``total``: that of all call paths together, but for what starts and ends MPI and
+        what is not known.
     """
     target = np.array([report.target[name] for name in report.parameters], dtype=np.float64)
     along, parts = _lines(call_paths, report, np.tile(target, (len(target), 1)))
     predicted = np.maximum(np.nan_to_num(call_paths.models.predict(along)), 0.0)
-    apart = start_and_end(call_paths.models)
+    apart = start_and_end(call_paths.models) | unknown_rows(report, call_paths.models)
     predicted[apart] = 0.0
     candidates = candidates[~apart[candidates]]
     largest = candidates[np.argsort(-call_paths.at_target[candidates], kind="stable")[:MOST_STACKED]]

@@ -15,11 +15,13 @@ from buran.profile.profile import SEPARATOR
 from buran.report import caches, energy, roofline
 from buran.report.comparison import checked_rows
 from buran.report.comparison_page import STYLE, comparison_values
+from buran.report.content import Report
 from buran.report.efficiency import COLUMNS, TIMES, rows_of
 from buran.report.files import asset, environment
-from buran.report.plain import named
-from buran.report.text import Report, crowded_tests, not_measured, predicted_in_words, warnings_of
-from buran.report.words import answers_of, percent, sentence, summary_of
+from buran.report.headline import Headline
+from buran.report.plain import named, sentence
+from buran.report.text import crowded_tests, not_measured, predicted_in_words, warnings_of
+from buran.report.words import answers_of, percent, summary_of
 
 _SCRIPTS = (
     "base.js",
@@ -56,7 +58,12 @@ _SECTIONS = (
 
 
 def render_page(
-    report: Report, data: Mapping[str, Any], excerpts: Sequence[str], provenance: Mapping[str, str], no_models: str
+    report: Report,
+    data: Mapping[str, Any],
+    excerpts: Sequence[str],
+    provenance: Mapping[str, str],
+    no_models: str,
+    headline: Headline,
 ) -> str:
     """Write the page.
 
@@ -70,6 +77,8 @@ def render_page(
         What was measured where and with what, and how to do it again.
     no_models
         Why there are no models, if there are none.
+    headline
+        What the page begins with.
     """
     absent = {
         "comparison": not (report.comparison or report.checked),
@@ -95,8 +104,8 @@ def render_page(
         script="\n".join(map(asset, _SCRIPTS)),
         version=buran.__version__,
         sections=[{"id": name, "title": title} for name, title in _SECTIONS if not absent.get(name)],
-        answers=answers_of(report, data, no_models),
-        summary=summary_of(report, data),
+        answers=answers_of(report, data, headline),
+        summary=summary_of(report, data, headline.rises),
         warnings=warnings_of(report),
         excerpts=excerpts,
         provenance=provenance,

@@ -14,6 +14,7 @@ from buran.experiment.table import Experiment
 from buran.model.text import format_largest, growth_class
 from buran.report.caches import cache_plot
 from buran.report.call_paths import MOST_PLOTTED, CallPaths, Places, predict_call_paths, with_rows
+from buran.report.content import LEVEL, Report, run_time_reach, start_and_end, total_at_target
 from buran.report.curves import (
     MAP_STEPS,
     STEPS,
@@ -29,7 +30,6 @@ from buran.report.curves import (
 from buran.report.noise import TimedRun, levels_of, over_time, violins_of
 from buran.report.plain import brief, function_name
 from buran.report.roofline import roofline_plot
-from buran.report.text import LEVEL, Report, run_time_reach, start_and_end, total_at_target
 
 __all__ = ["Iteration", "page_data", "predict_call_paths"]
 
@@ -127,7 +127,7 @@ def page_data(
             "measured": _baseline(runs, estimated_s),
             "at": [rounded(seconds) for seconds in run_time_reach(report) or ()],
         },
-        "start_and_end": rounded(call_paths.at_target[apart].sum() if total is None else total.ends_s),
+        "start_and_end": rounded(np.nansum(call_paths.at_target[apart]) if total is None else total.ends_s),
         "left_out": len(models.call_paths) - len(rows),
         "left_out_share": rounded(max(1.0 - float(np.nansum(call_paths.shares[0][rows])), 0.0)),
         "without_model": sum(model is None for model in models.models),

@@ -19,6 +19,12 @@ def named(point: Mapping[str, float]) -> str:
     return ", ".join(f"{name}={value:g}" for name, value in point.items())
 
 
+def sentence(text: str, names: Sequence[str]) -> str:
+    """Begin with a capital letter, unless a name of a parameter or a command comes first."""
+    word = text.partition(" ")[0]
+    return text if word in names or not word.isalpha() else text[:1].upper() + text[1:]
+
+
 def section(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return an underlined title with a table; nothing without rows."""
     if not rows:
@@ -59,3 +65,10 @@ def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     writer.writerow(header)
     writer.writerows(rows)
     return out.getvalue()
+
+
+def name_of(call_path: str) -> str:
+    """Return the function, and of an MPI operation the caller too, as many call the same."""
+    parts = split_call_path(call_path)
+    last = parts[-2:] if parts[-1].startswith("MPI_") else parts[-1:]
+    return " → ".join(brief(function_name(part), 40) for part in last)

@@ -3,212 +3,38 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from buran.compare.difference import Comparison
-from buran.model.model_set import ModelSet, at_the_end
+from buran.model.model_set import at_the_end
 from buran.model.text import format_largest, growth_class
 from buran.model.together import undecided
+from buran.model.tuning import ALLOWANCE
 from buran.profile.metrics import metric_of, noise_resilient, reported
-from buran.profile.startup import starts_or_ends
-from buran.report.caches import CacheTable, cache_text
+from buran.report.caches import cache_text
 from buran.report.comparison import earlier_text
-from buran.report.efficiency import EfficiencyTable, efficiency_text
-from buran.report.energy import EnergyTable, energy_text
+from buran.report.content import (
+    Answer,
+    Report,
+    run_time_at_target,
+    start_and_end,
+    target_values,
+    total_at_target,
+    unknown_rows,
+)
+from buran.report.efficiency import efficiency_text
+from buran.report.energy import energy_text
 from buran.report.plain import brief, briefs, named, section
-from buran.report.roofline import Roofline, roofline_text
+from buran.report.roofline import roofline_text
 from buran.wording import counted
 
 _ROWS = 12
 _WIDTH, _LINES = 80, 23  # of a terminal; a line is left for what the shell says next
-LEVEL = 0.9
-"""Of the intervals in a report."""
+_NAMED = 3  # call paths in a sentence
 _FAR = 2.0  # sum of the call paths over the whole program: beyond this, extrapolations contradict each other
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A question every reader has, with its answer in a few words, such as a call path, and the facts behind it."""
-
-    question: str
-    answer: str
-    facts: Sequence[str]
-
-
-@dataclass(frozen=True)
-class Report:
-    """Everything a report says, as values.
-
-    Attributes
-    ----------
-    parallel
-        Parameters that the numbers of ranks and threads depend on.
-    target
-        Point that run time is extrapolated to.
-    models
-        By metric; those of time with call paths that others take up, which `held` has, beside them.
-    runtime
-        Model of the whole program's wall time, not instrumented, in normal form.
-    ends
-        Model of starting and ending, what `runtime` has beside the call paths; None where it is not their sum.
-    held
-        Models of time of counted call paths that others take up, these first; None without any.
-    tensor
-        Predicts that time where a tensor model does, from shape (point, parameter); None where `runtime` does.
-    overhead
-        For each filter: number, functions named by it (None: the default selection, or all but those `left_out`), the
-        largest overhead that was `predicted` at a measured point (None: none was), ratios of CPU time.
-    unsteady
-        Call paths whose counts differ between repetitions, by metric.
-    untested
-        Evaluation points without a time: what is predicted there, None without a model, and why none was measured.
-    priors
-        What models of time are made from, one entry for each call path; empty without priors.
-    points
-        Modelling points measured, and of how many.
-    modelling_core_hours
-        What was spent without evaluation points.
-    full_matrix_core_hours
-        What measuring all of them once under one filter would cost by the model of the run time; None without one.
-    results
-        Where what lies, in words and relative paths.
-    corrections
-        For each kernel with an analytical model: what its correction is worth.
-    balance
-        Functions that ranks share unevenly, the worst first.
-    account
-        What the core hours went into, phase by phase: runs and core hours.
-    earlier
-        Name of the earlier version that this one is compared with; empty without one.
-    checked
-        What a few runs told beside what the earlier version predicts and counted; empty without one.
-    comparison
-        With the earlier version; None without one, or without models.
-    efficiency
-        How well the cores are used; None for a program without ranks.
-    caches
-        Where call paths leave which caches; None where accesses to memory were not sampled.
-    roofline
-        What bounds call paths; None where that is not known of the machine, or accesses were not sampled.
-    energy
-        What runs consume; None where that is not known.
-    measured_on
-        Machines and days; empty where no program ran, or on a simulated machine.
-    simulated_on
-        The simulated machine on which the programs ran; empty otherwise.
-    jobs
-        What happened to jobs of a scheduler beside their work, in sentences that begin with the time.
-    """
-
-    campaign: str
-    reason: str
-    notes: Sequence[str]
-    parameters: tuple[str, ...]
-    target: Mapping[str, float]
-    points: tuple[int, int]
-    models: Mapping[str, ModelSet]
-    runtime: ModelSet | None
-    overhead: Sequence[Mapping[str, Any]]
-    unsteady: Mapping[str, Sequence[str]]
-    evaluation: Sequence[Mapping[str, Any]]
-    priors: Sequence[Mapping[str, Any]]
-    failures: Sequence[Mapping[str, str]]
-    spent_core_hours: float
-    modelling_core_hours: float
-    full_matrix_core_hours: float | None
-    budget_core_hours: float | None
-    next_steps: Sequence[str]
-    results: Mapping[str, str]
-    corrections: Sequence[Mapping[str, Any]] = ()
-    balance: Sequence[Mapping[str, Any]] = ()
-    account: Sequence[Mapping[str, Any]] = ()
-    earlier: str = ""
-    checked: Sequence[Mapping[str, Any]] = ()
-    comparison: Comparison | None = None
-    ends: ModelSet | None = None
-    held: ModelSet | None = None
-    tensor: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
-    efficiency: EfficiencyTable | None = None
-    caches: CacheTable | None = None
-    roofline: Roofline | None = None
-    energy: EnergyTable | None = None
-    measured_on: str = ""
-    simulated_on: str = ""
-    parallel: tuple[str, ...] = ()
-    jobs: Sequence[str] = ()
-    untested: Sequence[Mapping[str, Any]] = ()
-
-    @property
-    def machine(self) -> str:
-        """On which machines the program ran, in a sentence; empty if it did not."""
-        if self.simulated_on:
-            return f"Simulated, not measured: all times are those of {self.simulated_on}."
-        return f"Measured on {self.measured_on}." if self.measured_on else ""
-
-
-def target_values(models: ModelSet, target: Mapping[str, float]) -> NDArray[np.float64]:
-    """Return shape (call path,): predictions at the target; missing ones are 0."""
-    point = np.array([[target[name] for name in models.parameters]], dtype=np.float64)
-    values = models.predict(point)[:, 0]
-    return np.where(np.isfinite(values), values, 0.0)
-
-
-def start_and_end(models: ModelSet) -> NDArray[np.bool_]:
-    """Return shape (call path,): whether its time is an account of its own, as it starts or ends MPI."""
-    rows = starts_or_ends(models.call_paths)
-    return rows if models.unit == "sec" else np.zeros_like(rows)
-
-
-def run_times(report: Report, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return shape (point,): predictions of the program's run time in seconds, as they are shown everywhere."""
-    if report.tensor is not None:
-        return report.tensor(points)
-    assert report.runtime is not None
-    values = report.runtime.predict(points)[0]
-    return np.where(np.isfinite(values), values, 0.0)
-
-
-def run_time_at_target(report: Report) -> float:
-    """Return the prediction of the program's run time at the target in seconds."""
-    assert report.runtime is not None
-    at = np.array([[report.target[name] for name in report.runtime.parameters]], dtype=np.float64)
-    return float(run_times(report, at)[0])
-
-
-@dataclass(frozen=True)
-class Total:
-    """What a run takes at the target, in seconds: the sum of call paths, and starting and ending."""
-
-    whole_s: float
-    call_paths_s: float
-    ends_s: float
-
-
-def total_at_target(report: Report) -> Total | None:
-    """Return what a run takes at the target; None where the program's model is not the sum of its call paths."""
-    if report.ends is None or report.runtime is None or report.runtime.models[0] is None:
-        return None
-    ends_s = float(target_values(report.ends, report.target)[0])
-    whole_s = run_time_at_target(report)
-    return Total(whole_s, whole_s - ends_s, ends_s)
-
-
-def run_time_reach(report: Report) -> tuple[float, float, float] | None:
-    """Return the run time at the target and the ends of its interval, NaN where there is none; None without a model."""
-    if report.runtime is None or report.runtime.models[0] is None:
-        return None
-    at = np.array([[report.target[name] for name in report.runtime.parameters]], dtype=np.float64)
-    if report.tensor is not None:
-        return run_time_at_target(report), np.nan, np.nan
-    low, high = (float(end[0, 0]) for end in report.runtime.predict_interval(at, LEVEL))
-    low, high = (end if np.isfinite(low + high) else np.nan for end in (max(low, 0.0), high))
-    return run_time_at_target(report), low, high
 
 
 def first_screen(report: Report, answers: Sequence[Answer]) -> str:
@@ -225,7 +51,7 @@ def first_screen(report: Report, answers: Sequence[Answer]) -> str:
 
 def _head(report: Report) -> list[str]:
     ended = f"{report.points[0]} of {report.points[1]} points measured. Ended because {report.reason}."
-    on = _wrapped(report.machine) if report.machine else []
+    on = _wrapped(report.machine.partition(". ")[0].rstrip(".") + ".") if report.machine else []
     return [f"Buran report: {report.campaign}", *_wrapped(ended), *on]
 
 
@@ -282,7 +108,14 @@ def warnings_of(report: Report) -> list[str]:
     if unknown:
         notes.append(unknown)
     notes += at_the_end(report.models.values())
-    if report.runtime is None or report.runtime.models[0] is None or "time" not in report.models:
+    if report.unknown.advice:
+        notes.insert(0, unknown_in_words(report))
+    if (
+        report.runtime is None
+        or report.runtime.models[0] is None
+        or "time" not in report.models
+        or report.unknown.total
+    ):
         return notes
     at = run_time_at_target(report)
     added = target_values(report.models["time"], report.target).sum()
@@ -294,6 +127,17 @@ def warnings_of(report: Report) -> list[str]:
             "parameter, is extrapolated with them.",
         )
     return notes
+
+
+def unknown_in_words(report: Report) -> str:
+    """Say whose time at the target is not known, and why."""
+    some = [brief(path, 40) for path in report.unknown.call_paths[:_NAMED]]
+    more = len(report.unknown.call_paths) - len(some)
+    whose = ", ".join((*some, *([f"{more} more"] if more else []))) or "the program"
+    return (
+        f"times at {named(report.target)} that are not known: {whose}. Their models say more than "
+        f"{ALLOWANCE.factor:g} times what was measured grows to by the counts, and are in no share"
+    )
 
 
 def _summary(report: Report, target: str) -> str:
@@ -311,13 +155,14 @@ def _summary(report: Report, target: str) -> str:
         )
     model = report.runtime.models[0] if report.runtime else None
     if report.runtime and model:
-        at, formula = run_time_at_target(report), format_largest(model.function, report.parameters, report.target)
+        formula = format_largest(model.function, report.parameters, report.target)
+        at = "not known" if report.unknown.total else f"{run_time_at_target(report):.4g} s"
         lines.append(
             f"Run time (whole program, s): {formula}\n"
-            f"  at {target}: {at:.4g} s; fits the measurements with SMAPE {model.quality.smape:.2g} %"
+            f"  at {target}: {at}; fits the measurements with SMAPE {model.quality.smape:.2g} %"
             if report.tensor is None
             else f"Run time (whole program, s), by a tensor model\n"
-            f"  at {target}: {at:.4g} s; in normal form, for comparison: {formula} (SMAPE {model.quality.smape:.2g} %)"
+            f"  at {target}: {at}; in normal form, for comparison: {formula} (SMAPE {model.quality.smape:.2g} %)"
         )
     if total := total_at_target(report):
         lines.append(f"  that is {total.call_paths_s:.4g} s in call paths and {total.ends_s:.4g} s to start and end")
@@ -347,30 +192,26 @@ def _seconds(value: float | None) -> str:
     return "none" if value is None else f"{value:.4g} s"
 
 
-def _largest(report: Report, metric: str) -> list[tuple[float, str, str, str, float]]:
+def _largest(report: Report, metric: str) -> list[tuple[str, str, str, str, str]]:
     """Return share, call path, growth, model and SMAPE of the call paths with the most at the target."""
     models = report.models[metric]
-    values = target_values(models, report.target)
+    values, unknown = target_values(models, report.target), unknown_rows(report, models)
     values[start_and_end(models)] = 0.0
-    largest, total = [], values.sum()
+    largest, total = [], values[~unknown].sum()
     rows = np.argsort(-values, kind="stable")[:_ROWS].tolist()
     for row, name in zip(rows, briefs([models.call_paths[row] for row in rows]), strict=True):
         model = models.models[row]
         if model is not None and values[row] > 0:
             growth = growth_class(model.function, report.parameters)
             formula = format_largest(model.function, report.parameters, report.target)
-            share = values[row] / total
-            largest.append((share, name, growth, formula, model.quality.smape))
+            share = "not known" if unknown[row] else f"{100 * values[row] / total:5.1f} %"
+            largest.append((share, name, growth, formula, f"{model.quality.smape:.1f} %"))
     return largest
 
 
 def _time_table(report: Report, target: str) -> str:
-    rows = [
-        (f"{100 * share:5.1f} %", call_path, growth, formula, f"{smape:.1f} %")
-        for share, call_path, growth, formula, smape in _largest(report, "time")
-    ]
     title = f"Where the time goes at {target} (exclusive, seconds per rank)"
-    text = section(title, ("share", "call path", "grows like", "model", "SMAPE"), rows)
+    text = section(title, ("share", "call path", "grows like", "model", "SMAPE"), _largest(report, "time"))
     apart = _ends_at_target(report)
     return f"{text}\n\nBeside it, starting and ending: {apart:.4g} s, in no share." if text and apart else text
 

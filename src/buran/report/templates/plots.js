@@ -119,7 +119,7 @@ function factsOf(path) {
   const facts = make("dl");
   const say = (name, text) => text && facts.append(make("dt", {}, name), make("dd", {}, text));
   say("model", path.model || "none: too few measurements, or only zeros");
-  say(`at ${nameOf(data.target)}`, path.at === null ? null : `${short(path.at, 4)} ${unit}, ${path.share === null ? "in no share, as it starts or ends MPI" : `${percent(path.share)} of all`}; ` +
+  say(`at ${nameOf(data.target)}`, path.at === null ? path.model && "not known: its model says far more than counts allow" : `${short(path.at, 4)} ${unit}, ${path.share === null ? "in no share, as it starts or ends MPI" : `${percent(path.share)} of all`}; ` +
     (path.low === null || path.high === null ? "no interval: too few points" : `interval ${short(path.low)} … ${short(path.high)}`));
   say("grows like", path.grows);
   say("prior from counts", path.prior);

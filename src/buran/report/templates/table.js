@@ -79,7 +79,7 @@ function row(i) {
     return cell;
   };
   const line = make("tr", { tabindex: -1, class: i === chosen ? "chosen" : null, "data-path": i }, name, share(path.now), share(path.share),
-    share(path.inclusive), make("td", { class: "number" }, short(path.at)),
+    share(path.inclusive), make("td", { class: "number" }, path.at === null && path.model ? "not known" : short(path.at)),
     make("td", { class: "number" }, path.low === null || path.high === null ? "–" : `${short(path.low)} … ${short(path.high)}`),
     make("td", {}, path.grows), make("td", { class: "number" }, path.smape === null ? "–" : `${short(path.smape, 2)} %`),
     make("td", { class: "number" }, path.noise_level === null ? "–" : `${short(path.noise_level, 2)} %`));

@@ -1,0 +1,175 @@
+"""What a report says of its numbers in notes: what is missing, and what models were made from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from buran.campaign.config import Campaign
+from buran.campaign.plan import Mode, Purpose
+from buran.campaign.point import Point
+from buran.loop import program_model
+from buran.loop.collect import baseline, estimated_times, in_store, lost
+from buran.loop.crowded import crowded_points
+from buran.loop.energy import energy_notes
+from buran.loop.findings import Findings
+from buran.loop.history import FinishedRun, History
+from buran.loop.page import other_machine
+from buran.loop.sampling import sample_notes
+from buran.profile.metrics import DETAILS, MISSES, REQUIREMENTS
+from buran.views.account import Item
+
+
+def notes_of(history: History, findings: Findings, account: Sequence[Item], measured: Collection[Point]) -> list[str]:
+    """Return what deserves a word: of the store, the machine, the campaign file and each build, every sentence once.
+
+    Parameters
+    ----------
+    account
+        What the core hours went into.
+    measured
+        The points that models are made from.
+    """
+    session = history.session
+    notes = [*session.target.backend.notes, *session.campaign.notes]
+    notes += [note for record in history.build_records for note in record.notes]
+    notes += _missing_counters(history)
+    notes += energy_notes(history)
+    notes += _lost_visits(history)
+    notes += _missing_requirements(history)
+    notes += sample_notes(history)
+    notes += other_machine(history)
+    notes += _builds_of_models(history, findings)
+    notes += [judged["words"] for judged in findings.imported]
+    return [
+        *_lost(history),
+        *_of_other_versions(account),
+        *dict.fromkeys(notes),
+        *_kind(findings, session.campaign),
+        *_estimated(history.runs),
+        *_crowded(history, measured),
+    ]
+
+
+def _missing_counters(history: History) -> list[str]:
+    """Say which counters the campaign asks for in vain, or had to leave out of what it imports, and why."""
+    config = history.session.campaign.config
+    said = {
+        Mode.TIME: "Counters that were not to be had (key counters)" if config.counters else "",
+        Mode.IMPORTED: "Counters left out of imported runs" if config.measurements else "",
+    }
+    if not any(said.values()):
+        return []
+    wanted = in_store(run for run in history.runs if said.get(run.mode))
+    reasons = ((said[run.mode], history.run_record(run.folder).counters_unavailable) for run in wanted)
+    return sorted({f"{words}: {reason}." for words, reason in reasons if reason})
+
+
+def _lost_visits(history: History) -> list[str]:
+    """Say how many visits are in no count, and in how many runs."""
+    lost = [history.run_record(run.folder).lost_visits for run in in_store(history.runs)]
+    counts = [count for count in lost if count]
+    if not counts:
+        return []
+    return [
+        f"{len(counts)} of {len(lost)} runs lost visits, up to {max(counts):,} in one: signal handlers with hooks "
+        "interrupted a hook; what they called then is in no count, and its time is the interrupted function's. If the "
+        "counts matter, leave the handlers without hooks (key refinement.drop)."
+    ]
+
+
+def _missing_requirements(history: History) -> list[str]:
+    """Say which requirements and misses the campaign asks for in vain."""
+    counted_by_plugins = (*REQUIREMENTS, *DETAILS)
+    asked = [name for name in history.session.campaign.config.metrics if name in (*counted_by_plugins, *MISSES)]
+    table = history.table(history.plans[-1].iteration - 1) if asked else None
+    missing = [] if table is None else [name for name in asked if name not in table.values]
+    uncounted, beyond = ([name for name in missing if name in names] for names in (counted_by_plugins, MISSES))
+    said = {
+        "blocks were counted by an earlier version of Buran or without its compiler plugins. Runs in another results "
+        "folder, with clang or gcc and its headers, would have them.": uncounted,
+        "the machine has fewer levels of caches, or no run that samples accesses to memory succeeded. Sizes of further "
+        "caches can be named: memory.caches_kib.": beyond,
+    }
+    return [f"No run has {', '.join(names)} (key metrics): {why}" for why, names in said.items() if names]
+
+
+def _lost(history: History) -> list[str]:
+    """Say how many runs are gone from the store."""
+    runs, session = history.runs, history.session
+    gone = lost(runs)
+    if not gone:
+        return []
+    example = gone[0].folder.relative_to(session.layout.root)
+    return [
+        f"{len(gone)} of {len(runs)} finished runs are gone from the store, such as {example}: models made since do "
+        f"without them, and figures made of them cannot be recomputed. `buran verify {session.campaign.path.name}` "
+        "names all that is missing."
+    ]
+
+
+def _of_other_versions(account: Sequence[Item]) -> list[str]:
+    """Say how many runs this version of the campaign does not ask for."""
+    runs = sum(item.runs for item in account if item.phase == "other versions")
+    if not runs:
+        return []
+    return [
+        f"The campaign file changed: {runs} runs of the store were made for other versions of it and are not in these "
+        "models; those that this version asks for too are."
+    ]
+
+
+def _builds_of_models(history: History, findings: Findings) -> list[str]:
+    """Say which builds' times models take, and what becomes of others."""
+    plans, last = history.plans, history.plans[-1].filter_text
+    pooled = {judged["build"] for judged in findings.imported if judged["pooled"]}
+    runs = [run for run in history.runs if run.mode is Mode.TIME or run.build.hash in pooled]
+    used = sum(run.filter_text == last for run in runs if run.purpose is Purpose.MODEL)
+    other_runs = sum(run.filter_text != last for run in runs)
+    if not other_runs or not used:
+        return []
+    builds = sorted({b.hash for plan in plans for b in plan.builds if b.mode is Mode.TIME and b.filter_text == last})
+    which = f"build {builds[0]}" if len(builds) == 1 else f"{len(builds)} builds under the last filter"
+    sentence = f"Models of time take the {used} runs of {which}"
+    if findings.pooled is None:
+        return [f"{sentence}; {other_runs} runs under other filters are not mixed in."]
+    account = findings.pooled
+    cost, doubt = f"{1e9 * account['visit_cost_s']:.3g} ns", f"{1e9 * account['visit_cost_doubt_s']:.2g} ns"
+    return [
+        f"{sentence} and {account['runs']} of {other_runs} runs under other filters, without what the hooks that "
+        f"are gone have cost, {cost} a visit within {doubt}: at most {100 * account['largest_share']:.2g} % of a "
+        f"corrected time, {100 * account['largest_doubt']:.2g} % uncertain; "
+        f"{account['left_out']} times of theirs were left out."
+    ]
+
+
+def _kind(findings: Findings, campaign: Campaign) -> list[str]:
+    kind, reason = findings.program_model
+    if kind != "cpr":
+        return [f"The run time of the program is modelled in normal form: {reason}."] if reason else []
+    sentences = [f"A tensor model (latest/{program_model.FILE}) predicts the run time of the program: {reason}."]
+    if campaign.choices:
+        at = ", ".join(f"{name} = {campaign.refinement_target[name]}" for name in campaign.choices)
+        sentences.append(f"Models of call paths are for {at}.")
+    return sentences
+
+
+def _estimated(runs: Sequence[FinishedRun]) -> list[str]:
+    """Say at how many points the baseline did not run."""
+    without, measured = estimated_times(runs, Purpose.MODEL), baseline(runs, Purpose.MODEL)
+    if not without:
+        return []
+    return [
+        f"The baseline ran at {len(measured)} points; at {len(without)} others the program's run time is that of runs "
+        "with hooks, without what these take longer where both ran."
+    ]
+
+
+def _crowded(history: History, measured: Collection[Point]) -> list[str]:
+    """Say where ranks and threads took turns on too few cores."""
+    points = crowded_points(history, (run for run in history.runs if run.purpose is Purpose.MODEL))
+    if not points:
+        return []
+    return [
+        f"at {len(points)} of {len(measured)} points there were more ranks and threads than cores: they took turns, so "
+        "that times of MPI and locks say nothing of waiting there and enter no model (`model.waiting`)."
+    ]
