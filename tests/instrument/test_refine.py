@@ -1,5 +1,6 @@
 """The first refinement: which functions stay instrumented."""
 
+from dataclasses import replace
 from fractions import Fraction as F
 
 import numpy as np
@@ -80,6 +81,13 @@ def test_the_share_is_that_of_all_call_paths_of_a_function():
     assert {"tiny()", "setup()"} <= kept(many)
     less = times(tiny=model(4e-3), setup=model(1e-4))
     assert "tiny()" not in kept(refine(TREE, less, None, [100.0], ASKED))
+
+
+def test_what_counts_do_not_allow_leaves_the_kernel_its_share():
+    absurd = times(mpi=model(0, 1e-2, 5))
+    assert "kernel()" not in kept(refine(TREE, absurd, None, [100.0]))
+    work = replace(model_set("basic_blocks", [model(1)] * 2 + [model(0, 1, 2)] + [model(1)] * 5), unit="occ")
+    assert "kernel()" in kept(refine(TREE, absurd, None, [100.0], work=[work]))
 
 
 def test_a_leaf_that_is_mostly_hooks_is_dropped():

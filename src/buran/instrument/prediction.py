@@ -10,8 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from buran.errors import UsageError
+from buran.experiment.allowance import allowed_times
 from buran.instrument.tuning import FILTERS
 from buran.model import ModelSet
+from buran.model.tuning import ALLOWANCE
 from buran.profile.profile import SEPARATOR, CallTree, Region
 from buran.profile.startup import starts_or_ends
 
@@ -214,6 +216,9 @@ def predict_regions(
     whole = np.concatenate([at[None], origin[None], points])
     seconds = time.predict(whole)
     seconds[starts_or_ends(tree.names)] = 0.0
+    # What counts do not allow is noise, extrapolated: it would leave no share to the functions that matter.
+    allowed_s = ALLOWANCE.factor * allowed_times(time, {models.metric: models for models in work}, at)
+    seconds[:, 0] = np.minimum(seconds[:, 0], allowed_s)
     upper = time.predict_interval(at[None], 0.9, "mean")[1][:, 0] if len(tree) else np.zeros(0)
     upper = np.where(np.isfinite(upper), upper, np.inf)
     number = np.full((len(tree), 1 + len(points)), np.nan)
