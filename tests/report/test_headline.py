@@ -135,6 +135,7 @@ def test_an_absurd_total_is_not_known_and_what_would_tell_is_said():
     assert sure.answer == "Not known"
     waits, work = sorted(data["paths"], key=lambda path: path["name"])
     assert waits["at"] is waits["share"] is waits["low"] is None and work["share"] == 1.0
+    assert data["runtime"]["at"] == data["runtime"]["curves"] == []
     text = render(said, answers(said, data))
     absurd = float(runtime.predict(np.array([[1024.0, 1000.0]]))[0, 0])
     assert f"{absurd:.4g}" not in text and "not known" in text

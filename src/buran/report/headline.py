@@ -78,10 +78,12 @@ def _scaling(report: Report, call_paths: CallPaths | None, rises: Sequence[Rise]
     metric = call_paths.models.metric
     here = [rise for rise in rises if rise.parameter in along]
     proven = [rise for rise in here if rise.evidence is not Evidence.GUESS]
-    guesses = [(name_of(rise.call_path), f"{rise_in_words(rise, metric)}; {rise.doubt}") for rise in here if rise.doubt]
-    if report.unknown.advice:
-        guesses += [(name_of(path), "its time there is not known") for path in report.unknown.call_paths[:_WORST]]
-    doubts = [f"A guess, not to be trusted: {name}, {why}" for name, why in guesses[:_WORST]]
+    guesses = [rise for rise in here if rise.doubt]
+    unknown = report.unknown.call_paths if report.unknown.advice else ()
+    doubts = [
+        f"A guess, not to be trusted: {name_of(rise.call_path)}, {rise_in_words(rise, metric)}; {rise.doubt}"
+        for rise in guesses[:_WORST]
+    ]
     if proven:
         first, *others = (
             rise for k, rise in enumerate(proven) if rise.call_path not in {each.call_path for each in proven[:k]}
@@ -95,15 +97,14 @@ def _scaling(report: Report, call_paths: CallPaths | None, rises: Sequence[Rise]
         path = first.call_path
         answer = name_of(path)
     else:
-        answer = f"Nothing that can be trusted up to {far}" if guesses else f"Nothing up to {far}"
-        answer += f"; a guess: {guesses[0][0]}" if guesses else ""
+        sure = " that can be trusted" if guesses or unknown else ""
+        answer = f"Nothing{sure} up to {far}"
+        answer += f"; a guess: {name_of(guesses[0].call_path)}" if guesses else ""
+        answer += f"; not known: {name_of(unknown[0])}" if unknown else ""
         row = int(np.nan_to_num(call_paths.shares[0]).argmax())
         path = call_paths.models.call_paths[row]
-        facts = [
-            *doubts,
-            f"No call path{' that can be trusted' if guesses else ''} gains {100 * RISES:.0f} % of the {metric} or of "
-            "the counted work",
-        ]
+        gains = f"gains {100 * RISES:.0f} % of the {metric} or of the counted work"
+        facts = [*doubts, f"No call path{sure} {gains}"]
         for name in along:
             facts += _whole(report, call_paths, name)
         facts += [f"Largest there: {name_of(path)}, {100 * call_paths.shares[0][row]:.0f} %"]
@@ -116,7 +117,9 @@ def _scaling(report: Report, call_paths: CallPaths | None, rises: Sequence[Rise]
 
 
 def _whole(report: Report, call_paths: CallPaths, name: str) -> list[str]:
-    """Say what all call paths take where a parameter is smallest and at the target."""
+    """Say what all call paths take where a parameter is smallest and at the target; nothing where not all is known."""
+    if report.unknown.advice:
+        return []
     value, before, after = whole_along(report, call_paths, name)
     unit = call_paths.unit
     return [f"All call paths take {before:.3g} {unit} at {name}={value:g}, {after:.3g} {unit} at the target"]

@@ -135,8 +135,8 @@ def unknown_in_words(report: Report) -> str:
     more = len(report.unknown.call_paths) - len(some)
     whose = ", ".join((*some, *([f"{more} more"] if more else []))) or "the program"
     return (
-        f"times at {named(report.target)} that are not known: {whose}. Their models say more than "
-        f"{ALLOWANCE.factor:g} times what was measured grows to by the counts, and are in no share"
+        f"not known at {named(report.target)}: {whose}. Models of time predict more than {ALLOWANCE.factor:g} times "
+        "what was measured, multiplied by the growth of counts; such call paths are in no share"
     )
 
 
