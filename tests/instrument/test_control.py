@@ -9,9 +9,11 @@ import pytest
 from buran.errors import FormatError, UsageError
 from buran.experiment.table import Experiment
 from buran.instrument.callgraph import CALL, make_graph
-from buran.instrument.measured import ends_s, imbalance_s
+from buran.instrument.control import times_as_expensive
+from buran.instrument.measured import MeasuredOverhead, ends_s, imbalance_s
 from buran.instrument.published import filter_and_expand, filter_only, hotspots
 from buran.instrument.refine import Wishes, refine
+from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import FunctionVerdict, read_verdicts, write_verdicts
 from buran.model import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
 from buran.profile.profile import CallTree, Region
@@ -230,3 +232,32 @@ def test_verdicts_survive_their_file(tmp_path):
     (tmp_path / "other.json").write_text('{"schema": "other"}')
     with pytest.raises(FormatError, match="no file of verdicts"):
         read_verdicts(tmp_path / "other.json")
+
+
+def test_hooks_are_told_apart_from_starting_and_ending_the_measurement():
+    plain_s = np.array([0.1, 0.4, 1.6, 6.4])
+    predicted = np.array([0.01, 0.02, 0.03, 0.04])
+    assert times_as_expensive(predicted, predicted + 0.02 / plain_s, plain_s) == pytest.approx(1)
+    assert times_as_expensive(predicted, 5 * predicted + 0.02 / plain_s, plain_s) == pytest.approx(5)
+    assert times_as_expensive(predicted, 500 * predicted, plain_s) == FILTERS.dearest_visit
+    assert times_as_expensive(predicted, -predicted, plain_s) == 1
+    assert times_as_expensive(0 * predicted, predicted, plain_s) == 1
+    assert times_as_expensive(predicted[:1], 3 * predicted[:1], plain_s[:1]) == pytest.approx(3)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "within", "above"),
+    [
+        ([1.2], True, False),  # one point tells nothing of the interval
+        ([1.18, 1.19, 1.2], False, True),
+        ([1.0, 1.2, 1.4], True, False),
+        ([1.18] * 14 + [4.0], False, True),
+        ([1.01] * 10 + [1.3] * 2, True, False),
+    ],
+)
+def test_an_overhead_is_too_much_with_its_whole_interval_alone(ratios, within, above):
+    measured = MeasuredOverhead.of([*ratios, None])
+    assert measured.share == pytest.approx(np.median(ratios) - 1)
+    assert measured.exceeds(0.05) == above != within and not measured.exceeds(None)
+    assert measured.interval is None or measured.interval[0] <= measured.share <= measured.interval[1]
+    assert MeasuredOverhead.of([None]) is None

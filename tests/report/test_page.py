@@ -263,10 +263,13 @@ def test_the_first_answer_is_a_call_path_as_it_is_spelt(small):
 
 def test_predicted_and_measured_overhead_stand_beside_each_other(small, text):
     table, _ = small
-    shares = [{"time_ratio": 1.02, "effort_ratio": None, "functions": 12, "filter_number": 1, "predicted": 0.013}]
-    said = render(report(table, overhead=shares))
+    measured = {"share": 0.02, "interval": (0.01, 0.031)}
+    shares = [
+        {"functions": 12, "filter_number": 1, "predicted": 0.013, "time": measured, "counts": None, "allowed": 0.05}
+    ]
+    said = render(report(table, instrumentation=shares))
     (line,) = [line for line in said.splitlines() if "12 functions" in line]
-    assert "+1.3 %" in line and "+2.0 %" in line
+    assert all(share in line for share in ("+1.3 %", "+2.0 %", "+1.0 to +3.1", " 5 %"))
     assert "predicted at most" in text and "+1.3 %" in text
 
 

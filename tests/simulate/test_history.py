@@ -24,8 +24,9 @@ from buran.errors import FormatError
 from buran.files import not_synced
 from buran.loop.collect import overhead
 from buran.loop.history import FinishedRun, History
+from buran.loop.overhead import instrumented
 from buran.loop.plan import first_plan, runtime_model
-from buran.loop.report import _instrumented, write_results
+from buran.loop.report import write_results
 from buran.loop.session import Session, open_session
 from buran.loop.specs import plan_in_force
 from buran.measure.store import ledger
@@ -292,11 +293,14 @@ def test_overhead_is_cpu_time_over_the_baseline_beside_it() -> None:
 def test_page_and_report_show_one_overhead(finished: Session) -> None:
     folder = finished.layout.results(finished.id)
     report, page = (json.loads((folder / name).read_text()) for name in ("report.json", "page.json"))
-    shown = [iteration["time_overhead"] for iteration in page["iterations"]]
+    shown = [iteration["time_overhead"]["share"] + 1 for iteration in page["iterations"]]
     by_filter: dict[int, list[float]] = {}
     for each in report["overhead"]:
         by_filter.setdefault(each["filter_number"], []).append(each["time_ratio"])
-    assert shown == [sorted(ratios)[len(ratios) // 2] for ratios in by_filter.values()]
+    assert shown == pytest.approx([sorted(ratios)[len(ratios) // 2] for ratios in by_filter.values()])
+    assert [each["time"] for each in report["instrumentation"]] == [
+        each["time_overhead"] for each in page["iterations"]
+    ]
     assert all(len(ratios) % 2 for ratios in by_filter.values())
 
 
@@ -344,4 +348,4 @@ def test_one_reader_knows_what_is_newer() -> None:
 )
 def test_what_a_filter_instruments_is_counted(rules: str, counts: dict[str, int | None]) -> None:
     text = f"SCOREP_REGION_NAMES_BEGIN\n{rules}SCOREP_REGION_NAMES_END\n" if rules else ""
-    assert _instrumented(text) == counts
+    assert instrumented(text) == counts

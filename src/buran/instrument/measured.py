@@ -1,14 +1,50 @@
-"""What measurements say without models: how unevenly ranks share the work, and how times change."""
+"""What measurements say without models: what hooks cost, how unevenly ranks share the work, and how times change."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from buran.experiment.table import Experiment
+from buran.numerics.intervals import of_median
 from buran.profile.metrics import TEAM_IMBALANCE, WORKING_THREADS
 
 Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class MeasuredOverhead:
+    """What instrumentation costs, over points.
+
+    Attributes
+    ----------
+    share
+        CPU time beyond that of the baseline over that of the baseline, median.
+    interval
+        Of 90 %; None for a single point, which tells nothing of it.
+    """
+
+    share: float
+    interval: tuple[float, float] | None
+
+    @classmethod
+    def of(cls, ratios: Iterable[float | None]) -> MeasuredOverhead | None:
+        """Return that of some points, from CPU times over the baseline's; None where none is known."""
+        shares = np.array([ratio - 1 for ratio in ratios if ratio is not None])
+        return cls(float(np.median(shares)), of_median(shares, 0.9)) if len(shares) else None
+
+    def exceeds(self, allowed: float | None) -> bool:
+        """Tell whether it is above what is allowed beyond doubt: with its whole interval."""
+        return allowed is not None and self.interval is not None and self.interval[0] > allowed
+
+    def __str__(self) -> str:
+        if self.interval is None:
+            return f"{100 * self.share:+.1f} %"
+        lower, upper = self.interval
+        return f"{100 * self.share:+.1f} % ({100 * lower:+.1f} to {100 * upper:+.1f})"
 
 
 def ends_s(experiment: Experiment) -> Floats:

@@ -13,6 +13,7 @@ from buran.loop.crowded import crowded_points
 from buran.loop.energy import energy_notes
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
+from buran.loop.overhead import missed_limit
 from buran.loop.page import other_machine
 from buran.loop.sampling import sample_notes
 from buran.profile.metrics import DETAILS, MISSES, REQUIREMENTS
@@ -47,7 +48,14 @@ def notes_of(history: History, findings: Findings, account: Sequence[Item], meas
         *_kind(findings, session.campaign),
         *_estimated(history.runs),
         *_crowded(history, measured),
+        *_missed_limit(history, findings),
     ]
+
+
+def _missed_limit(history: History, findings: Findings) -> list[str]:
+    """Say that the last filter costs more than is allowed."""
+    words = missed_limit(history, findings.iteration)
+    return [f"{words}."] if words else []
 
 
 def _missing_counters(history: History) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from buran.campaign.plan import Mode, Plan, Purpose
@@ -15,6 +14,7 @@ from buran.experiment.jsonl import read_jsonl
 from buran.experiment.table import Experiment
 from buran.files import read_json, write_json, write_text
 from buran.instrument import filter_file
+from buran.instrument.measured import MeasuredOverhead
 from buran.instrument.refine import predicted_overhead
 from buran.loop.collect import estimated_times, in_store, overhead
 from buran.loop.crowded import sharing
@@ -117,8 +117,8 @@ def _iteration(history: History, plan: Plan) -> Iteration:
             {"point": dict(outcome.point), "purpose": str(outcome.purpose), "runs": len(outcome.runs), "state": state}
         )
     costs = overhead(history.runs_of([plan]))
-    timed = [cost.time_ratio for cost in costs if cost.time_ratio is not None]
-    counting = [cost.effort_ratio for cost in costs if cost.effort_ratio is not None]
+    timed = MeasuredOverhead.of(cost.time_ratio for cost in costs)
+    counting = MeasuredOverhead.of(cost.effort_ratio for cost in costs)
     return Iteration(
         number=plan.iteration,
         reason=plan.reason,
@@ -129,8 +129,8 @@ def _iteration(history: History, plan: Plan) -> Iteration:
         core_hours=history.core_hours(plan),
         predicted_core_hours=plan.predicted_core_hours,
         predicted_overhead=predicted_overhead(history.filter(plan.iteration)),
-        time_overhead=median(timed) if timed else None,
-        effort_overhead=median(counting) if counting else None,
+        time_overhead=timed,
+        effort_overhead=counting,
         filter_notes=_filter_notes(history, plan),
     )
 

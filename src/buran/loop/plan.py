@@ -24,6 +24,7 @@ from buran.loop.comparison import changes_so_far
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
 from buran.loop.imported import import_plan
+from buran.loop.overhead import missed_limit
 from buran.loop.refine import begins_with_pilot, rules_of, tell_growth
 from buran.loop.session import Session
 from buran.measure.bundle import configuration
@@ -177,6 +178,7 @@ def knowledge_of(history: History) -> Knowledge:
         ratios=_ratios(findings, history.runs),
         pilot_s=max((max(walls) for walls in trial.values()), default=None),
         counts_settled=_counts_settled(findings),
+        missed_limit=missed_limit(history, plans[-1].iteration),
     )
     question = question_of(history)
     usable = list[FinishedRun]()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -15,24 +16,31 @@ from buran.campaign.records import Status
 from buran.campaign.sections import RefinementKeys
 from buran.campaign.strategies import abilities_of
 from buran.errors import BuildError
+from buran.experiment.table import Experiment
 from buran.files import digest, write_text
 from buran.instrument.callgraph import CallGraph
-from buran.instrument.filter_file import format_filter, parse
+from buran.instrument.filter_file import format_filter, parse, without
 from buran.instrument.filter_list import WRITERS, list_of
 from buran.instrument.graph_sources import graph_of_features, with_measured
 from buran.instrument.guard import guard, guarded, longest
 from buran.instrument.pattern import glob
+from buran.instrument.prediction import MAINS, symbol_of
 from buran.instrument.published import filter_and_expand, filter_only, hotspots
 from buran.instrument.refine import Refinement, Wishes, refine
 from buran.instrument.start import start_filter
 from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import FunctionVerdict, read_verdicts, write_verdicts
+from buran.loop.collect import experiment_of, in_store
 from buran.loop.findings import Findings
 from buran.loop.history import History
+from buran.loop.overhead import cost_factor, excessive
 from buran.loop.session import Session
 from buran.measure.toolchain.static_features import StaticFeatures, StaticFunction
 from buran.model.model_set import ModelSet
 from buran.profile.metrics import work_metrics
+from buran.profile.profile import Region
+from buran.profile.symbols import variants
+from buran.wording import counted
 
 _HARMLESS = 1e-4  # of the run time at the target: early models of few runs must not lose kernels for so little
 _VALUES = 3  # of a parameter: the fewest that tell growth from a constant
@@ -170,7 +178,10 @@ def _decide(history: History, verdicts: dict[str, FunctionVerdict]) -> tuple[str
     if not _tells_growth(history, last):
         return findings.filter_text, {}
     chosen = refinement_of(history, last, verdicts)
-    if chosen is None or (chosen.settled and findings.filter_text):
+    if chosen is None:
+        return findings.filter_text, {}
+    too_expensive = chosen.prediction.visit_cost_s > visit_cost_s(history, last)
+    if chosen.settled and not too_expensive and findings.filter_text:
         return findings.filter_text, {}
     return WRITERS["scorep"](list_of(chosen)), chosen.verdicts
 
@@ -207,13 +218,13 @@ def refinement_of(history: History, iteration: int, verdicts: dict[str, Function
     if refinement.strategy != "relevance":
         return _published(session, findings, time, visits, target, graph)
     new = refinement.filtering != "run"  # what has no hooks cannot be switched on
-    return refine(
+    choose = partial(
+        refine,
         tree,
         time,
         visits,
         target,
         wishes_of(session),
-        visit_cost_s=visit_cost_s(history, iteration),
         work=[sets[name] for name in work_metrics(sets)],
         imbalance=np.array(findings.imbalance_s),
         ends_s=np.array(findings.ends_s).reshape(-1, 2),
@@ -223,6 +234,14 @@ def refinement_of(history: History, iteration: int, verdicts: dict[str, Function
         hooked=() if features is None else [function.mangled for function in features.functions if function.hooked],
         uncounted=_uncounted(history, iteration),
     )
+    cost_s = visit_cost_s(history, iteration)
+    chosen = choose(visit_cost_s=cost_s)
+    if excessive(history, iteration) is None:
+        return chosen
+    factor = cost_factor(history, iteration, chosen.prediction, time)
+    if factor > 1:
+        chosen = choose(visit_cost_s=factor * cost_s)
+    return replace(chosen, added={})  # first what costs too much goes
 
 
 def _uncounted(history: History, iteration: int) -> list[str]:
@@ -262,6 +281,41 @@ def _published(
     threshold_s = refinement.threshold_s if refinement.threshold_s is not None else refinement.share * total_s
     chosen = filter_only if refinement.strategy == "filter" else filter_and_expand
     return chosen(tree, time, visits, target, graph, threshold_s)
+
+
+def without_idle(history: History, filter_text: str) -> str:
+    """Return a list without the functions that it names and no run under it recorded, as far as anything was measured.
+
+    Parameters
+    ----------
+    filter_text
+        Of the filter in force, with or without comments.
+    """
+    findings, rules = next(history.newest_findings, None), rules_of(filter_text)
+    if not rules or findings is None or findings.filter_text != rules or not len(findings.tree):
+        return filter_text
+    modelled = history.plans[findings.iteration].modelled
+    others = in_store(
+        run
+        for run in history.runs
+        if run.mode is Mode.TIME and run.purpose is not modelled and run.filter_text == rules
+    )
+    tables = (history.table(findings.iteration), experiment_of(others, history.session.campaign.parameters))
+    regions = [region for table in tables if table is not None for region in _visited(table)]
+    ran = {name for region in regions for name in (region.name, *variants(symbol_of(region)))}
+    idle = parse(rules).named - ran - {*MAINS}
+    functions = len({variants(symbol)[0] for symbol in idle})
+    if not idle:
+        return filter_text
+    return without(filter_text, idle, f"{counted(functions, 'function')} with hooks never ran and left")
+
+
+def _visited(table: Experiment) -> list[Region]:
+    """Return the regions that a run has visited; all where visits were not measured."""
+    if "visits" not in table.values:
+        return list(table.tree.regions)
+    visits = np.nansum(table.over_locations("visits", "sum"), axis=(1, 2))
+    return [table.tree.regions[i] for i in np.unique(table.tree.region[visits > 0]).tolist()]
 
 
 def _builds(history: History, iteration: int, mode: Mode) -> list[BuildSpec]:

@@ -24,7 +24,6 @@ from buran.files import write_json, write_text
 from buran.instrument import filter_file
 from buran.instrument.filter_list import WRITERS, list_of
 from buran.instrument.refine import predicted_overhead
-from buran.instrument.start import EVERY
 from buran.loop import program_model
 from buran.loop.caches import cache_table
 from buran.loop.calibrate import calibration_of, costs_beyond
@@ -33,7 +32,6 @@ from buran.loop.collect import (
     in_store,
     profiles_of,
     sampled_profiles,
-    timed_filters,
 )
 from buran.loop.comparison import checked_so_far
 from buran.loop.correct import correct_kernels
@@ -45,9 +43,10 @@ from buran.loop.history import FinishedRun, History
 from buran.loop.memory import sharing
 from buran.loop.model import imported_models
 from buran.loop.notes import notes_of
+from buran.loop.overhead import instrumentation
 from buran.loop.page import measured_on, no_models, write_page
 from buran.loop.plan import question_of, runtime_model, tensor_model
-from buran.loop.refine import known_verdicts, refinement_of, rules_of
+from buran.loop.refine import known_verdicts, refinement_of, rules_of, without_idle
 from buran.loop.roofline import roofline_of
 from buran.loop.run_time import RUN_TIME, with_held, with_parts
 from buran.loop.session import Session
@@ -222,11 +221,9 @@ def commented_filter(history: History) -> str:
         last = plans[-1].iteration - 1
         chosen = refinement_of(history, last, known_verdicts(history.session, last))
         return text if chosen is None else WRITERS["scorep"](list_of(chosen))
-    for plan in reversed(plans):
-        commented = history.filter(plan.iteration)
-        if text and commented is not None and rules_of(commented) == text:
-            return commented
-    return text
+    reasoned = (history.filter(plan.iteration) or "" for plan in reversed(plans))
+    commented = next((found for found in reasoned if text and rules_of(found) == text), text)
+    return without_idle(history, commented)
 
 
 def gather(history: History) -> Report:
@@ -241,7 +238,6 @@ def gather(history: History) -> Report:
     # Where there are runs with hooks, a baseline alone tells nothing of call paths.
     modelled = (run for run in runs if not has_hooks or run.mode is not Mode.VANILLA)
     measured = {run.point for run in modelled if run.purpose is Purpose.MODEL and run.build.hash not in unpooled}
-    filters = timed_filters(run for run in runs if run.purpose is plans[last].modelled)
     texts = filter(None, (history.filter(plan.iteration) for plan in reversed(plans)))
     predicted = {rules_of(text): share for text in texts if (share := predicted_overhead(text)) is not None}
     models = dict(history.models(last))
@@ -265,14 +261,8 @@ def gather(history: History) -> Report:
         ends=findings.ends,
         held=findings.held,
         tensor=tensor_model(history, findings),
-        overhead=[
-            {
-                **asdict(overhead),
-                **_instrumented(filters[overhead.filter_number]),
-                "predicted": predicted.get(filters[overhead.filter_number]),
-            }
-            for overhead in findings.overhead
-        ],
+        overhead=[asdict(overhead) for overhead in findings.overhead],
+        instrumentation=instrumentation(history, last, predicted.get),
         unsteady=findings.unsteady,
         evaluation=findings.evaluation,
         untested=_untested(history, findings),
@@ -318,22 +308,6 @@ def _untested(history: History, findings: Findings) -> list[dict[str, Any]]:
         {"point": dict(point), "predicted_s": seconds(point), "why": "failed" if point in failed else why}
         for point in points
     ]
-
-
-def _instrumented(filter_text: str) -> dict[str, int | None]:
-    """Count the functions that a filter names, or those that it leaves out of everything, or of the default selection.
-
-    Returns
-    -------
-    dict
-        ``functions``, None where none are named; then ``left_out``, unless it is the default selection as it is.
-    """
-    rules = filter_file.parse(filter_text)
-    named, left_out = rules.functions(True), rules.functions(False)
-    everything = named.intersection(EVERY)
-    if not everything and (named or "*" in left_out):
-        return {"functions": len(named)}
-    return {"functions": None} | ({"left_out": len(left_out)} if left_out or everything else {})
 
 
 def _next_steps(session: Session, findings: Findings, state: Progress) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import comb
+
 import numpy as np
 
 from buran.numerics.arrays import Array
@@ -71,6 +73,23 @@ def of_mean(values: Array, level: float) -> tuple[Array, Array]:
     squares = (np.where(here, values - mean[..., None], 0.0) ** 2).sum(axis=-1)
     reach = stdtrit(safe - 1.0, (1 + level) / 2) * np.sqrt(squares / (safe - 1) / safe)
     return np.where(count > 0, mean, np.nan), np.where(count > 1, reach, np.nan)
+
+
+def of_median(values: Array, level: float) -> tuple[float, float] | None:
+    """Return the interval of the median of some values, shape (value,); None for fewer than two.
+
+    Between ordered values, whatever they are distributed like; by the t distribution where these are too few for that.
+    """
+    count = len(values)
+    if count < 2:
+        return None
+    tails = np.cumsum([comb(count, below) for below in range(count)]) / 2.0**count
+    cut = int((tails <= (1 - level) / 2).sum())
+    if cut:
+        ordered = np.sort(values)
+        return float(ordered[cut - 1]), float(ordered[-cut])
+    mean, reach = of_mean(values[None], level)
+    return float((mean - reach)[0]), float((mean + reach)[0])
 
 
 def of_sum(middle: Array, below: Array, above: Array) -> tuple[Array, Array]:

@@ -73,8 +73,11 @@ class Report:
     tensor
         Predicts that time where a tensor model does, from shape (point, parameter); None where `runtime` does.
     overhead
+        For each point and filter, ratios of CPU time.
+    instrumentation
         For each filter: number, functions named by it (None: the default selection, or all but those `left_out`), the
-        largest overhead that was `predicted` at a measured point (None: none was), ratios of CPU time.
+        largest overhead that was `predicted` at a measured point (None: none was), the measured one, and whether
+        that is `within` what is allowed.
     unsteady
         Call paths whose counts differ between repetitions, by metric.
     untested
@@ -138,6 +141,7 @@ class Report:
     budget_core_hours: float | None
     next_steps: Sequence[str]
     results: Mapping[str, str]
+    instrumentation: Sequence[Mapping[str, Any]] = ()
     corrections: Sequence[Mapping[str, Any]] = ()
     balance: Sequence[Mapping[str, Any]] = ()
     account: Sequence[Mapping[str, Any]] = ()

@@ -20,7 +20,7 @@ from buran.report.efficiency import COLUMNS, TIMES, rows_of
 from buran.report.files import asset, environment
 from buran.report.headline import Headline
 from buran.report.plain import named, sentence
-from buran.report.text import crowded_tests, not_measured, predicted_in_words, warnings_of
+from buran.report.text import crowded_tests, not_measured, overhead_text, predicted_in_words, warnings_of
 from buran.report.words import answers_of, percent, summary_of
 
 _SCRIPTS = (
@@ -115,6 +115,7 @@ def render_page(
         not_measured=not_measured,
         predicted_in_words=predicted_in_words,
         percent=percent,
+        overhead=overhead_text,
         compared=None if report.comparison is None else comparison_values(report.comparison),
         efficiency=None if report.efficiency is None else rows_of(report.efficiency),
         caches=None if report.caches is None else caches.rows_of(report.caches),

@@ -11,6 +11,7 @@ import numpy as np
 
 from buran.campaign.plan import Mode
 from buran.experiment.table import Experiment
+from buran.instrument.measured import MeasuredOverhead
 from buran.model.text import format_largest, growth_class
 from buran.report.caches import cache_plot
 from buran.report.call_paths import MOST_PLOTTED, CallPaths, Places, predict_call_paths, with_rows
@@ -51,7 +52,7 @@ class Iteration:
     predicted_overhead
         Largest time in hooks over time without at a measured point that the filter was chosen with; None where unknown.
     time_overhead, effort_overhead
-        CPU time over the baseline's, as ratios; None where nothing was measured.
+        CPU time beyond the baseline's, of its runs; None where nothing was measured.
     filter_notes
         What the filter says of itself: how many functions were kept, and the time they cover.
     """
@@ -65,8 +66,8 @@ class Iteration:
     core_hours: float
     predicted_core_hours: float | None
     predicted_overhead: float | None
-    time_overhead: float | None
-    effort_overhead: float | None
+    time_overhead: MeasuredOverhead | None
+    effort_overhead: MeasuredOverhead | None
     filter_notes: Sequence[str] = ()
 
 

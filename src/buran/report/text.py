@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from statistics import median
 from typing import Any
 
 import numpy as np
 
+from buran.instrument.measured import MeasuredOverhead
 from buran.model.model_set import at_the_end
 from buran.model.text import format_largest, growth_class
 from buran.model.together import undecided
@@ -266,12 +266,9 @@ def _balance(report: Report) -> str:
 
 
 def _instrumentation(report: Report) -> str:
-    by_filter: dict[int, list[Mapping[str, Any]]] = {}
-    for overhead in report.overhead:
-        by_filter.setdefault(overhead["filter_number"], []).append(overhead)
     rows = []
-    for number, members in sorted(by_filter.items()):
-        functions, left_out = members[0]["functions"], members[0].get("left_out")
+    for each in report.instrumentation:
+        functions, left_out = each["functions"], each.get("left_out")
         default = (
             "default selection"
             if left_out is None
@@ -281,16 +278,17 @@ def _instrumentation(report: Report) -> str:
         )
         rows.append(
             (
-                str(number),
+                str(each["filter_number"]),
                 default if functions is None else counted(functions, "function"),
-                "-" if members[0]["predicted"] is None else f"{100 * members[0]['predicted']:+.2g} %",
-                _ratio([overhead["time_ratio"] for overhead in members]),
-                _ratio([overhead["effort_ratio"] for overhead in members]),
+                "-" if each["predicted"] is None else f"{100 * each['predicted']:+.2g} %",
+                overhead_text(each["time"]),
+                "-" if each["allowed"] is None else f"{100 * each['allowed']:.3g} %",
+                overhead_text(each["counts"]),
             )
         )
     text = section(
-        "Instrumentation (overhead: CPU time against the baseline, median over points)",
-        ("filter", "instruments", "predicted, at most", "for time", "for counts"),
+        "Instrumentation (overhead: CPU time against the baseline, median over points, 90 % interval)",
+        ("filter", "instruments", "predicted, at most", "measured, for time", "allowed", "for counts"),
         rows,
     )
     if noise_resilient(report.models) and not report.unsteady:
@@ -300,9 +298,9 @@ def _instrumentation(report: Report) -> str:
     return text
 
 
-def _ratio(values: Sequence[float | None]) -> str:
-    ratios = [value for value in values if value is not None]
-    return f"{100 * (median(ratios) - 1):+.1f} %" if ratios else "-"
+def overhead_text(measured: Mapping[str, Any] | None) -> str:
+    """Return a measured overhead with its interval."""
+    return "-" if measured is None else str(MeasuredOverhead(**measured))
 
 
 def _evaluation(report: Report) -> str:

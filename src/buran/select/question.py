@@ -218,6 +218,8 @@ class Knowledge:
         Longest baseline run of pilots; None without.
     counts_settled
         Whether the counts so far tell how the effort of all call paths that matter grows.
+    missed_limit
+        That the filter in force costs more than is allowed, in words; empty where it does not.
     choice
         How the filter for the next iteration differs from the last one, in words.
     """
@@ -236,6 +238,7 @@ class Knowledge:
     ratios: Mapping[Mode, float] = field(default_factory=dict)
     pilot_s: float | None = None
     counts_settled: bool = False
+    missed_limit: str = ""
     choice: str = "the models chose other functions"
 
     @property

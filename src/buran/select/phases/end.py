@@ -34,4 +34,8 @@ def end(draft: Draft) -> Plan:
     reached = not knowledge.complete or any(plan.budget_reached for plan in knowledge.rounds)
     chosen = "every point" if len(knowledge.planned(Purpose.MODEL)) == len(question.points) else "every chosen point"
     what = "every affordable point is measured" if reached else f"{chosen} is measured"
-    return draft.ending(f"{what} and the filter has settled" if question.refine else what, budget_reached=reached)
+    if question.refine and knowledge.missed_limit:
+        what = f"{what}, but {knowledge.missed_limit}"
+    elif question.refine and knowledge.filter_text == knowledge.plans[-1].filter_text:
+        what = f"{what} and the filter has settled"
+    return draft.ending(what, budget_reached=reached)

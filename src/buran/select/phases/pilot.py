@@ -54,13 +54,14 @@ def _affordable(draft: Draft, points: Sequence[Point], reason: str) -> Plan | No
 def settle_filter(draft: Draft) -> Plan | None:
     """End a campaign that only wanted a filter, and say whether it has settled; None for one that wants models."""
     question, knowledge = draft.question, draft.knowledge
+    missed = knowledge.missed_limit
     if knowledge.rounds or question.models:
         return None
     if not knowledge.any_measured:
         nothing = "the budget does not reach for a single run" if not knowledge.run_plans else "no run succeeded"
         return draft.done(nothing, budget_reached=not knowledge.run_plans)
     if knowledge.complete and knowledge.filter_text == knowledge.plans[-1].filter_text:
-        return draft.done("the filter has settled")
+        return draft.done(f"the filter gets no smaller, but {missed}" if missed else "the filter has settled")
     newest = replace(draft.done("", budget_reached=True), filter_text=knowledge.filter_text)
     if knowledge.complete and len(knowledge.plans) >= question.max_iterations:
         why = f"the limit of {question.max_iterations} iterations is reached before the filter has settled"

@@ -1,0 +1,122 @@
+"""What the hooks of a campaign's filters were allowed to cost, and what they did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from buran.campaign.config import Campaign
+from buran.instrument.control import times_as_expensive
+from buran.instrument.filter_file import parse
+from buran.instrument.measured import MeasuredOverhead
+from buran.instrument.prediction import RegionPrediction
+from buran.instrument.start import EVERY
+from buran.loop.collect import timed_filters
+from buran.loop.findings import Overhead
+from buran.loop.history import History
+from buran.model.model_set import ModelSet
+
+
+def allowed_overhead(campaign: Campaign) -> float | None:
+    """Return the share of the time without hooks that these may take; None where nothing limits them."""
+    refinement = campaign.config.refinement
+    limited = refinement.enabled and campaign.config.goal != "models" and refinement.strategy == "relevance"
+    return refinement.overhead_percent / 100 if limited and refinement.overhead_percent is not None else None
+
+
+def overheads_by_filter(history: History, iteration: int) -> dict[str, list[Overhead]]:
+    """Return what was measured up to an iteration, by filter, in the order in which these were timed."""
+    modelled = history.plans[iteration].modelled
+    runs = history.runs_of(history.plans[: iteration + 1])
+    filters = timed_filters(run for run in runs if run.purpose is modelled)
+    out: dict[str, list[Overhead]] = {}
+    for overhead in history.findings(iteration).overhead:
+        out.setdefault(filters[overhead.filter_number], []).append(overhead)
+    return out
+
+
+def excessive(history: History, iteration: int) -> MeasuredOverhead | None:
+    """Return the overhead under the filter of an iteration if it is above what is allowed, beyond doubt; else None."""
+    allowed = allowed_overhead(history.session.campaign)
+    if allowed is None:
+        return None
+    points = overheads_by_filter(history, iteration).get(history.findings(iteration).filter_text, ())
+    measured = MeasuredOverhead.of(point.time_ratio for point in points)
+    return measured if measured is not None and measured.exceeds(allowed) else None
+
+
+def missed_limit(history: History, iteration: int) -> str:
+    """Say that the filter of an iteration costs more than is allowed; empty where it does not."""
+    measured, allowed = excessive(history, iteration), allowed_overhead(history.session.campaign)
+    if measured is None or allowed is None:
+        return ""
+    return f"the measured overhead of the filter, {measured}, is above the {100 * allowed:.3g} % allowed"
+
+
+def cost_factor(history: History, iteration: int, prediction: RegionPrediction, time: ModelSet) -> float:
+    """Return how many times the calibrated cost a visit has in the program, by the filter of an iteration; at least 1.
+
+    It counts only where hooks, not starting and ending the measurement, explain that they cost more than is allowed.
+    """
+    campaign = history.session.campaign
+    allowed = allowed_overhead(campaign)
+    predicted = prediction.overhead(np.ones(len(prediction.tree.regions), dtype=bool))
+    at = {point: share for point, share in zip(time.points, predicted.tolist(), strict=True) if np.isfinite(share)}
+    rows = [
+        (at[key], overhead.time_ratio - 1, overhead.vanilla_cpu_s)
+        for overhead in overheads_by_filter(history, iteration).get(history.findings(iteration).filter_text, ())
+        if overhead.time_ratio is not None
+        and (key := tuple(float(overhead.point[name]) for name in time.parameters)) in at
+    ]
+    if not rows or allowed is None:
+        return 1.0
+    shares, gain, plain_s = np.array(rows).T
+    factor = times_as_expensive(shares, gain, plain_s)
+    return factor if factor * float(np.median(shares)) > allowed else 1.0
+
+
+def instrumentation(history: History, iteration: int, predicted: Callable[[str], float | None]) -> list[dict[str, Any]]:
+    """Return, for each filter, what it instruments, what it was predicted to cost, and what it did.
+
+    Parameters
+    ----------
+    predicted
+        Largest overhead at a measured point, from the text of a filter.
+    """
+    allowed = allowed_overhead(history.session.campaign)
+    out = []
+    for text, points in overheads_by_filter(history, iteration).items():
+        time = MeasuredOverhead.of(point.time_ratio for point in points)
+        counts = MeasuredOverhead.of(point.effort_ratio for point in points)
+        out.append(
+            {
+                "filter_number": points[0].filter_number,
+                **instrumented(text),
+                "points": len(points),
+                "predicted": predicted(text),
+                "time": None if time is None else asdict(time),
+                "counts": None if counts is None else asdict(counts),
+                "allowed": allowed,
+                "within": None if time is None or allowed is None else not time.exceeds(allowed),
+            }
+        )
+    return out
+
+
+def instrumented(filter_text: str) -> Mapping[str, int | None]:
+    """Count the functions that a filter names, or those that it leaves out of everything, or of the default selection.
+
+    Returns
+    -------
+    dict
+        ``functions``, None where none are named; then ``left_out``, unless it is the default selection as it is.
+    """
+    rules = parse(filter_text)
+    named, left_out = rules.functions(True), rules.functions(False)
+    everything = named.intersection(EVERY)
+    if not everything and (named or "*" in left_out):
+        return {"functions": len(named)}
+    return {"functions": None} | ({"left_out": len(left_out)} if left_out or everything else {})

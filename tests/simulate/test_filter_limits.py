@@ -1,0 +1,104 @@
+"""What hooks may cost: lists whose measured overhead is above it, that exclude everything, or name what never runs."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from simulated_campaigns import PROGRAM, opened
+
+from buran.campaign.plan import Plan
+from buran.files import not_synced
+from buran.instrument.filter_file import parse
+from buran.loop.history import History
+from buran.loop.report import gather, recommended_filter, write_results
+from buran.loop.session import Session
+from buran.measure.toolchain.hook_cost import VisitCost
+from buran.report.text import render
+from buran_studies.simulate.backend import SimulatedBackend
+from buran_studies.simulate.in_process import carry_out
+
+TARGET = {"p": 4096, "n": 200}
+EXPENSIVE = {**PROGRAM, "startup_s": 0.001, "instrumentation": {"visit_s": 4e-7}}
+
+
+@pytest.fixture(autouse=True)
+def quick() -> Iterator[None]:
+    with not_synced():
+        yield
+
+
+@pytest.fixture
+def underrated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the calibrating loop say that a visit costs much less than it does in the program."""
+    monkeypatch.setattr(SimulatedBackend, "visit_cost", lambda backend: VisitCost(1e-8))
+
+
+def measured(session: Session) -> tuple[Plan, list[dict[str, Any]]]:
+    """Carry out a campaign; return its end, and what each filter has cost."""
+    last = carry_out(session)
+    return last, list(gather(History.open(session)).instrumentation)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("underrated")
+def test_a_filter_that_costs_more_than_is_allowed_has_not_settled(tmp_path: Any) -> None:
+    session = opened(tmp_path, EXPENSIVE, refinement={"target": TARGET, "constants": True})
+    last, filters = measured(session)
+    first, final = filters[0], filters[-1]
+    assert first["within"] is False and first["time"]["interval"][0] > 0.05
+    assert final["within"] and "tiny" not in parse(last.filter_text).named
+    assert "has settled" in last.reason
+
+
+@pytest.mark.usefixtures("underrated")
+def test_a_limit_that_cannot_be_met_is_said_in_words_and_as_a_verdict(tmp_path: Any) -> None:
+    session = opened(tmp_path, EXPENSIVE, refinement={"target": TARGET, "keep": ["tiny"]}, repetitions=1)
+    last, filters = measured(session)
+    assert filters[-1]["within"] is False and "tiny" in parse(last.filter_text).named
+    assert "settled" not in last.reason and "above the 5 % allowed" in last.reason
+    folder = session.layout.results(session.id)
+    write_results(History.open(session), folder)
+    report, page = (json.loads((folder / name).read_text()) for name in ("report.json", "page.json"))
+    assert report["instrumentation"][-1]["time"] == page["iterations"][-1]["time_overhead"]
+    assert any("above the 5 % allowed" in note for note in report["notes"])
+    assert "above the 5 % allowed" in (folder / "report.html").read_text()
+
+
+@pytest.mark.parametrize("wish", [{"overhead_percent": None}, {"strategy": "filter", "start": "everything"}])
+@pytest.mark.usefixtures("underrated")
+def test_what_nobody_limits_is_never_too_much(tmp_path: Any, wish: dict[str, Any]) -> None:
+    session = opened(tmp_path, EXPENSIVE, refinement={"target": TARGET, "keep": ["tiny"], **wish}, repetitions=1)
+    _, filters = measured(session)
+    assert {each["within"] for each in filters} == {None}
+
+
+@pytest.mark.parametrize("goal", ["both", "filter"])
+@pytest.mark.parametrize("wish", [{"drop": ["*"]}, {"overhead_percent": 1e-6}])
+def test_a_filter_that_excludes_everything_is_an_answer(tmp_path: Any, wish: dict[str, Any], goal: str) -> None:
+    session = opened(tmp_path, goal=goal, refinement={"target": TARGET, **wish}, repetitions=1)
+    last, _ = measured(session)
+    history = History.open(session)
+    assert last.reason in render(gather(history)).replace("\n", " ")
+    assert parse(recommended_filter(history)).named == {"main"}
+
+
+def test_what_never_ran_leaves_the_list(tmp_path: Any) -> None:
+    program = copy.deepcopy(PROGRAM)
+    calls = program["program"]["main"]["calls"]
+    calls["idle"] = {"time_s": 0, "visits": 0}
+    calls["late"] = {"time_s": "1e-3 if n > 50 else 0", "visits": "1 if n > 50 else 0"}
+    session = opened(
+        tmp_path,
+        program,
+        refinement={"target": TARGET, "start": "statements", "start_threshold": 1, "pilot": False, "constants": True},
+        strategy={"name": "lines", "max_iterations": 1},
+        evaluation_points=[{"p": 64, "n": 60}],
+        repetitions=1,
+    )
+    last = carry_out(session)
+    history = History.open(session)
+    assert {"idle", "late", "solve"} <= parse(last.filter_text).named
+    assert parse(last.filter_text).named - parse(recommended_filter(history)).named == {"idle"}
