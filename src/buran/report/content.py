@@ -241,7 +241,7 @@ def unknown_rows(report: Report, models: ModelSet) -> NDArray[np.bool_]:
 def unknown_at_target(report: Report) -> Unknown:
     """Return what of the predictions at the target is more than `ALLOWANCE.factor` times what counts allow."""
     times, target = report.models.get("time"), np.array([report.target[name] for name in report.parameters])
-    if times is None or times.unit != "sec":
+    if times is None or times.unit != "sec" or not times.call_paths:
         return Unknown()
     counts = {metric: models for metric, models in report.models.items() if models is not times}
     allowed, apart = allowed_times(times, counts, target), start_and_end(times)

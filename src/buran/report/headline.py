@@ -108,7 +108,8 @@ def _scaling(report: Report, call_paths: CallPaths | None, rises: Sequence[Rise]
         for name in along:
             facts += _whole(report, call_paths, name)
         facts += [f"Largest there: {name_of(path)}, {100 * call_paths.shares[0][row]:.0f} %"]
-    sizes = [rise for rise in rises if rise.parameter not in along and rise.evidence is not Evidence.GUESS]
+    named_above = path if proven else ""
+    sizes = [rise for rise in rises if rise.parameter not in along and not rise.doubt and rise.call_path != named_above]
     facts += [
         f"No loss of scaling, along a size: {name_of(rise.call_path)}, {rise_in_words(rise, metric)}: {rise.reason}"
         for rise in sizes[:1]
