@@ -12,7 +12,7 @@ from buran.report.content import LEVEL, Answer, Report, run_time_reach, total_at
 from buran.report.headline import Headline, rise_in_words
 from buran.report.plain import name_of, named, sentence
 from buran.report.rises import RISES, Rise
-from buran.report.text import not_measured, unknown_in_words, warnings_of
+from buran.report.text import not_measured, overhead_text, unknown_in_words, warnings_of
 from buran.wording import counted
 
 # By how a finding beyond the counted effort begins: what it is called.
@@ -87,11 +87,9 @@ def _cost(report: Report) -> Answer:
     if full and report.points[0] < report.points[1]:
         share = 100 * report.modelling_core_hours / full
         facts.append(f"{share:.3g} % of what all points would take ({full:.3g} core hours) went into models")
-    ratios = [overhead for overhead in report.overhead if overhead["time_ratio"]]
-    if ratios:
-        last = max(overhead["filter_number"] for overhead in ratios)
-        time_ratios = [overhead["time_ratio"] for overhead in ratios if overhead["filter_number"] == last]
-        facts.append(f"Instrumentation added {percent(float(np.median(time_ratios)))} of CPU time")
+    timed = [each["time"] for each in report.instrumentation if each["time"] is not None]
+    if timed:
+        facts.append(f"Instrumentation added {overhead_text(timed[-1])} of CPU time")
     if report.energy is not None:
         facts.append(f"{counted(report.energy.runs[0], 'run')} took {report.energy.joules:.3g} J")
     if report.failures:
