@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.campaign.config import Campaign
-from buran.campaign.plan import COUNTING, Mode, Purpose
+from buran.campaign.plan import COUNTING, Mode, Plan, Purpose
 from buran.campaign.platform import shape_of
 from buran.errors import RunError
 from buran.experiment.build import Run, experiment_from_profiles
@@ -21,6 +21,7 @@ from buran.experiment.jsonl import write_jsonl
 from buran.experiment.merge import merge_metrics
 from buran.experiment.modelling import model_experiment
 from buran.experiment.table import Experiment
+from buran.files import write_bytes
 from buran.instrument.balance import Balance, balance_of
 from buran.instrument.measured import ends_s, imbalance_s, threads_of
 from buran.loop import collect
@@ -114,6 +115,9 @@ def make_models(history: History, models_path: Path, findings_path: Path, table_
     if history.plans[-1].comparison:
         compare_runs(history, models_path, findings_path, table_path)
         return
+    if _nothing_new(history):
+        _take_over(history, models_path, findings_path, table_path)
+        return
     session = history.session
     material = gather(history)
     tables, sets, held, priors = _fit(history, material)
@@ -133,6 +137,39 @@ def make_models(history: History, models_path: Path, findings_path: Path, table_
     config = session.campaign.config
     names = (*config.metrics, *config.beside_metrics, ENERGY)
     write_models(models_path, [sets[name] for name in names if name in sets])
+
+
+def _nothing_new(history: History) -> bool:
+    """Tell whether the models of the iteration before were made from the same runs and builds under the same filter."""
+    plan, earlier, layout = history.plans[-1], history.plans[:-1], history.layout
+    if not earlier or history.imports:
+        return False
+    last = earlier[-1]
+    files = layout.models(history.campaign, last.iteration), layout.findings(history.campaign, last.iteration)
+    if (last.filter_text, last.modelled) != (plan.filter_text, plan.modelled) or not all(map(Path.is_file, files)):
+        return False
+    # A bundle that is tried or measured again has a newer pointer.
+    pointers = (layout.bundle_pointer(bundle.id) for each in earlier for bundle in each.bundles)
+    if any(pointer.stat().st_mtime > files[0].stat().st_mtime for pointer in pointers):
+        return False
+
+    def modelled(plans: Sequence[Plan]) -> tuple[set[Path], set[str]]:
+        runs = {run.folder for run in history.runs_of(plans) if run.purpose is plan.modelled}
+        return runs, {build.hash for each in plans for build in each.builds if build.mode is not Mode.VANILLA}
+
+    # A tensor model has a file of its own, and is made in no time.
+    tensor = history.findings(last.iteration).program_model[0] != "pmnf"
+    return not tensor and modelled(earlier) == modelled(history.plans)
+
+
+def _take_over(history: History, models_path: Path, findings_path: Path, table_path: Path) -> None:
+    """Write the models of the iteration before again, with findings that know today's runs at evaluation points."""
+    last = history.plans[-2].iteration
+    findings = history.findings(last)
+    now = _evaluation(history, findings.runtime, None)
+    write_bytes(table_path, history.layout.table(history.campaign, last).read_bytes())
+    replace(findings, iteration=history.plans[-1].iteration, evaluation=now).write(findings_path)
+    write_bytes(models_path, history.layout.models(history.campaign, last).read_bytes())
 
 
 def gather(history: History) -> Material:
@@ -335,8 +372,6 @@ def _findings(
     uncorrected = None if material.pooled is None else material.pooled.uncorrected
     threads = None if uncorrected is None else threads_of(uncorrected)
     metrics = [name for name in counted_metrics(campaign.config.metrics) if metric_of(name).role == "exact"]
-    held_out = collect.baseline(history.runs, Purpose.EVALUATION)
-    crowded = crowded_points(history, (run for run in history.runs if run.purpose is Purpose.EVALUATION))
     return Findings(
         iteration=history.plans[-1].iteration,
         filter_text=material.filter_text,
@@ -350,7 +385,7 @@ def _findings(
         shortest_run_s=program.shortest_s,
         overhead=collect.overhead(material.runs),
         unsteady={} if counted is None else collect.unsteady_call_paths(counted, metrics),
-        evaluation=_evaluation(held_out, crowded, program.runtime, program.tensor, campaign.parameters),
+        evaluation=_evaluation(history, program.runtime, program.tensor),
         program_model=(program.kind, program.reason),
         priors=made[1],
         balance=_balance(material.modelled, material.filter_text),
@@ -411,16 +446,12 @@ def _runtime(points: NDArray[np.float64], medians: NDArray[np.float64], paramete
     )
 
 
-def _evaluation(
-    times: dict[Any, list[float]],
-    crowded: Sequence[Any],
-    runtime: ModelSet | None,
-    tensor: CPRegressor | None,
-    parameters: Sequence[str],
-) -> tuple[dict[str, Any], ...]:
+def _evaluation(history: History, runtime: ModelSet | None, tensor: CPRegressor | None) -> tuple[dict[str, Any], ...]:
+    times = collect.baseline(history.runs, Purpose.EVALUATION)
     if not times or runtime is None:
         return ()
-    points = collect.as_array(times, parameters)
+    crowded = crowded_points(history, (run for run in history.runs if run.purpose is Purpose.EVALUATION))
+    points = collect.as_array(times, history.session.campaign.parameters)
     predicted = runtime.predict(points)[0] if tensor is None else tensor.predict(points)
     if not np.isfinite(predicted).all():
         raise RunError("the run-time model gives no prediction at an evaluation point")
