@@ -17,6 +17,8 @@ from buran.measure.build import first_error
         ("bash: line 2: nvcc: command not found\n", "bash: line 2: nvcc: command not found"),
         ("CMake Error at CMakeLists.txt:3 (find_package):\n", "CMake Error at CMakeLists.txt:3 (find_package):"),
         ("make: *** No rule to make target 'a'.  Stop.\n", "make: *** No rule to make target 'a'.  Stop."),
+        ("ld: b.o:(.bss+0x0): multiple definition of `x'\n", "ld: b.o:(.bss+0x0): multiple definition of `x'"),
+        ('a.c:3: warning: unused\n  printf("Error: %d", n);\nld: error: no x\n', "ld: error: no x"),
         ("gcc -c error.c -Werror -o error.o\n", ""),
         ("", ""),
     ],

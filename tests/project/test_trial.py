@@ -70,6 +70,14 @@ def test_what_no_macro_can_switch_on_has_one_rank_and_a_failure_is_marked(tmp_pa
     assert project.remarks[-1].startswith("<- a trial build failed") and "error" in project.remarks[-1]
 
 
+@pytest.mark.slow
+@pytest.mark.mpi
+def test_variables_that_two_files_define_are_common_as_they_once_were(tmp_path: Path) -> None:
+    files = {"Makefile": MAKEFILE.replace("prog.c", "prog.c other.c"), "prog.c": f"int shared;\n{GUARDED}"}
+    project, _ = tried(examine_project(write(tmp_path, files | {"other.c": "int shared;\n"})), lambda line: None)
+    assert "-fcommon" in project.build and project.binaries and not any("<-" in remark for remark in project.remarks)
+
+
 def test_words_are_added_behind_compilers() -> None:
     assert (
         with_words("make -C a CC={mpicc} X='{mpicxx} -DA'", "-DB") == "make -C a CC='{mpicc} -DB' X='{mpicxx} -DA -DB'"

@@ -22,7 +22,9 @@ from buran.measure.target import Target
 from buran.measure.toolchain.elf import Elf
 
 TIME_LIMIT_S = 4 * 3600.0  # of a build, so that one that hangs ends
-_ERROR = re.compile(r"\berror:|\bcmake error|undefined reference|: (command )?not found", re.IGNORECASE)
+_ERROR = re.compile(
+    r"^[^\"]*\berror:|\bcmake error|undefined reference|multiple definition|: (command )?not found", re.IGNORECASE
+)  # a quotation mark before it stands in source code that a compiler shows
 _GIVEN_UP = re.compile(r"\*\*\* ")  # as make says it, for any reason
 LONGEST_ERROR = 160  # characters of it that are shown; the log has all
 STATIC = "static.jsonl"

@@ -30,8 +30,11 @@ _COMPILER = re.compile(r"=(?:'(\{mpi\w+\}[^']*)'|(\{mpi\w+\})(?=\s|$))")
 _OPTION = re.compile(r"^\s*(--?[A-Za-z][\w-]*)[ =,]\s*[^\n]*", re.MULTILINE)
 _SIZE = re.compile(r"siz|dim|cell|elem|grid|zone|mesh|partic|length|\bn[xyz]", re.IGNORECASE)
 _MPI_INIT = re.compile(r"p?mpi_init(_thread)?_?(f08_?)?", re.IGNORECASE)
-_UNDECLARED = re.compile(r"implicit-function-declaration|call to undeclared")
-_ACCEPT_UNDECLARED = "-Wno-implicit-function-declaration"
+# What compilers accepted when older codes were written: failure of today's, and the flag that accepts it.
+_ACCEPTED_ONCE = (
+    (re.compile(r"implicit-function-declaration|call to undeclared"), "-Wno-implicit-function-declaration"),
+    (re.compile(r"multiple definition of"), "-fcommon"),
+)
 
 
 @dataclass(frozen=True)
@@ -118,8 +121,9 @@ def _trials(project: Project, scratch: Path) -> Iterator[tuple[TrialBuild, Path]
         number += 1
         trial, log = _build(project, build, open_embedded(compiler, scratch), compiler, folder)
         has_program = has_program or bool(trial.programs)
-        if not trial.programs and _UNDECLARED.search(log) and _ACCEPT_UNDECLARED not in build:
-            waiting.insert(0, (with_words(build, _ACCEPT_UNDECLARED), compiler))
+        flags = [flag for failure, flag in _ACCEPTED_ONCE if failure.search(log) and flag not in build]
+        if not trial.programs and flags and with_words(build, flags[0]) != build:
+            waiting.insert(0, (with_words(build, flags[0]), compiler))
         elif trial.programs and trial.uses_mpi is False and guards:
             waiting.insert(0, (with_words(build, f"-D{guards.pop(0)}"), compiler))
         yield trial, folder
