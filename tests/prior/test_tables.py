@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 from prior_tables import POINTS, N, P, table, tree_of
 
 from buran.errors import UsageError
+from buran.experiment.modelling import model_experiment
 from buran.experiment.table import Experiment
-from buran.loop.model import without_waiting_at
+from buran.loop.model import without_mixtures, without_waiting_at
 from buran.prior.algebra import added
 from buran.prior.campaign import noise_resilient
 from buran.prior.paths import Source, project, waits
@@ -412,3 +414,17 @@ def test_mpi_times_of_crowded_points_enter_no_model_and_computation_stays() -> N
     assert missing[waiting].tolist() == [[False, False, True]] * 2
     assert not missing[~waiting].any() and np.isfinite(timed.values["time"]).all()
     assert without_waiting_at(np.zeros((0, 2)), timed, counted) is timed
+
+
+def test_counts_of_which_runs_took_different_ways_have_no_model() -> None:
+    points = np.array(list(product((1.0, 2.0, 4.0), (8.0, 16.0))))
+    n = points[:, 1]
+    steady = np.stack([n**2, n**2], axis=1)
+    rounded, mixed = steady.copy(), steady.copy()
+    rounded[3, 1] += 1
+    mixed[3, 1] *= 1000
+    counted = table(
+        {path: {"bytes_sent": sent} for path, sent in (("a", steady), ("b", rounded), ("c", mixed))}, points
+    )
+    models = model_experiment(counted)["bytes_sent"]
+    assert [model is None for model in without_mixtures(models, counted).models] == [False, False, True]

@@ -9,6 +9,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
@@ -138,15 +139,20 @@ def unsteady_call_paths(experiment: Experiment, metrics: Iterable[str]) -> dict[
     """Return, by metric, the call paths whose counts are not the same in all repetitions of a point."""
     unsteady: dict[str, tuple[str, ...]] = {}
     for metric in (name for name in metrics if name in experiment.values):
-        values = experiment.values[metric]
-        # A call path that no repetition of a point has is NaN throughout, which is no difference.
-        lowest = np.nanmin(np.where(np.isnan(values), np.inf, values), axis=2)
-        highest = np.nanmax(np.where(np.isnan(values), -np.inf, values), axis=2)
-        differs = ((highest > lowest) & np.isfinite(lowest)).any(axis=(1, 2))
-        paths = tuple(name for name, different in zip(experiment.tree.names, differs, strict=True) if different)
-        if paths:
-            unsteady[metric] = paths
+        rows = np.flatnonzero(differing(experiment, metric))
+        if len(rows):
+            unsteady[metric] = tuple(experiment.tree.names[row] for row in rows.tolist())
     return unsteady
+
+
+def differing(experiment: Experiment, metric: str, factor: float = 1.0) -> NDArray[np.bool_]:
+    """Return shape (call path,): whether repetitions of a point differ by more than a factor, on any location."""
+    values = experiment.values[metric]
+    # A call path that no repetition of a point has is NaN throughout, which is no difference.
+    lowest = np.nanmin(np.where(np.isnan(values), np.inf, values), axis=2)
+    highest = np.nanmax(np.where(np.isnan(values), -np.inf, values), axis=2)
+    differs = ((highest > factor * lowest) & np.isfinite(lowest)).any(axis=(1, 2))
+    return np.asarray(differs, dtype=np.bool_)
 
 
 Taken = Callable[[FinishedRun], float]

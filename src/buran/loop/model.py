@@ -262,13 +262,27 @@ def _fit(
     for _, modelled, metrics in sorted(sources, key=lambda source: source[1] is timed):  # counts come before times
         if modelled is not None and metrics:
             growth = proven_growth(sets.values()) if modelled is timed else None
-            sets |= _models(session, collect.only(modelled, metrics), growth)
+            for models in _models(session, collect.only(modelled, metrics), growth).values():
+                sets[models.metric] = without_mixtures(models, modelled)
     if not campaign.counts_tell_growth or timed is None or "time" not in sets:
         return tables, sets, None, ()
     made = path_models(history, material, timed, memory_account(campaign, material.distances, timed.tree))
     target = [campaign.refinement_target[name] for name in campaign.parameters]
     sets["time"], held, priors = noise_resilient(made, sets["time"], target)
     return tables, sets, held, priors
+
+
+def without_mixtures(models: ModelSet, counted: Experiment) -> ModelSet:
+    """Return models without those of counts that repetitions of a point show to be of several kinds.
+
+    A program that times several algorithms and takes the fastest may take another one in each run: the median of what
+    they send is what none of them sends, or what one of them does by chance.
+    """
+    if metric_of(models.metric).role != "exact":
+        return models
+    mixed = collect.differing(counted, models.metric, COUNTS.mixed).tolist()
+    kept = tuple(None if mixture else model for model, mixture in zip(models.models, mixed, strict=True))
+    return replace(models, models=kept)
 
 
 def proven_growth(counted: Collection[ModelSet]) -> list[Lead] | None:

@@ -325,7 +325,7 @@ def _one_computation(effort: Effort, place: int, counts: _Counts, row: int, metr
     notes = () if metric == "basic_blocks" else (f"effort is counted in {name}",)
     if steadiness is Steadiness.DATA_DEPENDENT:
         share = 100 * float(effort.residual[place])
-        notes = (*notes, f"its effort depends on data, or on rounded numbers of rounds: {share:.2g} % off its model")
+        notes = (*notes, f"no formula gives its counts at all points: up to {share:.2g} % off")
     return _PathPrior(Source.COMPUTATION, notes, computation_prior(function, metric), function, settled)
 
 

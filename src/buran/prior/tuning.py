@@ -41,6 +41,7 @@ class CountTuning:
         2 / 3, "of the points, at which a count is exactly what is said of it: the others are exceptions", JUDGED
     )
     close: float = tuned(30.0, "a function with more terms must be so many times as exact", JUDGED)
+    mixed: float = tuned(2.0, "factor between counts of one point beyond which runs did different things", JUDGED)
 
 
 COUNTS = CountTuning()

@@ -294,7 +294,12 @@ def _instrumentation(report: Report) -> str:
     if noise_resilient(report.models) and not report.unsteady:
         text += "\n\nCounts were identical in all repetitions of every point."
     for metric, paths in report.unsteady.items():
-        text += f"\n\n{metric} differs between repetitions in: {', '.join(map(brief, paths))}"
+        models = report.models.get(metric)
+        lacking = (
+            set() if models is None else {p for p, m in zip(models.call_paths, models.models, strict=True) if not m}
+        )
+        names = [brief(path) + " (no model: by more than a factor of two)" * (path in lacking) for path in paths]
+        text += f"\n\n{metric} differs between repetitions in: {', '.join(names)}"
     return text
 
 
