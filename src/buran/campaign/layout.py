@@ -201,8 +201,8 @@ class Layout:
         return self.iteration(campaign, iteration) / "findings.json"
 
     def table(self, campaign: str, iteration: int) -> Path:
-        """Everything measured up to an iteration, as JSON Lines."""
-        return self.iteration(campaign, iteration) / "experiment.jsonl"
+        """Everything measured up to an iteration, as JSON Lines; compressed, as names of call paths repeat."""
+        return self.iteration(campaign, iteration) / "experiment.jsonl.gz"
 
     def filter(self, campaign: str, iteration: int) -> Path:
         """Filter that an iteration is built with."""

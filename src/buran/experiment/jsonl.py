@@ -15,6 +15,7 @@ locations as the value, and more keys, which Extra-P passes over, so that nothin
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from collections.abc import Callable, Mapping
@@ -29,13 +30,14 @@ from buran.experiment.collect import Collector
 from buran.experiment.formats import Reader, Sample, Writer
 from buran.experiment.source import as_number, coordinates, export_names, read_text, wrong
 from buran.experiment.table import AGGREGATES, Experiment
-from buran.files import write_text
+from buran.files import write_bytes
 from buran.profile.profile import CallTree, Paradigm, Region
 
 ROOT_CALL_PATH = "<root>"
 DEFAULT_METRIC = "<default>"
 
 _LINE = '{"params":{"x":4},"callpath":"main->solve","metric":"time","value":1.5}'
+_FAST = 1  # of the levels of gzip
 _TYPES: Mapping[str, type] = {"name": str, "mangled": str, "file": str, "line": int, "paradigm": str, "role": str}
 _DEFAULTS = {field.name: field.default for field in fields(Region) if field.default is not MISSING}
 
@@ -235,7 +237,8 @@ def _value_record(aggregates: list[float]) -> dict[str, object]:
 def write_jsonl(experiment: Experiment, path: Path) -> None:
     """Write JSON Lines that Extra-P reads and that `read_jsonl` reads without loss.
 
-    Only what was measured has lines: call paths, points and repetitions without a single value are lost.
+    Only what was measured has lines: call paths, points and repetitions without a single value are lost. A path that
+    ends with .gz is compressed.
     """
     tree = experiment.tree
     names = export_names(tree)
@@ -256,7 +259,8 @@ def write_jsonl(experiment: Experiment, path: Path) -> None:
                     record["unit"] = experiment.units.get(metric, "")
                     described.add(metric)
                 lines.append(json.dumps(record, separators=(",", ":")))
-    write_text(path, "".join(line + "\n" for line in lines))
+    data = "".join(line + "\n" for line in lines).encode()
+    write_bytes(path, gzip.compress(data, _FAST, mtime=0) if path.suffix == ".gz" else data)
 
 
 READER = Reader("a JSON Lines file of Extra-P or Buran", recognises, lambda path, problems: read_jsonl(path))

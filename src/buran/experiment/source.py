@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import math
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,9 +31,15 @@ def read_text(path: Path) -> str:
     """
     expected = "a text file with measurements, in UTF-8"
     try:
-        text = budget.read_text(path, "utf-8-sig")
+        if path.suffix == ".gz":
+            with gzip.open(path, "rt", encoding="utf-8-sig") as compressed:
+                text = compressed.read()
+        else:
+            text = budget.read_text(path, "utf-8-sig")
     except OSError as error:
         raise wrong(path, error.strerror or str(error), expected=expected) from error
+    except (EOFError, zlib.error) as error:
+        raise wrong(path, f"it cannot be decompressed: {error}", expected=expected) from error
     except UnicodeDecodeError as error:
         raise wrong(path, f"it is no text: {error}", expected=expected) from error
     if not text.strip():

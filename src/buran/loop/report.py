@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import os
 import shutil
 from collections.abc import Mapping
@@ -14,13 +15,14 @@ from buran.campaign.calibration import CALIBRATION, Calibration
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
 from buran.campaign.records import Status, core_hours
+from buran.campaign.results import TABLE
 from buran.campaign.shape import COMMAND
 from buran.compare.compare import compare_sides
 from buran.compare.sides import side_of_report
 from buran.errors import StorageError, UsageError
 from buran.experiment.build import Run
 from buran.experiment.extrap_tree import write_extrap_tree
-from buran.files import write_json, write_text
+from buran.files import write_bytes, write_json, write_text
 from buran.instrument import filter_file
 from buran.instrument.filter_list import WRITERS, list_of
 from buran.instrument.refine import predicted_overhead
@@ -89,11 +91,13 @@ def _write_results(history: History, folder: Path) -> None:
     last = history.plans[-1].iteration - 1
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(session.campaign.path, folder / CAMPAIGN)
-    results = [layout.models(session.id, last), layout.findings(session.id, last), layout.table(session.id, last)]
+    results = [layout.models(session.id, last), layout.findings(session.id, last)]
     for name in (imported_models("*"), program_model.FILE):
         results += layout.iteration(session.id, last).glob(name)
     for result in results:
         shutil.copy(result, folder / result.name)
+    table = layout.table(session.id, last).read_bytes()
+    write_bytes(folder / TABLE, gzip.decompress(table) if table else table)
     write_text(folder / "scorep.filter", recommended_filter(history))
     write_text(folder / "in-force.filter", history.plans[-1].filter_text)
     timed, counted = (_export(history, mode, folder / "extrap" / mode) for mode in (Mode.TIME, Mode.EFFORT))

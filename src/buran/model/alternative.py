@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, overload
 
-from buran.model.discrepancy import Discrepancy
-from buran.model.terms import ModelFunction
+import numpy as np
 
+from buran.model.discrepancy import Discrepancy
+from buran.model.terms import Array, ModelFunction
+
+_STRATA = (0.02, 0.05, 0.15, 0.3, 0.7, 0.85, 0.95, 0.98)
 _TOGETHER = 500  # call paths; more would need much memory at once
 
 
@@ -38,6 +41,31 @@ class Alternative:
     noise: float
     degrees: int
     discrepancy: Discrepancy | None = None
+
+
+def representatives(alternatives: Sequence[Alternative], far: Array) -> tuple[Alternative, ...]:
+    """Return the few alternatives that carry the interval, the best first: one for each part of the mixture.
+
+    Sorted by their predictions far out, hypotheses fall into `_STRATA` of the weight, narrow ones at the ends. The
+    likeliest of each stands for all of it.
+
+    Parameters
+    ----------
+    far
+        Shape (1, parameter): beyond the points.
+    """
+    if len(alternatives) < len(_STRATA):
+        return tuple(alternatives)
+    weights = np.array([alternative.weight for alternative in alternatives])
+    order = np.argsort([float(alternative.function.evaluate(far)[0]) for alternative in alternatives], kind="stable")
+    below = np.cumsum(weights[order]) - weights[order] / 2
+    stratum = np.empty(len(weights), dtype=np.int64)
+    stratum[order] = np.searchsorted(_STRATA, below / weights.sum(), side="right")
+    weight = np.bincount(stratum, weights)
+    likeliest = np.lexsort((np.arange(len(weights)), -weights))
+    likeliest = np.concatenate([[0], likeliest[likeliest > 0]])  # the best stands for its part, whatever its weight
+    chosen = sorted({int(stratum[row]): int(row) for row in likeliest[::-1].tolist()}.values())
+    return tuple(replace(alternatives[row], weight=float(weight[stratum[row]])) for row in chosen)
 
 
 class Hypotheses(Protocol):

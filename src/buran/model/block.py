@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from buran.model.alternative import Alternative
+from buran.model.alternative import Alternative, representatives
 from buran.model.best_hypotheses import BestHypotheses, odds
 from buran.model.candidates import Ids, TermTable
 from buran.model.discrepancy import Discrepancy, Refit, discrepancies, leave_largest_out
@@ -17,7 +17,7 @@ from buran.model.regression import Functions, Regression, regress
 from buran.model.scatter import Scatter
 from buran.model.structures import OpenStructure, with_structures
 from buran.model.terms import Array, ModelFunction
-from buran.model.tuning import CERTAIN, UNCERTAINTY
+from buran.model.tuning import CERTAIN, SEARCH, UNCERTAINTY
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,8 @@ class Block:
         left_open = OpenStructure.of(self.points)
         doubts = self._doubts(call_rows, of_best)
         values = np.ldexp(self.values[call_rows], self.binary[call_rows, None])
-        merged = [_merged(group, doubts.get(row)) for row, group in enumerate(alternatives)]
+        far = SEARCH.reach * self.points.max(axis=0, keepdims=True)
+        merged = [representatives(_merged(group, doubts.get(row)), far) for row, group in enumerate(alternatives)]
         return [
             with_structures(with_other_growth(group, self.points), self.points, values[row], left_open)
             for row, group in enumerate(merged)

@@ -9,7 +9,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from buran.model.alternative import Alternative
+from buran.model.alternative import Alternative, representatives
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.tuning import FEW_VALUES, SEARCH, UNCERTAINTY
@@ -48,7 +48,7 @@ def with_other_growth(alternatives: Sequence[Alternative], points: Array) -> tup
         share = FEW_VALUES.prior * alternative.weight / max(len(others), 1)
         out.append(replace(alternative, weight=alternative.weight - share * len(others)))
         beside += [replace(other, weight=share) for other in others]
-    return (*out, *beside)
+    return representatives((*out, *beside), far[-1:])
 
 
 def cancels_through(function: ModelFunction, points: Array) -> bool:

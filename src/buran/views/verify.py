@@ -25,6 +25,7 @@ from buran.campaign.records import (
     RunRecord,
     read_record,
 )
+from buran.campaign.results import TABLE
 from buran.errors import FormatError
 from buran.loop.findings import Findings
 from buran.loop.import_runs import changed_sources
@@ -228,7 +229,7 @@ def _of_iterations(layout: Layout, campaign: Path) -> Iterator[Deviation]:
     for number in range(last + 1):
         readers: dict[str, Callable[[Path], object]] = {"plan.json": Plan.read}
         if number < last:
-            readers |= {"models.json": read_models, "findings.json": Findings.read, "experiment.jsonl": _has_text}
+            readers |= {"models.json": read_models, "findings.json": Findings.read, f"{TABLE}.gz": _has_text}
         for name, read in readers.items():
             path = campaign / str(number) / name
             try:
