@@ -143,9 +143,11 @@ def fit_models(
     order = np.lexsort(points.T[::-1])
     points = points[order]
     values = values[:, order]
-    open_calls = np.ones(len(values), dtype=bool)
+    same = _first_alike(values, exact)
+    open_calls = same == np.arange(len(values))
     if exact is not None:
-        open_calls = ~_explain(points, values, exact, variables, models)
+        exact = np.asarray(exact, dtype=bool) & open_calls
+        open_calls &= ~_explain(points, values, exact, variables, models)
     values, binary = _scaled(values)
     if scatter is None:
         scatter = Scatter.unknown(len(values))
@@ -169,7 +171,16 @@ def fit_models(
     for call in np.flatnonzero((values < 0).any(axis=1)).tolist():
         if (below := models[call]) is not None:
             models[call] = replace(below, signed=True)
-    return Fit(tuple(models))
+    return Fit(tuple(models[call] for call in same.tolist()))
+
+
+def _first_alike(values: Array, exact: Mask | None) -> Ids:
+    """Return for each call path the first one with the same exact values: these are modelled once."""
+    same = np.arange(len(values))
+    first: dict[bytes, int] = {}
+    for row in [] if exact is None else np.flatnonzero(exact).tolist():
+        same[row] = first.setdefault(values[row].tobytes(), row)
+    return same
 
 
 @dataclass(frozen=True, eq=False)

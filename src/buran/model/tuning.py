@@ -139,7 +139,7 @@ class ExactTuning:
     monomials: int = tuned(120, "products of values that are derived from several parameters", JUDGED)
     lost: float = tuned(0.5, "error of a model of exact values that follows nothing: steeper terms are tried", JUDGED)
     near: float = tuned(1e-2, "relative misfit at any point up to which a sum of few terms explains a count", JUDGED)
-    beam: int = tuned(30, "sets of terms that are extended by another one", JUDGED)
+    beam: int = tuned(15, "sets of terms that are extended by another one", JUDGED)
     rounded: float = tuned(1e-5, "error of a model of exact values that misses them by their rounding alone", JUDGED)
 
 
