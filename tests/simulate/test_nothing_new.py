@@ -13,7 +13,7 @@ from buran.loop.history import History
 from buran.loop.model import make_models
 from buran_studies.simulate.in_process import carry_out
 
-FILES = ("models.json", "findings.json", "experiment.jsonl")
+FILES = ("models.json", "findings.json", "experiment.jsonl.gz")
 
 
 def test_models_that_are_taken_over_are_those_that_would_be_made(

@@ -62,7 +62,7 @@ def ledger_garbled(results: Path) -> None:
         (emptied("iterations/*/0/plan.json"), "plan.json", True),
         (removed("iterations/*/0/plan.json"), "plan.json", True),
         (emptied("iterations/*/0/models.json"), "models.json", True),
-        (removed("iterations/*/0/experiment.jsonl"), "experiment.jsonl", True),
+        (removed("iterations/*/0/experiment.jsonl.gz"), "experiment.jsonl.gz", True),
         (emptied("pointers/bundles/*/*.json"), "does not hold JSON", True),
         (emptied("pointers/builds/*.json"), "does not hold JSON", True),
         (pointers_swapped, "is another bundle's", True),

@@ -145,7 +145,7 @@ def _nothing_new(history: History) -> bool:
     if not earlier or history.imports:
         return False
     last = earlier[-1]
-    files = layout.models(history.campaign, last.iteration), layout.findings(history.campaign, last.iteration)
+    files = [of(history.campaign, last.iteration) for of in (layout.models, layout.findings, layout.table)]
     if (last.filter_text, last.modelled) != (plan.filter_text, plan.modelled) or not all(map(Path.is_file, files)):
         return False
     # A bundle that is tried or measured again has a newer pointer.

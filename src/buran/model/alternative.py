@@ -10,8 +10,8 @@ import numpy as np
 
 from buran.model.discrepancy import Discrepancy
 from buran.model.terms import Array, ModelFunction
+from buran.model.tuning import UNCERTAINTY
 
-_STRATA = (0.02, 0.05, 0.15, 0.3, 0.7, 0.85, 0.95, 0.98)
 _TOGETHER = 500  # call paths; more would need much memory at once
 
 
@@ -46,26 +46,29 @@ class Alternative:
 def representatives(alternatives: Sequence[Alternative], far: Array) -> tuple[Alternative, ...]:
     """Return the few alternatives that carry the interval, the best first: one for each part of the mixture.
 
-    Sorted by their predictions far out, hypotheses fall into `_STRATA` of the weight, narrow ones at the ends. The
-    likeliest of each stands for all of it.
+    Sorted by their predictions far out, hypotheses fall into parts of the weight, narrow ones at the ends. The one in
+    the middle of each stands for all of it.
 
     Parameters
     ----------
     far
         Shape (1, parameter): beyond the points.
     """
-    if len(alternatives) < len(_STRATA):
+    edges = UNCERTAINTY.parts
+    if len(alternatives) <= len(edges):
         return tuple(alternatives)
     weights = np.array([alternative.weight for alternative in alternatives])
     order = np.argsort([float(alternative.function.evaluate(far)[0]) for alternative in alternatives], kind="stable")
-    below = np.cumsum(weights[order]) - weights[order] / 2
-    stratum = np.empty(len(weights), dtype=np.int64)
-    stratum[order] = np.searchsorted(_STRATA, below / weights.sum(), side="right")
-    weight = np.bincount(stratum, weights)
-    likeliest = np.lexsort((np.arange(len(weights)), -weights))
-    likeliest = np.concatenate([[0], likeliest[likeliest > 0]])  # the best stands for its part, whatever its weight
-    chosen = sorted({int(stratum[row]): int(row) for row in likeliest[::-1].tolist()}.values())
-    return tuple(replace(alternatives[row], weight=float(weight[stratum[row]])) for row in chosen)
+    middle = np.empty(len(weights))
+    middle[order] = (np.cumsum(weights[order]) - weights[order] / 2) / weights.sum()
+    part = np.searchsorted(edges, middle, side="right")
+    chosen = [0]  # the best stands for its part, wherever it lies there
+    for number in np.setdiff1d(part, part[:1]).tolist():
+        inside = np.flatnonzero(part == number)
+        centre = np.average(middle[inside], weights=weights[inside])
+        chosen.append(int(inside[np.argmin(np.abs(middle[inside] - centre))]))
+    weight = np.bincount(part, weights)
+    return tuple(replace(alternatives[row], weight=float(weight[part[row]])) for row in chosen)
 
 
 class Hypotheses(Protocol):
