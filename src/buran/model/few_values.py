@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import combinations, product
 
 import numpy as np
@@ -88,12 +89,12 @@ def _through(alternative: Alternative, parameter: int, values: Array, far: Array
     steepest = power + Fraction(log, 2) + FEW_VALUES.steeper
     rising = combinations([PowerLog(*pair) for pair in _PLAIN if pair[0] <= steepest], len(values) - 1)
     bounded = combinations([PowerLog(*pair) for pair in _FALLING], len(values) - 1)
-    reach = np.geomspace(values[0], far[:, parameter].max(), _STEPS)
+    known, reach = tuple(values.tolist()), tuple(np.geomspace(values[0], far[:, parameter].max(), _STEPS).tolist())
     rounding = FEW_VALUES.nothing * np.abs(shapes).max()
     positive = bool((function.evaluate(far) >= 0).all())
     out = []
     for some in (*rising, *bounded):
-        shares = np.linalg.solve(_columns(some, values).T, shapes.T).T  # shape (term, new function)
+        shares = np.linalg.solve(_columns(some, known).T, shapes.T).T  # shape (term, new function)
         shares[np.abs(shares) < FEW_VALUES.nothing * np.abs(shares).max(axis=1, keepdims=True)] = 0.0
         if some[0].exponent < 0:
             falls = np.diff(shares @ _columns(some, reach)).min() < -rounding
@@ -108,9 +109,11 @@ def _through(alternative: Alternative, parameter: int, values: Array, far: Array
     return out
 
 
-def _columns(functions: Sequence[PowerLog], at: Array) -> Array:
-    """Return shape (function, value): a constant and the functions."""
-    return np.stack([np.ones(len(at)), *(function.evaluate(at) for function in functions)])
+@lru_cache(maxsize=1024)
+def _columns(functions: tuple[PowerLog, ...], at: tuple[float, ...]) -> Array:
+    """Return shape (function, value): a constant and the functions; call paths have the same ones."""
+    values = np.array(at)
+    return np.stack([np.ones(len(at)), *(function.evaluate(values) for function in functions)])
 
 
 def _split(term: Term, parameter: int) -> tuple[tuple[Factor, ...], tuple[Factor, ...]]:

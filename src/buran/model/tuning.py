@@ -116,7 +116,7 @@ class FewValuesTuning:
         "two equal parts: nothing measured tells them apart",
     )
     steeper: int = tuned(1, "powers by which these others may be steeper", JUDGED)
-    within: float = tuned(0.1, "of the largest weight: hypotheses with less stay as they are", JUDGED)
+    within: float = tuned(0.5, "of the largest weight: hypotheses with less stay as they are", JUDGED)
     nothing: float = tuned(1e-9, "share of a function's largest coefficient that is rounding", JUDGED)
 
 
