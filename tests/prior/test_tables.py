@@ -12,7 +12,7 @@ from prior_tables import POINTS, N, P, table, tree_of
 from buran.errors import UsageError
 from buran.experiment.modelling import model_experiment
 from buran.experiment.table import Experiment
-from buran.loop.model import without_mixtures, without_waiting_at
+from buran.loop.model import of_steady_counts, without_waiting_at
 from buran.prior.algebra import added
 from buran.prior.campaign import noise_resilient
 from buran.prior.paths import Source, project, waits
@@ -427,4 +427,4 @@ def test_counts_of_which_runs_took_different_ways_have_no_model() -> None:
         {path: {"bytes_sent": sent} for path, sent in (("a", steady), ("b", rounded), ("c", mixed))}, points
     )
     models = model_experiment(counted)["bytes_sent"]
-    assert [model is None for model in without_mixtures(models, counted).models] == [False, False, True]
+    assert [model is None for model in of_steady_counts(models, counted).models] == [False, False, True]

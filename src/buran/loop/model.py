@@ -43,6 +43,7 @@ from buran.model.basis import Lead
 from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet, write_models
 from buran.model.space import HypothesisSpace, full_space, wider_space
+from buran.model.tuning import SEARCH
 from buran.prior.campaign import noise_resilient
 from buran.prior.memory import MemoryAccount
 from buran.prior.paths import waiting_rows
@@ -263,7 +264,7 @@ def _fit(
         if modelled is not None and metrics:
             growth = proven_growth(sets.values()) if modelled is timed else None
             for models in _models(session, collect.only(modelled, metrics), growth).values():
-                sets[models.metric] = without_mixtures(models, modelled)
+                sets[models.metric] = of_steady_counts(models, modelled)
     if not campaign.counts_tell_growth or timed is None or "time" not in sets:
         return tables, sets, None, ()
     made = path_models(history, material, timed, memory_account(campaign, material.distances, timed.tree))
@@ -272,8 +273,8 @@ def _fit(
     return tables, sets, held, priors
 
 
-def without_mixtures(models: ModelSet, counted: Experiment) -> ModelSet:
-    """Return models without those of counts that repetitions of a point show to be of several kinds.
+def of_steady_counts(models: ModelSet, counted: Experiment) -> ModelSet:
+    """Return models without those of counts that follow nothing, or that are of several kinds at one point.
 
     A program that times several algorithms and takes the fastest may take another one in each run: the median of what
     they send is what none of them sends, or what one of them does by chance.
@@ -281,7 +282,10 @@ def without_mixtures(models: ModelSet, counted: Experiment) -> ModelSet:
     if metric_of(models.metric).role != "exact":
         return models
     mixed = collect.differing(counted, models.metric, COUNTS.mixed).tolist()
-    kept = tuple(None if mixture else model for model, mixture in zip(models.models, mixed, strict=True))
+    kept = tuple(
+        None if mixture or (model is not None and model.quality.error > SEARCH.steady) else model
+        for model, mixture in zip(models.models, mixed, strict=True)
+    )
     return replace(models, models=kept)
 
 

@@ -15,6 +15,7 @@ from buran.model.fit import fit_models
 from buran.model.repetitions import over_repetitions
 from buran.model.space import HypothesisSpace
 from buran.model.terms import Array, ModelFunction
+from buran.model.tuning import EXACT
 from buran.prior.algebra import added, multiplied
 from buran.prior.exact import DIGITS, exact_functions, misfit, unit_of
 from buran.prior.tuning import COUNTS
@@ -209,7 +210,8 @@ def steadiness_of(points: Array, counts: Array, function: ModelFunction | None, 
     if met.mean() >= COUNTS.mostly and (gaps[~met] < 0).all():
         return Steadiness.DATA_DEPENDENT
     varied = float(((measured - measured.mean()) ** 2).sum())
-    return Steadiness.DATA_DEPENDENT if (gaps**2).sum() <= (1 - COUNTS.explained) * varied else Steadiness.UNEXPLAINED
+    follows = residual <= EXACT.lost and (gaps**2).sum() <= (1 - COUNTS.explained) * varied
+    return Steadiness.DATA_DEPENDENT if follows else Steadiness.UNEXPLAINED
 
 
 def _functions(

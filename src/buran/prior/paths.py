@@ -18,6 +18,7 @@ from buran.prior.communication import POLLS, Operation, operation_of
 from buran.prior.effort import OPEN, Effort, Steadiness, by_visits, effort_of, with_sums
 from buran.prior.prior import ALONE, Prior, communication_prior, computation_prior
 from buran.prior.switches import KnownMpi
+from buran.prior.tuning import COUNTS
 from buran.prior.volume import bytes_of
 from buran.profile.metrics import MINOR_FAULTS, WORKING_THREADS, metric_of, stands_for
 from buran.profile.profile import CallTree, Region
@@ -54,6 +55,8 @@ class PathPriors:
     held
         For each call path, the efforts of the counted call paths that it takes up, by their names; they add up to its
         own effort. Empty where it takes up nothing but itself.
+    proven
+        For each call path, whether its effort gives all counts, but for a hundredth.
     """
 
     sources: tuple[Source, ...]
@@ -63,6 +66,7 @@ class PathPriors:
     settled: tuple[bool, ...]
     can_wait: tuple[bool, ...]
     held: tuple[Mapping[str, ModelFunction], ...]
+    proven: tuple[bool, ...]
 
 
 def has_effort(table: Experiment) -> bool:
@@ -247,6 +251,7 @@ class _PathPrior:
     effort: ModelFunction | None = None
     settled: bool = True
     held: Mapping[str, ModelFunction] = field(default_factory=dict)
+    proven: bool = False
 
 
 def _without(why: str, settled: bool = True) -> _PathPrior:
@@ -269,6 +274,7 @@ def _priors(tree: CallTree, counts: _Counts, points: Array, mpi: KnownMpi | None
         tuple(row.settled for row in rows),
         tuple(waits(region) or bool(polls) for region, polls in zip(regions, counts.polled.tolist(), strict=True)),
         tuple(row.held for row in rows),
+        tuple(row.proven for row in rows),
     )
 
 
@@ -326,7 +332,9 @@ def _one_computation(effort: Effort, place: int, counts: _Counts, row: int, metr
     if steadiness is Steadiness.DATA_DEPENDENT:
         share = 100 * float(effort.residual[place])
         notes = (*notes, f"no formula gives its counts at all points: up to {share:.2g} % off")
-    return _PathPrior(Source.COMPUTATION, notes, computation_prior(function, metric), function, settled)
+    proven = bool(effort.residual[place] <= COUNTS.loose)
+    prior = computation_prior(function, metric)
+    return _PathPrior(Source.COMPUTATION, notes, prior, function, settled, proven=proven)
 
 
 def _unexplained(counts: _Counts) -> str:

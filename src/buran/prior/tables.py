@@ -159,7 +159,7 @@ def models_from_priors(
     for row in np.flatnonzero(starting).tolist():
         priors[row], sources[row], notes[row] = startup, Source.COMMUNICATION, ()
     fitted = fit_priors(timed.points, values, priors, options, noise, counted.points)
-    companions = _work(efforts, sources)
+    companions = _work(efforts, derived.proven)
     # Where misses are an account of their own, what work beyond its blocks costs is no finding any more.
     tested = [
         None if start or (prior is not None and prior.told_by_times < len(prior.columns)) else prior
@@ -269,11 +269,7 @@ def _wholes(
     return [second or first for first, second in zip(fitted, again, strict=True)]
 
 
-def _work(efforts: Sequence[ModelFunction | None], sources: Sequence[Source]) -> list[Term]:
-    """List the leading terms of all computation: what other ranks may be waiting for."""
-    computations = (
-        effort
-        for effort, source in zip(efforts, sources, strict=True)
-        if source is Source.COMPUTATION and effort is not None
-    )
+def _work(efforts: Sequence[ModelFunction | None], proven: Sequence[bool]) -> list[Term]:
+    """List the leading terms of all computation that counts prove: what other ranks may be waiting for."""
+    computations = (effort for effort, sure in zip(efforts, proven, strict=True) if sure and effort is not None)
     return list(dict.fromkeys(term for effort in computations for term in effort.dominating_terms()))
