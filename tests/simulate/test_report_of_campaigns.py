@@ -21,7 +21,8 @@ from buran.instrument.start import EVERYTHING
 from buran.loop import report as loop_report
 from buran.loop.history import History
 from buran.loop.model import make_models
-from buran.loop.report import _instrumented, link_latest, write_results
+from buran.loop.overhead import instrumented
+from buran.loop.report import link_latest, write_results
 from buran.loop.session import Session, logged, open_session
 from buran.model.model_set import read_models
 from buran.views.filters import Request, Universe, make
@@ -197,7 +198,7 @@ def test_without_any_report_it_says_what_to_do(tmp_path: Path, capsys: pytest.Ca
 )
 def test_what_a_filter_instruments_is_counted_in_functions(filter_text: str, expected: dict[str, int | None]) -> None:
     """Rules for everything are no functions."""
-    assert _instrumented(filter_text) == expected
+    assert instrumented(filter_text) == expected
 
 
 @pytest.mark.parametrize("when", ["copyfile", "gather", "write_page"])
