@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -47,9 +48,10 @@ class Sample:
         if not self.path.is_file():
             return ""
         try:
-            with self.path.open(encoding="utf-8-sig") as file:
+            opened = gzip.open if self.path.name.endswith(".jsonl.gz") else open
+            with opened(self.path, "rt", encoding="utf-8-sig") as file:
                 return next((line.strip() for line in file if line.strip()), "")
-        except UnicodeDecodeError:
+        except (UnicodeDecodeError, gzip.BadGzipFile, EOFError):
             return ""
 
     @cached_property
