@@ -272,7 +272,7 @@ def _priors(tree: CallTree, counts: _Counts, points: Array, mpi: KnownMpi | None
         tuple(row.prior for row in rows),
         tuple(row.effort for row in rows),
         tuple(row.settled for row in rows),
-        tuple(waits(region) or bool(polls) for region, polls in zip(regions, counts.polled.tolist(), strict=True)),
+        tuple(_can_wait(tree, counts.polled).tolist()),
         tuple(row.held for row in rows),
         tuple(row.proven for row in rows),
     )
@@ -280,8 +280,14 @@ def _priors(tree: CallTree, counts: _Counts, points: Array, mpi: KnownMpi | None
 
 def waiting_rows(timed: CallTree, counted: CallTree | None) -> Mask:
     """Return shape (timed call path,): whether it can wait for others, as `PathPriors.can_wait`."""
-    can_wait = np.array([waits(timed.regions[region]) for region in timed.region.tolist()], dtype=bool)
-    return can_wait if counted is None else can_wait | _polled(counted, project(counted, timed)[0], len(timed))
+    count = len(timed)
+    polled = np.zeros(count, bool) if counted is None else _polled(counted, project(counted, timed)[0], count)
+    return _can_wait(timed, polled)
+
+
+def _can_wait(timed: CallTree, polled: Mask) -> Mask:
+    """Return shape (call path,): whether it is of MPI, a lock or a barrier of threads, or polls."""
+    return np.array([waits(timed.regions[region]) for region in timed.region.tolist()], dtype=bool) | polled
 
 
 def waits(region: Region) -> bool:
