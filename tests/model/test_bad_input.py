@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -28,6 +28,7 @@ def check(points, values):
         assert np.isfinite(predicted[k]).all()
         assert (lower[k] <= predicted[k]).all()
         assert (predicted[k] <= upper[k]).all()
+        assert model.signed or (predicted[k] >= 0).all()
         assert len(model.function.terms) + 1 <= max(np.isfinite(row).sum() - 1, 1)
         known = row[np.isfinite(row)]
         if (known == known[0]).all():
@@ -38,6 +39,7 @@ def check(points, values):
 
 @SLOW
 @given(arrays(np.float64, (3, 5), elements=measured))
+@example(np.array([[0, 2.379e11, 5.378e11, 2.379e11, 2.379e11]]))
 def test_zeros_negatives_and_missing_values_of_one_parameter(values):
     check(P, values)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from buran.loop.history import History
 from buran.loop.model import make_models
 from buran_studies.simulate.in_process import carry_out
 
+BURAN = [sys.executable, "-m", "buran.cli"]
 NAMES = ("models.json", "findings.json", "experiment.jsonl.gz")
 
 
@@ -67,11 +69,11 @@ def test_results_that_cannot_be_written_are_an_error_in_words(disk: Path) -> Non
         carry_out(session)
         assert mounted("-o", "remount,ro", str(disk))
         done = subprocess.run(
-            ["buran", "run", str(session.campaign.path)], capture_output=True, text=True, timeout=120, cwd=disk
+            [*BURAN, "run", str(session.campaign.path)], capture_output=True, text=True, timeout=120, cwd=disk
         )
         assert done.returncode not in (0, 70), done.stderr
         assert "Traceback" not in done.stderr and "read-only" in done.stderr.lower()
         report = subprocess.run(
-            ["buran", "report", str(session.campaign.path)], capture_output=True, text=True, cwd=disk
+            [*BURAN, "report", str(session.campaign.path)], capture_output=True, text=True, cwd=disk
         )
         assert report.returncode != 70 and "Traceback" not in report.stderr

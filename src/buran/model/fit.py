@@ -14,7 +14,7 @@ from buran.model.candidates import Ids, Mask
 from buran.model.derived import DerivedValue
 from buran.model.exact import exact_models, passes_through
 from buran.model.mixture import Target
-from buran.model.model import Model, Quality, prediction_interval
+from buran.model.model import Model, Quality, predict_models, prediction_interval
 from buran.model.nearly import near_models
 from buran.model.quality import adjusted_r2, rss, smape
 from buran.model.regimes import asked, cuts, powers_through_two, with_regimes
@@ -23,7 +23,7 @@ from buran.model.scatter import Scatter
 from buran.model.scoring import MEAN_ABSOLUTE
 from buran.model.search import Progress, SearchOptions, search
 from buran.model.space import Spaces, full_space, space_of
-from buran.model.terms import Array, predict
+from buran.model.terms import Array
 from buran.model.tuning import EXACT, REGIMES, SEARCH, UNCERTAINTY
 
 _LARGEST = 1e150  # squares of larger values overflow
@@ -43,7 +43,7 @@ class Fit:
 
     def predict(self, points: Array) -> Array:
         """Return shape (call path, point) at `points` (point, parameter); NaN where there is no model."""
-        return predict([None if model is None else model.function for model in self.models], points)
+        return predict_models(self.models, points)
 
     def predict_interval(self, points: Array, level: float = 0.9, of: Target = "value") -> tuple[Array, Array]:
         """Return lower and upper ends, each of shape (call path, point); see `prediction_interval`."""

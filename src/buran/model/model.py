@@ -59,7 +59,8 @@ class Model:
     parts
         The models a sum was made of.
     signed
-        Whether values may be negative; intervals of others, such as times and counts, begin at 0 at the lowest.
+        Whether values may be negative; predictions and intervals of others, such as times and
+        counts, do not go below 0.
     """
 
     function: ModelFunction
@@ -98,6 +99,16 @@ class Model:
         return np.asarray(np.sqrt(np.maximum(variance, 0)))
 
 
+def predict_models(models: Sequence[Model | None], points: Array) -> Array:
+    """Return what models predict at `points` (point, parameter): shape (call path, point); NaN without a model.
+
+    Times and counts cannot be negative: where a function would be, beyond the points it was made from, they are 0.
+    """
+    predicted = predict([None if model is None else model.function for model in models], points)
+    unsigned = np.array([model is not None and not model.signed for model in models], dtype=bool)
+    return np.where(unsigned[:, None], np.maximum(predicted, 0.0), predicted)
+
+
 def prediction_interval(
     models: Sequence[Model | None], points: Array, level: float = 0.9, of: Target = "value"
 ) -> tuple[Array, Array]:
@@ -134,7 +145,7 @@ def prediction_interval(
     if not 0 < level < 1:
         raise UsageError("the level of an interval lies between 0 and 1", why=f"it is {level:g}")
     at = np.atleast_2d(np.asarray(points, dtype=np.float64))
-    predicted = predict([None if model is None else model.function for model in models], at)
+    predicted = predict_models(models, at)
     lower, upper = np.full(predicted.shape, np.nan), np.full(predicted.shape, np.nan)
     groups = {row: model.alternatives for row, model in enumerate(models) if model is not None}
     prepare(list(groups.values()))
@@ -166,7 +177,7 @@ def _of_sums(
     parts = list({id(part): part for _, group in sums for part in group}.values())
     place = {id(part): number for number, part in enumerate(parts)}
     low, high = prediction_interval(parts, at, level, of)
-    middle = predict([part.function for part in parts], at)
+    middle = predict_models(parts, at)
     for row, group in sums:
         some = [place[id(part)] for part in group]
         lower[row], upper[row] = of_sum(predicted[row], middle[some] - low[some], high[some] - middle[some])

@@ -13,9 +13,9 @@ from buran.files import read_document, write_json
 from buran.model.alternative import Alternative, prepare
 from buran.model.discrepancy import Discrepancy
 from buran.model.mixture import Target
-from buran.model.model import Model, Quality, prediction_interval
+from buran.model.model import Model, Quality, predict_models, prediction_interval
 from buran.model.space import full_space
-from buran.model.terms import Array, ModelFunction, predict
+from buran.model.terms import Array, ModelFunction
 from buran.model.text import format_function, growth_class
 from buran.notebook import table_html
 from buran.plugins import from_extra
@@ -59,7 +59,7 @@ class ModelSet:
 
     def predict(self, points: Array) -> Array:
         """Return shape (call path, point) at `points` (point, parameter); NaN where there is no model."""
-        return predict([None if model is None else model.function for model in self.models], points)
+        return predict_models(self.models, points)
 
     def predict_interval(self, points: Array, level: float = 0.9, of: Target = "value") -> tuple[Array, Array]:
         """Return lower and upper ends, each of shape (call path, point); see `prediction_interval`."""
