@@ -126,7 +126,7 @@ def _checked(
     folded = fold_models(models, fold(models.call_paths, common), common)
     points = np.array(counted.points, dtype=np.float64)
     at = np.array([[before.target[name] for name in before.parameters]]) if before.target else points[-1:]
-    first = np.maximum(np.nan_to_num(folded.predict(at))[:, 0], 0.0)
+    first = np.nan_to_num(folded.predict(at))[:, 0]
     differs = usable & (counted.differs != 0).any(axis=1)
     changes = {row: counted.change(row) for row in np.flatnonzero(usable).tolist()}
     second = first.copy()

@@ -150,7 +150,7 @@ def _one_sided(models: ModelSet, common: Sequence[str], target: Sequence[float])
 
 def _values(models: ModelSet, points: Array) -> Array:
     """Return shape (call path, point): predictions, not negative; 0 without a model."""
-    return np.maximum(np.nan_to_num(models.predict(points)), 0.0)
+    return np.nan_to_num(models.predict(points))
 
 
 class _Metric:

@@ -41,13 +41,13 @@ def allowed_times(times: ModelSet, sets: Mapping[str, ModelSet], target: Array) 
     rows = np.arange(len(times.call_paths))
     if not counted or not len(points):
         return np.full(len(rows), np.inf)
-    measured = np.maximum(np.nan_to_num(times.predict(points)), 0.0)
+    measured = np.nan_to_num(times.predict(points))
     there = measured.argmax(axis=1)
     growth, program = np.ones(len(rows)), np.ones(len(points))
     works = np.zeros(len(rows), dtype=bool)
     places = {name: place for place, name in enumerate(times.call_paths)}
     for counts in counted:
-        values = np.maximum(np.nan_to_num(counts.predict(np.vstack([points, target]))), 0.0)
+        values = np.nan_to_num(counts.predict(np.vstack([points, target])))
         program = np.maximum(program, _ratio(values.sum(axis=0)[-1], values.sum(axis=0)[:-1]))
         row = np.array([_timed(name, places) for name in counts.call_paths], dtype=np.int64)
         good = [model is not None and model.quality.smape <= ALLOWANCE.trusted for model in counts.models]

@@ -87,7 +87,7 @@ def costs_beyond(times: ModelSet, counted: Sequence[Run], tree: CallTree, campai
         np.array(points),
         np.array(beside),
         dict(zip(times.call_paths, np.where(np.isfinite(growth) & (growth > 0), growth, 1.0), strict=True)),
-        float((high - max(low, 0.0)) / 2 / np.nansum(np.maximum(times.predict(farthest), 0.0))),
+        float((high - max(low, 0.0)) / 2 / np.nansum(times.predict(farthest))),
     )
 
 

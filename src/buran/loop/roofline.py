@@ -51,11 +51,11 @@ def roofline_of(
         return None
     measured = np.array(times.points, dtype=np.float64)
     target = [float(campaign.refinement_target[name]) for name in times.parameters]
-    largest = measured[np.argmax(np.nansum(np.maximum(times.predict(measured), 0.0), axis=0))]
+    largest = measured[np.argmax(np.nansum(times.predict(measured), axis=0))]
     points = np.array([largest, target])
     at = [dict(zip(times.parameters, point, strict=True)) for point in points.tolist()]
     ranks = [_ranks_on_a_node(campaign, point) for point in at]
-    seconds = np.maximum(np.nan_to_num(times.predict(points)), 0.0)
+    seconds = np.nan_to_num(times.predict(points))
     lines = np.array(
         [
             [

@@ -94,7 +94,7 @@ def predict_call_paths(report: Report) -> CallPaths | None:
         return None
     models = report.models.get("time") or next(iter(report.models.values()))
     points = np.array(models.points, dtype=np.float64).reshape(-1, len(models.parameters))
-    predicted = np.maximum(np.nan_to_num(models.predict(points)), 0.0)
+    predicted = np.nan_to_num(models.predict(points))
     largest = int(predicted.sum(axis=0).argmax())
     target = np.array([[report.target[name] for name in models.parameters]], dtype=np.float64)
     without = np.full(len(models.call_paths), np.nan)

@@ -83,7 +83,7 @@ def stack_of(call_paths: CallPaths, report: Report, candidates: Places) -> dict[
     """
     target = np.array([report.target[name] for name in report.parameters], dtype=np.float64)
     along, parts = _lines(call_paths, report, np.tile(target, (len(target), 1)))
-    predicted = np.maximum(np.nan_to_num(call_paths.models.predict(along)), 0.0)
+    predicted = np.nan_to_num(call_paths.models.predict(along))
     apart = start_and_end(call_paths.models) | unknown_rows(report, call_paths.models)
     predicted[apart] = 0.0
     candidates = candidates[~apart[candidates]]

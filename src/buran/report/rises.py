@@ -79,7 +79,7 @@ class _Parts:
 
     @classmethod
     def of(cls, models: ModelSet, skip: NDArray[np.bool_] | None, ends: Array) -> _Parts:
-        values = np.maximum(np.nan_to_num(models.predict(ends)), 0.0)
+        values = np.nan_to_num(models.predict(ends))
         if skip is not None:
             values[skip] = 0.0
         return cls(models, values, ends, {name: row for row, name in enumerate(models.call_paths)})
