@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -418,11 +419,18 @@ def imported_models(build: str) -> str:
 
 
 def _models(session: Session, table: Experiment, growth: Sequence[Lead] | None = None) -> dict[str, ModelSet]:
-    """Fit models of the metrics of a table, which grow no faster than `growth` but for what the campaign adds."""
+    """Fit models of the metrics of a table, which grow no faster than `growth` but for what the campaign adds.
+
+    Where counts bound the growth of times, two numbers of ranks allow them the depth of a tree: communication that a
+    single rank does without would grow along a straight line as if it were all to all.
+    """
     config = session.campaign.config
     spaces: list[HypothesisSpace] | None = None
     if config.model.space or growth is not None:
         spaces = [full_space()] * len(table.parameters) if growth is None else [full_space().up_to(g) for g in growth]
+        if growth is not None and session.campaign.ranks_parameter in table.parameters:
+            ranks = table.parameters.index(session.campaign.ranks_parameter)
+            spaces[ranks] = replace(spaces[ranks], of_few=(Fraction(0), 1))
         further = [config.model.space.get(name, ()) for name in table.parameters]
         spaces = [wider_space(lines, space) for lines, space in zip(further, spaces, strict=True)]
     # The energy is that of all processes as it is.

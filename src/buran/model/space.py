@@ -22,7 +22,7 @@ Negative = Literal["never", "always"]
 _POWERS = "0 1/4 1/3 1/2 2/3 3/4 4/5 1 5/4 4/3 3/2 5/3 7/4 2 9/4 7/3 5/2 8/3 11/4 3"
 _LOGS = (0, 1, 2)
 _LOG_OVERCOME = Fraction(2, 3)
-_LINE, _SHARES = PowerLog(Fraction(1)), PowerLog(Fraction(-1))
+_SHARES = PowerLog(Fraction(-1))
 _BEYOND = tuple((Fraction(power), log) for power in ("7/2", "4", "9/2", "5") for log in (0, 1)) + tuple(
     (Fraction(power), 3) for power in (0, 1, 2, 3)
 )
@@ -48,12 +48,15 @@ class HypothesisSpace:
         Names of further families whose functions compete as well; see `buran.model.basis.FAMILIES`.
     least
         Values of a parameter from which on exponents compete; with two, those of the other parameters tell them.
+    of_few
+        How what rises with a parameter does so if that has fewer values.
     """
 
     pairs: tuple[Exponents, ...]
     negative: Negative = "always"
     families: tuple[str, ...] = ()
     least: int = 3
+    of_few: Exponents = (Fraction(1), 0)
 
     def __post_init__(self) -> None:
         if not self.pairs:
@@ -111,8 +114,8 @@ class HypothesisSpace:
     def candidates(self, x: Array) -> tuple[BasisFunction, ...]:
         """Return the functions that are defined and monotonic on the values `x` of a parameter.
 
-        Fewer than `least` values tell no exponents apart: they allow a straight line, and what falls as equal shares of
-        work do; a falling line would end below zero. A single value allows no term.
+        Fewer than `least` values tell no exponents apart: they allow `of_few`, a straight line by default, and what
+        falls as equal shares of work do; a falling line would end below zero. A single value allows no term.
 
         Raises
         ------
@@ -128,7 +131,8 @@ class HypothesisSpace:
         if values == 1:
             return ()
         if values < self.least:
-            return (_LINE,) if self.negative == "never" or x.min() == 0 else (_LINE, _SHARES)
+            rising = tuple(f for f in (PowerLog(*self.of_few),) if f.is_defined(float(x.min())))
+            return rising if self.negative == "never" or x.min() == 0 else (*rising, _SHARES)
         families = [FAMILIES.load(name) for name in self.families]
         every = (*self._powers, *(function for family in families for function in family.candidates(x)))
         lowest = float(x.min())
