@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from buran.prior.regression import regress
+from buran.prior.regression import Belief, regress
 
 
 @pytest.mark.parametrize("nonnegative", [True, False])
@@ -20,3 +20,17 @@ def test_columns_that_grow_alike_are_one_coefficient(nonnegative: bool) -> None:
     assert (two.degrees == one.degrees).all() and (one.degrees == 10).all()
     assert two.noise == pytest.approx(one.noise, rel=1e-4)
     assert two.coefficients @ alike.T == pytest.approx(one.coefficients @ apart.T, rel=1e-4)
+
+
+def test_what_is_small_with_certainty_leaves_the_others_to_their_values() -> None:
+    """A term of a nanosecond, known well, beside work of seconds: the work follows the times."""
+    n = np.array([2048.0, 4096.0, 8192.0, 16384.0, 32768.0] * 2)
+    p = np.repeat([1.0, 2.0], 5)
+    design = np.stack([np.ones(10), p, n**2 / p, n * np.log2(n) / p, n / p, 1 / p], axis=1)
+    effort = np.array([[0.0, 3.0, 1.0, 33.0, 8.0, 23.0]])
+    belief = Belief(1.24e-9 * effort, np.where(effort > 0, 1.24e-9 * effort, np.inf))
+    times = 1.27e-9 * n**2 / p + 4e-8 * n / p
+    times = times * (1 + 0.02 * np.random.default_rng(3).standard_normal((1, 10)))
+    fitted = regress(design, times, nonnegative=True, start=effort @ design.T, belief=belief, outliers=2.0)
+    assert fitted.coefficients @ design.T == pytest.approx(times, rel=0.1)
+    assert fitted.coefficients[0, 2] == pytest.approx(1.27e-9, rel=0.05)

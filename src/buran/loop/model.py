@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -43,7 +42,7 @@ from buran.model import SearchOptions
 from buran.model.basis import Lead
 from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet, write_models
-from buran.model.space import HypothesisSpace, full_space, wider_space
+from buran.model.space import full_spaces, wider_space
 from buran.model.tuning import SEARCH
 from buran.prior.campaign import noise_resilient
 from buran.prior.memory import MemoryAccount
@@ -419,20 +418,13 @@ def imported_models(build: str) -> str:
 
 
 def _models(session: Session, table: Experiment, growth: Sequence[Lead] | None = None) -> dict[str, ModelSet]:
-    """Fit models of the metrics of a table, which grow no faster than `growth` but for what the campaign adds.
-
-    Where counts bound the growth of times, two numbers of ranks allow them the depth of a tree: communication that a
-    single rank does without would grow along a straight line as if it were all to all.
-    """
+    """Fit models of the metrics of a table, which grow no faster than `growth` but for what the campaign adds."""
     config = session.campaign.config
-    spaces: list[HypothesisSpace] | None = None
-    if config.model.space or growth is not None:
-        spaces = [full_space()] * len(table.parameters) if growth is None else [full_space().up_to(g) for g in growth]
-        if growth is not None and session.campaign.ranks_parameter in table.parameters:
-            ranks = table.parameters.index(session.campaign.ranks_parameter)
-            spaces[ranks] = replace(spaces[ranks], of_few=(Fraction(0), 1))
-        further = [config.model.space.get(name, ()) for name in table.parameters]
-        spaces = [wider_space(lines, space) for lines, space in zip(further, spaces, strict=True)]
+    spaces = full_spaces(table.parameters, session.campaign.ranks_parameter)
+    if growth is not None:
+        spaces = tuple(space.up_to(lead) for space, lead in zip(spaces, growth, strict=True))
+    further = [config.model.space.get(name, ()) for name in table.parameters]
+    spaces = tuple(wider_space(lines, space) for lines, space in zip(further, spaces, strict=True))
     # The energy is that of all processes as it is.
     processes = None if table.metrics == (ENERGY,) else config.model.strong_scaling
     return model_experiment(

@@ -22,7 +22,7 @@ from buran.model.regression import BOUND, loo_error, regress
 from buran.model.scatter import Scatter
 from buran.model.scoring import MEAN_ABSOLUTE
 from buran.model.search import Progress, SearchOptions, search
-from buran.model.space import Spaces, full_space, space_of
+from buran.model.space import Spaces, full_space, is_full, space_of
 from buran.model.terms import Array
 from buran.model.tuning import EXACT, REGIMES, SEARCH, UNCERTAINTY
 
@@ -137,8 +137,8 @@ def fit_models(
     """
     points, values = np.asarray(points, dtype=np.float64), np.asarray(values, dtype=np.float64)
     _check(points, values, weights)
-    default = space is None or space == full_space()
     space, options = space or full_space(), options or SearchOptions()
+    default = all(is_full(space_of(space, p)) for p in range(points.shape[1]))
     models: list[Model | None] = [None] * len(values)
     order = np.lexsort(points.T[::-1])
     points = points[order]
@@ -153,8 +153,8 @@ def fit_models(
         scatter = Scatter.unknown(len(values))
     if weights is not None:
         weights, scatter = _normalised(np.asarray(weights)[:, order], values, binary, scatter)
-    for calls, present in _patterns_of_absence(values, np.flatnonzero(open_calls)):
-        block, here = np.ix_(calls, present), points[present]
+    for calls, here, present in _layouts(points, values, np.flatnonzero(open_calls), exact):
+        block = np.ix_(calls, present)
         scales = default_weights(here, values[block]) if weights is None else weights[block]
         weighted = _Weighted(values[block], scales, scatter.of(calls), binary[calls])
         fitted, left = _fit_complete(here, weighted, space, options, progress)
@@ -361,6 +361,27 @@ def _patterns_of_absence(values: Array, calls: Ids) -> Iterator[tuple[Ids, Mask]
     for number, mask in enumerate(masks):
         if mask.any():
             yield calls[group.reshape(-1) == number], mask
+
+
+def _layouts(points: Array, values: Array, calls: Ids, exact: Mask | None) -> Iterator[tuple[Ids, Array, Ids]]:
+    """Group `calls` by the points they are modelled from; yield these and their places among `points`.
+
+    What is exact and the same for each value of a parameter was counted once. As points of their own, the copies would
+    prove whatever follows the rounding of the first ones.
+    """
+    for some, mask in _patterns_of_absence(values, calls):
+        present, seen = np.flatnonzero(mask), values[np.ix_(some, mask)]
+        here = points[present]
+        idle = np.zeros((len(some), points.shape[1]), dtype=bool)
+        counted = np.zeros(len(some), dtype=bool) if exact is None else exact[some]
+        for p in range(points.shape[1]) if counted.any() else ():
+            _, group, sizes = np.unique(np.delete(here, p, axis=1), axis=0, return_inverse=True, return_counts=True)
+            if sizes.min() > 1:
+                first = np.unique(group, return_index=True)[1][group.reshape(-1)]
+                idle[:, p] = counted & (seen == seen[:, first]).all(axis=1)
+        for without in np.unique(idle, axis=0):
+            at, there = np.unique(np.where(without, here.min(axis=0), here), axis=0, return_index=True)
+            yield some[(idle == without).all(axis=1)], at, present[there]
 
 
 def _fit_complete(

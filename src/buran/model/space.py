@@ -162,6 +162,20 @@ def space_of(spaces: Spaces, parameter: int) -> HypothesisSpace:
     return spaces if isinstance(spaces, HypothesisSpace) else spaces[parameter]
 
 
+def full_spaces(parameters: Sequence[str], ranks: str | None) -> tuple[HypothesisSpace, ...]:
+    """Return the full space for each parameter; two numbers of ranks tell no more than the depth of a tree.
+
+    What a single rank does without, such as communication, would grow along a straight line as if all sent to all.
+    """
+    of_ranks = replace(full_space(), of_few=(Fraction(0), 1))
+    return tuple(of_ranks if name == ranks else full_space() for name in parameters)
+
+
+def is_full(space: HypothesisSpace) -> bool:
+    """Tell whether a space has the terms of the full one, and no others."""
+    return space.negative == "always" and not space.families and space.pairs == full_space().pairs
+
+
 SPACES = {"full": full_space, "extrap": extrap_space}
 
 

@@ -13,11 +13,10 @@ from buran.model.candidates import Ids, Mask
 from buran.model.few_values import cancels_through
 from buran.model.fit import fit_models
 from buran.model.repetitions import over_repetitions
-from buran.model.space import HypothesisSpace
+from buran.model.space import Spaces
 from buran.model.terms import Array, ModelFunction
 from buran.model.tuning import EXACT
 from buran.prior.algebra import added, multiplied
-from buran.prior.exact import DIGITS, exact_functions, misfit, unit_of
 from buran.prior.tuning import COUNTS
 
 
@@ -64,7 +63,7 @@ def effort_of(
     *,
     metric: str = "basic_blocks",
     exact: bool = True,
-    space: HypothesisSpace | None = None,
+    space: Spaces | None = None,
 ) -> Effort:
     """Model the effort of each call path; one run of each point is enough.
 
@@ -214,31 +213,14 @@ def steadiness_of(points: Array, counts: Array, function: ModelFunction | None, 
     return Steadiness.DATA_DEPENDENT if follows else Steadiness.UNEXPLAINED
 
 
-def _functions(
-    points: Array, values: Array, exact: bool, space: HypothesisSpace | None
-) -> tuple[list[ModelFunction], Array]:
-    functions = list[ModelFunction]()
-    residual = np.full(len(values), np.inf)
-    limited = np.zeros(len(values), dtype=np.bool_)
-    if exact:
-        functions, residual = _of_exact(points, values, space)
-        for row in np.flatnonzero(residual > COUNTS.exact).tolist():
-            if (limit := limit_of(points, values[row])) is not None:
-                limited[row], functions[row] = True, ModelFunction(limit)
-        residual = misfit(points, values, functions)
-    loose = np.flatnonzero((residual > COUNTS.loose) & ~limited)
-    if not len(loose):
-        return functions, residual
-    searched = [
-        ModelFunction(0.0) if model is None else model.function
-        for model in fit_models(points, values[loose], space=space).models
-    ]
-    gaps = misfit(points, values[loose], searched)
-    if not exact:
-        return searched, gaps
-    for place, row in enumerate(loose.tolist()):
-        functions[row], residual[row] = searched[place], gaps[place]
-    return functions, residual
+def _functions(points: Array, values: Array, exact: bool, space: Spaces | None) -> tuple[list[ModelFunction], Array]:
+    fit = fit_models(points, values, space=space, exact=np.full(len(values), exact))
+    functions = [ModelFunction(0.0) if model is None else model.function for model in fit.models]
+    residual = misfit(points, values, functions)
+    for row in np.flatnonzero(residual > COUNTS.exact).tolist() if exact else ():
+        if (limit := limit_of(points, values[row])) is not None:
+            functions[row] = ModelFunction(limit)
+    return functions, misfit(points, values, functions)
 
 
 def limit_of(points: Array, counts: Array) -> float | None:
@@ -254,33 +236,12 @@ def limit_of(points: Array, counts: Array) -> float | None:
     return None if beyond else limit
 
 
-def _of_exact(points: Array, values: Array, space: HypothesisSpace | None) -> tuple[list[ModelFunction], Array]:
-    """Return proven formulas, or of two searches the function with fewer terms and factors.
-
-    Whole numbers leave a rest: where fewer of them leave no more than that, further ones describe the rounding, however
-    exact they are. Else a search that leaves much less than the other is taken however many coefficients it needs.
-    """
-    proven = fit_models(points, values, space=space, exact=np.ones(len(values), dtype=np.bool_)).models
-    functions = [ModelFunction(0.0) if model is None else model.function for model in proven]
-    residual = misfit(points, values, functions)
-    other = exact_functions(points, values, space)
-    units = np.abs(values - np.array([function.evaluate(points) for function in other.functions]).reshape(values.shape))
-    # What is counted several times over is rounded as often. Only what no formula gives exactly is rounded by more:
-    # else a small term would be taken for it, where all counts differ by multiples of its coefficient.
-    limits = [
-        COUNTS.whole * unit_of(np.append(counts, 0.0) if rest <= DIGITS else counts)
-        for counts, rest in zip(values, residual.tolist(), strict=True)
-    ]
-    is_rounding = (units <= np.array(limits)[:, None]).all(axis=1)
-    for row, (function, rest) in enumerate(zip(other.functions, other.residual.tolist(), strict=True)):
-        fewer = _size(function) < _size(functions[row])
-        better = fewer and bool(is_rounding[row])
-        if residual[row] > COUNTS.exact:
-            factor = COUNTS.close if fewer else 1 / COUNTS.close
-            better = better or rest < factor * residual[row] or rest <= COUNTS.exact
-        if better:
-            functions[row], residual[row] = function, rest
-    return functions, residual
+def misfit(points: Array, values: Array, functions: list[ModelFunction]) -> Array:
+    """Return shape (call path,): the largest deviation, as `Effort.residual` says."""
+    size = np.abs(values)
+    floor = np.maximum(size, 1e-3 * size.max(axis=1, keepdims=True, initial=0.0))
+    gap = np.abs(values - np.array([function.evaluate(points) for function in functions]).reshape(values.shape))
+    return np.asarray(np.divide(gap, floor, out=np.zeros_like(gap), where=floor > 0).max(axis=1, initial=0.0))
 
 
 def _size(function: ModelFunction) -> int:

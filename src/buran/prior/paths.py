@@ -13,6 +13,7 @@ from buran.errors import UsageError
 from buran.experiment.table import Experiment
 from buran.model.candidates import Ids, Mask
 from buran.model.repetitions import over_repetitions
+from buran.model.space import Spaces, full_spaces
 from buran.model.terms import Array, ModelFunction
 from buran.prior.communication import POLLS, Operation, operation_of
 from buran.prior.effort import OPEN, Effort, Steadiness, by_visits, effort_of, with_sums
@@ -74,7 +75,9 @@ def has_effort(table: Experiment) -> bool:
     return bool(stands_for("computation", table.values))
 
 
-def priors_of(tree: CallTree, counted: Experiment, points: Array, mpi: KnownMpi | None = None) -> PathPriors:
+def priors_of(
+    tree: CallTree, counted: Experiment, points: Array, mpi: KnownMpi | None = None, *, processes: str | None = None
+) -> PathPriors:
     """Derive the priors of call paths from counts.
 
     Parameters
@@ -87,8 +90,10 @@ def priors_of(tree: CallTree, counted: Experiment, points: Array, mpi: KnownMpi 
         Shape (point, parameter), of the times.
     mpi
         If it is known which one measured the times.
+    processes
+        Parameter that counts processes; None if there is none.
     """
-    return _priors(tree, _Counts.of(counted, tree), points, mpi)
+    return _priors(tree, _Counts.of(counted, tree, processes), points, mpi)
 
 
 def work_of_a_thread(counted: Experiment) -> Experiment:
@@ -181,9 +186,10 @@ class _Counts:
     values: dict[str, Array]
     counted_itself: Mask
     polled: Mask
+    spaces: Spaces
 
     @classmethod
-    def of(cls, counted: Experiment, timed: CallTree) -> _Counts:
+    def of(cls, counted: Experiment, timed: CallTree, processes: str | None) -> _Counts:
         counted = work_of_a_thread(counted)
         target, itself = project(counted.tree, timed)
         counted_itself = np.zeros(len(timed), dtype=bool)
@@ -200,7 +206,9 @@ class _Counts:
             else:
                 out[target[rows]] = counts[rows]
             values[metric] = out
-        return cls(counted, target, counted.points, values, counted_itself, _polled(counted.tree, target, len(timed)))
+        polled = _polled(counted.tree, target, len(timed))
+        spaces = full_spaces(counted.parameters, processes)
+        return cls(counted, target, counted.points, values, counted_itself, polled, spaces)
 
     @property
     def repeated(self) -> bool:
@@ -209,8 +217,11 @@ class _Counts:
 
     def model(self, metric: str, rows: Ids) -> Effort:
         """Return effort models of some call paths."""
-        counts = self.values[metric][rows]
-        return effort_of(self.points, counts, metric=metric, exact=metric_of(metric).role == "exact")
+        return self._effort(metric, self.values[metric][rows])
+
+    def _effort(self, metric: str, counts: Array) -> Effort:
+        exact = metric_of(metric).role == "exact"
+        return effort_of(self.points, counts, metric=metric, exact=exact, space=self.spaces)
 
     def held(self, metric: str, rows: Ids) -> dict[int, Mapping[str, ModelFunction]]:
         """Return, for call paths that take up others, the efforts that theirs is the sum of, by name.
@@ -222,7 +233,7 @@ class _Counts:
         taken = np.isin(self.target, rows) & (np.nan_to_num(counts).max(axis=(1, 2), initial=0.0) > 0)
         number = np.bincount(self.target[taken], minlength=len(self.counted_itself))
         parts = np.flatnonzero(taken & (number[self.target] > 1))
-        efforts = effort_of(self.points, counts[parts], metric=metric, exact=metric_of(metric).role == "exact")
+        efforts = self._effort(metric, counts[parts])
         names, out = self.wide.tree.names, dict[int, dict[str, ModelFunction]]()
         open_ = set[int]()
         for part, function, steadiness in zip(parts.tolist(), efforts.functions, efforts.steadiness, strict=True):
@@ -359,7 +370,9 @@ def _communication(
     sizes, size_notes = _communicators(counts, rows)
     calls = counts.values["visits"][rows]
     sent, received = (
-        bytes_of(counts.points, counts.values[name][rows], calls, visits.functions, sizes, metric=name)
+        bytes_of(
+            counts.points, counts.values[name][rows], calls, visits.functions, sizes, metric=name, space=counts.spaces
+        )
         for name in metrics[1:]
     )
     out: list[_PathPrior] = []

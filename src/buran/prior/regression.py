@@ -12,11 +12,11 @@ from buran.model.terms import Array
 from buran.numerics.least_squares import Solution, condensed, solve, without_negative
 from buran.prior.tuning import COEFFICIENTS
 
-_RIDGE = 1e-13  # of the largest squares: rounding
+_RIDGE = 1e-15  # of the squares of a column: rounding
 _SAME = 1e-10  # square of what columns of length 1 may differ by to be one: rounding
 _NORMAL = 1.4826  # standard deviation of a normal distribution in median absolute deviations
 _Problem = tuple[Array, Array, Array]  # columns, values and weights of each call path
-LEAST_NOISE = 1e-9  # relative: exact values have rounding, too
+LEAST_NOISE = 1e-6  # relative: no time is known better, and what is expected outweighs the ridge
 _NOTHING = 1e-100  # predictions that shrink towards values of 0: squares of their reciprocals are finite
 
 
@@ -201,13 +201,14 @@ def _problem(columns: Array, target: Array, weights: Array, belief: Belief | Non
     What is expected of coefficients counts like further points.
     """
     pull = np.zeros((len(target), columns.shape[1]))
-    expected = pull
+    expected, sure = pull, np.zeros(pull.shape, dtype=np.bool_)
     if belief is not None:
         sure = np.isfinite(belief.deviation)
         pull = np.where(sure, (noise[:, None] / np.where(sure, belief.deviation, 1.0)) ** 2, 0.0)
         expected = np.where(sure, belief.mean, 0.0)
-    largest = (weights**2 @ columns**2 + pull).max(axis=1, keepdims=True)
-    ridge = _RIDGE * np.maximum(largest, np.finfo(float).tiny)  # where points do not decide, the shortest will do
+    # Where neither points nor what is expected decide, the shortest will do. Each column by its own size: by that of
+    # the largest one, what is expected to be small with certainty would keep all others at 0.
+    ridge = np.where(sure, 0.0, _RIDGE * (weights**2 @ columns**2)) + np.finfo(float).tiny
     system = condensed(columns, target, weights, pull * expected / (pull + ridge), np.sqrt(pull + ridge))
     return (*system, np.ones(system[1].shape))
 

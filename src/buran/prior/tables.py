@@ -132,7 +132,7 @@ def models_from_priors(
         )
     repetitions = timed.over_locations(metric, aggregate)
     values, noise = over_repetitions(repetitions, repetition), PointNoise.of(repetitions, repetition)
-    derived = priors_of(timed.tree, counted, timed.points, mpi)
+    derived = priors_of(timed.tree, counted, timed.points, mpi, processes=processes)
     sources, notes, priors, efforts = list(derived.sources), list(derived.notes), list(derived.priors), derived.efforts
     settled = list(derived.settled)
 

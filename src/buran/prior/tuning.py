@@ -25,7 +25,6 @@ class CountTuning:
         15.0, "times that, which counts must differ by: exponents of fewer rounds are hidden by rounding", JUDGED
     )
     sure: int = tuned(2, "degrees of freedom with which nothing is left by chance", JUDGED)
-    most_factors: int = tuned(3, "factors of one parameter", JUDGED)
     most_triples: int = tuned(12, "single factors that sets of three are made from", JUDGED)
     refined: int = tuned(40, "candidates whose misfit is computed without cancellation", JUDGED)
     most_products: int = tuned(200, "products of factors; of more, those of two", JUDGED)

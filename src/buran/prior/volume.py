@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from buran.model.repetitions import over_repetitions
+from buran.model.space import Spaces
 from buran.model.terms import Array, ModelFunction
 from buran.prior.algebra import multiplied
 from buran.prior.effort import Effort, effort_of, steadiness_of
@@ -27,6 +28,7 @@ def bytes_of(
     sizes: Sequence[ModelFunction | None],
     *,
     metric: str = "bytes_sent",
+    space: Spaces | None = None,
 ) -> Effort:
     """Model the bytes of MPI call paths, means over ranks and all calls together.
 
@@ -40,8 +42,10 @@ def bytes_of(
         Models of calls and of the communicator's size; None where there is none.
     metric
         Name of the bytes.
+    space
+        Exponents to try.
     """
-    whole = effort_of(points, counts, metric=metric)
+    whole = effort_of(points, counts, metric=metric, space=space)
     functions, residual = list(whole.functions), whole.residual.copy()
     steadiness = list(whole.steadiness)
     for row, function in enumerate(whole.functions):
@@ -57,7 +61,7 @@ def bytes_of(
             if size is not None and np.nanmax(np.abs(quotient - np.rint(quotient))) > _WHOLE * np.nanmax(quotient):
                 continue  # no rank has such a message
             least = min(least, float(np.nanmin(quotient)))
-            message_effort = effort_of(points, quotient[None], metric=metric)
+            message_effort = effort_of(points, quotient[None], metric=metric, space=space)
             if (message := message_effort.functions[0]) is not None:
                 product = multiplied(multiplied(calls_model, message), _ONE if size is None else size)
                 choices.append((product, float(message_effort.residual[0])))

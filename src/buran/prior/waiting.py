@@ -222,9 +222,12 @@ def _candidates(
         Term(kept)
         for term in (*(t for column in prior.columns for t in column.function.terms), *companions)
         if (
-            kept := tuple(f for f in term.factors if not f.basis.falls and f.parameter != processes)
-            if several
-            else term.factors
+            kept := tuple(
+                f
+                for f in term.factors
+                if (f.parameter != processes and not f.basis.falls)
+                or (not several and f.parameter == processes and f.basis.falls)
+            )
         )
     }
     work: list[Term | None] = [
