@@ -155,6 +155,11 @@ def models_from_priors(
     priors = with_algorithms(timed.points, values, priors)
     column = None if processes is None else timed.parameters.index(processes)
     startup = startup_prior(column if column is not None and timed.points[:, column].max() > 1 else None)
+    # Times of a single number of ranks tell nothing of their growth with it; what others wait for does.
+    if column is not None and (np.unique(timed.points[:, column]) > 1).sum() == 1:
+        for row in np.flatnonzero(derived.can_wait).tolist():
+            if derived.priors[row] is None and np.isfinite(values[row]).sum() > startup.told_by_times:
+                priors[row] = startup
     starting = starts_or_ends(timed.tree.names)
     for row in np.flatnonzero(starting).tolist():
         priors[row], sources[row], notes[row] = startup, Source.COMMUNICATION, ()
