@@ -21,7 +21,7 @@ from buran.prior.paths import TIMES_ALONE, Source, has_effort, priors_of
 from buran.prior.prior import ONE, Column, Prior, one_cost, startup_prior
 from buran.prior.resilient import FitOptions, Resilient, fit_priors
 from buran.prior.switches import KnownMpi
-from buran.prior.tuning import COEFFICIENTS
+from buran.prior.tuning import COEFFICIENTS, WAITING_TEST
 from buran.prior.waiting import Verdict, Waiting, diagnose, with_waiting
 from buran.profile.startup import starts_or_ends
 
@@ -164,7 +164,7 @@ def models_from_priors(
     for row in np.flatnonzero(starting).tolist():
         priors[row], sources[row], notes[row] = startup, Source.COMMUNICATION, ()
     fitted = fit_priors(timed.points, values, priors, options, noise, counted.points)
-    companions = _work(efforts, derived.proven)
+    companions = _work(efforts, derived.proven, timed.points)
     # Where misses are an account of their own, what work beyond its blocks costs is no finding any more.
     tested = [
         None if start or (prior is not None and prior.told_by_times < len(prior.columns)) else prior
@@ -274,7 +274,16 @@ def _wholes(
     return [second or first for first, second in zip(fitted, again, strict=True)]
 
 
-def _work(efforts: Sequence[ModelFunction | None], proven: Sequence[bool]) -> list[Term]:
-    """List the leading terms of all computation that counts prove: what other ranks may be waiting for."""
+def _work(efforts: Sequence[ModelFunction | None], proven: Sequence[bool], points: Array) -> list[Term]:
+    """List the leading terms that make up the computation that counts prove: what other ranks may be waiting for.
+
+    Nobody waits for what is a small part of the work at every point.
+    """
     computations = (effort for effort, sure in zip(efforts, proven, strict=True) if sure and effort is not None)
-    return list(dict.fromkeys(term for effort in computations for term in effort.dominating_terms()))
+    work: dict[Term, Array] = {}
+    for effort in computations:
+        sizes = dict(zip(effort.terms, effort.coefficients, strict=True))
+        for term in effort.dominating_terms():
+            work[term] = work.get(term, 0.0) + np.maximum(sizes[term] * term.evaluate(points), 0.0)
+    whole = sum(work.values(), np.zeros(len(points)))
+    return [term for term, part in work.items() if (part >= WAITING_TEST.least_work * whole).any()]

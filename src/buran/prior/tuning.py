@@ -92,7 +92,7 @@ class WaitingTuning:
 
     draws: int = tuned(999, "draws of noise alone", JUDGED)
     same: float = tuned(1e-6, "share of a column that must remain beside the others", JUDGED)
-    most_companions: int = tuned(12, "terms of the work that is waited for", JUDGED)
+    least_work: float = tuned(0.05, "share of the work at some point, from which on it is waited for", JUDGED)
     fewest: int = tuned(3, "degrees of freedom from which on what is left tells how large noise is", JUDGED)
     fitted: int = tuned(8, "candidates that are fitted and weighed", JUDGED)
 

@@ -230,10 +230,7 @@ def _candidates(
             )
         )
     }
-    work: list[Term | None] = [
-        None,
-        *sorted(others, key=lambda term: term.growth_order)[-WAITING_TEST.most_companions :],
-    ]
+    work: list[Term | None] = [None, *sorted(others, key=lambda term: term.growth_order)]
     terms: list[Term] = []
     if processes is not None:
         for power, log in WAITING if several else WAITING[:1]:
