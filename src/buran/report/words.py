@@ -24,6 +24,7 @@ _BEYOND_EFFORT = {
 _WORST = 3
 _STEPS = 3
 _MATTERS = 0.01  # of the prediction at the target: less is not worth a sentence
+_WIDE = 5.0  # times the lower end of an interval: above, it says too little to call a run time known
 
 
 def percent(ratio: float | None) -> str:
@@ -51,11 +52,15 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
     reach_s = run_time_reach(report)
     if report.runtime is not None and (model := report.runtime.models[0]) is not None and reach_s is not None:
         at, low, high = reach_s
-        answer = f"{at:.4g} s"
+        is_wide = np.isfinite(low + high) and high > _WIDE * low
+        answer = "Not known" if is_wide else f"{at:.4g} s"
         reach = f"{low:.3g} to {high:.3g} s" if np.isfinite(low + high) else "unknown: too few points"
         if report.tensor is not None:
             reach = "not known: a tensor model has none beyond what was measured"
-        facts.append(f"Run time at {named(target)}; {100 * LEVEL:.0f} % interval {reach}")
+        guess = f": about {at:.4g} s, but the" if is_wide else ";"
+        facts.append(
+            f"Run time at {named(target)}{guess} {100 * LEVEL:.0f} % interval {'is ' if is_wide else ''}{reach}"
+        )
         if total := total_at_target(report):
             facts.append(f"{total.call_paths_s:.4g} s in call paths, {total.ends_s:.4g} s to start and end")
         if report.tensor is None:
