@@ -15,7 +15,7 @@ from buran.model.derived import DerivedValue
 from buran.model.exact import exact_models, passes_through
 from buran.model.mixture import Target
 from buran.model.model import Model, Quality, predict_models, prediction_interval
-from buran.model.nearly import near_models
+from buran.model.nearly import near_models, without_rounding
 from buran.model.quality import adjusted_r2, rss, smape
 from buran.model.regimes import asked, cuts, powers_through_two, with_regimes
 from buran.model.regression import BOUND, loo_error, regress
@@ -161,7 +161,7 @@ def fit_models(
         if default and not options.part:
             are_exact = np.zeros(len(calls), dtype=bool) if exact is None else np.asarray(exact)[calls]
             _extend(here, weighted, are_exact, fitted, left, options)
-            _follow(here, weighted, are_exact, fitted)
+            _follow(here, weighted, are_exact, fitted, space)
         if not options.part and options.criterion == "error":
             fitted = _with_regimes(here, weighted, fitted, left, space, options)
         for call, model in zip(calls, fitted, strict=True):
@@ -254,12 +254,19 @@ def _extend(
                 left.misses[place], left.bends[place] = further.misses[number], further.bends[number]
 
 
-def _follow(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model]) -> None:
-    """Replace models that exact values do not follow by formulas that they follow nearly, where there are some."""
-    missed = [place for place, model in enumerate(fitted) if exact[place] and model.quality.error > EXACT.near]
-    values = np.ldexp(weighted.values[missed], weighted.binary[missed][:, None])
-    for place, model in zip(missed, near_models(points, values) if missed else (), strict=True):
+def _follow(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model], space: Spaces) -> None:
+    """Replace models that exact values do not follow by formulas that they follow nearly, where there are some.
+
+    Those that they follow lose the terms that follow rounding.
+    """
+    counted = np.flatnonzero(exact).tolist()
+    values = np.ldexp(weighted.values, weighted.binary[:, None])
+    missed = [place for place in counted if fitted[place].quality.error > EXACT.near]
+    for place, model in zip(missed, near_models(points, values[missed]) if missed else (), strict=True):
         fitted[place] = model or fitted[place]
+    bases = [space_of(space, p).candidates(column) for p, column in enumerate(points.T)]
+    for place in counted:
+        fitted[place] = without_rounding(points, values[place], fitted[place], bases)
 
 
 def _with_regimes(

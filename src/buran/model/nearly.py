@@ -8,15 +8,17 @@ noisy values has reason to mistrust such sums, and takes a product of odd expone
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from buran.model.alternative import Alternative
+from buran.model.basis import BasisFunction
 from buran.model.candidates import Ids
 from buran.model.exact import Formula, model_of_formulas
 from buran.model.few_values import cancels_through
@@ -25,6 +27,7 @@ from buran.model.powers import PowerLog
 from buran.model.quality import adjusted_r2, rss, smape
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.tuning import EXACT, SEARCH
+from buran.numerics.least_squares import beside, span
 
 _RISING = tuple(
     PowerLog(Fraction(power), log)
@@ -56,6 +59,73 @@ def near_models(points: Array, values: Array) -> list[Model | None]:
     terms = _products(points)
     columns = np.array([term.evaluate(points) if term.factors else np.ones(len(points)) for term in terms])
     return [_near_model(points, row, terms, columns) for row in values]
+
+
+def without_rounding(points: Array, values: Array, model: Model, bases: Sequence[Sequence[BasisFunction]]) -> Model:
+    """Return a model of counts without terms that say nothing but how these are rounded.
+
+    Whole numbers leave a rest of a few units, which two terms of a parameter follow by chance closer than the one that
+    the program has. As long as one term in the place of two leaves no more than that, it takes it.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter), distinct rows.
+    values
+        Shape (point,), finite; without noise.
+    bases
+        Of each parameter: the functions that terms may have.
+    """
+    most = EXACT.whole * _unit_of(values)
+    terms = list(model.function.terms)
+    if len(terms) < 2 or np.ptp(values) < EXACT.signal * most:
+        return model
+    if np.abs(values - model.function.evaluate(points)).max() > most:
+        return model
+    while found := _with_one_for_two(points, values, terms, bases, most):
+        terms = found
+    if len(terms) == len(model.function.terms):
+        return model
+    columns = np.array([np.ones(len(points)), *(term.evaluate(points) for term in terms)])
+    length = np.linalg.norm(columns, axis=1)
+    coefficients = np.linalg.lstsq((columns / length[:, None]).T, values, rcond=None)[0] / length
+    made = model_of_formulas(points, values, [(_function(coefficients, [Term(()), *terms]), 0.0)])
+    size = np.abs(values)
+    return model if made is None else _judged(made, points, values, 1 / np.maximum(size, SEARCH.floor * size.max()))
+
+
+def _with_one_for_two(
+    points: Array, values: Array, terms: Sequence[Term], bases: Sequence[Sequence[BasisFunction]], most: float
+) -> list[Term] | None:
+    """Return the terms without one of them, or with one in the place of two that differ in a parameter alone.
+
+    Of all those, the set that leaves least at the worst point; None where that is more than `most`.
+    """
+    best, least = None, most
+    for (i, one), (j, two) in combinations(enumerate(terms), 2):
+        others = [term for k, term in enumerate(terms) if k not in (i, j)]
+        candidates = [one, two]
+        for p, functions in enumerate(bases):
+            rest, other = ([factor for factor in term.factors if factor.parameter != p] for term in (one, two))
+            if rest == other:
+                candidates += [Term(tuple(sorted((*rest, Factor(p, basis))))) for basis in functions]
+        # r = b - Q'Q b, c' = c - Q'Q c; what c' leaves of r at the worst point
+        basis = span(np.stack([np.ones(len(points)), *(term.evaluate(points) for term in others)], axis=1))
+        rows = beside(np.array([term.evaluate(points) for term in candidates]).T, basis).T
+        left = beside(values[:, None], basis)[:, 0]
+        squares = np.maximum((rows**2).sum(axis=1), np.finfo(float).tiny)
+        worst = np.abs(left - ((rows @ left) / squares)[:, None] * rows).max(axis=1)
+        if worst.min() <= least:
+            best, least = [*others, candidates[int(worst.argmin())]], float(worst.min())
+    return best
+
+
+def _unit_of(values: Array) -> float:
+    """Return the largest number that divides all differences of counts, as two basic blocks for each round do."""
+    whole = np.rint(values)
+    if (values != whole).any() or np.abs(whole).max() >= 2.0**53:
+        return 1.0
+    return float(max(np.gcd.reduce(np.abs(whole - whole[0]).astype(np.int64)), 1))
 
 
 def _products(points: Array) -> list[Term]:

@@ -145,6 +145,14 @@ class ExactTuning:
     lost: float = tuned(0.5, "error of a model of exact values that follows nothing: steeper terms are tried", JUDGED)
     near: float = tuned(1e-2, "relative misfit at any point up to which a sum of few terms explains a count", JUDGED)
     beam: int = tuned(15, "sets of terms that are extended by another one", JUDGED)
+    whole: float = tuned(
+        2.0,
+        "units that whole numbers leave",
+        "a loop leaves half a round, one around it its own two blocks; some more by the fit",
+    )
+    signal: float = tuned(
+        15.0, "times that, which counts must differ by: exponents of fewer rounds are hidden by rounding", JUDGED
+    )
     rounded: float = tuned(1e-5, "error of a model of exact values that misses them by their rounding alone", JUDGED)
 
 

@@ -230,7 +230,7 @@ def limit_of(points: Array, counts: Array) -> float | None:
     """
     limit = float(counts.max())
     reached = counts == limit
-    if reached.all() or reached.mean() < COUNTS.mostly or limit - counts.min() <= COUNTS.whole:
+    if reached.all() or reached.mean() < COUNTS.mostly or limit - counts.min() <= EXACT.whole:
         return None
     beyond = (points[~reached][:, None] >= points[reached]).all(axis=2).any()
     return None if beyond else limit

@@ -12,22 +12,6 @@ class CountTuning:
     """Of effort models that go through counts."""
 
     exact: float = tuned(1e-6, "relative residual up to which a count is a function of the parameters", JUDGED)
-    rounding: float = tuned(1e-4, "counts; smaller misfits are not told apart", JUDGED)
-    cost: float = tuned(
-        12.0, "nats that each further factor or coefficient must be worth, shared by the degrees of freedom", JUDGED
-    )
-    whole: float = tuned(
-        2.0,
-        "units that whole numbers leave",
-        "a loop leaves half a round, one around it its own two blocks; some more by the fit",
-    )
-    signal: float = tuned(
-        15.0, "times that, which counts must differ by: exponents of fewer rounds are hidden by rounding", JUDGED
-    )
-    sure: int = tuned(2, "degrees of freedom with which nothing is left by chance", JUDGED)
-    most_triples: int = tuned(12, "single factors that sets of three are made from", JUDGED)
-    refined: int = tuned(40, "candidates whose misfit is computed without cancellation", JUDGED)
-    most_products: int = tuned(200, "products of factors; of more, those of two", JUDGED)
     loose: float = tuned(
         1e-2,
         "residual beyond which no function passes through the counts, and the search for noisy values serves",
