@@ -156,7 +156,7 @@ def test_theory_is_read_from_the_examples() -> None:
 @pytest.mark.mpi
 @pytest.mark.thorough
 def test_effort_models_of_a_real_example_are_those_of_theory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    small = replace(priors_cases.CASES["treesort"], p=(1, 2, 4), n=(1024, 2048, 4096, 8192), test=(4, 16384))
+    small = replace(priors_cases.CASES["treesort"], p=(1, 2, 4, 8), n=(1024, 2048, 4096, 8192), test=(4, 16384))
     monkeypatch.setattr(priors_cases, "CASES", {"treesort": small})
     found = json.loads(json.dumps(priors_cases.evaluate("treesort", 1)))
     assert len(found["rows"]) == len(priors_cases.claims("treesort"))

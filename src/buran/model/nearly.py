@@ -9,7 +9,7 @@ noisy values has reason to mistrust such sums, and takes a product of odd expone
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations, product
 from typing import Any
@@ -56,9 +56,11 @@ def near_models(points: Array, values: Array) -> list[Model | None]:
         One for each call path; None where no sum of few terms comes so near, or where too few points would tell. The
         alternatives are other sums of as many terms.
     """
-    terms = _products(points)
+    shapes = _shapes(points)
+    terms = [Term(factors) for factors in _products(shapes) if len(factors) <= 2]
     columns = np.array([term.evaluate(points) if term.factors else np.ones(len(points)) for term in terms])
-    return [_near_model(points, row, terms, columns) for row in values]
+    grids = _Grids.of(terms, columns, shapes)
+    return [_near_model(points, row, terms, columns, grids) for row in values]
 
 
 def without_rounding(points: Array, values: Array, model: Model, bases: Sequence[Sequence[BasisFunction]]) -> Model:
@@ -76,7 +78,8 @@ def without_rounding(points: Array, values: Array, model: Model, bases: Sequence
     bases
         Of each parameter: the functions that terms may have.
     """
-    most = EXACT.whole * _unit_of(values)
+    size = np.maximum(np.abs(values), SEARCH.floor * np.abs(values).max())
+    most = min(EXACT.whole * _unit_of(values), EXACT.near * float(size.min()))
     terms = list(model.function.terms)
     if len(terms) < 2 or np.ptp(values) < EXACT.signal * most:
         return model
@@ -90,8 +93,7 @@ def without_rounding(points: Array, values: Array, model: Model, bases: Sequence
     length = np.linalg.norm(columns, axis=1)
     coefficients = np.linalg.lstsq((columns / length[:, None]).T, values, rcond=None)[0] / length
     made = model_of_formulas(points, values, [(_function(coefficients, [Term(()), *terms]), 0.0)])
-    size = np.abs(values)
-    return model if made is None else _judged(made, points, values, 1 / np.maximum(size, SEARCH.floor * size.max()))
+    return model if made is None else _judged(made, points, values, 1 / size)
 
 
 def _with_one_for_two(
@@ -128,17 +130,56 @@ def _unit_of(values: Array) -> float:
     return float(max(np.gcd.reduce(np.abs(whole - whole[0]).astype(np.int64)), 1))
 
 
-def _products(points: Array) -> list[Term]:
-    """List products of powers of at most two parameters; the first one is the constant."""
+def _shapes(points: Array) -> list[list[tuple[Factor, ...]]]:
+    """List for each parameter the factors of products; the first one is none."""
     shapes: list[list[tuple[Factor, ...]]] = []
     for p, column in enumerate(points.T):
         bases = (*_RISING, *_FALLING) if len(np.unique(column)) > 1 else ()
         shapes.append([(), *((Factor(p, basis),) for basis in bases if basis.is_defined(float(column.min())))])
-    joint = (tuple(factor for shape in some for factor in shape) for some in product(*shapes))
-    return [Term(factors) for factors in joint if len(factors) <= 2]
+    return shapes
 
 
-def _near_model(points: Array, values: Array, terms: list[Term], columns: Array) -> Model | None:
+def _products(shapes: Sequence[Sequence[tuple[Factor, ...]]]) -> list[tuple[Factor, ...]]:
+    return [tuple(factor for shape in some for factor in shape) for some in product(*shapes)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Grids:
+    """Sets of all products of one factor of each of two parameters: what a loop in a loop counts.
+
+    Attributes
+    ----------
+    members
+        Shape (set, term): numbers of terms.
+    basis
+        Shape (set, point, term), orthonormal.
+    """
+
+    members: Ids
+    basis: Array
+
+    @classmethod
+    def of(cls, terms: Sequence[Term], columns: Array, shapes: Sequence[Sequence[tuple[Factor, ...]]]) -> _Grids:
+        """List the sets, of terms with columns (term, point); none where too few points would tell their terms."""
+        varied = [shape for shape in shapes if len(shape) > 1]
+        count = columns.shape[1]
+        if len(varied) != 2 or count < 2 ** len(varied) + EXACT.same:
+            return cls(np.zeros((0, 0), dtype=np.int64), np.zeros((0, count, 0)))
+        place = {term.factors: number for number, term in enumerate(terms)}
+        pairs = product(varied[0][1:], varied[1][1:])
+        members = np.array([[place[factors] for factors in _products([[(), p], [(), n]])] for p, n in pairs])
+        scaled = columns / np.linalg.norm(columns, axis=1, keepdims=True)
+        return cls(members, np.linalg.qr(scaled[members].transpose(0, 2, 1))[0])
+
+    def nearest(self, values: Array, weights: Array) -> list[int]:
+        """Return the set that misses `values`, shape (point,), least at the worst point; an empty one without any."""
+        if not len(self.members):
+            return []
+        rest = values - np.einsum("spt,st->sp", self.basis, np.einsum("spt,p->st", self.basis, values))
+        return list(self.members[np.abs(rest * weights).max(axis=1).argmin()].tolist())
+
+
+def _near_model(points: Array, values: Array, terms: list[Term], columns: Array, grids: _Grids) -> Model | None:
     count, size = len(values), np.abs(values)
     if not size.any():
         return None
@@ -147,21 +188,25 @@ def _near_model(points: Array, values: Array, terms: list[Term], columns: Array)
     target, scaled = values * weights, columns * weights
     length = np.linalg.norm(scaled, axis=1)
     scaled = scaled / length[:, None]
+    grid = grids.nearest(values, weights)
     # each set: orthonormal basis Q (set, term, point), rest r = b - Q'Q b (set, point)
     members, basis, rest = np.zeros((1, 0), np.int64), np.zeros((1, 0, count)), target[None]
     for number in range(1, min(EXACT.most_terms, count - EXACT.same) + 1):
         members, basis, rest = _extended(members, basis, rest, scaled)
-        # a chance sum meets each point that it was not fitted to with the probability of its misfit
-        worst = np.abs(rest).max(axis=1)
-        bits = (count - number) * -np.log2(np.maximum(worst, EXACT.rounded)) - number * np.log2(len(terms))
-        found = np.flatnonzero((worst <= EXACT.near) & (bits >= EXACT.margin))
+        sets = [
+            *map(tuple, members[np.abs(rest).max(axis=1) <= EXACT.near].tolist()),
+            *combinations(sorted(grid), number),
+        ]
         formulas: list[Formula] = []
-        for place in found[np.argsort(-bits[found], kind="stable")].tolist():
-            chosen = members[place]
-            coefficients = np.linalg.lstsq(scaled[chosen].T, target, rcond=None)[0] / length[chosen]
-            function = _function(coefficients, [terms[term] for term in chosen.tolist()])
-            if not cancels_through(function, points):
-                formulas.append((function, float(bits[place])))
+        for chosen in map(list, dict.fromkeys(sets)):
+            coefficients = np.linalg.lstsq(scaled[chosen].T, target, rcond=None)[0]
+            # a chance sum meets each point that it was not fitted to with the probability of its misfit
+            worst = float(np.abs(target - coefficients @ scaled[chosen]).max())
+            bits = (count - number) * -np.log2(max(worst, EXACT.rounded)) - number * np.log2(len(terms))
+            function = _function(coefficients / length[chosen], [terms[term] for term in chosen])
+            if worst <= EXACT.near and bits >= EXACT.margin and not cancels_through(function, points):
+                formulas.append((function, float(bits)))
+        formulas.sort(key=lambda formula: -formula[1])
         model = model_of_formulas(points, values, formulas)
         if model is not None:
             return _judged(model, points, values, weights)
