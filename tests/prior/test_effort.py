@@ -33,14 +33,12 @@ def rounded(one: tuple[Fraction, int], other: tuple[Fraction, int], nested: bool
         own = term.evaluate(POINTS)
         counts += 2 * np.rint(rounds * own / own.min())
     found = effort_of(POINTS, counts[None]).functions[0]
-    far = np.array([[24.0, 128.0], [48.0, 1024.0]])
-    expected = 7.0 + offset + sum(2 * rounds * term.evaluate(far) / term.evaluate(POINTS).min() for term in terms)
-    assert found is not None and found.evaluate(far) == pytest.approx(expected, rel=0.01)
+    assert factors(found) == set(terms)
 
 
 @settings(max_examples=60, derandomize=True)
 @given(PAIR, PAIR, st.booleans(), st.integers(300, 3000), st.integers(0, 1000))
-def test_rounded_loops_are_predicted_far_out(
+def test_rounded_loops_have_their_exponents(
     one: tuple[Fraction, int], other: tuple[Fraction, int], nested: bool, rounds: int, offset: int
 ) -> None:
     rounded(one, other, nested, rounds, offset)

@@ -83,8 +83,6 @@ def without_rounding(points: Array, values: Array, model: Model, bases: Sequence
     terms = list(model.function.terms)
     if len(terms) < 2 or np.ptp(values) < EXACT.signal * most:
         return model
-    if np.abs(values - model.function.evaluate(points)).max() > most:
-        return model
     while found := _with_one_for_two(points, values, terms, bases, most):
         terms = found
     if len(terms) == len(model.function.terms):
