@@ -12,7 +12,7 @@ from buran.model.terms import Array
 from buran.numerics.least_squares import Solution, condensed, solve, without_negative
 from buran.prior.tuning import COEFFICIENTS
 
-_RIDGE = 1e-15  # of the squares of a column: rounding
+_LARGEST = 3.0  # times the values: no term of a sum of positive ones is larger
 _SAME = 1e-10  # square of what columns of length 1 may differ by to be one: rounding
 _NORMAL = 1.4826  # standard deviation of a normal distribution in median absolute deviations
 _Problem = tuple[Array, Array, Array]  # columns, values and weights of each call path
@@ -118,15 +118,16 @@ def regress(
     scaled_belief = None if belief is None else Belief(belief.mean * scale, belief.deviation * scale, belief.given)
     share = np.full(len(values), 0.1) if noise is None else noise
     value_worth = np.ones_like(target) if worth is None else worth
-    trust = np.ones_like(target)
+    trust, before = np.ones_like(target), np.zeros((len(target), columns.shape[1]))
     for step in range(COEFFICIENTS.rounds):
         weights = _weights(guess, here) * value_worth * trust
         if step == 0:
             # a first guess has the right shape, but not the right size
             size = (weights * target).sum(axis=1) / np.maximum((weights > 0).sum(axis=1), 1)
             weights = weights / np.where(size > 0, size, 1.0)[:, None]
-        problem = _problem(columns, target, weights, scaled_belief, share)
+        problem = _problem(columns, target, weights, scaled_belief, share, before)
         solution = _solved(problem, nonnegative)
+        before = solution.coefficients
         guess = solution.coefficients @ columns.T
         rank = _rank(columns, weights, solution.free & _told(columns, weights, scaled_belief, share))
         if np.isfinite(outliers):
@@ -195,21 +196,23 @@ def _weights(guess: Array, here: Mask) -> Array:
     return np.where(here, 1 / floored, 0.0)
 
 
-def _problem(columns: Array, target: Array, weights: Array, belief: Belief | None, noise: Array) -> _Problem:
+def _problem(
+    columns: Array, target: Array, weights: Array, belief: Belief | None, noise: Array, before: Array
+) -> _Problem:
     """Return the system of equations with weights (call path, point).
 
-    What is expected of coefficients counts like further points.
+    What is expected of coefficients counts like further points. Where nothing is, a term of a sum of positive ones is
+    not much larger than the values; it is drawn towards the solution before, shape (call path, column), which leaves what
+    points decide as it is.
     """
-    pull = np.zeros((len(target), columns.shape[1]))
-    expected, sure = pull, np.zeros(pull.shape, dtype=np.bool_)
+    # pull_k = (noise / deviation_k)^2; weighted values have a size of 1
+    size = weights**2 @ columns**2 / np.maximum((weights > 0).sum(axis=1, keepdims=True), 1)
+    pull, expected = (noise[:, None] / _LARGEST) ** 2 * size + np.finfo(float).tiny, before
     if belief is not None:
         sure = np.isfinite(belief.deviation)
-        pull = np.where(sure, (noise[:, None] / np.where(sure, belief.deviation, 1.0)) ** 2, 0.0)
-        expected = np.where(sure, belief.mean, 0.0)
-    # Where neither points nor what is expected decide, the shortest will do. Each column by its own size: by that of
-    # the largest one, what is expected to be small with certainty would keep all others at 0.
-    ridge = np.where(sure, 0.0, _RIDGE * (weights**2 @ columns**2)) + np.finfo(float).tiny
-    system = condensed(columns, target, weights, pull * expected / (pull + ridge), np.sqrt(pull + ridge))
+        pull = np.where(sure, (noise[:, None] / np.where(sure, belief.deviation, 1.0)) ** 2, pull)
+        expected = np.where(sure, belief.mean, before)
+    system = condensed(columns, target, weights, expected, np.sqrt(pull))
     return (*system, np.ones(system[1].shape))
 
 
