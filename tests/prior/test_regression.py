@@ -34,3 +34,14 @@ def test_what_is_small_with_certainty_leaves_the_others_to_their_values() -> Non
     fitted = regress(design, times, nonnegative=True, start=effort @ design.T, belief=belief, outliers=2.0)
     assert fitted.coefficients @ design.T == pytest.approx(times, rel=0.1)
     assert fitted.coefficients[0, 2] == pytest.approx(1.27e-9, rel=0.05)
+
+
+def test_points_without_any_time_do_not_make_outliers_of_the_others() -> None:
+    """A single rank waits for nobody: its zeros are met exactly, and say nothing of how far waiting scatters."""
+    random = np.random.default_rng(5)
+    p, n = np.repeat([1.0, 2.0], 5), np.array([2.0, 4, 8, 12, 16] * 2)
+    design = np.stack([np.ones(10), np.log2(p), np.log2(p) * n], axis=1)
+    times = 0.004 * np.log2(p) * n * np.exp(0.6 * random.standard_normal((50, 10)))
+    fitted = regress(design, times, nonnegative=True, outliers=2.0)
+    assert np.median(fitted.noise) < 1 and fitted.noise.max() < 3
+    assert np.median(fitted.coefficients @ [1.0, 1.0, 16.0]) == pytest.approx(0.064 * np.exp(0.18), rel=0.25)

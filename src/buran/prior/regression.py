@@ -154,10 +154,11 @@ def regress(
 
 def _trust(target: Array, guess: Array, here: Mask, outliers: Array, worth: Array) -> Array:
     """Return shape (call path, point): square roots of the weights of Huber's loss."""
-    gap = np.abs(np.where(here, target - guess, np.nan)) * _weights(guess, here) * worth
-    most = outliers * (
-        _NORMAL * np.nanmedian(np.where(here.any(axis=1, keepdims=True), gap, 0.0), axis=1) + COEFFICIENTS.wild
-    )
+    # A call path that one rank has no use for takes no time there: that says nothing of how far the others scatter.
+    some = here & (target != 0)
+    gap = np.abs(np.where(here, target - guess, 0.0)) * _weights(guess, here) * worth
+    shown = np.where(some | ~some.any(axis=1, keepdims=True), gap, np.nan)
+    most = outliers * (_NORMAL * np.nanmedian(shown, axis=1) + COEFFICIENTS.wild)
     far = gap > most[:, None]
     return np.asarray(np.sqrt(np.where(far, most[:, None] / np.where(far, gap, 1.0), 1.0)))
 
