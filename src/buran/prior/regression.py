@@ -203,8 +203,8 @@ def _problem(
     """Return the system of equations with weights (call path, point).
 
     What is expected of coefficients counts like further points. Where nothing is, a term of a sum of positive ones is
-    not much larger than the values; it is drawn towards the solution before, shape (call path, column), which leaves what
-    points decide as it is.
+    not much larger than the values. It is drawn towards the solution before, shape (call path, column), which leaves
+    what points decide as it is.
     """
     # pull_k = (noise / deviation_k)^2; weighted values have a size of 1
     size = weights**2 @ columns**2 / np.maximum((weights > 0).sum(axis=1, keepdims=True), 1)
