@@ -12,6 +12,7 @@ from buran.model.terms import Array
 from buran.numerics.least_squares import Solution, condensed, solve, without_negative
 from buran.prior.tuning import COEFFICIENTS
 
+_SETTLED = 1e-8  # of the largest prediction: the rounds that follow change nothing
 _LARGEST = 3.0  # times the values: no term of a sum of positive ones is larger
 _SAME = 1e-10  # square of what columns of length 1 may differ by to be one: rounding
 _NORMAL = 1.4826  # standard deviation of a normal distribution in median absolute deviations
@@ -127,8 +128,7 @@ def regress(
             weights = weights / np.where(size > 0, size, 1.0)[:, None]
         problem = _problem(columns, target, weights, scaled_belief, share, before)
         solution = _solved(problem, nonnegative)
-        before = solution.coefficients
-        guess = solution.coefficients @ columns.T
+        before, guess, last = solution.coefficients, solution.coefficients @ columns.T, guess
         rank = _rank(columns, weights, solution.free & _told(columns, weights, scaled_belief, share))
         if np.isfinite(outliers):
             trust = _trust(target, guess, here, outliers * _few(here, rank), value_worth)
@@ -136,6 +136,8 @@ def regress(
         degrees = np.maximum(here.sum(axis=1) - rank, 0)
         if noise is None:
             share = np.sqrt(rest / np.maximum(degrees, 1)) + LEAST_NOISE
+        if (np.abs(guess - last) <= _SETTLED * np.abs(guess).max(axis=1, keepdims=True)).all():
+            break
     if nonnegative and expected and scaled_belief is not None:
         solution = _with_expected(problem, solution, np.isfinite(scaled_belief.deviation), share)
     has_freedom = degrees > 0
