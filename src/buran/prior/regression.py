@@ -13,7 +13,6 @@ from buran.numerics.least_squares import Solution, condensed, solve, without_neg
 from buran.prior.tuning import COEFFICIENTS
 
 _SETTLED = 1e-8  # of the largest prediction: the rounds that follow change nothing
-_LARGEST = 3.0  # times the values: no term of a sum of positive ones is larger
 _SAME = 1e-10  # square of what columns of length 1 may differ by to be one: rounding
 _NORMAL = 1.4826  # standard deviation of a normal distribution in median absolute deviations
 _Problem = tuple[Array, Array, Array]  # columns, values and weights of each call path
@@ -210,7 +209,7 @@ def _problem(
     """
     # pull_k = (noise / deviation_k)^2; weighted values have a size of 1
     size = weights**2 @ columns**2 / np.maximum((weights > 0).sum(axis=1, keepdims=True), 1)
-    pull, expected = (noise[:, None] / _LARGEST) ** 2 * size + np.finfo(float).tiny, before
+    pull, expected = (noise[:, None] / COEFFICIENTS.largest) ** 2 * size + np.finfo(float).tiny, before
     if belief is not None:
         sure = np.isfinite(belief.deviation)
         pull = np.where(sure, (noise[:, None] / np.where(sure, belief.deviation, 1.0)) ** 2, pull)
