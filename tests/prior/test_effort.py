@@ -52,6 +52,7 @@ def test_polynomials_of_one_parameter_are_exact() -> None:
     n = np.array([4.0, 6, 8, 10, 12, 16])
     effort = effort_of(n[:, None], (5 * n**3 + 3 * n**2 + 2 * n + 9)[None])
     assert effort.residual[0] < 1e-9 and effort.functions[0] is not None
+    assert effort.functions[0].lead(0) == (3, 0)
     assert effort.functions[0].evaluate(np.array([[64.0]])) == pytest.approx(5 * 64**3 + 3 * 64**2 + 128 + 9, rel=1e-6)
 
 

@@ -3,10 +3,11 @@
 from typing import TYPE_CHECKING, Any
 
 from buran.model.alternative import Alternative
-from buran.model.fit import Fit, fit_models, relative_weights
+from buran.model.fit import Fit, fit_models
 from buran.model.model import Model, Quality, prediction_interval
 from buran.model.model_set import ModelSet, models_to_json, read_models, write_models
 from buran.model.powers import PowerLog
+from buran.model.quality import relative_weights
 from buran.model.scatter import Scatter
 from buran.model.scoring import Costs
 from buran.model.search import SearchOptions

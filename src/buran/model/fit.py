@@ -16,7 +16,7 @@ from buran.model.exact import exact_models, passes_through
 from buran.model.mixture import Target
 from buran.model.model import Model, Quality, predict_models, prediction_interval
 from buran.model.nearly import near_models, without_rounding
-from buran.model.quality import adjusted_r2, rss, smape
+from buran.model.quality import adjusted_r2, relative_weights, rss, smape
 from buran.model.regimes import asked, cuts, powers_through_two, with_regimes
 from buran.model.regression import BOUND, loo_error, regress
 from buran.model.scatter import Scatter
@@ -48,22 +48,6 @@ class Fit:
     def predict_interval(self, points: Array, level: float = 0.9, of: Target = "value") -> tuple[Array, Array]:
         """Return lower and upper ends, each of shape (call path, point); see `prediction_interval`."""
         return prediction_interval(self.models, points, level, of)
-
-
-def relative_weights(values: Array) -> Array:
-    """Weights for noise that is a share of the value.
-
-    ``1 / max(|value|, 0.001 of the call path's largest)``: a value of 0 among larger ones counts like one of
-    a thousandth of the largest, instead of infinitely. 1 for call paths of zeros.
-
-    Returns
-    -------
-    array
-        Shape (call path, point); NaN where `values` are.
-    """
-    size = np.abs(values)
-    largest = np.max(np.where(np.isfinite(size), size, 0.0), axis=1, keepdims=True, initial=0.0)
-    return np.asarray(1 / np.where(largest > 0, np.maximum(size, SEARCH.floor * largest), 1.0 + 0 * size))
 
 
 def default_weights(points: Array, values: Array) -> Array:
@@ -143,11 +127,11 @@ def fit_models(
     order = np.lexsort(points.T[::-1])
     points = points[order]
     values = values[:, order]
+    exact = np.zeros(len(values), dtype=bool) if exact is None else np.asarray(exact, dtype=bool)
     same = _first_alike(values, exact)
     open_calls = same == np.arange(len(values))
-    if exact is not None:
-        exact = np.asarray(exact, dtype=bool) & open_calls
-        open_calls &= ~_explain(points, values, exact, variables, models)
+    exact = exact & open_calls
+    open_calls &= ~_explain(points, values, exact, variables, models)
     values, binary = _scaled(values)
     if scatter is None:
         scatter = Scatter.unknown(len(values))
@@ -159,9 +143,8 @@ def fit_models(
         weighted = _Weighted(values[block], scales, scatter.of(calls), binary[calls])
         fitted, left = _fit_complete(here, weighted, space, options, progress)
         if default and not options.part:
-            are_exact = np.zeros(len(calls), dtype=bool) if exact is None else np.asarray(exact)[calls]
-            _extend(here, weighted, are_exact, fitted, left, options)
-            _follow(here, weighted, are_exact, fitted, space)
+            _extend(here, weighted, exact[calls], fitted, left, options)
+            _follow(here, weighted, exact[calls], fitted, space)
         if not options.part and options.criterion == "error":
             fitted = _with_regimes(here, weighted, fitted, left, space, options)
         for call, model in zip(calls, fitted, strict=True):
@@ -174,11 +157,11 @@ def fit_models(
     return Fit(tuple(models[call] for call in same.tolist()))
 
 
-def _first_alike(values: Array, exact: Mask | None) -> Ids:
+def _first_alike(values: Array, exact: Mask) -> Ids:
     """Return for each call path the first one with the same exact values: these are modelled once."""
     same = np.arange(len(values))
     first: dict[bytes, int] = {}
-    for row in [] if exact is None else np.flatnonzero(exact).tolist():
+    for row in np.flatnonzero(exact).tolist():
         same[row] = first.setdefault(values[row].tobytes(), row)
     return same
 
@@ -260,6 +243,8 @@ def _follow(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model]
     Those that they follow lose the terms that follow rounding.
     """
     counted = np.flatnonzero(exact).tolist()
+    if not counted:
+        return
     values = np.ldexp(weighted.values, weighted.binary[:, None])
     missed = [place for place in counted if fitted[place].quality.error > EXACT.near]
     for place, model in zip(missed, near_models(points, values[missed]) if missed else (), strict=True):
@@ -370,7 +355,7 @@ def _patterns_of_absence(values: Array, calls: Ids) -> Iterator[tuple[Ids, Mask]
             yield calls[group.reshape(-1) == number], mask
 
 
-def _layouts(points: Array, values: Array, calls: Ids, exact: Mask | None) -> Iterator[tuple[Ids, Array, Ids]]:
+def _layouts(points: Array, values: Array, calls: Ids, exact: Mask) -> Iterator[tuple[Ids, Array, Ids]]:
     """Group `calls` by the points they are modelled from; yield these and their places among `points`.
 
     What is exact and the same for each value of a parameter was counted once. As points of their own, the copies would
@@ -380,12 +365,11 @@ def _layouts(points: Array, values: Array, calls: Ids, exact: Mask | None) -> It
         present, seen = np.flatnonzero(mask), values[np.ix_(some, mask)]
         here = points[present]
         idle = np.zeros((len(some), points.shape[1]), dtype=bool)
-        counted = np.zeros(len(some), dtype=bool) if exact is None else exact[some]
-        for p in range(points.shape[1]) if counted.any() else ():
+        for p in range(points.shape[1]) if exact[some].any() else ():
             _, group, sizes = np.unique(np.delete(here, p, axis=1), axis=0, return_inverse=True, return_counts=True)
             if sizes.min() > 1:
                 first = np.unique(group, return_index=True)[1][group.reshape(-1)]
-                idle[:, p] = counted & (seen == seen[:, first]).all(axis=1)
+                idle[:, p] = exact[some] & (seen == seen[:, first]).all(axis=1)
         for without in np.unique(idle, axis=0):
             at, there = np.unique(np.where(without, here.min(axis=0), here), axis=0, return_index=True)
             yield some[(idle == without).all(axis=1)], at, present[there]

@@ -24,10 +24,10 @@ from buran.model.exact import Formula, model_of_formulas
 from buran.model.few_values import cancels_through
 from buran.model.model import Model, Quality
 from buran.model.powers import PowerLog
-from buran.model.quality import adjusted_r2, rss, smape
+from buran.model.quality import adjusted_r2, relative_weights, rss, smape
 from buran.model.terms import Array, Factor, ModelFunction, Term
-from buran.model.tuning import EXACT, SEARCH
-from buran.numerics.least_squares import beside, span
+from buran.model.tuning import EXACT
+from buran.numerics.least_squares import beside, least_norm, span, unit_columns
 
 _RISING = tuple(
     PowerLog(Fraction(power), log)
@@ -78,8 +78,8 @@ def without_rounding(points: Array, values: Array, model: Model, bases: Sequence
     bases
         Of each parameter: the functions that terms may have.
     """
-    size = np.maximum(np.abs(values), SEARCH.floor * np.abs(values).max())
-    most = min(EXACT.whole * _unit_of(values), EXACT.near * float(size.min()))
+    weights = relative_weights(values[None])[0]
+    most = min(EXACT.whole * _unit_of(values), EXACT.near / float(weights.max()))
     terms = list(model.function.terms)
     if len(terms) < 2 or np.ptp(values) < EXACT.signal * most:
         return model
@@ -87,11 +87,10 @@ def without_rounding(points: Array, values: Array, model: Model, bases: Sequence
         terms = found
     if len(terms) == len(model.function.terms):
         return model
-    columns = np.array([np.ones(len(points)), *(term.evaluate(points) for term in terms)])
-    length = np.linalg.norm(columns, axis=1)
-    coefficients = np.linalg.lstsq((columns / length[:, None]).T, values, rcond=None)[0] / length
-    made = model_of_formulas(points, values, [(_function(coefficients, [Term(()), *terms]), 0.0)])
-    return model if made is None else _judged(made, points, values, 1 / size)
+    columns = np.stack([np.ones(len(points)), *(term.evaluate(points) for term in terms)], axis=1)
+    function = _function(least_norm(columns, values), [Term(()), *terms])
+    made = model_of_formulas(points, values, [(function, 0.0)])
+    return model if made is None else _judged(made, points, values, weights)
 
 
 def _with_one_for_two(
@@ -166,8 +165,7 @@ class _Grids:
         place = {term.factors: number for number, term in enumerate(terms)}
         pairs = product(varied[0][1:], varied[1][1:])
         members = np.array([[place[factors] for factors in _products([[(), p], [(), n]])] for p, n in pairs])
-        scaled = columns / np.linalg.norm(columns, axis=1, keepdims=True)
-        return cls(members, np.linalg.qr(scaled[members].transpose(0, 2, 1))[0])
+        return cls(members, np.linalg.qr(unit_columns(columns[members].transpose(0, 2, 1))[0])[0])
 
     def nearest(self, values: Array, weights: Array) -> list[int]:
         """Return the set that misses `values`, shape (point,), least at the worst point; an empty one without any."""
@@ -178,14 +176,13 @@ class _Grids:
 
 
 def _near_model(points: Array, values: Array, terms: list[Term], columns: Array, grids: _Grids) -> Model | None:
-    count, size = len(values), np.abs(values)
-    if not size.any():
+    count = len(values)
+    if not values.any():
         return None
-    # relative misfits; small counts weigh as one of a thousandth of the largest
-    weights = 1 / np.maximum(size, SEARCH.floor * size.max())
-    target, scaled = values * weights, columns * weights
-    length = np.linalg.norm(scaled, axis=1)
-    scaled = scaled / length[:, None]
+    weights = relative_weights(values[None])[0]
+    target = values * weights
+    unit, length = unit_columns((columns * weights).T)
+    scaled = unit.T
     grid = grids.nearest(values, weights)
     # each set: orthonormal basis Q (set, term, point), rest r = b - Q'Q b (set, point)
     members, basis, rest = np.zeros((1, 0), np.int64), np.zeros((1, 0, count)), target[None]
@@ -197,7 +194,7 @@ def _near_model(points: Array, values: Array, terms: list[Term], columns: Array,
         ]
         formulas: list[Formula] = []
         for chosen in map(list, dict.fromkeys(sets)):
-            coefficients = np.linalg.lstsq(scaled[chosen].T, target, rcond=None)[0]
+            coefficients = least_norm(unit[:, chosen], target)
             # a chance sum meets each point that it was not fitted to with the probability of its misfit
             worst = float(np.abs(target - coefficients @ scaled[chosen]).max())
             bits = (count - number) * -np.log2(max(worst, EXACT.rounded)) - number * np.log2(len(terms))
@@ -214,11 +211,11 @@ def _near_model(points: Array, values: Array, terms: list[Term], columns: Array,
 def _extended(members: Ids, basis: Array, rest: Array, columns: Array) -> tuple[Ids, Array, Array]:
     """Add each column to each set; return the `EXACT.beam` sets that leave least."""
     # c' = c - Q'Q c for each set and column
-    beside = columns[None] - np.einsum("stp,sct->scp", basis, np.einsum("stp,cp->sct", basis, columns))
-    length = np.linalg.norm(beside, axis=2)
-    beside /= np.where(length > _DEPENDENT, length, 1.0)[..., None]
+    rows = columns[None] - np.einsum("stp,sct->scp", basis, np.einsum("stp,cp->sct", basis, columns))
+    length = np.linalg.norm(rows, axis=2)
+    rows /= np.where(length > _DEPENDENT, length, 1.0)[..., None]
     # |r'|^2 = |r|^2 - (c' r)^2
-    gain = np.einsum("scp,sp->sc", beside, rest)
+    gain = np.einsum("scp,sp->sc", rows, rest)
     left = np.where(length > _DEPENDENT, (rest**2).sum(axis=1)[:, None] - gain**2, np.inf)
     order = np.argsort(left, axis=None, kind="stable")[: (members.shape[1] + 1) * EXACT.beam]  # sets turn up repeatedly
     order = order[np.isfinite(left.ravel()[order])]
@@ -226,7 +223,7 @@ def _extended(members: Ids, basis: Array, rest: Array, columns: Array) -> tuple[
     grown = np.sort(np.column_stack([members[parent], column]), axis=1)
     first = np.sort(np.unique(grown, axis=0, return_index=True)[1])[: EXACT.beam]
     parent, column = parent[first], column[first]
-    added = beside[parent, column]
+    added = rows[parent, column]
     rest = rest[parent] - gain[parent, column][:, None] * added
     return grown[first], np.concatenate([basis[parent], added[:, None]], axis=1), rest
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.model.terms import Array
+from buran.model.tuning import SEARCH
 
 _SAME = 1e-12  # of the largest value: differences below are rounding
 
@@ -48,3 +49,19 @@ def adjusted_r2(predicted: Array, actual: Array, coefficients: int | NDArray[np.
         where=(total > 0) & (free > 0),
     )
     return np.asarray(1 - ratio)
+
+
+def relative_weights(values: Array) -> Array:
+    """Weights for noise that is a share of the value.
+
+    ``1 / max(|value|, 0.001 of the call path's largest)``: a value of 0 among larger ones counts like one of
+    a thousandth of the largest, instead of infinitely. 1 for call paths of zeros.
+
+    Returns
+    -------
+    array
+        Shape (call path, point); NaN where `values` are.
+    """
+    size = np.abs(values)
+    largest = np.max(np.where(np.isfinite(size), size, 0.0), axis=1, keepdims=True, initial=0.0)
+    return np.asarray(1 / np.where(largest > 0, np.maximum(size, SEARCH.floor * largest), 1.0 + 0 * size))

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from buran.errors import UsageError
-from buran.model.fit import relative_weights
+from buran.model.quality import relative_weights
 from buran.model.scatter import Scatter
 from buran.model.terms import Array
 from buran.model.tuning import UNCERTAINTY

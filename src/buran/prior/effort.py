@@ -220,7 +220,8 @@ def _functions(points: Array, values: Array, exact: bool, space: Spaces | None) 
     for row in np.flatnonzero(residual > COUNTS.exact).tolist() if exact else ():
         if (limit := limit_of(points, values[row])) is not None:
             functions[row] = ModelFunction(limit)
-    return functions, misfit(points, values, functions)
+            residual[row] = misfit(points, values[[row]], [functions[row]])[0]
+    return functions, residual
 
 
 def limit_of(points: Array, counts: Array) -> float | None:

@@ -16,7 +16,7 @@ _SETTLED = 1e-8  # of the largest prediction: the rounds that follow change noth
 _SAME = 1e-10  # square of what columns of length 1 may differ by to be one: rounding
 _NORMAL = 1.4826  # standard deviation of a normal distribution in median absolute deviations
 _Problem = tuple[Array, Array, Array]  # columns, values and weights of each call path
-LEAST_NOISE = 1e-6  # relative: no time is known better, and what is expected outweighs the ridge
+LEAST_NOISE = 1e-6  # relative: no time is known better
 _NOTHING = 1e-100  # predictions that shrink towards values of 0: squares of their reciprocals are finite
 
 

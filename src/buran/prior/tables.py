@@ -22,7 +22,7 @@ from buran.prior.prior import ONE, Column, Prior, one_cost, startup_prior
 from buran.prior.resilient import FitOptions, Resilient, fit_priors
 from buran.prior.switches import KnownMpi
 from buran.prior.tuning import COEFFICIENTS, WAITING_TEST
-from buran.prior.waiting import Verdict, Waiting, diagnose, with_waiting
+from buran.prior.waiting import Verdict, Waiting, diagnose, ranks_above_one, with_waiting
 from buran.profile.startup import starts_or_ends
 
 
@@ -156,7 +156,7 @@ def models_from_priors(
     column = None if processes is None else timed.parameters.index(processes)
     startup = startup_prior(column if column is not None and timed.points[:, column].max() > 1 else None)
     # Times of a single number of ranks tell nothing of their growth with it; what others wait for does.
-    if column is not None and (np.unique(timed.points[:, column]) > 1).sum() == 1:
+    if column is not None and ranks_above_one(timed.points, column) == 1:
         for row in np.flatnonzero(derived.can_wait).tolist():
             if derived.priors[row] is None and np.isfinite(values[row]).sum() > startup.told_by_times:
                 priors[row] = startup

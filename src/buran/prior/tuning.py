@@ -14,7 +14,7 @@ class CountTuning:
     exact: float = tuned(1e-6, "relative residual up to which a count is a function of the parameters", JUDGED)
     loose: float = tuned(
         1e-2,
-        "residual beyond which no function passes through the counts, and the search for noisy values serves",
+        "residual beyond which no function passes through the counts",
         JUDGED,
     )
     explained: float = tuned(

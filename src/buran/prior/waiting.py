@@ -209,6 +209,11 @@ def _rarity(gain: float, chance: Array) -> float:
     return float((1 + (chance >= gain).sum()) / (1 + WAITING_TEST.draws))
 
 
+def ranks_above_one(points: Array, processes: int) -> int:
+    """Return how many numbers of ranks above 1 the points have: growth with the ranks shows from two on."""
+    return int((np.unique(points[:, processes]) > 1).sum())
+
+
 def _candidates(
     points: Array, design: Array, prior: Prior, processes: int | None, companions: Sequence[Term], can_wait: bool
 ) -> list[Term]:
@@ -217,7 +222,7 @@ def _candidates(
     One number of ranks above 1 shows no growth with the ranks: the weakest is assumed, that of a tree, which waits for
     work as it is divided among the ranks.
     """
-    several = processes is None or (np.unique(points[:, processes]) > 1).sum() > 1
+    several = processes is None or ranks_above_one(points, processes) > 1
     others = {
         Term(kept)
         for term in (*(t for column in prior.columns for t in column.function.terms), *companions)
