@@ -12,7 +12,7 @@ from buran.instrument.callgraph import CALL, make_graph
 from buran.instrument.control import times_as_expensive
 from buran.instrument.measured import MeasuredOverhead, ends_s, imbalance_s
 from buran.instrument.published import filter_and_expand, filter_only, hotspots
-from buran.instrument.refine import Wishes, refine
+from buran.instrument.refine import NEVER_CALLED, Wishes, refine
 from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import FunctionVerdict, read_verdicts, write_verdicts
 from buran.model import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
@@ -148,7 +148,7 @@ def test_loops_below_kernels_are_tried_once():
     known = {"inner": FunctionVerdict(False, "0.1 % of the time")}
     again = refine(TREE, TIME, VISITS, [80.0], visit_cost_s=1e-12, graph=GRAPH, known=known, hooked=["deep"])
     assert not again.added
-    assert again.never_called == ("deep",) and again.verdicts["deep"].reason == "never recorded"
+    assert again.never_called == ("deep",) and again.verdicts["deep"].reason == NEVER_CALLED
     dropped = refine(TREE, TIME, VISITS, [80.0], Wishes(drop=("inner",)), visit_cost_s=1e-12, graph=GRAPH)
     assert set(dropped.added) == {"deep"}
 

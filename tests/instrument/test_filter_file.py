@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buran.errors import FormatError
-from buran.instrument.filter_file import Filter, Rule, format_filter, initial_filter, only, parse, read_filter
+from buran.instrument.filter_file import Filter, Rule, format_filter, only, parse, read_filter
 from buran.instrument.pattern import literal
 
 TEXT = r"""
@@ -53,7 +53,7 @@ def test_what_it_lets_through():
 
 
 def test_everything_is_included_until_a_rule_says_otherwise():
-    assert initial_filter().matches("anything", "_Z8anythingv", "any.c")
+    assert Filter().matches("anything", "_Z8anythingv", "any.c")
     assert not Filter(regions=(Rule(False, "any*"),)).matches("anything")
     assert Filter(regions=(Rule(False, "any*"),)).matches("something")
 
@@ -112,7 +112,7 @@ def test_what_is_written():
         "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\nINCLUDE MANGLED _Z1fv\nINCLUDE operator\\ new*\n"
         "SCOREP_REGION_NAMES_END\n"
     )
-    assert format_filter(initial_filter()) == ""
+    assert format_filter(Filter()) == ""
 
 
 @pytest.mark.parametrize("pattern", ["", "a\nb", "EXCLUDE", "SCOREP_REGION_NAMES_END"])

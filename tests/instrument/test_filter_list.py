@@ -20,7 +20,7 @@ OWN = FilterList(
 def test_score_p():
     text = WRITERS["scorep"](OWN)
     assert text == (
-        "# predicted time at the target: 3 s a rank\n"
+        "# predicted time at the target: 3 s a rank\n#\n"
         "# solve(double*): 97 % of the time, 12 visits\n"
         "# main: begin of the program\n"
         "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\nINCLUDE MANGLED _Z5solvePd\nINCLUDE MANGLED main\n"
@@ -44,6 +44,7 @@ def test_json():
     assert data["schema"] == "buran-filter/1"
     assert data["functions"][0] == {
         "symbol": "_Z5solvePd", "name": "solve(double*)", "reason": "97 % of the time", "share": 0.97, "visits": 12.0,
+        "overhead": None,
     }  # fmt: skip
 
 

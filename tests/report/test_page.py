@@ -20,7 +20,7 @@ from buran.report.call_paths import predict_call_paths, with_rows
 from buran.report.curves import STEPS, axis_of, measured_cuts, plots_of
 from buran.report.html import render_page
 from buran.report.page import page_data
-from buran.report.plain import function_name
+from buran.profile.names import plain_name
 from buran.report.tables import as_csv
 from buran.report.text import first_screen, render, warnings_of
 
@@ -248,7 +248,7 @@ def test_the_answers_fit_on_one_screen(small):
     ],
 )
 def test_functions_are_named_as_people_say_them(region, said):
-    assert function_name(region) == said
+    assert plain_name(region) == said
 
 
 def test_the_summary_names_what_grows(text):
@@ -270,7 +270,7 @@ def test_predicted_and_measured_overhead_stand_beside_each_other(small, text):
     said = render(report(table, instrumentation=shares))
     (line,) = [line for line in said.splitlines() if "12 functions" in line]
     assert all(share in line for share in ("+1.3 %", "+2.0 %", "+1.0 to +3.1", " 5 %"))
-    assert "predicted at most" in text and "+1.3 %" in text
+    assert "overhead, predicted" in text and "+1.3 %" in text
 
 
 def test_models_at_the_end_of_the_space_are_named():

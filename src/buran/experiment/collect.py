@@ -38,18 +38,6 @@ def split_call_path(name: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def without_arguments(name: str) -> str:
-    """Return the name of a C++ function without the types of its arguments."""
-    if not name.endswith((")", ") const")):
-        return name
-    depth = 0
-    for i in range(len(name) - 1, -1, -1):
-        depth += (name[i] == ")") - (name[i] == "(")
-        if name[i] == "(" and depth == 0:
-            return name[:i] or name
-    return name
-
-
 def _bytes_of_names(tree: CallTree) -> int:
     """Return the bytes of all call paths written out, each with its callers."""
     own = np.array([len(region.name) + len(SEPARATOR) for region in tree.regions])[tree.region]

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from buran.campaign.mistakes import did_you_mean
 from buran.errors import UsageError
-from buran.experiment.collect import split_call_path, without_arguments
+from buran.experiment.collect import split_call_path
 from buran.experiment.table import Experiment
 from buran.model.repetitions import over_repetitions
+from buran.profile.names import without_arguments
 
 
 def one_call_path(experiment: Experiment, metric: str, call_path: str | None = None) -> NDArray[np.float64]:

@@ -30,32 +30,43 @@ def times_as_expensive(predicted: Floats, measured: Floats, plain_s: Floats) -> 
     return min(max(factor, 1.0), FILTERS.dearest_visit)
 
 
-def within_overhead(prediction: RegionPrediction, keep: Mask, kernels: Mask, fixed: Mask, limit: float | None) -> Mask:
-    """Drop functions until the predicted overhead is allowed at every measured point.
+def startup_of(left: Floats, plain_s: Floats) -> float:
+    """Return the CPU time in seconds that every run with instrumentation takes longer, whatever it computes.
 
-    The least informative go first: those whose time, without their hooks, is the smallest for each visit they cost.
-    A function that only leads to others informs of nothing but the way.
+    Parameters
+    ----------
+    left
+        Shape (point,): measured overhead less that of hooks.
+    plain_s
+        Shape (point,): CPU time without instrumentation.
+    """
+    # least squares of left = startup / plain: long runs, where noise is larger than the start, weigh little
+    weight = 1 / plain_s**2
+    return max(float((left * plain_s * weight).sum() / weight.sum()), 0.0)
+
+
+def within_overhead(prediction: RegionPrediction, keep: Mask, worth: Floats, fixed: Mask, limit: float | None) -> Mask:
+    """Drop functions until the predicted overhead is allowed, at the target and over all points together.
+
+    Those go first whose time without their hooks is the smallest for each second of hooks.
 
     Parameters
     ----------
     prediction
         Predictions for all regions.
-    keep, kernels, fixed
-        Shape (region,): what would be kept, what of it is kept for itself, and what may not be dropped.
+    keep, fixed
+        Shape (region,): what would be kept, and what of it may not be dropped.
+    worth
+        Shape (region,): what is known by a function's hooks, as a share of the time; 0 where it only leads to others.
     limit
         Time in hooks over time without; None for no limit.
     """
-    overhead = prediction.overhead(keep)
-    if limit is None or not (overhead > limit).any():
-        return keep
-    hooks = np.nan_to_num(prediction.by_region(prediction.visits[:, 1:]) * prediction.visit_cost_s)
-    hooks[~(keep & prediction.filterable)] = 0.0
-    visits = np.nansum(prediction.by_region(prediction.visits[:, 1:])[prediction.filterable], axis=0)
-    bare = np.nansum(prediction.measured_s, axis=0) - visits * prediction.visit_cost_s
-    allowed = limit * np.maximum(bare, 0.0)
-    costs = (hooks / np.where(allowed > 0, allowed, np.inf)[None]).max(axis=1)  # of what is allowed
-    worth = np.where(kernels, np.nan_to_num(prediction.bare_share), 0.0)
+    hooks, bare = prediction.at_most
+    allowed = np.inf if limit is None else limit * bare
     out = keep.copy()
+    if (hooks[out].sum(axis=0) <= allowed).all():
+        return out
+    costs = (hooks / np.where(bare > 0, allowed, np.inf)[None]).max(axis=1)  # of what is allowed
     for least in (FILTERS.worth_a_look, 0.0):
         choice = np.flatnonzero(out & prediction.filterable & ~fixed & (costs > least))
         order = np.lexsort((-costs[choice], worth[choice] / costs[choice]))

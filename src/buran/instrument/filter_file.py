@@ -9,7 +9,7 @@ patterns up to the next one; MANGLED and DEMANGLED likewise, and each rule begin
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -222,26 +222,6 @@ def _escaped(pattern: str) -> str:
     if not pattern or "\n" in pattern or "\r" in pattern or pattern in keywords:
         raise ValueError(f"a filter file cannot hold the pattern {pattern!r}")
     return re.sub(r"([ \t#])", r"\\\1", pattern)
-
-
-def without(text: str, symbols: Collection[str], why: str) -> str:
-    """Return a list without the rules that include some linker symbols, and without what its comments say of them.
-
-    Parameters
-    ----------
-    why
-        They are not in it; a comment.
-    """
-    rules = parse(text)
-    left = (rule for rule in rules.regions if not (rule.include and plain(rule.pattern) in symbols))
-    comments = (line[1:].strip() for line in text.splitlines() if line.startswith("#"))
-    said = [comment for comment in comments if comment.partition(": ")[0] not in symbols]
-    return format_filter(Filter(rules.files, tuple(left)), [why, *said])
-
-
-def initial_filter() -> Filter:
-    """Return the filter of the first iteration: no rules, the backend's own choice is the widest sensible."""
-    return Filter()
 
 
 def by_symbol(include: bool, symbols: Iterable[str]) -> tuple[Rule, ...]:

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 
 from buran.errors import UsageError
 from buran.instrument.filter_file import format_filter, only
-from buran.instrument.refine import Refinement
+from buran.instrument.refine import DROPPED, NEVER_CALLED, Refinement
+from buran.instrument.tuning import FILTERS
+from buran.instrument.verdicts import FunctionVerdict, Verdicts
+from buran.profile.symbols import variants
+from buran.wording import counted
 
 SCHEMA = "buran-filter/1"
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A function to instrument.
+    """A function of a list, or one that is not in it.
 
     Attributes
     ----------
     symbol, name
         For the linker, and as shown.
     reason
-        Why it is listed; empty if nothing is known.
+        Why it is in the list, or not; empty if nothing is known.
     share
         Of the predicted time; None if unknown.
     visits
         Predicted at the target, on each rank; None if unknown.
+    overhead
+        Predicted time in its hooks over the time without any, at the target; None if unknown.
     """
 
     symbol: str
@@ -34,6 +40,7 @@ class Listed:
     reason: str = ""
     share: float | None = None
     visits: float | None = None
+    overhead: float | None = None
 
     @property
     def comment(self) -> str:
@@ -41,39 +48,102 @@ class Listed:
         facts = [self.reason] if self.reason else []
         if self.visits is not None:
             facts.append(f"{self.visits:.3g} visits")
+        if self.overhead is not None:
+            facts.append(f"hooks {100 * self.overhead:.2g} %")
         return f"{self.name}: {', '.join(facts)}" if facts else ""
 
 
 @dataclass(frozen=True)
 class FilterList:
-    """Functions to instrument, and what is to be said of the whole."""
+    """Functions to instrument, and what is to be said of the whole.
+
+    Attributes
+    ----------
+    functions
+        Those in the list.
+    comments
+        Sentences on the whole.
+    left_out
+        Functions without hooks that are worth a word: near the threshold, throttled, or dropped on request.
+    """
 
     functions: tuple[Listed, ...]
     comments: tuple[str, ...] = ()
+    left_out: tuple[Listed, ...] = ()
 
     @property
     def symbols(self) -> frozenset[str]:
         """Linker symbols."""
         return frozenset(function.symbol for function in self.functions)
 
-
-def list_of(refinement: Refinement) -> FilterList:
-    """Return what a refinement chose."""
-    verdicts = refinement.verdicts
-    shown = {region.mangled or region.name: region.name for region in refinement.regions}
-    functions = []
-    for symbol in refinement.names:
-        verdict = verdicts.get(symbol)
-        reason = refinement.added.get(symbol) or (verdict.reason if verdict else "begin of the program")
-        functions.append(
-            Listed(symbol, shown.get(symbol, symbol), reason, *((verdict.share, verdict.visits) if verdict else ()))
+    @property
+    def explained(self) -> tuple[str, ...]:
+        """All that a list says in comments: of the whole, of each function in it, and of those left out."""
+        inside, outside = (
+            [function.comment for function in functions if function.comment]
+            for functions in (self.functions, self.left_out)
         )
-    return FilterList(tuple(functions), (*refinement.head, *refinement.notes))
+        return (*self.comments, "", *inside, *(["", "Left out:", *outside] if outside else []))
+
+
+def list_of(
+    refinement: Refinement,
+    known: Verdicts | None = None,
+    idle: Collection[str] = (),
+    names: Mapping[str, str] | None = None,
+) -> FilterList:
+    """Return what a refinement chose, and what it left out.
+
+    Parameters
+    ----------
+    known
+        What earlier iterations found out of functions that were measured no more.
+    idle
+        Linker symbols with hooks that were never called; they are counted, not listed.
+    names
+        Of functions that were never measured, by linker symbol.
+    """
+    verdicts = {**(known or {}), **refinement.verdicts}
+    shown = names or {}
+    functions = [
+        Listed(symbol, shown.get(symbol, symbol), refinement.added.get(symbol, "begin of the program"))
+        if symbol in refinement.added or symbol not in verdicts
+        else _listed(symbol, verdicts[symbol])
+        for symbol in refinement.names
+    ]
+    listed = set(refinement.names)
+    out = [symbol for symbol, verdict in verdicts.items() if symbol not in listed and not verdict.kept]
+    never = len({variants(symbol)[0] for symbol in (*out, *idle) if symbol in idle or _never(verdicts[symbol])})
+    worth = [symbol for symbol in out if symbol not in idle and _worth_a_word(verdicts[symbol], refinement.share)]
+    worth.sort(key=lambda symbol: (-(verdicts[symbol].share or 0.0), symbol))
+    rest = len(out) - len(worth) - sum(_never(verdicts[symbol]) for symbol in out)
+    words = (
+        [f"{counted(rest, 'further function')} without hooks, each below a tenth of the threshold"] if rest > 0 else []
+    )
+    words += [f"{counted(never, 'function')} with hooks never called and left out"] if never else []
+    return FilterList(
+        tuple(functions),
+        (*refinement.head, *refinement.notes, *words),
+        tuple(_listed(symbol, verdicts[symbol]) for symbol in worth),
+    )
+
+
+def _listed(symbol: str, verdict: FunctionVerdict) -> Listed:
+    return Listed(symbol, verdict.name or symbol, verdict.reason, verdict.share, verdict.visits, verdict.overhead)
+
+
+def _never(verdict: FunctionVerdict) -> bool:
+    return verdict.reason == NEVER_CALLED
+
+
+def _worth_a_word(verdict: FunctionVerdict, share: float) -> bool:
+    if verdict.share is None:
+        return not _never(verdict)
+    return verdict.share >= FILTERS.near_share * share or verdict.reason.startswith(DROPPED)
 
 
 def _scorep(chosen: FilterList) -> str:
-    comments = [*chosen.comments, *(function.comment for function in chosen.functions if function.comment)]
-    return format_filter(only(chosen.symbols), comments)
+    return format_filter(only(chosen.symbols), chosen.explained)
 
 
 def _tau(chosen: FilterList) -> str:
@@ -104,6 +174,7 @@ def _json(chosen: FilterList) -> str:
         "schema": SCHEMA,
         "comments": list(chosen.comments),
         "functions": [asdict(function) for function in chosen.functions],
+        "left_out": [asdict(function) for function in chosen.left_out],
     }
     return json.dumps(data, indent=2, allow_nan=False) + "\n"
 

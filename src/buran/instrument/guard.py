@@ -6,7 +6,7 @@ function whose visits are short costs about the same share of the time at larger
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,11 +14,13 @@ import numpy as np
 from buran.experiment.table import Experiment
 from buran.instrument.filter_file import Filter, by_symbol, format_filter, parse
 from buran.instrument.measured import threads_of
+from buran.instrument.pattern import named_by
 from buran.instrument.prediction import FILTERABLE, MAINS, Floats, symbol_of
 from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import FunctionVerdict
 from buran.model.repetitions import over_repetitions
 from buran.profile.profile import CallTree
+from buran.wording import counted
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class Throttled:
     def sentence(self) -> str:
         """What the guard did, for a comment."""
         before, after = f"{100 * self.before:.3g} %", f"{100 * self.after:.2g} %"
-        what = f"{len(self.verdicts)} functions throttled"
+        what = f"{counted(len(self.verdicts), 'function')} throttled"
         return f"{what}: hooks took {before} of a pilot run's time without, {after} is left"
 
 
@@ -68,7 +70,12 @@ def visit_cost_of(hooked_s: float, plain_s: float, visits: float, calibrated_s: 
 
 
 def guard(
-    experiment: Experiment, hooked_s: float, plain_s: float, calibrated_s: float, limit: float = FILTERS.limit
+    experiment: Experiment,
+    hooked_s: float,
+    plain_s: float,
+    calibrated_s: float,
+    limit: float = FILTERS.limit,
+    keep: Sequence[str] = (),
 ) -> Throttled:
     """Throttle by the point of an experiment that took longest.
 
@@ -78,6 +85,8 @@ def guard(
         CPU time of a run at that point with hooks and without, of all ranks.
     calibrated_s
         Cost of a visit in a loop over an empty function.
+    limit, keep
+        See `throttle`.
     """
     place = longest(experiment)
     seconds, visits = (_mean(experiment.over_locations(name))[:, place] for name in ("time", "visits"))
@@ -86,7 +95,7 @@ def guard(
     if threads is not None:  # times are those of one thread, visits of all
         visits = visits / threads[:, place]
     cost_s = visit_cost_of(hooked_s, plain_s, every, calibrated_s)
-    return throttle(experiment.tree, seconds, visits, cost_s * stretch(experiment, hooked_s, place), limit)
+    return throttle(experiment.tree, seconds, visits, cost_s * stretch(experiment, hooked_s, place), limit, keep)
 
 
 def stretch(experiment: Experiment, cpu_s: float, place: int | None = None) -> float:
@@ -116,12 +125,18 @@ def longest(experiment: Experiment) -> int:
 
 
 def throttle(
-    tree: CallTree, seconds: Floats, visits: Floats, visit_cost_s: float, limit: float = FILTERS.limit
+    tree: CallTree,
+    seconds: Floats,
+    visits: Floats,
+    visit_cost_s: float,
+    limit: float = FILTERS.limit,
+    keep: Sequence[str] = (),
 ) -> Throttled:
-    """Find the functions to leave out so that hooks stay below a limit: the shortest visits first.
+    """Find the functions to leave out before anything larger is run: the shortest visits first, if mostly hooks.
 
     The limit is of the time in the program's own functions. MPI takes most of a small run, starting and connecting, and
-    would hide what becomes of larger ones.
+    would hide what becomes of larger ones. A function whose hooks take less than half of its own time stays even above
+    the limit: what it is worth at the target, and what it costs there, is for models to say.
 
     Parameters
     ----------
@@ -129,6 +144,8 @@ def throttle(
         Shape (call path,): exclusive time with hooks and visits of one run, mean over ranks; NaN counts as nothing.
     limit
         Of the time in functions without hooks.
+    keep
+        Patterns of functions that stay whatever they cost.
     """
     regions = tree.regions
     own_s, number = (np.zeros(len(regions)) for _ in range(2))
@@ -136,6 +153,7 @@ def throttle(
     np.add.at(number, tree.region, np.nan_to_num(visits))
     reached = np.array([region.paradigm in FILTERABLE for region in regions], dtype=bool)
     free = reached & np.array([symbol_of(region) not in MAINS for region in regions], dtype=bool)
+    free[sorted(set().union(*named_by(keep, [(region.name, symbol_of(region)) for region in regions])))] = False
     hooks = np.where(reached, number * visit_cost_s, 0.0)
     whole = float(own_s[reached].sum())
     bare = max(whole - float(hooks.sum()), FILTERS.least_bare * whole)
@@ -145,7 +163,7 @@ def throttle(
     each_s = np.maximum(own_s - hooks, 0.0) / np.where(number > 0, number, 1.0)
     small = hooks <= FILTERS.worth_a_look * allowed
     order = np.lexsort((-hooks, each_s, small))
-    order = order[free[order] & (hooks[order] > 0)]
+    order = order[(free & (hooks > FILTERS.distorting * own_s))[order]]
     left = float(hooks.sum()) - np.concatenate([[0.0], np.cumsum(hooks[order])])
     count = int(np.argmax(left <= allowed)) if (left <= allowed).any() else len(order)
     verdicts = {
@@ -153,6 +171,7 @@ def throttle(
             False,
             f"throttled: {number[i]:.3g} visits of {1e9 * own_s[i] / number[i]:.3g} ns in a pilot run",
             visits=float(number[i]),
+            name=regions[i].name,
         )
         for i in order[:count].tolist()
     }
@@ -165,4 +184,5 @@ def guarded(filter_text: str, throttled: Throttled) -> str:
         return filter_text
     rules = parse(filter_text) if filter_text else Filter()
     out = by_symbol(False, throttled.verdicts)
-    return format_filter(Filter(rules.files, (*rules.regions, *out)), [throttled.sentence])
+    why = (f"{verdict.name}: {verdict.reason}" for verdict in throttled.verdicts.values())
+    return format_filter(Filter(rules.files, (*rules.regions, *out)), [throttled.sentence, "", *why])

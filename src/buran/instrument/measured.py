@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.campaign.point import Value
 from buran.experiment.table import Experiment
 from buran.numerics.intervals import of_median
 from buran.profile.metrics import TEAM_IMBALANCE, WORKING_THREADS
@@ -45,6 +46,30 @@ class MeasuredOverhead:
             return f"{100 * self.share:+.1f} %"
         lower, upper = self.interval
         return f"{100 * self.share:+.1f} % ({100 * lower:+.1f} to {100 * upper:+.1f})"
+
+
+@dataclass(frozen=True)
+class PointOverhead:
+    """What instrumentation cost at a point, and what it is made of; shares of the CPU time of the plain program.
+
+    Attributes
+    ----------
+    plain_s
+        CPU time without instrumentation, of all ranks.
+    measured
+        What the instrumented runs took beyond it.
+    hooks, openmp
+        Predicted, of functions in the filter and of OpenMP constructs, which no filter reaches; 0 where unknown.
+    startup
+        Starting and ending the measurement system: the same time in every run, fitted to what hooks leave.
+    """
+
+    point: Mapping[str, Value]
+    plain_s: float
+    measured: float
+    hooks: float
+    openmp: float
+    startup: float
 
 
 def ends_s(experiment: Experiment) -> Floats:

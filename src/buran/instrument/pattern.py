@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
+
+from buran.profile.names import spellings, unspaced
 
 SPECIAL = "*?[]\\"
 _CLASSES = {
@@ -54,6 +56,31 @@ def matches_any(pattern: str, subjects: Collection[str]) -> bool:
     """Tell whether a pattern matches any of some texts."""
     exact = plain(pattern)
     return exact in subjects if exact is not None else any(map(glob(pattern).match, subjects))
+
+
+def named_by(patterns: Sequence[str], functions: Iterable[tuple[str, str]]) -> list[set[int]]:
+    """Return, for each pattern, which functions it names.
+
+    A pattern that is literally a spelling of a function names that one alone, so that ``operator*`` and ``f(char*)``
+    can be written as they are; else it is one of fnmatch's.
+
+    Parameters
+    ----------
+    functions
+        Name and linker symbol of each; the symbol may be empty.
+    """
+    by_spelling: dict[str, set[int]] = {}
+    for number, (name, mangled) in enumerate(functions):
+        for spelling in spellings(name, mangled):
+            by_spelling.setdefault(spelling, set()).add(number)
+    out = []
+    for pattern in map(unspaced, patterns):
+        if pattern in by_spelling:
+            out.append(set(by_spelling[pattern]))
+            continue
+        matches = glob(pattern).match
+        out.append({number for spelling, numbers in by_spelling.items() if matches(spelling) for number in numbers})
+    return out
 
 
 def literal(name: str) -> str:

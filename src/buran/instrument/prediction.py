@@ -43,10 +43,12 @@ class RegionPrediction:
         Shape (call path,): upper end of the 90 % interval, at most `FILTERS.largest_doubt` times `seconds`.
     origin_s
         Shape (call path,): at the smallest value of each parameter.
+    points
+        Shape (point, parameter): where the overhead counts beside the target.
     visits
-        Shape (call path, point): of one thread, at the target, then at the measured points; NaN where unknown.
+        Shape (call path, 1 + point): of one thread, at the target, then at the points; NaN where unknown.
     measured_s
-        Shape (call path, point): exclusive time by the models, at the measured points.
+        Shape (call path, point): exclusive time by the models, at the points.
     visit_cost_s
         What one visit costs.
     work
@@ -58,6 +60,7 @@ class RegionPrediction:
     seconds: Floats
     upper_s: Floats
     origin_s: Floats
+    points: Floats
     visits: Floats
     measured_s: Floats
     visit_cost_s: float
@@ -146,13 +149,41 @@ class RegionPrediction:
         out[self.tree.region[marked]] = True
         return out
 
+    @cached_property
+    def hooks_s(self) -> Floats:
+        """Shape (region, 1 + point): time in hooks that filters reach, at the target and the points; 0 if unknown."""
+        hooks = np.nan_to_num(self.by_region(self.visits) * self.visit_cost_s)
+        return np.where(self.filterable[:, None], hooks, 0.0)
+
+    @cached_property
+    def bare_s(self) -> Floats:
+        """Shape (1 + point,): time without any of these hooks, at the target and the points; not below 0."""
+        whole = np.concatenate([[self.total_s], np.nansum(self.measured_s, axis=0)])
+        bare: Floats = np.maximum(whole - self.hooks_s.sum(axis=0), 0.0)
+        return bare
+
+    @cached_property
+    def openmp_overhead(self) -> Floats:
+        """Shape (1 + point,): time in hooks of OpenMP constructs over time without hooks; 0 where unknown."""
+        openmp = np.array([region.paradigm == "openmp" for region in self.tree.regions], dtype=bool)
+        cost = np.nan_to_num(self.by_region(self.visits)[openmp]).sum(axis=0) * self.visit_cost_s
+        share: Floats = np.divide(cost, self.bare_s, out=np.zeros_like(cost), where=self.bare_s > 0)
+        return share
+
     def overhead(self, keep: Mask) -> Floats:
-        """Return shape (point,): time in hooks over time without, at the measured points; NaN if unknown."""
-        hooks = self.by_region(self.visits[:, 1:])[self.filterable] * self.visit_cost_s
-        whole = np.nansum(self.measured_s, axis=0) - np.nansum(hooks, axis=0)
-        cost = np.nansum(hooks[keep[self.filterable]], axis=0)
+        """Return shape (1 + point,): time in hooks over time without, at the target and the points; NaN if unknown."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(whole > 0, cost / whole, np.nan)
+            share: Floats = np.where(self.bare_s > 0, self.hooks_s[keep].sum(axis=0) / self.bare_s, np.nan)
+        return share
+
+    @cached_property
+    def at_most(self) -> tuple[Floats, Floats]:
+        """What an overhead is limited for: shape (region, 2) and (2,), hooks and time without, in seconds.
+
+        At the target, and of all points together: a short run at a small point decides nothing.
+        """
+        hooks = np.stack([self.hooks_s[:, 0], self.hooks_s[:, 1:].sum(axis=1)], axis=1)
+        return hooks, np.array([self.bare_s[0], self.bare_s[1:].sum()])
 
     def coverage(self, kernels: Mask, keep: Mask) -> float:
         """Return the share of the predicted time that is spent in kernels, or in MPI.
@@ -176,6 +207,7 @@ def predict_regions(
     visit_cost_s: float,
     work: Sequence[ModelSet] = (),
     threads: Floats | None = None,
+    points: ArrayLike | None = None,
 ) -> RegionPrediction:
     """Evaluate the models of an iteration.
 
@@ -193,6 +225,8 @@ def predict_regions(
         Models of other metrics, of call paths by their names, which may be others than those of `tree`.
     threads
         Shape (call path, point): how many threads of a rank share its visits, at the models' points; None for one.
+    points
+        Shape (point, parameter): where the overhead counts beside the target; the models' points if None.
 
     Raises
     ------
@@ -211,9 +245,10 @@ def predict_regions(
                 f"the models of {models.metric} do not belong to the call tree",
                 why=f"{len(models.call_paths)} models in another order or number than the {len(tree)} call paths",
             )
-    points = np.array(time.points, dtype=np.float64).reshape(-1, len(at))
-    origin = points.min(axis=0) if len(points) else at
-    whole = np.concatenate([at[None], origin[None], points])
+    modelled = np.array(time.points, dtype=np.float64).reshape(-1, len(at))
+    origin = modelled.min(axis=0) if len(modelled) else at
+    places = modelled if points is None else np.asarray(points, dtype=np.float64).reshape(-1, len(at))
+    whole = np.concatenate([at[None], origin[None], places])
     seconds = time.predict(whole)
     seconds[starts_or_ends(tree.names)] = 0.0
     # What counts do not allow is noise, extrapolated: it would leave no share to the functions that matter.
@@ -221,16 +256,18 @@ def predict_regions(
     seconds[:, 0] = np.minimum(seconds[:, 0], allowed_s)
     upper = time.predict_interval(at[None], 0.9, "mean")[1][:, 0] if len(tree) else np.zeros(0)
     upper = np.where(np.isfinite(upper), upper, np.inf)
-    number = np.full((len(tree), 1 + len(points)), np.nan)
+    number = np.full((len(tree), 1 + len(places)), np.nan)
     if visits is not None:
-        number = visits.predict(np.concatenate([at[None], points]))
-    if threads is not None and threads.shape == (len(tree), len(points)):
-        number /= np.concatenate([threads.max(axis=1, initial=1.0, keepdims=True), threads], axis=1)
+        number = visits.predict(np.concatenate([at[None], places]))
+    if threads is not None and threads.shape == (len(tree), len(modelled)):
+        most = threads.max(axis=1, initial=1.0, keepdims=True)
+        number /= np.concatenate([most, threads if points is None else np.repeat(most, len(places), axis=1)], axis=1)
     return RegionPrediction(
         tree,
         seconds[:, 0],
         np.clip(upper, seconds[:, 0], FILTERS.largest_doubt * seconds[:, 0]),
         seconds[:, 1],
+        places,
         number,
         seconds[:, 2:],
         visit_cost_s,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -14,17 +14,21 @@ from buran.errors import UsageError
 from buran.instrument.callgraph import CallGraph
 from buran.instrument.control import within_overhead
 from buran.instrument.expansion import unexplored_kernels
-from buran.instrument.pattern import glob
+from buran.instrument.pattern import named_by, plain
 from buran.instrument.prediction import FILTERABLE, MAINS, Floats, Mask, RegionPrediction, predict_regions, symbol_of
 from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import FunctionVerdict, Verdicts
 from buran.model import ModelSet
 from buran.profile.cubex_read import PARAMETRIZED
 from buran.profile.profile import CallTree, Region
+from buran.profile.symbols import variants
 from buran.wording import counted
 
 CONSTANT = ", but constant"
-_PREDICTED = "predicted overhead: at most"  # how a list says it, and where it is read again
+DROPPED = "on the list of what is always dropped"
+NEVER_CALLED = "never called"
+KEPT = "on the list of what is always kept"
+_PREDICTED = "predicted overhead:"  # how a list says it, and where it is read again
 
 
 @dataclass(frozen=True)
@@ -39,14 +43,11 @@ class Wishes:
         Of a function's own time: hooks that take more distort it. A leaf whose time without hooks is below `share`
         is then dropped.
     overhead
-        Time in hooks over time without that is allowed at every measured point; None for no limit.
+        Time in hooks over time without that is allowed, at the target and over all points together; None for no limit.
     coverage
         Share of the predicted time that kernels and MPI should hold together.
     constants
         Whether functions whose time does not grow are kernels too.
-    harmless
-        Share of the predicted time that the hooks of a function take; with less it stays, whatever it matters: to drop
-        it gains nothing, and may lose what early models underrate. 0 to keep nothing for that.
     closure
         Which functions lead to a kernel: those of measured call paths, or all that the call graph knows.
     keep, drop
@@ -54,11 +55,10 @@ class Wishes:
     """
 
     share: float = 0.01
-    hook_share: float = 0.5
+    hook_share: float = FILTERS.distorting
     overhead: float | None = 0.05
     coverage: float = 0.95
     constants: bool = False
-    harmless: float = 0.0
     closure: Literal["measured", "static"] = "measured"
     keep: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
@@ -96,6 +96,8 @@ class Refinement:
         Functions that had hooks and were not visited.
     steady
         Shape (region,): whose time and work are the same at the smallest point and at the target; None if unknown.
+    share
+        Of the predicted time, from which on a function is a kernel.
     """
 
     prediction: RegionPrediction
@@ -106,6 +108,7 @@ class Refinement:
     notes: tuple[str, ...] = ()
     never_called: tuple[str, ...] = ()
     steady: Mask | None = None
+    share: float = 0.01
 
     @property
     def regions(self) -> tuple[Region, ...]:
@@ -132,8 +135,16 @@ class Refinement:
 
     @cached_property
     def overhead(self) -> Floats:
-        """Shape (point,): predicted at the measured points; NaN where unknown."""
+        """Shape (1 + point,): predicted at the target and at the points; NaN where unknown."""
         return self.prediction.overhead(self.keep)
+
+    @property
+    def limited(self) -> tuple[float, float]:
+        """Predicted overhead at the target, and over all points together."""
+        hooks, bare = self.prediction.at_most
+        cost = hooks[self.keep].sum(axis=0)
+        target, points = np.divide(cost, bare, out=np.full(2, np.nan), where=bare > 0).tolist()
+        return target, points
 
     @cached_property
     def coverage(self) -> float:
@@ -165,22 +176,44 @@ class Refinement:
     @cached_property
     def verdicts(self) -> dict[str, FunctionVerdict]:
         """What was found out of each function."""
-        out = {name: FunctionVerdict(False, "never recorded") for name in self.never_called}
-        number = self.prediction.by_region(self.prediction.visits[:, 0])
+        out = {name: FunctionVerdict(False, NEVER_CALLED) for name in self.never_called}
+        predicted = self.prediction
+        number = predicted.by_region(predicted.visits[:, 0])
+        costs = number * predicted.visit_cost_s / (predicted.bare_s[0] or np.nan)
         for i, region in enumerate(self.regions):
             if region.paradigm in FILTERABLE:
-                share, visits = (
-                    None if np.isnan(values[i]) else float(values[i]) for values in (self.prediction.share, number)
+                share, visits, overhead = (
+                    None if np.isnan(values[i]) else float(values[i]) for values in (predicted.share, number, costs)
                 )
-                out[symbol_of(region)] = FunctionVerdict(bool(self.keep[i]), self.reasons[i], share, visits)
+                verdict = FunctionVerdict(bool(self.keep[i]), self.reasons[i], share, visits, overhead, region.name)
+                out[symbol_of(region)] = verdict
         return out
+
+    def restricted(self, symbols: Collection[str]) -> Refinement:
+        """Return what is known of a list that is in force already: these linker symbols, whatever would be chosen.
+
+        What differs from the choice says so in its reason.
+        """
+        listed = {variant for symbol in symbols for variant in variants(symbol)}
+        own = [symbol_of(region) for region in self.regions]
+        keep = self.prediction.filterable & np.array([symbol in listed for symbol in own], dtype=bool)
+        differs = (keep != self.keep) & ~self.prediction.main
+        reasons = (
+            f"{reason}{' (a new list would not have it)' if kept else ' (a new list would have it)'}"
+            if differ
+            else reason
+            for reason, kept, differ in zip(self.reasons, keep.tolist(), differs.tolist(), strict=True)
+        )
+        added = {symbol: self.added.get(symbol, "not measured yet") for symbol in symbols if symbol not in own}
+        return replace(self, keep=keep, reasons=tuple(reasons), added=added)
 
     @property
     def head(self) -> tuple[str, ...]:
         """What the choice means, in a few lines."""
         lines = [f"predicted time at the target: {self.total_s:.4g} s a rank"]
         if self.prediction.visit_cost_s > 0 and np.isfinite(self.overhead).any():  # published rules know no cost
-            lines.append(f"{_PREDICTED} {100 * np.nanmax(self.overhead):.2g} % at a measured point")
+            target, points = self.limited
+            lines.append(f"{_PREDICTED} {100 * points:.2g} % over all points, {100 * target:.2g} % at the target")
         lines.append(f"kernels and MPI hold {100 * self.coverage:.3g} % of the predicted time")
         if self.unknown:
             lines.append(f"{counted(len(self.unknown), 'call path')} without a model, kept")
@@ -188,7 +221,7 @@ class Refinement:
 
 
 def predicted_overhead(commented: str | None) -> float | None:
-    """Return the largest overhead at a measured point that a list says it was chosen with; None where it says none."""
+    """Return the overhead over all points that a list says it was chosen with; None where it says none."""
     lines = (line.partition(_PREDICTED)[2].split() for line in (commented or "").splitlines() if line.startswith("#"))
     return next((float(words[0]) / 100 for words in lines if words), None)
 
@@ -205,6 +238,7 @@ def refine(
     imbalance: Floats | None = None,
     ends_s: Floats | None = None,
     threads: Floats | None = None,
+    points: ArrayLike | None = None,
     graph: CallGraph | None = None,
     known: Verdicts | None = None,
     hooked: Collection[str] = (),
@@ -220,7 +254,7 @@ def refine(
 
     Parameters
     ----------
-    tree, time, visits, target, work, threads
+    tree, time, visits, target, work, threads, points
         See `predict_regions`.
     visit_cost_s
         What one visit costs in hooks.
@@ -248,7 +282,7 @@ def refine(
     """
     wishes = wishes or Wishes()
     memory = known or {}
-    prediction = predict_regions(tree, time, visits, target, visit_cost_s, work, threads)
+    prediction = predict_regions(tree, time, visits, target, visit_cost_s, work, threads, points)
     regions = tree.regions
     symbols = [symbol_of(region) for region in regions]
     unknown = np.isnan(prediction.share)
@@ -274,30 +308,51 @@ def refine(
     keep = prediction.filterable & (prediction.leading_to(kernels) | prediction.main) & ~dropped
     if wishes.closure == "static":
         keep |= prediction.filterable & _static_closure(graph, regions, kernels & keep) & ~dropped
-    harmless = prediction.filterable & (prediction.hook_s < wishes.harmless * prediction.total_s) & ~(dropped | keep)
-    keep |= harmless
-    kept = within_overhead(prediction, keep, kernels, prediction.main | always, wishes.overhead)
+    cheap = _cheap(prediction, np.fmax(share, seen), wishes) & ~(dropped | keep | steady)
+    keep |= cheap
+    worth = np.where(kernels | cheap, np.nan_to_num(prediction.bare_share), 0.0)
+    kept = within_overhead(prediction, keep, worth, prediction.main | always, wishes.overhead)
     costly = keep & ~kept
     added: dict[str, str] = {}
     if graph is not None:
         added = unexplored_kernels(graph, symbols, kernels & kept, memory, hooked, uncounted)
-        added = {name: why for name, why in added.items() if not any(glob(drop).match(name) for drop in wishes.drop)}
+        added |= dict.fromkeys(_unmeasured(graph, wishes.keep, {*symbols, *hooked}), KEPT)
+        unwanted = _unmeasured(graph, wishes.drop, ()) - _unmeasured(graph, wishes.keep, ())
+        added = {name: why for name, why in added.items() if name not in unwanted}
     never = tuple(sorted(set(hooked) - set(symbols) - {name for name in memory if memory[name].share is not None}))
     reasons = tuple(
-        _reason(prediction, i, wishes, kernels, kept, costly, steady, harmless, distorted, waiting, always, dropped)
+        _reason(prediction, i, wishes, kernels, kept, costly, steady, cheap, distorted, waiting, always, dropped)
         for i in range(len(regions))
     )
     result = Refinement(prediction, kept, kernels & (kept | ~prediction.filterable), reasons, added, (), never)
-    notes = _notes(result, wishes, costly)
-    return Refinement(prediction, kept, result.kernels, reasons, added, notes, never, steady)
+    known_names = dict(zip(symbols, (region.name for region in regions), strict=True))
+    if graph is not None:
+        known_names = {**dict(zip(graph.symbols, graph.names, strict=True)), **known_names}
+    notes = (*_notes(result, wishes, costly), *_of_patterns(wishes, known_names))
+    return replace(result, notes=notes, steady=steady, share=wishes.share)
 
 
 def _matching(regions: Sequence[Region], patterns: Sequence[str]) -> Mask:
-    compiled = [glob(pattern) for pattern in patterns]
-    return np.array(
-        [any(regex.match(symbol_of(region)) or regex.match(region.name) for regex in compiled) for region in regions],
-        dtype=bool,
+    out = np.zeros(len(regions), dtype=bool)
+    out[sorted(set().union(*named_by(patterns, [(region.name, symbol_of(region)) for region in regions])))] = True
+    return out
+
+
+def with_wishes(refinement: Refinement, wishes: Wishes) -> Refinement:
+    """Return a published refinement with what the user wants kept or dropped, which its rules do not know."""
+    kept = _matching(refinement.regions, wishes.keep) & refinement.prediction.filterable
+    dropped = _matching(refinement.regions, wishes.drop) & ~kept & ~refinement.prediction.main
+    reasons = (
+        KEPT if keep else DROPPED if drop else reason
+        for reason, keep, drop in zip(refinement.reasons, kept.tolist(), dropped.tolist(), strict=True)
     )
+    return replace(refinement, keep=(refinement.keep | kept) & ~dropped, reasons=tuple(reasons))
+
+
+def _unmeasured(graph: CallGraph, patterns: Sequence[str], measured: Collection[str]) -> set[str]:
+    """Return the linker symbols of functions with a body that patterns name and that were not measured."""
+    numbers = set().union(*named_by(patterns, zip(graph.names, graph.symbols, strict=True))) if patterns else set()
+    return {graph.symbols[i] for i in numbers if graph.has_body[i]} - set(measured)
 
 
 def _measured(prediction: RegionPrediction, ends_s: Floats | None) -> tuple[Floats, Mask]:
@@ -333,6 +388,14 @@ def _enough(prediction: RegionPrediction, kernels: Mask, allowed: Mask, coverage
     return out
 
 
+def _cheap(prediction: RegionPrediction, share: Floats, wishes: Wishes) -> Mask:
+    """Mark functions near the threshold whose hooks take little of their own time: to leave them out gains nothing."""
+    near = share >= FILTERS.near_share * wishes.share
+    light = prediction.hook_s <= FILTERS.cheap_hooks * prediction.own_s
+    marked: Mask = prediction.filterable & near & light
+    return marked
+
+
 def _static_closure(graph: CallGraph | None, regions: Sequence[Region], kernels: Mask) -> Mask:
     if graph is None:
         raise UsageError("paths of the call graph are wanted, but there is no call graph", hint="closure: measured")
@@ -350,7 +413,7 @@ def _reason(
     kept: Mask,
     costly: Mask,
     steady: Mask,
-    harmless: Mask,
+    cheap: Mask,
     distorted: Mask,
     waiting: Mask,
     always: Mask,
@@ -361,7 +424,7 @@ def _reason(
     if region.paradigm not in FILTERABLE:
         return f"always measured, {region.paradigm} is not filtered"
     if dropped[i]:
-        return "on the list of what is always dropped"
+        return DROPPED
     if costly[i]:
         return f"its visits cost more than {percent} is worth"
     if np.isnan(share):
@@ -372,18 +435,43 @@ def _reason(
             return percent + (f", {' and '.join(grown)} grow" if grown and share < wishes.share else "")
         if region.role == PARAMETRIZED:
             return "the program records a parameter in it"
-        return "on the list of what is always kept" if always[i] else f"ranks wait for each other, {percent}"
+        return KEPT if always[i] else f"ranks wait for each other, {percent}"
     if prediction.main[i]:
         return "begin of the program"
-    if kept[i] and not harmless[i]:
+    if kept[i] and not cheap[i]:
         return f"on the way to such a function, {100 * share:.2g} % itself"
     if kept[i]:
-        return f"its hooks cost next to nothing, {100 * share:.2g} % of the time"
+        return f"its hooks cost little beside {100 * share:.2g} % of the time"
     if steady[i] and share >= wishes.share:
         return f"{percent}{CONSTANT}"
     if distorted[i] and prediction.own_s[i] > 0:
         return f"hooks would take {100 * min(prediction.hook_s[i] / prediction.own_s[i], 1):.0f} % of its {percent}"
     return f"{100 * share:.2g} % of the time, below {100 * wishes.share:.3g} %"
+
+
+def _of_patterns(wishes: Wishes, names: Mapping[str, str]) -> list[str]:
+    """Say which patterns name no function, name several with one name, or contradict each other.
+
+    Parameters
+    ----------
+    names
+        Of all known functions, by linker symbol.
+    """
+    symbols, notes = list(names), []
+    functions = [(name, symbol) for symbol, name in names.items()]
+    kept, dropped = named_by(wishes.keep, functions), named_by(wishes.drop, functions)
+    for key, patterns, named in (("keep", wishes.keep, kept), ("drop", wishes.drop, dropped)):
+        for pattern, numbers in zip(patterns, named, strict=True):
+            if not numbers:
+                notes.append(f"{key}: the pattern {pattern!r} names no function")
+            elif len(numbers) > 1 and plain(pattern) is not None:
+                every = ", ".join(sorted(symbols[number] for number in numbers))
+                notes.append(f"{key}: {pattern!r} is the name of {len(numbers)} functions: {every}")
+    both = set().union(*kept) & set().union(*dropped)
+    if both:
+        every = ", ".join(sorted(functions[number][0] for number in both))
+        notes.append(f"kept although patterns of drop name it too: {every}")
+    return notes
 
 
 def _notes(result: Refinement, wishes: Wishes, costly: Mask) -> tuple[str, ...]:
@@ -393,12 +481,12 @@ def _notes(result: Refinement, wishes: Wishes, costly: Mask) -> tuple[str, ...]:
         notes.append("no function reaches the threshold: main and the ways to MPI stay")
     if costly.any():
         lost = float(np.nansum(prediction.share[costly]))
-        with_them = float(np.nanmax(prediction.overhead(result.keep | costly)))
+        with_them = max(replace(result, keep=result.keep | costly).limited)
         notes.append(
-            f"{int(costly.sum())} functions with {100 * lost:.2g} % of the time were dropped: with them the overhead "
-            f"would be {100 * with_them:.2g} %, and {100 * (wishes.overhead or 0):.3g} % is allowed"
+            f"{counted(int(costly.sum()), 'function')} with {100 * lost:.2g} % of the time dropped: with them the "
+            f"overhead would be {100 * with_them:.2g} %, and {100 * (wishes.overhead or 0):.3g} % is allowed"
         )
-    worst = float(np.nanmax(result.overhead)) if np.isfinite(result.overhead).any() else 0.0
+    worst = max(result.limited) if np.isfinite(result.limited).all() else 0.0
     if wishes.overhead is not None and worst > wishes.overhead:
         notes.append(f"the overhead stays at {100 * worst:.2g} %: what is left must stay")
     if result.coverage < wishes.coverage:

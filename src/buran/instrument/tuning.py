@@ -27,6 +27,11 @@ class FilterTuning:
         "functions that take less than this part of what is allowed are dropped only if nothing else is left",
         JUDGED,
     )
+    near_share: float = tuned(
+        0.1, "of the share that makes a kernel: what has more stays where its hooks are cheap, as models err", JUDGED
+    )
+    cheap_hooks: float = tuned(0.1, "of a function's own time: hooks that take less are cheap", JUDGED)
+    distorting: float = tuned(0.5, "of a function's own time: hooks that take more distort it", JUDGED)
     steady: float = tuned(
         0.1, "times that change by less than this share between the smallest point and the target are constant", JUDGED
     )

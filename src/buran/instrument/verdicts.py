@@ -27,12 +27,18 @@ class FunctionVerdict(Stored):
         Of the predicted time; None if it was never called.
     visits
         Predicted at the target; None if unknown.
+    overhead
+        Predicted time in its hooks over the time of the program without any, at the target; None if unknown.
+    name
+        As it is shown; empty if only the symbol is known.
     """
 
     kept: bool
     reason: str
     share: float | None = None
     visits: float | None = None
+    overhead: float | None = None
+    name: str = ""
 
 
 Verdicts = Mapping[str, FunctionVerdict]

@@ -63,13 +63,13 @@ def cost_factor(history: History, iteration: int, prediction: RegionPrediction, 
     """
     campaign = history.session.campaign
     allowed = allowed_overhead(campaign)
-    predicted = prediction.overhead(np.ones(len(prediction.tree.regions), dtype=bool))
-    at = {point: share for point, share in zip(time.points, predicted.tolist(), strict=True) if np.isfinite(share)}
+    _, *predicted = prediction.overhead(np.ones(len(prediction.tree.regions), dtype=bool)).tolist()
+    points = map(tuple, prediction.points.tolist())
+    at = {point: share for point, share in zip(points, predicted, strict=True) if np.isfinite(share)}
     rows = [
-        (at[key], overhead.time_ratio - 1, overhead.vanilla_cpu_s)
+        (at[point], overhead.time_ratio - 1, overhead.vanilla_cpu_s)
         for overhead in overheads_by_filter(history, iteration).get(history.findings(iteration).filter_text, ())
-        if overhead.time_ratio is not None
-        and (key := tuple(float(overhead.point[name]) for name in time.parameters)) in at
+        if (point := tuple(overhead.point[name] for name in time.parameters)) in at and overhead.time_ratio is not None
     ]
     if not rows or allowed is None:
         return 1.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -141,7 +142,7 @@ def _filter_notes(history: History, plan: Plan) -> tuple[str, ...]:
     if not plan.filter_text or text is None:
         return ()
     comments = [line[1:].strip() for line in text.splitlines() if line.startswith("#")]
-    return tuple(comments[: max(len(comments) - len(filter_file.parse(text).functions(True)), 0)])
+    return tuple(itertools.takewhile(bool, comments))
 
 
 def _excerpt(path: Path) -> str:

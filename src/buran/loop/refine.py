@@ -16,21 +16,18 @@ from buran.campaign.records import Status
 from buran.campaign.sections import RefinementKeys
 from buran.campaign.strategies import abilities_of
 from buran.errors import BuildError
-from buran.experiment.table import Experiment
 from buran.files import digest, write_text
 from buran.instrument.callgraph import CallGraph
-from buran.instrument.filter_file import format_filter, parse, without
+from buran.instrument.filter_file import format_filter, parse
 from buran.instrument.filter_list import WRITERS, list_of
 from buran.instrument.graph_sources import graph_of_features, with_measured
 from buran.instrument.guard import guard, guarded, longest
-from buran.instrument.pattern import glob
-from buran.instrument.prediction import MAINS, symbol_of
+from buran.instrument.pattern import named_by
 from buran.instrument.published import filter_and_expand, filter_only, hotspots
-from buran.instrument.refine import Refinement, Wishes, refine
+from buran.instrument.refine import Refinement, Wishes, refine, with_wishes
 from buran.instrument.start import start_filter
 from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import FunctionVerdict, read_verdicts, write_verdicts
-from buran.loop.collect import experiment_of, in_store
 from buran.loop.findings import Findings
 from buran.loop.history import History
 from buran.loop.overhead import cost_factor, excessive
@@ -38,11 +35,7 @@ from buran.loop.session import Session
 from buran.measure.toolchain.static_features import StaticFeatures, StaticFunction
 from buran.model.model_set import ModelSet
 from buran.profile.metrics import work_metrics
-from buran.profile.profile import Region
-from buran.profile.symbols import variants
-from buran.wording import counted
 
-_HARMLESS = 1e-4  # of the run time at the target: early models of few runs must not lose kernels for so little
 _VALUES = 3  # of a parameter: the fewest that tell growth from a constant
 
 
@@ -151,8 +144,9 @@ def _guarded(history: History) -> tuple[str, dict[str, FunctionVerdict]]:
         if overhead.time_ratio is not None and overhead.point == at
     ]
     hooked_s, plain_s = pairs[-1] if pairs else (0.0, 0.0)
-    limit = wishes_of(history.session).overhead or FILTERS.limit
-    decision = guard(experiment, hooked_s, plain_s, visit_cost_s(history), limit)
+    wishes = wishes_of(history.session)
+    limit = wishes.overhead or FILTERS.limit
+    decision = guard(experiment, hooked_s, plain_s, visit_cost_s(history), limit, wishes.keep)
     return guarded(findings.filter_text, decision), dict(decision.verdicts)
 
 
@@ -166,7 +160,6 @@ def wishes_of(session: Session) -> Wishes:
         closure=refinement.closure,
         keep=refinement.keep,
         drop=refinement.drop,
-        harmless=0.0 if abilities_of(session.campaign.config.strategy.name).all_at_once else _HARMLESS,
     )
 
 
@@ -216,7 +209,7 @@ def refinement_of(history: History, iteration: int, verdicts: dict[str, Function
     features = static_features(history, iteration)
     graph = None if features is None else with_measured(graph_of_features(features), tree)
     if refinement.strategy != "relevance":
-        return _published(session, findings, time, visits, target, graph)
+        return with_wishes(_published(session, findings, time, visits, target, graph), wishes_of(session))
     new = refinement.filtering != "run"  # what has no hooks cannot be switched on
     choose = partial(
         refine,
@@ -229,6 +222,7 @@ def refinement_of(history: History, iteration: int, verdicts: dict[str, Function
         imbalance=np.array(findings.imbalance_s),
         ends_s=np.array(findings.ends_s).reshape(-1, 2),
         threads=np.array(findings.threads) if findings.threads else None,
+        points=[[point[name] for name in campaign.parameters] for point in campaign.points],
         graph=graph if new or refinement.closure == "static" else None,
         known=verdicts,
         hooked=() if features is None else [function.mangled for function in features.functions if function.hooked],
@@ -254,11 +248,10 @@ def _uncounted(history: History, iteration: int) -> list[str]:
         return []
     for build in _builds(history, iteration, Mode.EFFORT):
         if (features := history.features(build.hash)) is not None:
-            keep = [glob(pattern) for pattern in config.refinement.keep]
+            named = named_by(config.refinement.keep, [(each.name, each.mangled) for each in features.functions])
+            kept = set().union(*named)
             return [
-                each.mangled
-                for each in features.functions
-                if not each.hooked and not any(regex.match(each.name) or regex.match(each.mangled) for regex in keep)
+                each.mangled for number, each in enumerate(features.functions) if not each.hooked and number not in kept
             ]
     return []
 
@@ -281,41 +274,6 @@ def _published(
     threshold_s = refinement.threshold_s if refinement.threshold_s is not None else refinement.share * total_s
     chosen = filter_only if refinement.strategy == "filter" else filter_and_expand
     return chosen(tree, time, visits, target, graph, threshold_s)
-
-
-def without_idle(history: History, filter_text: str) -> str:
-    """Return a list without the functions that it names and no run under it recorded, as far as anything was measured.
-
-    Parameters
-    ----------
-    filter_text
-        Of the filter in force, with or without comments.
-    """
-    findings, rules = next(history.newest_findings, None), rules_of(filter_text)
-    if not rules or findings is None or findings.filter_text != rules or not len(findings.tree):
-        return filter_text
-    modelled = history.plans[findings.iteration].modelled
-    others = in_store(
-        run
-        for run in history.runs
-        if run.mode is Mode.TIME and run.purpose is not modelled and run.filter_text == rules
-    )
-    tables = (history.table(findings.iteration), experiment_of(others, history.session.campaign.parameters))
-    regions = [region for table in tables if table is not None for region in _visited(table)]
-    ran = {name for region in regions for name in (region.name, *variants(symbol_of(region)))}
-    idle = parse(rules).named - ran - {*MAINS}
-    functions = len({variants(symbol)[0] for symbol in idle})
-    if not idle:
-        return filter_text
-    return without(filter_text, idle, f"{counted(functions, 'function')} with hooks never ran and left")
-
-
-def _visited(table: Experiment) -> list[Region]:
-    """Return the regions that a run has visited; all where visits were not measured."""
-    if "visits" not in table.values:
-        return list(table.tree.regions)
-    visits = np.nansum(table.over_locations("visits", "sum"), axis=(1, 2))
-    return [table.tree.regions[i] for i in np.unique(table.tree.region[visits > 0]).tolist()]
 
 
 def _builds(history: History, iteration: int, mode: Mode) -> list[BuildSpec]:

@@ -23,8 +23,6 @@ from buran.errors import StorageError, UsageError
 from buran.experiment.build import Run
 from buran.experiment.extrap_tree import write_extrap_tree
 from buran.files import write_bytes, write_json, write_text
-from buran.instrument import filter_file
-from buran.instrument.filter_list import WRITERS, list_of
 from buran.instrument.refine import predicted_overhead
 from buran.loop import program_model
 from buran.loop.caches import cache_table
@@ -40,6 +38,7 @@ from buran.loop.correct import correct_kernels
 from buran.loop.crowded import crowded_points
 from buran.loop.efficiency import efficiency_table
 from buran.loop.energy import energy_of_campaign
+from buran.loop.filter_list import current_list, overhead_by_point, recommended_filter
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
 from buran.loop.memory import sharing
@@ -48,7 +47,7 @@ from buran.loop.notes import notes_of
 from buran.loop.overhead import instrumentation
 from buran.loop.page import measured_on, no_models, write_page
 from buran.loop.plan import question_of, runtime_model, tensor_model
-from buran.loop.refine import known_verdicts, refinement_of, rules_of, without_idle
+from buran.loop.refine import rules_of
 from buran.loop.roofline import roofline_of
 from buran.loop.run_time import RUN_TIME, with_held, with_parts
 from buran.loop.session import Session
@@ -199,37 +198,6 @@ def _newest(history: History, mode: Mode) -> list[FinishedRun]:
     )
 
 
-def recommended_filter(history: History) -> str:
-    """Return the list to go on with: the filter in force, or before there is one, what the newest models choose.
-
-    Empty without models of times and visits.
-    """
-    text = commented_filter(history)
-    findings = None if text else next(history.newest_findings, None)
-    if findings is None:
-        return text
-    verdicts = known_verdicts(history.session, findings.iteration)
-    chosen = refinement_of(history, findings.iteration, verdicts)
-    return "" if chosen is None else WRITERS["scorep"](list_of(chosen))
-
-
-def commented_filter(history: History) -> str:
-    """Return the filter in force with the reasons for its functions; empty for the default selection.
-
-    A filter that names no functions one by one, such as everything but what cost too much, stays in force where others
-    would cost no less. Then this is the list that the models give.
-    """
-    plans = history.plans
-    text = plans[-1].filter_text if plans else ""
-    if text and not filter_file.parse(text).named and plans[-1].done:
-        last = plans[-1].iteration - 1
-        chosen = refinement_of(history, last, known_verdicts(history.session, last))
-        return text if chosen is None else WRITERS["scorep"](list_of(chosen))
-    reasoned = (history.filter(plan.iteration) or "" for plan in reversed(plans))
-    commented = next((found for found in reasoned if text and rules_of(found) == text), text)
-    return without_idle(history, commented)
-
-
 def gather(history: History) -> Report:
     """Collect the values of the report from plans, models and store."""
     session, plans = history.session, history.plans
@@ -250,6 +218,7 @@ def gather(history: History) -> Report:
         if runtime is not None and findings.ends is not None:
             runtime = with_parts(runtime, findings.ends, models["time"], campaign.refinement_target)
         models["time"] = with_held(models["time"], findings.held)
+    current = current_list(history) if campaign.config.backend != COMMAND else None
     towards = (Purpose.MODEL, Purpose.COMPARISON)
     outcomes = (outcome for outcome in history.outcomes(plans) if outcome.purpose in towards)
     report = Report(
@@ -267,6 +236,8 @@ def gather(history: History) -> Report:
         tensor=tensor_model(history, findings),
         overhead=[asdict(overhead) for overhead in findings.overhead],
         instrumentation=instrumentation(history, last, predicted.get),
+        filter_list=None if current is None else current.functions,
+        overhead_by_point=[] if current is None else overhead_by_point(history, current.judged),
         unsteady=findings.unsteady,
         evaluation=findings.evaluation,
         untested=_untested(history, findings),
@@ -354,6 +325,8 @@ def _plain(report: Report, measured: Mapping[str, ModelSet]) -> dict[str, Any]:
     plain["roofline"] = None if report.roofline is None else asdict(report.roofline)
     plain["energy"] = None if report.energy is None else asdict(report.energy)
     plain["unknown"] = asdict(report.unknown)
+    plain["filter_list"] = None if report.filter_list is None else asdict(report.filter_list)
+    plain["overhead_by_point"] = [asdict(each) for each in report.overhead_by_point]
     plain["at_target"] = asdict(total) if (total := total_at_target(report)) else None
     return plain
 

@@ -26,6 +26,7 @@ from buran.errors import FormatError
 from buran.profile.anchor import WRAPPED
 from buran.profile.cubex_write import LARGEST_COUNT, NOTHING_LARGE
 from buran.profile.metrics import Metric, metric_of
+from buran.profile.names import shown_name
 from buran.profile.profile import CallTree, Location, Paradigm, Profile, Region
 
 SKIPPED = "Buran skipped metrics"
@@ -212,13 +213,14 @@ def _regions(parser: Any) -> tuple[list[Region], dict[int, int]]:
         if not region.name:
             raise _Corrupt(f"region {region.id} has no name")
         index[region.id] = len(regions)
+        mangled, paradigm = region.mangled_name or "", _paradigm(region)
         regions.append(
             Region(
-                name=region.name,
-                mangled=region.mangled_name or "",
+                name=shown_name(region.name, mangled) if paradigm == "compiler" else region.name,
+                mangled=mangled,
                 file=region.mod or "",
                 line=max(region.begin, 0),
-                paradigm=_paradigm(region),
+                paradigm=paradigm,
                 role=region.role or "function",
             )
         )

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from buran.compare.difference import Comparison
 from buran.experiment.allowance import allowed_times
+from buran.instrument.filter_list import FilterList
+from buran.instrument.measured import PointOverhead
 from buran.model.model_set import ModelSet
 from buran.model.tuning import ALLOWANCE
 from buran.profile.startup import starts_or_ends
@@ -78,6 +80,10 @@ class Report:
         For each filter: number, functions named by it (None: the default selection, or all but those `left_out`), the
         largest overhead that was `predicted` at a measured point (None: none was), the measured one, and whether
         that is `within` what is allowed.
+    filter_list
+        Functions to instrument and those left out, each with the reason; None without models of times and visits.
+    overhead_by_point
+        Of the filter in force: measured, and what it is made of.
     unsteady
         Call paths whose counts differ between repetitions, by metric.
     untested
@@ -142,6 +148,8 @@ class Report:
     next_steps: Sequence[str]
     results: Mapping[str, str]
     instrumentation: Sequence[Mapping[str, Any]] = ()
+    filter_list: FilterList | None = None
+    overhead_by_point: Sequence[PointOverhead] = ()
     corrections: Sequence[Mapping[str, Any]] = ()
     balance: Sequence[Mapping[str, Any]] = ()
     account: Sequence[Mapping[str, Any]] = ()

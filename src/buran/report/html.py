@@ -19,7 +19,7 @@ from buran.report.content import Report
 from buran.report.efficiency import COLUMNS, TIMES, rows_of
 from buran.report.files import asset, environment
 from buran.report.headline import Headline
-from buran.report.plain import named, sentence
+from buran.report.plain import brief, named, sentence
 from buran.report.text import crowded_tests, not_measured, overhead_text, predicted_in_words, warnings_of
 from buran.report.words import answers_of, percent, summary_of
 
@@ -111,6 +111,7 @@ def render_page(
         provenance=provenance,
         no_models=no_models,
         named=named,
+        short=brief,
         crowded_tests=crowded_tests,
         not_measured=not_measured,
         predicted_in_words=predicted_in_words,

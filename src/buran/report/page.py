@@ -13,6 +13,7 @@ from buran.campaign.plan import Mode
 from buran.experiment.table import Experiment
 from buran.instrument.measured import MeasuredOverhead
 from buran.model.text import format_largest, growth_class
+from buran.profile.names import plain_name
 from buran.report.caches import cache_plot
 from buran.report.call_paths import MOST_PLOTTED, CallPaths, Places, predict_call_paths, with_rows
 from buran.report.content import LEVEL, Report, run_time_reach, start_and_end, total_at_target
@@ -29,7 +30,7 @@ from buran.report.curves import (
     stack_of,
 )
 from buran.report.noise import TimedRun, levels_of, over_time, violins_of
-from buran.report.plain import brief, function_name
+from buran.report.plain import brief
 from buran.report.roofline import roofline_plot
 
 __all__ = ["Iteration", "page_data", "predict_call_paths"]
@@ -160,7 +161,7 @@ def _paths(
         paths.append(
             {
                 "name": name,
-                "short": brief(function_name(call_paths.region_name(row)), 70),
+                "short": brief(plain_name(call_paths.region_name(row)), 70),
                 "parent": place.get(int(call_paths.parent[row]), -1),
                 "share": rounded(at_target[row]),
                 "now": rounded(now[row]),

@@ -6,7 +6,8 @@ import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
 
-from buran.experiment.collect import split_call_path, without_arguments
+from buran.experiment.collect import split_call_path
+from buran.profile.names import plain_name, without_arguments
 from buran.profile.profile import SEPARATOR
 from buran.wording import aligned, distinct
 
@@ -37,20 +38,8 @@ def brief(call_path: str, limit: int = 64) -> str:
     parts = split_call_path(call_path)
     short = SEPARATOR.join(map(without_arguments, parts))
     if len(short) > limit:
-        short = SEPARATOR.join(map(function_name, parts))
+        short = SEPARATOR.join(map(plain_name, parts))
     return short if len(short) <= limit else "..." + short[-(limit - 3) :]
-
-
-def function_name(region: str) -> str:
-    """Return a function's name as people say it: without arguments, and of a template without those and its result."""
-    name = without_arguments(region)
-    if "<" not in name or "operator" in name or name.startswith("<"):
-        return name
-    kept, depth = "", 0
-    for char in name:
-        depth += (char == "<") - (char == ">")
-        kept += char if depth == 0 and char != ">" else ""
-    return kept.rpartition(" ")[2] if depth == 0 and kept.strip() else name
 
 
 def briefs(call_paths: Sequence[str], limit: int = 64) -> list[str]:
@@ -71,4 +60,4 @@ def name_of(call_path: str) -> str:
     """Return the function, and of an MPI operation the caller too, as many call the same."""
     parts = split_call_path(call_path)
     last = parts[-2:] if parts[-1].startswith("MPI_") else parts[-1:]
-    return " → ".join(brief(function_name(part), 40) for part in last)
+    return " → ".join(brief(plain_name(part), 40) for part in last)

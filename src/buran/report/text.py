@@ -89,6 +89,8 @@ def render(report: Report, answers: Sequence[Answer] = ()) -> str:
         _corrections(report, target),
         _balance(report),
         _instrumentation(report),
+        _overhead_by_point(report),
+        _filter_list(report),
         _evaluation(report),
         _account(report),
         _failures(report),
@@ -288,7 +290,7 @@ def _instrumentation(report: Report) -> str:
         )
     text = section(
         "Instrumentation (overhead: CPU time against the baseline, median over points, 90 % interval)",
-        ("filter", "instruments", "predicted, at most", "measured, for time", "allowed", "for counts"),
+        ("filter", "instruments", "predicted", "measured, for time", "allowed", "for counts"),
         rows,
     )
     if noise_resilient(report.models) and not report.unsteady:
@@ -301,6 +303,43 @@ def _instrumentation(report: Report) -> str:
         names = [brief(path) + " (no model: by more than a factor of two)" * (path in lacking) for path in paths]
         text += f"\n\n{metric} differs between repetitions in: {', '.join(names)}"
     return text
+
+
+def _overhead_by_point(report: Report) -> str:
+    rows = [
+        (
+            named(each.point),
+            f"{each.plain_s:.3g}",
+            *(f"{100 * share:+.2g} %" for share in (each.measured, each.hooks, each.openmp, each.startup)),
+        )
+        for each in report.overhead_by_point
+    ]
+    title = "Overhead of the last filter, of the CPU time without instrumentation"
+    return section(title, ("point", "CPU, s", "measured", "hooks, predicted", "OpenMP", "start-up"), rows)
+
+
+def _filter_list(report: Report) -> str:
+    if report.filter_list is None:
+        return ""
+    functions = sorted(report.filter_list.functions, key=lambda each: -(each.share or 0.0))
+    listed = [(each, "yes") for each in functions]
+    out = [(each, "no") for each in report.filter_list.left_out]
+    shown = [*listed[:_ROWS], *out[:_ROWS]]
+    rows = [
+        (
+            brief(each.name),
+            instrumented,
+            "-" if each.share is None else f"{100 * each.share:.2g} %",
+            "-" if each.visits is None else f"{each.visits:.3g}",
+            "-" if each.overhead is None else f"{100 * each.overhead:.2g} %",
+            each.reason,
+        )
+        for each, instrumented in shown
+    ]
+    header = ("function", "instrumented", "share", "visits", "hooks", "why")
+    text = section("Filter list (share, visits and hooks: predicted at the target)", header, rows)
+    left = len(listed) + len(out) - len(shown)
+    return f"{text}\n{counted(left, 'further function')} in latest/scorep.filter" if left else text
 
 
 def overhead_text(measured: Mapping[str, Any] | None) -> str:

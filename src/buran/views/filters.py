@@ -17,26 +17,25 @@ from buran.experiment.read import read_experiment
 from buran.experiment.table import Experiment
 from buran.instrument.aggregation import CUTS, Cut, Size, initial_selection
 from buran.instrument.callgraph import CallGraph, make_graph
-from buran.instrument.filter_file import Filter, parse, read_filter
+from buran.instrument.filter_file import Filter, read_filter
 from buran.instrument.filter_list import WRITERS, FilterList, Listed, list_of
 from buran.instrument.graph_sources import graph_of_features, graph_of_tree, with_measured
 from buran.instrument.measured import ends_s, imbalance_s, threads_of
 from buran.instrument.metacg import read_metacg, write_metacg
-from buran.instrument.pattern import glob
-from buran.instrument.refine import Wishes, refine
+from buran.instrument.pattern import named_by
+from buran.instrument.refine import KEPT, Wishes, refine
 from buran.instrument.selection import select
 from buran.instrument.tuning import FILTERS
+from buran.loop.filter_list import current_list, recommended_filter
 from buran.loop.findings import Findings
 from buran.loop.history import History
-from buran.loop.refine import known_verdicts, refinement_of, rules_of, static_features
-from buran.loop.report import commented_filter, recommended_filter
+from buran.loop.refine import static_features
 from buran.loop.session import open_session
 from buran.measure.toolchain.scorep_score import score
 from buran.measure.toolchain.static_features import StaticFeatures
 from buran.model.model_set import read_models
 from buran.profile.metrics import work_metrics
 from buran.profile.profile import CallTree
-from buran.profile.symbols import variants
 from buran.views.changes import as_measured
 from buran.wording import counted
 
@@ -224,18 +223,11 @@ def _base(universe: Universe, request: Request) -> FilterList:
         )
     if universe.experiment is not None:
         return _modelled(universe, universe.experiment, request)
-    history, last = universe.history, universe.last_iteration
-    assert history is not None
-    refinement = refinement_of(history, last, known_verdicts(history.session, last))
-    if refinement is None:
-        raise UsageError("the campaign has no models of times and visits", where=history.session.campaign.path)
-    in_force = rules_of(commented_filter(history))
-    refined = list_of(refinement)
-    if not in_force:
-        return refined
-    reasons = {symbol: function for function in refined.functions for symbol in variants(function.symbol)}
-    listed = (reasons.get(name) or Listed(variants(name)[0], name) for name in sorted(parse(in_force).named))
-    return replace(refined, functions=tuple({function.symbol: function for function in listed}.values()))
+    assert universe.history is not None
+    current = current_list(universe.history)
+    if current is None:
+        raise UsageError("the campaign has no models of times and visits", where=universe.history.session.campaign.path)
+    return current.functions
 
 
 def _cut(text: str) -> Cut | int:
@@ -320,15 +312,30 @@ def _combined(universe: Universe, request: Request, base: FilterList) -> FilterL
     for path in request.minus:
         for symbol in _let_through(path, universe):
             functions.pop(symbol, None)
-    drop, keep = [glob(pattern) for pattern in request.drop], [glob(pattern) for pattern in request.keep]
-    for symbol, function in list(functions.items()):
-        if any(pattern.match(symbol) or pattern.match(function.name) for pattern in drop):
-            del functions[symbol]
-    if keep:
-        for symbol, name, _ in _functions(universe):
-            if any(pattern.match(symbol) or pattern.match(name) for pattern in keep):
-                add([symbol], "always kept")
+    listed = list(functions.values())
+    every = [] if universe.graph is None else _functions(universe)
+    shown = [(function.name, function.symbol) for function in listed]
+    for pattern, numbers in zip(request.drop, named_by(request.drop, shown), strict=True):
+        if not numbers and not any(named_by([pattern], [(name, symbol) for symbol, name, _ in every])):
+            raise no_function(pattern, "--drop")
+        for number in numbers:
+            functions.pop(listed[number].symbol, None)
+    known = [(name, symbol) for symbol, name, _ in every] or shown
+    for pattern, numbers in zip(request.keep, named_by(request.keep, known), strict=True):
+        if not numbers:
+            raise no_function(pattern, "--keep")
+        add([known[number][1] for number in sorted(numbers)], KEPT)
     return replace(base, functions=tuple(functions[symbol] for symbol in sorted(functions)))
+
+
+def no_function(pattern: str, where: str) -> UsageError:
+    """Return the error of a pattern that names nothing."""
+    return UsageError(
+        f"the pattern {pattern!r} names no function",
+        where=where,
+        why="it is compared with signatures, qualified and bare names, and linker symbols",
+        hint="buran filter --format plain, or nm on the program, list the symbols",
+    )
 
 
 def _functions(universe: Universe) -> list[tuple[str, str, str]]:
