@@ -430,8 +430,8 @@ class RefinementKeys(Keys, title="Refinement"):
     )
     overhead_percent: OfPlan[Annotated[float, Field(gt=0, le=10_000)] | None] = Field(
         5.0,
-        description="Time in hooks over time without that is allowed at every point; what informs least is dropped "
-        "first. `null` for no limit.",
+        description="Time in hooks over time without that is allowed, at `target` and over all points together; "
+        "what informs least for its hooks is dropped first. `null` for no limit.",
     )
     constants: OfPlan[bool] = Field(
         False, description="Whether functions whose time does not grow stay instrumented too."
@@ -442,9 +442,12 @@ class RefinementKeys(Keys, title="Refinement"):
         "the call graph.",
     )
     keep: OfPlan[tuple[Text, ...]] = Field(
-        (), description="Patterns of functions that stay instrumented whatever they cost.", examples=[["Calc*"]]
+        (),
+        description="Patterns of functions that stay instrumented whatever they cost: signatures, qualified or bare "
+        "names, or linker symbols.",
+        examples=[["Calc*", "Domain::update", "grid_mod::smooth"]],
     )
-    drop: OfPlan[tuple[Text, ...]] = Field((), description="Patterns of functions that are never instrumented again.")
+    drop: OfPlan[tuple[Text, ...]] = Field((), description="Patterns of functions that have no hooks; `keep` wins.")
     filtering: OfPlan[Literal["compile", "run", "hybrid"]] = Field(
         "compile",
         description="`compile`: every filter has its own build. `run`: one build, in which hooks of filtered functions "

@@ -76,6 +76,7 @@ def guard(
     calibrated_s: float,
     limit: float = FILTERS.limit,
     keep: Sequence[str] = (),
+    share: float = 0.01,
 ) -> Throttled:
     """Throttle by the point of an experiment that took longest.
 
@@ -85,7 +86,7 @@ def guard(
         CPU time of a run at that point with hooks and without, of all ranks.
     calibrated_s
         Cost of a visit in a loop over an empty function.
-    limit, keep
+    limit, keep, share
         See `throttle`.
     """
     place = longest(experiment)
@@ -95,7 +96,7 @@ def guard(
     if threads is not None:  # times are those of one thread, visits of all
         visits = visits / threads[:, place]
     cost_s = visit_cost_of(hooked_s, plain_s, every, calibrated_s)
-    return throttle(experiment.tree, seconds, visits, cost_s * stretch(experiment, hooked_s, place), limit, keep)
+    return throttle(experiment.tree, seconds, visits, cost_s * stretch(experiment, hooked_s, place), limit, keep, share)
 
 
 def stretch(experiment: Experiment, cpu_s: float, place: int | None = None) -> float:
@@ -131,12 +132,13 @@ def throttle(
     visit_cost_s: float,
     limit: float = FILTERS.limit,
     keep: Sequence[str] = (),
+    share: float = 0.01,
 ) -> Throttled:
-    """Find the functions to leave out before anything larger is run: the shortest visits first, if mostly hooks.
+    """Find the functions to leave out before anything larger is run: the shortest visits first.
 
     The limit is of the time in the program's own functions. MPI takes most of a small run, starting and connecting, and
-    would hide what becomes of larger ones. A function whose hooks take less than half of its own time stays even above
-    the limit: what it is worth at the target, and what it costs there, is for models to say.
+    would hide what becomes of larger ones. A function that has a share of the time without its hooks, and is not mostly
+    hooks, stays even above the limit: what it is worth at the target, and what it costs there, is for models to say.
 
     Parameters
     ----------
@@ -146,6 +148,8 @@ def throttle(
         Of the time in functions without hooks.
     keep
         Patterns of functions that stay whatever they cost.
+    share
+        Of the time without hooks, from which on a function may matter.
     """
     regions = tree.regions
     own_s, number = (np.zeros(len(regions)) for _ in range(2))
@@ -163,7 +167,8 @@ def throttle(
     each_s = np.maximum(own_s - hooks, 0.0) / np.where(number > 0, number, 1.0)
     small = hooks <= FILTERS.worth_a_look * allowed
     order = np.lexsort((-hooks, each_s, small))
-    order = order[(free & (hooks > FILTERS.distorting * own_s))[order]]
+    matters = (own_s - hooks >= share * bare) & (hooks <= FILTERS.distorting * own_s)
+    order = order[(free & (hooks > 0) & ~matters)[order]]
     left = float(hooks.sum()) - np.concatenate([[0.0], np.cumsum(hooks[order])])
     count = int(np.argmax(left <= allowed)) if (left <= allowed).any() else len(order)
     verdicts = {

@@ -13,7 +13,7 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.instrument.callgraph import CallGraph, Mask
-from buran.instrument.pattern import glob
+from buran.instrument.pattern import glob, named_by
 
 _LONGEST = 10_000
 _DEEPEST = 100
@@ -78,12 +78,16 @@ class _Selection:
     def call(self, node: ast.Call, name: str, depth: int) -> Mask:
         graph = self.graph
         if name in ("name", "file"):
-            patterns = [glob(self.text(argument)) for argument in node.args]
-            subjects = (graph.files,) if name == "file" else (graph.names, graph.symbols)
-            return np.array(
-                [any(p.match(text) for p in patterns for text in texts) for texts in zip(*subjects, strict=True)],
-                dtype=bool,
-            )
+            patterns = [self.text(argument) for argument in node.args]
+            named = np.zeros(len(graph), dtype=bool)
+            if name == "name":
+                chosen = named_by(patterns, zip(graph.names, graph.symbols, strict=True))
+                named[sorted(set().union(*chosen))] = True
+            else:
+                named[[i for i, file in enumerate(graph.files) if any(glob(each).match(file) for each in patterns)]] = (
+                    True
+                )
+            return named
         if len(node.args) != 1:
             raise self.mistake(node, f"{name} takes one argument")
         if name in _LEAST:

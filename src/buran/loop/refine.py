@@ -146,7 +146,7 @@ def _guarded(history: History) -> tuple[str, dict[str, FunctionVerdict]]:
     hooked_s, plain_s = pairs[-1] if pairs else (0.0, 0.0)
     wishes = wishes_of(history.session)
     limit = wishes.overhead or FILTERS.limit
-    decision = guard(experiment, hooked_s, plain_s, visit_cost_s(history), limit, wishes.keep)
+    decision = guard(experiment, hooked_s, plain_s, visit_cost_s(history), limit, wishes.keep, wishes.share)
     return guarded(findings.filter_text, decision), dict(decision.verdicts)
 
 
