@@ -116,6 +116,41 @@ def test_check(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert found["included"] == ["absent", "main"] and found["unmatched"] == []
 
 
+def test_a_list_for_another_compiler_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, functions = tmp_path / "scorep.filter", tmp_path / "symbols.txt"
+    functions.write_text("__grid_MOD_smooth\n_Z6kerneli\n")
+    path.write_text(
+        "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\nINCLUDE MANGLED grid_mp_smooth_ _QMgridPsmooth _Z6kerneld\n"
+        "SCOREP_REGION_NAMES_END\n"
+    )
+    lines = said(capsys, "--check", str(path), "--functions", str(functions), expect=1).splitlines()
+    assert [line.endswith("__grid_MOD_smooth") for line in lines if "matches no function" in line] == [
+        True,
+        True,
+        False,
+    ]
+
+
+def test_a_list_of_a_hundred_thousand_rules_and_an_empty_one(
+    graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, empty = tmp_path / "large.filter", tmp_path / "empty.filter"
+    rules = "\n".join(f"INCLUDE MANGLED _Z5f{number:05}i" for number in range(100_000))
+    path.write_text(f"SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\n{rules}\nINCLUDE MANGLED main\nSCOREP_REGION_NAMES_END\n")
+    found = json.loads(said(capsys, "--check", str(path), "--callgraph", str(graph), "--json", expect=1))
+    assert found["included"] == ["main"] and len(found["unmatched"]) == 100_000
+    empty.write_text("")
+    assert "lets 5 of 5 functions through" in said(capsys, "--check", str(empty), "--callgraph", str(graph))
+
+
+def test_patterns_that_name_nothing_are_refused(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call = ("--from", str(runs), "--target", "n=500", "--format", "plain")
+    assert "kernel" not in said(capsys, *call, "--drop", "kernel")
+    assert "_Z8accessorv" in said(capsys, *call, "--keep", "accessor()")
+    for option in ("--keep", "--drop"):
+        assert "names no function" in said(capsys, *call, option, "kernal*", expect=2)
+
+
 def test_a_syntax_error_has_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "bad.filter"
     path.write_text("SCOREP_REGION_NAMES_BEGIN\nINCLUDE a -> b\nMANGLED\n")

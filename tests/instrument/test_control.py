@@ -70,6 +70,15 @@ def test_what_is_never_wanted_goes():
     assert "kernel" not in kept(result) and "always dropped" in result.reasons[2]
 
 
+def test_patterns_that_name_nothing_or_several_or_contradict_are_said():
+    wishes = Wishes(keep=("kernel", "only_in_a_library"), drop=("ker*", "gone*"))
+    result = refine(TREE, TIME, VISITS, [80.0], wishes, visit_cost_s=1e-12)
+    assert "kernel" in kept(result)
+    notes = [note for note in result.notes if "keep" in note or "drop" in note or "kept" in note]
+    assert all(any(pattern in note for note in notes) for pattern in ("only_in_a_library", "gone*"))
+    assert any("kernel" in note and "drop" in note for note in notes)
+
+
 def test_constants_go_unless_asked_for():
     early = refine(TREE, TIME, VISITS, [20.0], visit_cost_s=1e-12)
     assert "setup" not in kept(early) and early.reasons[4].endswith("but constant") and early.drops_constants

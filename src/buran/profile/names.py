@@ -15,7 +15,9 @@ _OPERATOR = re.compile(r"(?<![\w$])operator(?![\w$])")
 _OPERATOR_SYMBOL = re.compile(r"operator\s*(\(\)|\[\]|->\*?|<=>|<<=?|>>=?|<=?|>=?)")
 _BINDINGS = re.compile(r" \[with .*\]$")  # GCC's values of template parameters
 _AFTER_ARGUMENTS = re.compile(r"\)(?: const| volatile| &&?| noexcept)*$")
-_FORTRAN = re.compile(r"__(\w+?)(?:_SMOD_|_MOD_)(\w+)|(?!_Z)(\w+)_")
+_MODULES = re.compile(r"__(\w+?)(?:_SMOD_|_MOD_)(\w+)|(\w+?)_mp_(\w+?)_?|_QM(\w+?)P(\w+)")
+"""Linker symbols of a Fortran module's procedures: GCC's, Intel's, and those of LLVM's flang."""
+_EXTERNAL = re.compile(r"(?!_Z)(\w+)_")
 
 
 @lru_cache(maxsize=65536)
@@ -108,9 +110,11 @@ def spellings(name: str, mangled: str = "") -> tuple[str, ...]:
     qualified = without_arguments(signature)
     plain = without_templates(qualified)
     found = [name, signature, qualified, plain, _unqualified(plain)]
-    if fortran := _FORTRAN.fullmatch(mangled):  # Fortran knows no upper case
-        module, inside, outside = fortran.groups()
-        found += [f"{module}::{inside}", inside] if module else [outside]
+    if of_module := _MODULES.fullmatch(mangled):
+        module, inside = filter(None, of_module.groups())
+        found += [f"{module}::{inside}", inside]
+    elif external := _EXTERNAL.fullmatch(mangled):
+        found.append(external[1])
     return tuple(dict.fromkeys(unspaced(each) for each in (*found, mangled or name) if each))
 
 

@@ -17,12 +17,12 @@ from buran.experiment.read import read_experiment
 from buran.experiment.table import Experiment
 from buran.instrument.aggregation import CUTS, Cut, Size, initial_selection
 from buran.instrument.callgraph import CallGraph, make_graph
-from buran.instrument.filter_file import Filter, read_filter
+from buran.instrument.filter_file import Filter, Rule, read_filter
 from buran.instrument.filter_list import WRITERS, FilterList, Listed, list_of
 from buran.instrument.graph_sources import graph_of_features, graph_of_tree, with_measured
 from buran.instrument.measured import ends_s, imbalance_s, threads_of
 from buran.instrument.metacg import read_metacg, write_metacg
-from buran.instrument.pattern import named_by
+from buran.instrument.pattern import named_by, plain
 from buran.instrument.refine import KEPT, Wishes, refine
 from buran.instrument.selection import select
 from buran.instrument.tuning import FILTERS
@@ -35,6 +35,7 @@ from buran.measure.toolchain.scorep_score import score
 from buran.measure.toolchain.static_features import StaticFeatures
 from buran.model.model_set import read_models
 from buran.profile.metrics import work_metrics
+from buran.profile.names import spellings
 from buran.profile.profile import CallTree
 from buran.views.changes import as_measured
 from buran.wording import counted
@@ -371,7 +372,11 @@ def check(path: Path, universe: Universe, *, as_json: bool = False) -> tuple[str
         unmatched = rules.unmatched(every)
         fine = not unmatched
         lines.append(f"lets {len(inside)} of {len(every)} functions through")
-        lines += [f"line {rule.line}: {rule.pattern!r} matches no function" for rule in unmatched]
+        elsewhere = _of_other_compilers(unmatched, every)
+        lines += [
+            f"line {rule.line}: {rule.pattern!r} matches no function{elsewhere.get(rule.pattern, '')}"
+            for rule in unmatched
+        ]
         skipped = _skipped_inline(rules, graph)
         if skipped:
             examples = ", ".join(skipped[:5]) + (", ..." if len(skipped) > 5 else "")
@@ -386,6 +391,18 @@ def check(path: Path, universe: Universe, *, as_json: bool = False) -> tuple[str
             "skipped_inline": skipped,
         }
     return (json.dumps(facts, indent=2) + "\n" if as_json else "".join(f"{line}\n" for line in lines)), fine
+
+
+def _of_other_compilers(rules: Sequence[Rule], functions: Sequence[tuple[str, str, str]]) -> dict[str, str]:
+    """Return, for patterns that are another compiler's symbols of known functions, what these are called here."""
+    exact = [(rule.pattern, name) for rule in rules if rule.mangled and (name := plain(rule.pattern)) is not None]
+    names = [spelt[1] if len(spelt := spellings(name, name)) > 1 else "" for _, name in exact]
+    found = named_by(names, [(name, symbol) for symbol, name, _ in functions])
+    return {
+        pattern: f": it is another compiler's symbol of {functions[min(numbers)][0]}"
+        for (pattern, _), numbers, name in zip(exact, found, names, strict=True)
+        if name and numbers
+    }
 
 
 def judged_by_scorep(path: Path, profile: Path, visit_cost_s: float | None = None, *, as_json: bool = False) -> str:
