@@ -9,7 +9,7 @@ import pytest
 from buran.errors import FormatError, UsageError
 from buran.experiment.table import Experiment
 from buran.instrument.callgraph import CALL, make_graph
-from buran.instrument.control import times_as_expensive
+from buran.instrument.control import beyond_startup, times_as_expensive
 from buran.instrument.measured import MeasuredOverhead, ends_s, imbalance_s
 from buran.instrument.published import filter_and_expand, filter_only, hotspots
 from buran.instrument.refine import NEVER_CALLED, Wishes, refine
@@ -270,3 +270,15 @@ def test_an_overhead_is_too_much_with_its_whole_interval_alone(ratios, within, a
     assert measured.exceeds(0.05) == above != within and not measured.exceeds(None)
     assert measured.interval is None or measured.interval[0] <= measured.share <= measured.interval[1]
     assert MeasuredOverhead.of([None]) is None
+
+
+def test_start_up_is_told_from_what_grows_with_the_run_time():
+    plain, ranks = np.array([0.05, 0.1, 0.5, 2.0, 4.0]), np.array([1.0, 2.0, 1.0, 1.0, 2.0])
+    beyond, startup = beyond_startup(0.012 * ranks / plain, plain, ranks)
+    assert beyond.share == pytest.approx(0, abs=1e-9) and not beyond.exceeds(0.05)
+    assert startup * plain / ranks == pytest.approx(np.full(5, 0.012))
+    both, startup = beyond_startup(0.2 + 0.012 * ranks / plain, plain, ranks)
+    assert both.exceeds(0.05) and startup * plain / ranks == pytest.approx(np.full(5, 0.012))
+    few, _ = beyond_startup(np.array([0.2, 0.2]), plain[:2], ranks[:2])
+    assert few.share == pytest.approx(0.2) and not few.exceeds(0.05)
+    assert beyond_startup(np.zeros(0), np.zeros(0), np.zeros(0))[0] is None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.stats import t as student_t
 
+from buran.instrument.measured import MeasuredOverhead
 from buran.instrument.prediction import Floats, Mask, RegionPrediction
 from buran.instrument.tuning import FILTERS
 from buran.numerics.least_squares import nonnegative
@@ -30,19 +32,43 @@ def times_as_expensive(predicted: Floats, measured: Floats, plain_s: Floats) -> 
     return min(max(factor, 1.0), FILTERS.dearest_visit)
 
 
-def startup_of(left: Floats, plain_s: Floats) -> float:
-    """Return the CPU time in seconds that every run with instrumentation takes longer, whatever it computes.
+def beyond_startup(left: Floats, plain_s: Floats, ranks: Floats) -> tuple[MeasuredOverhead | None, Floats]:
+    """Tell what grows with the run time from start-up of the measurement system, the same time in every process.
 
     Parameters
     ----------
     left
-        Shape (point,): measured overhead less that of hooks.
+        Shape (point,): measured overhead, of the time without instrumentation.
     plain_s
-        Shape (point,): CPU time without instrumentation.
+        Shape (point,): CPU time without instrumentation, of all ranks.
+    ranks
+        Shape (point,): number of processes.
+
+    Returns
+    -------
+    beyond
+        Share that is the same at all points, with its 90 % interval; None without points, and without an interval where
+        fewer than four tell.
+    startup
+        Shape (point,): share of start-up. It takes all where the points do not prove that something else grows.
     """
-    # least squares of left = startup / plain: long runs, where noise is larger than the start, weigh little
-    weight = 1 / plain_s**2
-    return max(float((left * plain_s * weight).sum() / weight.sum()), 0.0)
+    if not len(left):
+        return None, np.zeros(0)
+    # left = beyond + seconds * ranks / plain, seconds >= 0
+    each = ranks / plain_s
+    columns = np.stack([np.ones_like(each), each], axis=1)
+    solution, *_ = np.linalg.lstsq(columns, left, rcond=None)
+    if solution[1] < 0 or np.ptp(each) <= 0:
+        columns, solution = columns[:, :1], np.array([left.mean(), 0.0])
+    free = len(left) - columns.shape[1]
+    interval = None
+    if free >= 2:
+        scatter = float(((left - columns @ solution[: columns.shape[1]]) ** 2).sum()) / free
+        error = float(np.sqrt(scatter * np.linalg.inv(columns.T @ columns)[0, 0])) * float(student_t.ppf(0.95, free))
+        interval = (float(solution[0]) - error, float(solution[0]) + error)
+    proven = interval is not None and interval[0] > 0
+    alone = max(float((left * each).sum() / (each**2).sum()), 0.0)
+    return MeasuredOverhead(float(solution[0]), interval), (solution[1] if proven else alone) * each
 
 
 def within_overhead(prediction: RegionPrediction, keep: Mask, worth: Floats, fixed: Mask, limit: float | None) -> Mask:

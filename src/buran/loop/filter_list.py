@@ -8,7 +8,7 @@ import numpy as np
 
 from buran.campaign.plan import Mode
 from buran.experiment.table import Experiment
-from buran.instrument.control import startup_of
+from buran.instrument.control import beyond_startup
 from buran.instrument.filter_file import parse
 from buran.instrument.filter_list import WRITERS, FilterList, list_of
 from buran.instrument.measured import PointOverhead
@@ -89,11 +89,12 @@ def overhead_by_point(history: History, judged: Refinement) -> list[PointOverhea
     measured = np.array([overhead.time_ratio for _, overhead in pairs], dtype=np.float64) - 1
     plain_s = np.array([overhead.vanilla_cpu_s for _, overhead in pairs])
     hooks, openmp = (np.nan_to_num(share[1:][at]) for share in (judged.overhead, judged.prediction.openmp_overhead))
-    startup_s = startup_of(measured - hooks - openmp, plain_s)
+    ranks = np.array([campaign.ranks(overhead.point) for _, overhead in pairs], dtype=np.float64)
+    _, startup = beyond_startup(measured - hooks - openmp, plain_s, ranks)
     return [
         PointOverhead(dict(overhead.point), *facts)
         for (_, overhead), *facts in zip(
-            pairs, plain_s.tolist(), measured.tolist(), hooks.tolist(), openmp.tolist(), (startup_s / plain_s).tolist(),
+            pairs, plain_s.tolist(), measured.tolist(), hooks.tolist(), openmp.tolist(), startup.tolist(),
             strict=True,
         )
     ]  # fmt: skip

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from buran.campaign.config import Campaign
-from buran.instrument.control import times_as_expensive
+from buran.instrument.control import beyond_startup, times_as_expensive
 from buran.instrument.filter_file import parse
 from buran.instrument.measured import MeasuredOverhead
 from buran.instrument.prediction import RegionPrediction
@@ -38,13 +38,25 @@ def overheads_by_filter(history: History, iteration: int) -> dict[str, list[Over
     return out
 
 
+def without_startup(campaign: Campaign, points: Sequence[Overhead]) -> MeasuredOverhead | None:
+    """Return what a filter cost beyond starting and ending the measurement system, which no list shortens."""
+    timed = [point for point in points if point.time_ratio is not None and point.vanilla_cpu_s > 0]
+    gain = np.array([point.time_ratio for point in timed], dtype=np.float64) - 1
+    plain_s = np.array([point.vanilla_cpu_s for point in timed])
+    ranks = np.array([campaign.ranks(point.point) for point in timed], dtype=np.float64)
+    return beyond_startup(gain, plain_s, ranks)[0]
+
+
 def excessive(history: History, iteration: int) -> MeasuredOverhead | None:
-    """Return the overhead under the filter of an iteration if it is above what is allowed, beyond doubt; else None."""
+    """Return the overhead under the filter of an iteration if its whole interval is above what is allowed; else None.
+
+    Start-up of the measurement system is not counted.
+    """
     allowed = allowed_overhead(history.session.campaign)
     if allowed is None:
         return None
     points = overheads_by_filter(history, iteration).get(history.findings(iteration).filter_text, ())
-    measured = MeasuredOverhead.of(point.time_ratio for point in points)
+    measured = without_startup(history.session.campaign, points)
     return measured if measured is not None and measured.exceeds(allowed) else None
 
 
@@ -91,6 +103,7 @@ def instrumentation(history: History, iteration: int, predicted: Callable[[str],
     for text, points in overheads_by_filter(history, iteration).items():
         time = MeasuredOverhead.of(point.time_ratio for point in points)
         counts = MeasuredOverhead.of(point.effort_ratio for point in points)
+        hooks = without_startup(history.session.campaign, points)
         out.append(
             {
                 "filter_number": points[0].filter_number,
@@ -98,9 +111,10 @@ def instrumentation(history: History, iteration: int, predicted: Callable[[str],
                 "points": len(points),
                 "predicted": predicted(text),
                 "time": None if time is None else asdict(time),
+                "without_startup": None if hooks is None else asdict(hooks),
                 "counts": None if counts is None else asdict(counts),
                 "allowed": allowed,
-                "within": None if time is None or allowed is None else not time.exceeds(allowed),
+                "within": None if hooks is None or allowed is None else not hooks.exceeds(allowed),
             }
         )
     return out

@@ -92,9 +92,11 @@ def _cost(report: Report) -> Answer:
     if full and report.points[0] < report.points[1]:
         share = 100 * report.modelling_core_hours / full
         facts.append(f"{share:.3g} % of what all points would take ({full:.3g} core hours) went into models")
-    timed = [each["time"] for each in report.instrumentation if each["time"] is not None]
+    timed = [each for each in report.instrumentation if each["time"] is not None]
     if timed:
-        facts.append(f"Instrumentation added {overhead_text(timed[-1])} of CPU time")
+        beyond = timed[-1].get("without_startup")
+        rest = "" if beyond is None else f", {100 * beyond['share']:+.1f} % beyond start-up of the measurement system"
+        facts.append(f"Instrumentation added {overhead_text(timed[-1]['time'])} of CPU time{rest}")
     if report.energy is not None:
         facts.append(f"{counted(report.energy.runs[0], 'run')} took {report.energy.joules:.3g} J")
     if report.failures:
