@@ -59,6 +59,8 @@ class Door(Generic[T]):
         Objects of this package by name, each as `module:attribute`.
     elsewhere
         Names that well-known distributions bring, with these distributions: who asks for one is told what to install.
+    renamed
+        Names of earlier versions, with what they are called now.
     """
 
     noun: str
@@ -66,6 +68,7 @@ class Door(Generic[T]):
     protocol: type
     builtin: Mapping[str, str]
     elsewhere: Mapping[str, str] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -100,6 +103,11 @@ class Door(Generic[T]):
                 f"the {self.noun} {name!r} is not installed",
                 why=f"the package {brings} brings it",
                 hint=f"pip install {brings}",
+            )
+        if name in self.renamed:
+            now = self.renamed[name]
+            raise UsageError(
+                f"the {self.noun} {name!r} has another name now", why=f"it is {now!r}", hint=f"write {now}"
             )
         if name not in entries:
             raise UsageError(

@@ -75,9 +75,7 @@ def test_suggestions_name_points_costs_and_reasons(
     assert code == 0 and "variance removed" in out and "expected error" in out
 
 
-@pytest.mark.parametrize(
-    "strategy", ["cpf", "gpr", "gpr-literal", "hybrid", "bayes", "ucb", "random", "grid", "full", "tensor"]
-)
+@pytest.mark.parametrize("strategy", ["cpf", "gpr", "hybrid", "bayes", "ucb", "random", "grid", "full", "tensor"])
 def test_every_strategy_can_be_asked(data: Path, strategy: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = suggest(capsys, data, "--processes", "p", "--strategy", strategy, "-n", 3, "--json")
     assert code == 0 and len(json.loads(out)["suggestions"]) == 3

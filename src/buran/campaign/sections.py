@@ -343,9 +343,9 @@ class StrategyKeys(Keys, title="StrategyPart"):
         "The others begin with these lines and go on from "
         "what the models say: `design`: the runs that make the prediction at `refinement.target` most certain for "
         "their cost; `cpf`: cheapest points first; `tensor`: where tensor models of the run time disagree most for the "
-        "cost, for many parameters and choices. Installed packages bring more. For comparison, of buran-studies: "
-        "`gpr`: Gaussian process regression (`gpr-literal`: in the words of the paper on cost-effective modelling), "
-        "`hybrid`: first `cpf`, then `gpr`; `bayes`, `ucb`: where the largest errors are expected; `random`, `grid`.",
+        "cost, for many parameters and choices. As published, for comparison: `gpr`: Gaussian process regression, "
+        "`hybrid`: first `cpf`, then `gpr`; `bayes`, `ucb`: where the largest errors are expected; `random`, `grid`. "
+        "Installed packages bring more.",
     )
     max_iterations: OfPlan[Annotated[int, Field(ge=1, le=100)] | None] = Field(
         None,
@@ -381,7 +381,7 @@ class StrategyKeys(Keys, title="StrategyPart"):
     )
     patience: OfPlan[Annotated[int, Field(ge=1)] | None] = Field(
         None,
-        description="Only `cpf`, `gpr`, `gpr-literal` and `hybrid`: they stop after so many rounds without a better "
+        description="Only `cpf`, `gpr` and `hybrid`: they stop after so many rounds without a better "
         "fit; by default they go on to the budget.",
     )
     retry_failed: OfPlan[bool] = Field(False, description="Whether points at which a run failed are asked for again.")

@@ -74,10 +74,15 @@ BUILT_IN = {
     "lines": "buran.select.simple:LINES",
     "design": "buran.select.design:DESIGN",
     "cpf": "buran.select.simple:CHEAPEST",
+    "gpr": "buran.select.gpr:PROCESS",
+    "hybrid": "buran.select.gpr:HYBRID",
+    "bayes": "buran.select.bayes:IMPROVEMENT",
+    "ucb": "buran.select.bayes:CONFIDENCE",
+    "random": "buran.select.unguided:RANDOM",
+    "grid": "buran.select.unguided:GRID",
     "tensor": "buran.select.tensor_guided:TENSOR",
 }
-FOR_COMPARISON = dict.fromkeys(("gpr", "gpr-literal", "hybrid", "bayes", "ucb", "random", "grid"), "buran-studies")
-STRATEGIES: Door[Declared] = Door("strategy", "buran.strategies", Declared, BUILT_IN, FOR_COMPARISON)
+STRATEGIES: Door[Declared] = Door("strategy", "buran.strategies", Declared, BUILT_IN, renamed={"gpr-literal": "gpr"})
 
 
 def abilities_of(name: str) -> Abilities:

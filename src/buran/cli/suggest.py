@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from buran.campaign.strategies import BUILT_IN, FOR_COMPARISON, abilities_of
+from buran.campaign.strategies import BUILT_IN, abilities_of
 from buran.cli.points import named_numbers
 from buran.cli.terminal import table
 from buran.errors import Exit, UsageError, check_coordinates
@@ -33,8 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--strategy",
         metavar="NAME",
         default="design",
-        help=f"who chooses: {', '.join(BUILT_IN)}; of buran-studies {', '.join(FOR_COMPARISON)}; or what another "
-        "package brings (default: design)",
+        help=f"who chooses: {', '.join(BUILT_IN)}, or what another package brings (default: design)",
     )
     parser.add_argument(
         "--budget",

@@ -1,0 +1,209 @@
+"""Choosing measurement points by Gaussian process regression, as published; and the hybrid with cheapest points first.
+
+Marcus Ritter, Benedikt Naumann, Alexandru Calotoiu, Sebastian Rinke, Thorsten Reimann, Torsten Hoefler and Felix Wolf:
+"Cost-Effective Empirical Performance Modeling". IEEE Transactions on Parallel and Distributed Systems, 2026.
+
+========================================  ==========================================================
+in the paper                              here
+========================================  ==========================================================
+Eq. 5 and 6, Matern and white kernel      `fitted_process`
+Eq. 7, weighted cost of a point           `GPR.suggest`
+Eq. 8, weight of new points, repetitions  `repetition_weight`
+Fig. 3, the process of selection          `buran.select.planner`, which models anew after each round
+lambda, rounds without a better fit       `buran.select.simple.base_or_end`, `GPR.patience`
+cheapest points first, Fig. 2             `buran.select.simple.CheapestFirst`
+hybrid strategy                           `Hybrid`
+random, grid search                       `buran.select.unguided`
+Bayesian optimisation                     `buran.select.bayes`
+========================================  ==========================================================
+
+Where ours differs: several call paths weigh by their share of the run time, where the paper models one kernel at a
+time; parameters are divided by their largest value, so that one length scale serves all; points off the base lines lie
+far from them instead of being the cheapest (`buran.select.base`), unless `base: lines` leaves them out.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from buran.campaign.strategies import Abilities
+from buran.select.observations import Observations
+from buran.select.outlook import Outlook
+from buran.select.protocol import Advice, Budget, PlanningState, Settings, Strategy
+from buran.select.simple import TWICE, Base, CheapestFirst, base_or_end, nothing_left, suggestions
+from buran.select.space import Array, Ids, Space
+from buran.select.tuning import PROCESSES
+
+if TYPE_CHECKING:
+    from sklearn.gaussian_process import GaussianProcessRegressor
+
+NOT_CONVERGED = "hyperparameters of the Gaussian process lie at a bound, or did not converge"
+
+
+def repetition_weight(noise_percent: float, runs: Array | Ids) -> Array:
+    """Return w_c of Eq. 8, the weight of a cost: small for new points at low noise, for repetitions at high noise.
+
+    Parameters
+    ----------
+    noise_percent
+        Mean deviation of repetitions from their mean, 0 to 100 %.
+    runs
+        Runs that each point has already; the equation holds from 1 to 10.
+    """
+    noise = -np.tanh(np.clip(noise_percent, 0, 100) / 4 - 2.5)
+    return np.asarray(noise + 2 ** (np.clip(runs, 1, 10) / 2 - 0.5))
+
+
+def fitted_process(inputs: Array, values: Array, noise: float) -> tuple[GaussianProcessRegressor, bool]:
+    """Fit scikit-learn's Gaussian process with the hyperparameters of Eq. 5 and 6.
+
+    Parameters
+    ----------
+    inputs
+        Shape (run, parameter).
+    values
+        Shape (run,).
+    noise
+        Mean noise level, where the search for that of the white kernel begins.
+
+    Returns
+    -------
+    process
+        Fitted to the values.
+    converged
+        Whether the search for hyperparameters came to an end inside of their bounds.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.gaussian_process import GaussianProcessRegressor
+    from sklearn.gaussian_process.kernels import Matern, WhiteKernel
+
+    # Eq. 5: nu = 1.5, l = 1 in [1e-5, 1e5]; Eq. 6: n
+    kernel = Matern(length_scale=1.0, length_scale_bounds=(1e-5, 1e5), nu=1.5) + WhiteKernel(max(noise, 1e-5))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        process = GaussianProcessRegressor(kernel).fit(inputs, values)
+    return process, not any(issubclass(each.category, ConvergenceWarning) for each in caught)
+
+
+def variance_of(process: GaussianProcessRegressor, inputs: Array) -> Array:
+    """Return shape (point,): the predictive variance without the white kernel's noise."""
+    deviation = process.predict(inputs, return_std=True)[1]
+    return np.asarray(np.maximum(deviation**2 - process.kernel_.k2.noise_level, 0.0))
+
+
+@dataclass(frozen=True)
+class GPR:
+    """The strategy of section III-B: the least weighted cost, Eq. 7, of a run next.
+
+    Attributes
+    ----------
+    patience
+        Lambda: so many rounds without a better fit end it; None for never.
+    """
+
+    base: Base = TWICE
+    patience: int | None = None
+
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do."""
+        return Abilities(patience=True, base_repetitions=self.base.repetitions)
+
+    def configured(self, settings: Settings) -> GPR:
+        """Return it with another base, and a patience."""
+        return replace(self, base=settings.base or self.base, patience=settings.patience)
+
+    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+        """Return the best rated runs."""
+        look = Outlook.of(measured, space, state)
+        own = base_or_end(self.base, look, space, budget, state.errors, self.patience)
+        if own is not None:
+            return own
+        assert look.cost is not None
+        possible = look.free & (look.cost <= budget.left)
+        if not possible.any():
+            return nothing_left(look, budget)
+        noise = 0.0 if np.isnan(measured.noise_percent) else measured.noise_percent
+        variance, converged = _variance(measured, space, noise / 100)
+        weights = repetition_weight(noise, look.runs)
+        # Eq. 7, C^2 w_c / k^2, as a logarithm: the quotient itself may be too large for a number
+        floor = np.finfo(np.float64).tiny
+        rating = 2 * np.log(np.maximum(look.cost, floor)) + np.log(weights) - 2 * np.log(np.maximum(variance, floor))
+        order = np.argsort(np.where(possible, rating, np.inf), kind="stable")[: int(possible.sum())].tolist()
+        chosen = order[: state.most or 1]
+        scores = [-float(rating[place]) for place in chosen]
+        why = ["repeats an uncertain point" if look.runs[place] else "new and uncertain" for place in chosen]
+        notes = () if converged else (NOT_CONVERGED,)
+        return Advice(suggestions(chosen, look, scores, why, budget), notes=notes)
+
+
+def _variance(measured: Observations, space: Space, noise: float) -> tuple[Array, bool]:
+    """Return shape (point,), k of Eq. 7, call paths weighing by their share; and whether all processes converged."""
+    out, every = np.zeros(len(space.points)), True
+    for call, share in largest(measured):
+        point, repetition = np.nonzero(np.nan_to_num(measured.values[call]) > 0)  # each repetition is a datum
+        values = measured.values[call, point, repetition]
+        process, converged = fitted_process(scaled(measured.points[point], space), values, noise)
+        out += share * variance_of(process, scaled(space.points, space))
+        every &= converged
+    return out, every
+
+
+@dataclass(frozen=True)
+class Hybrid:
+    """Begins with one strategy and goes on with another.
+
+    Attributes
+    ----------
+    switch
+        Points beyond the base that the first one chooses.
+    """
+
+    first: Strategy
+    then: Strategy
+    base: Base = TWICE
+    switch: int = 3
+
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do."""
+        return Abilities(patience=self.then.abilities.patience, base_repetitions=self.base.repetitions)
+
+    def configured(self, settings: Settings) -> Hybrid:
+        """Return it with another base, other repetitions at first, and a patience afterwards."""
+        base = settings.base or self.base
+        first = self.first.configured(replace(settings, base=base, patience=None))
+        return replace(self, first=first, then=self.then.configured(replace(settings, base=base)), base=base)
+
+    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+        """Ask the strategy whose turn it is."""
+        look = Outlook.of(measured, space, state)
+        own = self.base.advice(look, space, budget)
+        if own is not None:
+            return own
+        base = len(self.base.places(space))
+        turn = self.first if (look.runs > 0).sum() < base + self.switch else self.then
+        advice = turn.suggest(measured, space, budget, state)
+        return self.then.suggest(measured, space, budget, state) if advice.stop and turn is self.first else advice
+
+
+def largest(measured: Observations) -> list[tuple[int, float]]:
+    """Return the call paths with the largest shares of the measured time, with these shares."""
+    total = np.nansum(np.where(measured.runs > 0, np.abs(measured.means), 0.0), axis=1)
+    total = total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
+    usable = (np.where(measured.runs > 0, measured.means, 0.0) > 0).sum(axis=1) >= 2
+    order = [call for call in np.argsort(-total, kind="stable").tolist() if usable[call]][: PROCESSES.most_calls]
+    return [(call, float(total[call])) for call in order]
+
+
+def scaled(points: Array, space: Space) -> Array:
+    """Return parameters divided by their largest value."""
+    return np.asarray(points / space.points.max(axis=0))
+
+
+PROCESS = GPR()
+HYBRID = Hybrid(CheapestFirst(), GPR())

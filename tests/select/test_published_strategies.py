@@ -1,0 +1,86 @@
+"""The strategies of the paper on cost-effective modelling and their rivals."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from buran import plugins
+from buran.errors import UsageError
+from buran.select.base import base_places
+from buran.select.bayes import expected_improvement
+from buran.select.gpr import NOT_CONVERGED, fitted_process, repetition_weight, variance_of
+from buran.select.observations import Observations
+from buran.select.protocol import Budget, PlanningState
+from buran.select.space import Space
+from buran.select.strategies import strategy_of
+from buran.select.unguided import grid_order
+from buran_studies.functions import beyond, grid
+from buran_studies.selection.play import space_of
+
+
+def test_weights_of_repetitions_are_those_of_the_paper() -> None:
+    runs = np.array([1.0, 3.0, 10.0])
+    expected = [-np.tanh(5 / 4 - 2.5) + 2 ** (r / 2 - 0.5) for r in runs]
+    assert repetition_weight(5.0, runs) == pytest.approx(expected)
+    low, high = repetition_weight(1.0, runs), repetition_weight(20.0, runs)
+    assert (high < low).all()
+    assert high[1] / high[0] > low[1] / low[0]
+
+
+def test_an_improvement_that_is_certain() -> None:
+    assert expected_improvement(np.array([1.0]), np.array([0.0]), 0.5) == pytest.approx(0.5)
+
+
+def test_the_grid_begins_with_the_corners() -> None:
+    asked = space_of(grid(2), beyond(2))
+    first = asked.points[grid_order(asked)[:4]]
+    assert {tuple(point) for point in first} == {(4, 10), (4, 50), (64, 10), (64, 50)}
+
+
+def test_the_process_is_that_of_the_paper() -> None:
+    random = np.random.default_rng(1)
+    inputs = np.repeat(random.uniform(size=(12, 2)), 2, axis=0)
+    process, converged = fitted_process(
+        inputs, np.sin(3 * inputs.sum(axis=1)) + 0.05 * random.standard_normal(24), 0.05
+    )
+    assert converged
+    matern, white = process.kernel_.k1, process.kernel_.k2
+    assert matern.nu == 1.5 and 1e-5 <= matern.length_scale <= 1e5 and white.noise_level < 0.1
+    near, far = variance_of(process, np.array([inputs[0], [9.0, 9.0]]))
+    assert 0 <= near < 0.1 < far <= 1 + 1e-9  # of a variance of 1: no amplitude
+
+
+def test_hyperparameters_at_a_bound_are_said_once() -> None:
+    space = space_of(grid(2), beyond(2))
+    places = base_places(space, 5, True, False, None)
+    constant = Observations(space.points[places], np.ones((3, len(places), 2)))
+    for name in ("gpr", "bayes"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            advice = strategy_of(name).suggest(constant, space, Budget(1e6), PlanningState())
+        assert advice.suggestions and advice.notes == (NOT_CONVERGED,)
+
+
+@pytest.mark.parametrize("name", ["gpr", "hybrid", "bayes", "ucb", "random", "grid"])
+def test_they_come_with_the_product(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugins, "_installed", lambda group, path: ())
+    assert strategy_of(name).name == name
+
+
+@pytest.mark.parametrize("name", ["gpr", "hybrid"])
+@pytest.mark.parametrize("count", [1, 2])
+def test_one_parameter_and_two_points(name: str, count: int) -> None:
+    space = Space(("n",), np.array([[1.0], [2.0], [4.0], [8.0]]), np.ones(4), np.array([16.0]))
+    measured = Observations(space.points[:count], np.ones((1, count, 2)))
+    advice = strategy_of(name).suggest(measured, space, Budget(1e6), PlanningState())
+    assert advice.suggestions or advice.stop
+
+
+def test_an_older_name_says_the_new_one(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="gpr-literal") as refused:
+        strategy_of("gpr-literal")
+    assert "write gpr" in str(refused.value)
