@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 from buran.campaign.layout import Layout
@@ -11,6 +12,41 @@ from buran.errors import UsageError
 REPORT, FINDINGS, TABLE, MODELS = "report.json", "findings.json", "experiment.jsonl", "models.json"
 READ = (REPORT, FINDINGS, TABLE)
 """Files in a folder of results that other campaigns read."""
+_DEEPEST = 6  # folders from a report up to the campaign file, as in a/b/NAME/reports/ID
+
+
+def campaign_file(path: Path) -> Path:
+    """Return a campaign file: itself, or that whose results a folder holds.
+
+    Raises
+    ------
+    UsageError
+        No campaign file beside the folder has its results there.
+    """
+    if not path.is_dir():
+        return path
+    folder = path.resolve()
+    places = (folder, *folder.parents)[:_DEEPEST]
+    for place in places[1:]:
+        for file in sorted((*place.glob("*.yaml"), *place.glob("*.yml"))):
+            with contextlib.suppress(UsageError, AttributeError):  # other files may lie there
+                if _root(file).resolve() in places:
+                    return file
+    kept = next((each for each in (folder / "latest", folder) if (each / REPORT).is_file()), None)
+    raise UsageError(
+        "no campaign is known by this folder",
+        where=path,
+        why="no campaign file in the folders above has its results there",
+        hint="name the campaign file"
+        if kept is None
+        else f"name the campaign file; or read what was kept: buran report {kept}, buran filter --from {kept / TABLE}",
+    )
+
+
+def _root(file: Path) -> Path:
+    """Return the folder of all results of a campaign file, which need not be right otherwise."""
+    data = read_yaml(file).data
+    return file.absolute().parent / str(data.get("results", "results")) / str(data.get("name", "NAME"))
 
 
 def results_folder(path: Path) -> Path:
@@ -31,9 +67,7 @@ def results_folder(path: Path) -> Path:
     if path.is_dir():
         folder, hint = path.resolve(), "name a folder such as results/NAME/latest, or a campaign file"
     else:
-        data = read_yaml(path).data
-        root = path.absolute().parent / str(data.get("results", "results")) / str(data.get("name", ""))
-        folder, hint = Layout(root).latest.resolve(), f"buran run {path}"
+        folder, hint = Layout(_root(path)).latest.resolve(), f"buran run {path}"
     if not (folder / REPORT).is_file():
         raise UsageError("the campaign has no results yet", where=path, why=f"there is no {folder / REPORT}", hint=hint)
     return folder

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from buran.cli.arguments import add_campaign_file
+from buran.cli.reading import open_to_read
 from buran.cli.terminal import style
 from buran.wording import counted
 
@@ -26,10 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the estimate."""
     from buran.loop.history import History
-    from buran.loop.session import open_session
     from buran.views.estimate import estimate
 
-    next_plan = estimate(History.open(open_session(arguments.file)))
+    next_plan = estimate(History.open(open_to_read(arguments.file)))
     if arguments.json:
         print(json.dumps(asdict(next_plan), indent=2))
     else:

@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from buran.cli.arguments import add_campaign_file
+from buran.cli.reading import open_to_read
 from buran.cli.terminal import duration, style, table
 from buran.wording import counted
 
@@ -30,13 +31,12 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.loop.crowded import sharing_ahead
     from buran.loop.history import History
     from buran.loop.plan import first_plan
-    from buran.loop.session import open_session
     from buran.measure.bundle import slots_of
     from buran.views.changes import changes_in_words
     from buran.views.estimate import estimate
     from buran.views.phases import phase_costs
 
-    session = open_session(arguments.file)
+    session = open_to_read(arguments.file)
     history = History.open(session)
     plans = history.plans or (first_plan(session),)
     if arguments.json:

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buran.cli.arguments import add_campaign_file
+from buran.cli.reading import open_to_read
 from buran.cli.terminal import printable
 from buran.errors import Exit, UsageError
 
 if TYPE_CHECKING:
     from buran.loop.session import Session
+    from buran.views.latest import FoundReport
 
 HELP = "print the report of a finished campaign, or compare it with an earlier one"
 
@@ -50,21 +52,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the report, or show its page."""
     from buran.loop.report import report_so_far
-    from buran.loop.session import open_session
-    from buran.views.latest import find_report
+    from buran.views.latest import find_report, kept_report
 
     if arguments.compare is None:
         for name in ("fail_on", "share", "level"):
             if getattr(arguments, name) not in (None, []):
                 option = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{option} needs a campaign to compare with", hint="name it with --compare OTHER")
-    session = open_session(arguments.file)
-    report = None if arguments.compare is not None else report_so_far(session)
-    report = report or find_report(session, earlier=arguments.compare is None)
-    for remark in report.remarks:
-        print(f"note: {remark}", file=sys.stderr)
     if arguments.compare is not None:
+        session = open_to_read(arguments.file)
+        _say(find_report(session, earlier=False))
         return _compare(session, arguments)
+    report = kept_report(arguments.file) if arguments.file.is_dir() else None
+    if report is None:
+        session = open_to_read(arguments.file)
+        report = report_so_far(session) or find_report(session)
+    _say(report)
     screen = report.folder / "summary.txt"  # reports of earlier versions have none
     try:
         if screen.is_file() and not (arguments.full or arguments.json or arguments.html or arguments.open):
@@ -79,6 +82,11 @@ def run(arguments: argparse.Namespace) -> int:
             hint="buran status says whether it runs; else buran run",
         ) from error
     return 0
+
+
+def _say(report: FoundReport) -> None:
+    for remark in report.remarks:
+        print(f"note: {remark}", file=sys.stderr)
 
 
 def _show(folder: Path, name: str, arguments: argparse.Namespace) -> None:

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from buran.cli.arguments import add_campaign_file
+from buran.cli.reading import open_to_read
 from buran.cli.terminal import duration, exact, style, table
 from buran.errors import Exit
 
@@ -37,10 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the state of a campaign, again and again if it is to be watched."""
     from buran.loop.history import History
-    from buran.loop.session import open_session
     from buran.views.status import progress_of
 
-    session = open_session(arguments.file)
+    session = open_to_read(arguments.file)
     while True:
         state = progress_of(History.open(session))
         if arguments.watch is not None and sys.stdout.isatty():

@@ -15,9 +15,10 @@ from buran.campaign.config import Campaign
 from buran.campaign.layout import Layout
 from buran.campaign.load import load_campaign
 from buran.crash import shown_error
-from buran.errors import Exit, UsageError
+from buran.errors import Exit, ToolError, UsageError
 from buran.files import make_folder
 from buran.measure.machine.process import Interrupted
+from buran.measure.recorded import RecordedBackend, recorded_target
 from buran.measure.schedulers.base import Partition
 from buran.measure.target import Target, open_target
 
@@ -38,11 +39,14 @@ class Session:
         Results folder, if not the campaign's own.
     stands_for
         Measured target that is looked at instead of today's.
+    to_read
+        Whether nothing is to be measured: the measurement system then may be missing here.
     """
 
     campaign: Campaign
     folder: Path | None = None
     stands_for: str | None = None
+    to_read: bool = False
 
     @cached_property
     def layout(self) -> Layout:
@@ -72,7 +76,7 @@ class Session:
 
     def elsewhere(self, folder: Path) -> Session:
         """Return the same with another results folder."""
-        return Session(self.campaign, folder)
+        return Session(self.campaign, folder, to_read=self.to_read)
 
     @property
     def relative_paths(self) -> Layout:
@@ -83,8 +87,19 @@ class Session:
     def target(self) -> Target:
         """Source, backend and identity."""
         make_folder(self.layout.root)
-        target = open_target(self.campaign, self.layout)
+        try:
+            target = open_target(self.campaign, self.layout)
+        except ToolError as error:
+            if not self.to_read:
+                raise
+            target = recorded_target(self.campaign, self.layout, error)
         return target if self.stands_for is None else replace(target, stands_for=self.stands_for)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is missing here of what had measured it, in sentences."""
+        backend = self.target.backend
+        return backend.notes if isinstance(backend, RecordedBackend) else ()
 
     @property
     def id(self) -> str:
@@ -92,8 +107,15 @@ class Session:
         return self.target.campaign_id
 
 
-def open_session(path: Path, *, base_models: bool = True) -> Session:
+def open_session(path: Path, *, base_models: bool = True, to_read: bool = False) -> Session:
     """Open a campaign file, and look at the base models and the measurements it names.
+
+    Parameters
+    ----------
+    base_models
+        Whether these are looked at.
+    to_read
+        As in `Session`.
 
     Raises
     ------
@@ -102,7 +124,7 @@ def open_session(path: Path, *, base_models: bool = True) -> Session:
     """
     campaign = load_campaign(path)
     folder = os.environ.get(RESULTS_VARIABLE)
-    session = Session(campaign, Path(folder) if folder else None).in_partition()
+    session = Session(campaign, Path(folder) if folder else None, to_read=to_read).in_partition()
     if base_models:
         from buran.loop.correct import check_base_models
         from buran.loop.imported import check_measurements

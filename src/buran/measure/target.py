@@ -70,8 +70,13 @@ class Target:
         return BuildSpec(self.id, mode, "" if mode is Mode.VANILLA else filter_text, values, hooks)
 
 
-def open_target(campaign: Campaign, layout: Layout) -> Target:
+def open_target(campaign: Campaign, layout: Layout, backend: Backend | None = None) -> Target:
     """Find the source and the tools of a campaign.
+
+    Parameters
+    ----------
+    backend
+        In the place of this machine's.
 
     Raises
     ------
@@ -81,7 +86,7 @@ def open_target(campaign: Campaign, layout: Layout) -> Target:
     system = SYSTEMS.load(campaign.config.backend)
     of_its_own = system.source(campaign, layout.root)
     source, skipped = _source_of(campaign, layout) if of_its_own is None else (of_its_own, ())
-    target = Target(campaign, source, system.open(campaign, layout.root), skipped)
+    target = Target(campaign, source, backend or system.open(campaign, layout.root), skipped)
     decision = layout.taken_over(target.made_from)
     if not decision.is_file():
         return target

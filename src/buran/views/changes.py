@@ -11,6 +11,7 @@ from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.records import BuildRecord, Status
 from buran.loop.history import History
 from buran.loop.session import Session
+from buran.measure.recorded import RecordedBackend
 from buran.measure.same_program import measured_targets
 from buran.measure.store import ledger
 from buran.measure.store.ledger import Entry
@@ -82,7 +83,7 @@ def _differences(record: BuildRecord, target: Target) -> Iterator[str]:
         yield "the sources"
     if record.flags != campaign.config.target.flags:
         yield f"the flags ({record.flags!r} then, {campaign.config.target.flags!r} now)"
-    elif _command(record.command) != _command_now(record.spec, target):
+    elif not isinstance(backend, RecordedBackend) and _command(record.command) != _command_now(record.spec, target):
         yield "the build command"
     if list(record.modules) != list(campaign.active_environment.modules):
         yield "the modules"

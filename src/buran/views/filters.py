@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from buran.campaign.results import FINDINGS, MODELS, TABLE
+from buran.campaign.results import FINDINGS, MODELS, TABLE, campaign_file
 from buran.errors import FormatError, UsageError, check_coordinates
 from buran.experiment.modelling import model_experiment
 from buran.experiment.read import read_experiment
@@ -30,7 +30,7 @@ from buran.loop.filter_list import current_list, recommended_filter
 from buran.loop.findings import Findings
 from buran.loop.history import History
 from buran.loop.refine import static_features
-from buran.loop.session import open_session
+from buran.loop.session import Session, open_session
 from buran.measure.toolchain.scorep_score import score
 from buran.measure.toolchain.static_features import StaticFeatures
 from buran.model.model_set import read_models
@@ -99,7 +99,11 @@ class Universe:
         given_graph = None if callgraph is None else read_callgraph(callgraph)
         if functions is not None:
             given_graph = make_graph(_lines(functions), ())
-        session, remarks = (None, ()) if campaign is None else as_measured(open_session(campaign))
+        session: Session | None = None
+        remarks: tuple[str, ...] = ()
+        if campaign is not None:
+            session, remarks = as_measured(open_session(campaign_file(campaign), to_read=True))
+            remarks = (*session.remarks, *remarks)
         return cls(
             None if session is None else History.open(session),
             None if experiment is None else read_experiment(experiment),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from buran.budget import read_yaml_data
+from buran.campaign.results import campaign_file
 from buran.errors import UsageError
 from buran.loop.collect import lost
 from buran.loop.history import History
@@ -65,6 +66,26 @@ def find_report(session: Session, *, earlier: bool = True) -> FoundReport:
         f"`buran run {file.name}` measures what is new and makes a report of this version"
     )
     return FoundReport(latest, (changed, *_lost(session, latest.name)))
+
+
+def kept_report(folder: Path) -> FoundReport | None:
+    """Return the report in a folder of results, as it was written; None where the campaign's file tells more.
+
+    Raises
+    ------
+    UsageError
+        The folder is of no campaign.
+    """
+    if (folder / "report.txt").is_file():
+        return FoundReport(folder)
+    try:
+        campaign_file(folder)
+    except UsageError:
+        latest = folder / "latest"
+        if not (latest / "report.txt").is_file():
+            raise
+        return FoundReport(latest)
+    return None
 
 
 def _lost(session: Session, campaign: str) -> Iterator[str]:

@@ -1,0 +1,27 @@
+"""What verbs need that only look at a campaign: its file, found by its results too, and no measurement system."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from buran.loop.session import Session
+
+
+def open_to_read(path: Path) -> Session:
+    """Open a campaign by its file or by a folder of its results, and say what is missing here to measure it.
+
+    Raises
+    ------
+    UsageError
+        The folder is of no campaign, or the file has mistakes.
+    """
+    from buran.campaign.results import campaign_file
+    from buran.loop.session import open_session
+
+    session = open_session(campaign_file(path), to_read=True)
+    for remark in session.remarks:
+        print(f"note: {remark}", file=sys.stderr)
+    return session
