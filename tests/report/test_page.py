@@ -15,12 +15,12 @@ from made_up import NASTY, answers, data_of, experiment, headline_about, report
 from markupsafe import escape
 
 from buran.model import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
+from buran.profile.names import plain_name
 from buran.report import call_paths
 from buran.report.call_paths import predict_call_paths, with_rows
 from buran.report.curves import STEPS, axis_of, measured_cuts, plots_of
 from buran.report.html import render_page
 from buran.report.page import page_data
-from buran.profile.names import plain_name
 from buran.report.tables import as_csv
 from buran.report.text import first_screen, render, warnings_of
 
