@@ -11,7 +11,7 @@ from buran.model.model import prediction_interval
 from buran.model.terms import ModelFunction
 from buran.prior.algebra import added, multiplied, power, scaled
 from buran.prior.prior import Prior, computation_prior
-from buran.prior.resilient import FitOptions, fit_priors, predictions
+from buran.prior.resilient import PUBLISHED, FitOptions, fit_priors, predictions
 from buran_studies.noise import inject
 
 N, NP = power(1, 1), multiplied(power(0, 1), power(1, 1))
@@ -22,7 +22,7 @@ FAR = np.array([[64.0, 320.0]])
 ALONE = FitOptions(share=False)
 
 
-@pytest.mark.parametrize("options", [FitOptions(), ALONE, FitOptions(nonnegative=False, cost_spread=np.inf)])
+@pytest.mark.parametrize("options", [FitOptions(), ALONE, PUBLISHED])
 def test_times_without_noise_give_the_coefficients(options: FitOptions) -> None:
     found = fit_priors(POINTS, TRUE.evaluate(POINTS)[None].repeat(3, axis=0), [PRIOR] * 3, options)
     for own in found:

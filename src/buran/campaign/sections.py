@@ -582,6 +582,12 @@ class ModelKeys(Keys, title="Modelling"):
         "counts: they give the growth, times only the coefficients; not where `what_if` makes the machine depend on a "
         "parameter that is no choice. `off`: from times alone.",
     )
+    prior_fit: OfAnalysis[Literal["robust", "published"]] = Field(
+        "robust",
+        description="How priors get their coefficients. `robust`: costs are not negative, points far off pull no "
+        "harder, and call paths share what they tell of costs. `published`: linear regression of each call path alone, "
+        "as in the paper on noise-resilient priors.",
+    )
     waiting: OfAnalysis[Literal["auto", "always"]] = Field(
         "auto",
         description="Which times of MPI and locks enter models. `auto`: those of points with a core for each rank and "

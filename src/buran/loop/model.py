@@ -47,7 +47,7 @@ from buran.model.tuning import SEARCH
 from buran.prior.campaign import noise_resilient
 from buran.prior.memory import MemoryAccount
 from buran.prior.paths import waiting_rows
-from buran.prior.resilient import FitOptions
+from buran.prior.resilient import PUBLISHED, FitOptions
 from buran.prior.switches import KnownMpi
 from buran.prior.tables import PathModel, models_from_priors
 from buran.prior.tuning import COUNTS, SWITCHES
@@ -315,7 +315,9 @@ def path_models(
         processes=campaign.ranks_parameter,
         aggregate=config.aggregate,
         repetition=config.model.repetition,
-        options=FitOptions(doubling=_doubling(campaign)),
+        options=replace(
+            PUBLISHED if config.model.prior_fit == "published" else FitOptions(), doubling=_doubling(campaign)
+        ),
         memory=memory,
         pages=page_account(campaign, material.counted, timed.tree),
         mpi=known_mpi(campaign),

@@ -56,6 +56,10 @@ class FitOptions:
             raise UsageError("the spread of costs is a share above 0", why=f"it is {self.cost_spread:g}")
 
 
+PUBLISHED = FitOptions(nonnegative=False, cost_spread=np.inf, share=False, outliers=np.inf)
+"""As in the paper on noise-resilient priors: linear regression of each call path alone."""
+
+
 @dataclass(frozen=True, eq=False)
 class FittedCosts:
     """Coefficients of a prior's columns, and how sure they are.
