@@ -66,7 +66,7 @@ NEW: dict[str, Any] = {
     "strategy.name": "lines", "strategy.max_iterations": 9, "strategy.batch": 3, "strategy.base": "lines",
     "strategy.base_repetitions": 3, "strategy.most_repetitions": 4, "strategy.accuracy_percent": 5.0,
     "strategy.patience": 2, "strategy.retry_failed": True,
-    "model.priors": "off", "model.pool_filters": "off", "model.kind": "pmnf", "model.strong_scaling": "p",
+    "model.priors": "off", "model.prior_fit": "published", "model.pool_filters": "off", "model.kind": "pmnf", "model.strong_scaling": "p",
     "model.criterion": "rss", "model.terms_per_parameter": 1, "model.nonnegative": True, "model.repetition": "min",
     "model.space": {"n": ["4 0"]},
     "measurements.0.path": "old2.txt", "measurements.0.names": {"size": "n"}, "measurements.0.fixed": {"n": 10},
