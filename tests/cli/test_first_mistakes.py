@@ -85,16 +85,6 @@ def test_a_check_leaves_nothing_behind(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["campaign.yaml", "program.c"]
 
 
-def test_a_check_says_that_a_run_would_find_no_score_p(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert main(["check", write(tmp_path, backend="scorep")]) == Exit.DONE
-    assert "`buran run` would fail here: Score-P was not found" in capsys.readouterr().out
-    assert main(["check", write(tmp_path)]) == Exit.DONE
-    assert "would fail" not in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("words", [("check", "--js"), ("run", "--profil", "slurm"), ("report", "--ful")])
 def test_options_are_written_out(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(list(words)) == Exit.USAGE

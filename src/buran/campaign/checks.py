@@ -532,19 +532,29 @@ def choice_mistakes(config: CampaignFile) -> Iterator[Mistake]:
     for name in config.model.space:
         if name not in parameters:
             yield no_parameter(("model", "space", name), name, parameters)
-    if config.goal == "filter" and not config.refinement.enabled:
+    yield from _command_mistakes(config)
+    if config.backend != "scorep" and "scorep" in config.model_fields_set:
+        what, why = "this section has no effect", f"the backend is {config.backend}"
+        yield Mistake(("scorep",), what, why, "write backend: scorep, or leave it out")
+    yield from _strategy_mistakes(config)
+    yield from _refinement_mistakes(config)
+
+
+def _refinement_mistakes(config: CampaignFile) -> Iterator[Mistake]:
+    refinement = config.refinement
+    if config.goal == "filter" and not refinement.enabled:
         hint = "set refinement.enabled: true, or another goal"
         yield Mistake(("goal",), "a filter is the goal, but refinement is switched off", hint=hint)
-    if config.refinement.enabled:
-        lacking = [metric for metric in ("time", "visits") if metric not in config.metrics]
-        if lacking:
-            what = f"refinement needs the metric {' and '.join(lacking)}"
-            yield Mistake(("metrics",), what, hint="add it, or set refinement.enabled: false")
-    yield from _command_mistakes(config)
-    yield from _strategy_mistakes(config)
-    target = config.refinement.target
-    if target is not None:
-        yield from _target_mistakes(target, parameters)
+    lacking = [metric for metric in ("time", "visits") if metric not in config.metrics]
+    if refinement.enabled and lacking:
+        what = f"refinement needs the metric {' and '.join(lacking)}"
+        yield Mistake(("metrics",), what, hint="add it, or set refinement.enabled: false")
+    for i, pattern in enumerate(refinement.keep):
+        if pattern in refinement.drop:
+            what = f"{pattern!r} stands in keep and in drop"
+            yield Mistake(("refinement", "keep", i), what, "they contradict each other", "leave one of them out")
+    if refinement.target is not None:
+        yield from _target_mistakes(refinement.target, tuple(config.parameters))
 
 
 def _command_mistakes(config: CampaignFile) -> Iterator[Mistake]:

@@ -41,6 +41,13 @@ _KINDS = {
 }
 
 
+_PIRA = "the rules of PIRA II are `refinement: {strategy: filter-and-expand, start: statements}`"
+_OTHER_NAMES: Mapping[tuple[KeyPath, str], str] = {
+    (path, word): _PIRA for path in (("refinement",), ("refinement", "strategy")) for word in ("rules", "pira", "pira2")
+}
+"""Hints for values that others call so, by key path."""
+
+
 def validate(document: YamlDocument) -> tuple[CampaignFile | None, list[Mistake]]:
     """Check types, limits and names of keys.
 
@@ -94,12 +101,18 @@ def _mistake(detail: ErrorDetails) -> Mistake:
     if kind == "literal_error":
         allowed = list(_schema_at(path, "enum") or [_schema_at(path, "const")])
         close = nearest(str(detail["input"]), allowed)
-        hint = _belongs(detail["input"], path) or (None if close is None else f"did you mean {close!r}?")
-        return Mistake(path, f"{shown} is not allowed", f"allowed are: {listed(allowed)}", hint)
+        hint = _OTHER_NAMES.get((path, str(detail["input"]))) or _belongs(detail["input"], path)
+        hint = hint or (None if close is None else f"did you mean {close!r}?")
+        numbers = " and whole numbers" if _takes(path, "integer") else ""
+        return Mistake(path, f"{shown} is not allowed", f"allowed are: {listed(allowed)}{numbers}", hint)
     if kind == "string_pattern_mismatch":
         return Mistake(path, f"{shown} is not allowed", _meaning(path))
     why = _KINDS.get(kind) or detail["msg"].replace("Input should be", "must be")
     return Mistake(path, f"{shown} is not allowed", why, _kind_hint(path, kind, detail["input"]))
+
+
+def _takes(path: KeyPath, kind: str) -> bool:
+    return any(variant.get("type") == kind for variant in variants(_at(path)))
 
 
 def _belongs(value: object, path: KeyPath) -> str | None:
@@ -114,6 +127,8 @@ def _kind_hint(path: KeyPath, kind: str, value: object) -> str | None:
     """Say what to write instead of a value of another kind."""
     if kind == "number" and isinstance(value, str) and path[-2:-1] == ("values",) and value.isidentifier():
         return "number the choices, as in `role: choice, values: [1, 2]`; a run command translates them: {=...}"
+    if hint := _OTHER_NAMES.get((path, value)) if isinstance(value, str) else None:
+        return hint
     if kind in ("dict_type", "model_type", "model_attributes_type") and isinstance(value, int | float | str):
         keys = list(_keys_at(path))
         return f"write `{path[-1]}: {{{keys[0]}: {value}}}`" if keys else None

@@ -34,6 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
     ------
     CampaignError
         With the mistakes, unless they are printed as JSON.
+    ToolError
+        The measurement system is missing here, after the summary.
     """
     from buran.campaign.layout import Layout
     from buran.campaign.load import load_campaign
@@ -44,12 +46,13 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.loop.correct import check_base_models
     from buran.loop.crowded import neighbours_ahead, sharing_ahead
     from buran.loop.imported import check_measurements
-    from buran.measure.backends.registry import SYSTEMS
+    from buran.measure.backends.registry import SYSTEMS, check_system
     from buran.measure.machine.powercap import why_no_energy
     from buran.measure.schedulers.none import NONE
 
     try:
         campaign = load_campaign(arguments.file, environment=arguments.environment)
+        check_system(campaign)
         check_base_models(campaign)
         check_measurements(campaign, Layout(campaign.results_root))
         try_folder(campaign.results_root)
@@ -64,8 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
         return int(Exit.USAGE)
     summary = summarise(campaign)
     summary["notes"] += sharing_ahead(campaign) if scheduler is NONE else neighbours_ahead(campaign)
-    if obstacle := SYSTEMS.load(campaign.config.backend).obstacle(campaign):
-        summary["notes"].append(f"`buran run` would fail here: {obstacle}")
+    obstacle = SYSTEMS.load(campaign.config.backend).obstacle(campaign)
+    if obstacle is not None:
+        summary["notes"].append(f"`buran run` would fail here: {obstacle.line}")
     if campaign.config.energy and (lack := why_no_energy(scheduler, campaign.active_environment.launcher)):
         summary["notes"].append(f"the energy of runs will not be known: {lack}")
     redirected = redirected_into_source(campaign)
@@ -75,6 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({"file": str(arguments.file), "valid": True, **summary}, indent=2))
     else:
         print(_as_text(campaign, summary))
+    if obstacle is not None:
+        raise obstacle
     return int(Exit.DONE)
 
 

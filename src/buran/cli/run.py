@@ -41,8 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Drive the campaign; return the exit code."""
     from buran.loop.session import open_session
+    from buran.measure.backends.registry import check_system
 
     session = open_session(arguments.file)
+    check_system(session.campaign)
     return drive(
         session,
         profile=arguments.profile,

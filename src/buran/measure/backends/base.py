@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
 from buran.campaign.config import Campaign
+from buran.campaign.mistakes import Mistake
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
-from buran.errors import RunError
+from buran.errors import RunError, ToolError
 from buran.measure.finding import Finding
 from buran.measure.machine.machine import Machine, RunJob, ThisMachine
 from buran.measure.source import SourceTree
@@ -143,6 +144,10 @@ class MeasurementSystem(Protocol):
         """Return how it stands on this machine, for ``buran doctor``; None for nothing to say."""
         return None
 
-    def obstacle(self, campaign: Campaign) -> str | None:
-        """Say why a run of the campaign would fail on this machine, as far as it is known without building anything."""
+    def mistakes(self, campaign: Campaign) -> Iterable[Mistake]:
+        """Return what of the campaign file it does not take, as far as it is known without building anything."""
+        return ()
+
+    def obstacle(self, campaign: Campaign) -> ToolError | None:
+        """Return why no run can begin on this machine, as far as it is known without building anything."""
         return None

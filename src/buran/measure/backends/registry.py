@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 from buran.campaign.backends import BACKENDS
+from buran.campaign.config import Campaign
+from buran.campaign.mistakes import CampaignError
+from buran.campaign.yaml_document import read_yaml
 from buran.measure.backends.base import MeasurementSystem
 from buran.plugins import Door
 
 SYSTEMS: Door[MeasurementSystem] = Door(
     BACKENDS.noun, BACKENDS.group, MeasurementSystem, BACKENDS.builtin, BACKENDS.elsewhere
 )
+
+
+def check_system(campaign: Campaign) -> None:
+    """Ask the measurement system whether it takes what the campaign file says.
+
+    Raises
+    ------
+    CampaignError
+        With all that it does not.
+    """
+    mistakes = tuple(SYSTEMS.load(campaign.config.backend).mistakes(campaign))
+    if mistakes:
+        document = read_yaml(campaign.path)
+        raise CampaignError([document.located(mistake) for mistake in mistakes])

@@ -8,7 +8,7 @@ of Score-P here was checked against version 8.4.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,10 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.campaign.config import Campaign
+from buran.campaign.mistakes import Mistake
 from buran.campaign.plan import Mode
 from buran.errors import BuildError, FormatError, RunError, ToolError
 from buran.measure.backends.base import Backend, MeasurementSystem
 from buran.measure.backends.embedded import EmbeddedBackend, open_embedded
+from buran.measure.backends.scorep_checks import scorep_mistakes
 from buran.measure.finding import Finding, Health
 from buran.measure.machine.counters import refused_counters
 from buran.measure.merge_dumps import placement_of
@@ -370,12 +372,16 @@ class ScoreP(MeasurementSystem):
         own = config.scorep
         return ScorePBackend(scorep, embedded, own.process_memory_mb, own.effort_metric, own.options)
 
-    def obstacle(self, campaign: Campaign) -> str | None:
+    def mistakes(self, campaign: Campaign) -> Iterable[Mistake]:
+        """Look at variables, options and the effort metric."""
+        return scorep_mistakes(campaign)
+
+    def obstacle(self, campaign: Campaign) -> ToolError | None:
         """Look for it."""
         try:
             find_scorep()
         except ToolError as error:
-            return error.line
+            return error
         return None
 
     def finding(self) -> Finding:
