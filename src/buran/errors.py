@@ -110,6 +110,22 @@ class RunError(BuranError):
     """A run whose result cannot be trusted: crashed, timed out, incomplete."""
 
 
+class MetricError(RunError):
+    """A profile without a metric that every run of the build would lack.
+
+    Parameters
+    ----------
+    metric
+        Its name.
+    """
+
+    def __init__(
+        self, metric: str, *, where: str | Path | None = None, why: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(f"the profile has no {metric}", where=where, why=why, hint=hint)
+        self.metric = metric
+
+
 class CrashError(BuranError):
     """An error that nobody foresaw."""
 

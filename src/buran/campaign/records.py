@@ -197,6 +197,8 @@ class RunRecord(Record):
         State of the machine.
     placement
         Host and CPUs of each rank.
+    lacks_metric
+        Metric that its profile does not have and should, nor would that of another run of its build.
     lost_visits
         Visits of functions that signal handlers called while they interrupted a hook: they are in no count.
     involuntary_switches
@@ -248,6 +250,7 @@ class RunRecord(Record):
     after: Mapping[str, Any] | None = None
     placement: tuple[Any, ...] | None = None
     counters_unavailable: str | None = None
+    lacks_metric: str | None = None
     lost_visits: int | None = None
     exit_code: int | None = None
     signal: int | str | None = None

@@ -22,7 +22,7 @@ from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Run
 from buran.campaign.point import Point
 from buran.campaign.records import RECORD, BundleOutcome, RunKey, RunOutcome, RunRecord, Status, read_record, read_run
-from buran.errors import BuranError
+from buran.errors import BuranError, MetricError
 from buran.files import check_room, digest
 from buran.measure.backends.base import Backend
 from buran.measure.build import run_filter, tree
@@ -38,13 +38,14 @@ from buran.measure.schedulers.registry import current_scheduler, first_failure
 from buran.measure.side_by_side import Lane, SharedMeter, side_by_side
 from buran.measure.store import claims, ledger, store
 from buran.measure.target import Target
+from buran.measure.unfit import mark, why_unfit
 from buran.profile.cubex_write import write_cubex
 from buran.profile.ranks import computation_of
 
 PROFILE = "profile.cubex"
 BUILD_FAILED = "its build failed"
 SPARED = "not started"
-"""Begins the reason of runs at a point where the program fails without hooks too."""
+"""Begins the reason of runs that would fail as others did: without hooks, or of the same build."""
 _WORK = "work"
 # From the end of a job's last run to the end that the site charges, when nobody who could write it down is there, over
 # what its start took: mean of what accounts say beyond the records, by studies/benchmarks/orchestration.py.
@@ -395,6 +396,8 @@ def _refusal(attempt: _Attempt) -> str | None:
     """Return why a run cannot be started here; None if it can."""
     if not (attempt.layout.build(attempt.run.build) / RECORD).is_file():
         return BUILD_FAILED
+    if unfit := why_unfit(attempt.layout.store, attempt.run.build):
+        return f"{SPARED}: {unfit}"
     if attempt.spared_by is not None:
         return f"{SPARED}: the program fails here without hooks too ({attempt.spared_by})"
     if attempt.allocation is None or attempt.target.campaign.is_simulated:
@@ -466,6 +469,7 @@ def _carry_out(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunRe
         reason = f"{before}{error.strerror}: {error.filename}"
     except BuranError as error:
         reason = str(error).replace(f"{attempt.temporary}/", "")
+        record = replace(record, lacks_metric=error.metric if isinstance(error, MetricError) else None)
     return record, reason
 
 
@@ -616,6 +620,9 @@ def _finish(attempt: _Attempt, record: RunRecord) -> None:
         record = replace(record, cost_core_hours=cost, program_core_hours=program)
     record.write(attempt.temporary)
     keep = store.commit if record.status is Status.MEASURED else store.keep_failure
-    entry = ledger.entry_of(attempt.layout.store, keep(attempt.slot, attempt.temporary))
+    kept = keep(attempt.slot, attempt.temporary)
+    if record.lacks_metric:
+        mark(attempt.layout.store, record.build, kept)
+    entry = ledger.entry_of(attempt.layout.store, kept)
     if entry is not None:
         ledger.append(attempt.layout.store, entry)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from buran.campaign.config import Campaign
 from buran.campaign.mistakes import Mistake
 from buran.campaign.plan import Mode
-from buran.errors import BuildError, FormatError, RunError, ToolError
+from buran.errors import BuildError, FormatError, MetricError, RunError, ToolError
 from buran.measure.backends.base import Backend, MeasurementSystem
 from buran.measure.backends.embedded import EmbeddedBackend, open_embedded
 from buran.measure.backends.scorep_checks import scorep_mistakes
@@ -305,15 +305,12 @@ def read_scorep_profile(path: Path, ranks: int, effort_metric: str | None = None
     if effort_metric and effort_metric not in profile.values:
         effort_metric = _spelled(effort_metric) if _spelled(effort_metric) in profile.values else effort_metric
     if effort_metric and effort_metric not in profile.values:
-        fell = {effort_metric, _spelled(effort_metric)} & _below_zero(profile)
-        raise RunError(
-            f"the profile has no {effort_metric}",
-            where=path,
-            why="it fell below zero somewhere, and was left out"
-            if fell
-            else "this Score-P or this processor does not know the metric",
-            hint="scorep.effort_metric names one that `papi_avail` or `perf list` shows",
-        )
+        hint = "scorep.effort_metric names one that `papi_avail` or `perf list` shows"
+        if {effort_metric, _spelled(effort_metric)} & _below_zero(profile):
+            why = "it fell below zero somewhere, and was left out"
+            raise RunError(f"the profile has no {effort_metric}", where=path, why=why, hint=hint)
+        why = "this Score-P or this processor does not know the metric"
+        raise MetricError(effort_metric, where=path, why=why, hint=hint)
     if effort_metric:
         ours |= {effort_metric: "basic_blocks"}
     names = {name: ours.get(name, name) for name in profile.values}

@@ -144,9 +144,14 @@ class Slot:
         if self.is_measured():
             return self.folder
         for attempt in reversed(self.attempts()):
-            if not (attempt / _RETRY).exists() and read_record(attempt).status is Status.FAILED:
+            if counts(attempt):
                 return attempt
         return None
+
+
+def counts(attempt: Path) -> bool:
+    """Tell whether an attempt failed and is to stay so: nobody has asked for another try."""
+    return not (attempt / _RETRY).exists() and read_record(attempt).status is Status.FAILED
 
 
 def current_generation(store: Path, key: RunKey) -> int:
