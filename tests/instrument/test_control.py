@@ -11,7 +11,7 @@ from buran.experiment.table import Experiment
 from buran.instrument.callgraph import CALL, make_graph
 from buran.instrument.control import beyond_startup, times_as_expensive
 from buran.instrument.measured import MeasuredOverhead, ends_s, imbalance_s
-from buran.instrument.published import filter_and_expand, filter_only, hotspots
+from buran.instrument.pira import filter_and_expand, filter_only, hotspots
 from buran.instrument.refine import NEVER_CALLED, Wishes, refine
 from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import FunctionVerdict, read_verdicts, write_verdicts

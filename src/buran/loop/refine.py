@@ -23,7 +23,7 @@ from buran.instrument.filter_list import WRITERS, list_of
 from buran.instrument.graph_sources import graph_of_features, with_measured
 from buran.instrument.guard import guard, guarded, longest
 from buran.instrument.pattern import named_by
-from buran.instrument.published import filter_and_expand, filter_only, hotspots
+from buran.instrument.pira import filter_and_expand, filter_only, hotspots
 from buran.instrument.refine import Refinement, Wishes, refine, with_wishes
 from buran.instrument.start import start_filter
 from buran.instrument.tuning import FILTERS

@@ -1,4 +1,24 @@
-"""Noise-resilient models: priors from exact counts, coefficients from time, and what time has beyond effort."""
+"""Noise-resilient models: priors from exact counts, coefficients from time, and what time has beyond effort.
+
+Gustavo de Morais, Alexander Geiss, Alexandru Calotoiu, Gregor Corbin, Ahmad Tarraf, Torsten Hoefler, Bernd Mohr and
+Felix Wolf: "Denoising Application Performance Models with Noise-Resilient Priors". arXiv:2504.10996, 2025.
+
+The five steps, in the order of the paper:
+
+==============================================================  ====================================================
+in the paper                                                    here
+==============================================================  ====================================================
+basic blocks and bytes, measured once                           `buran.measure.native`, `buran.profile.metrics`
+models of these counts                                          `effort.effort_of`, `buran.model.exact`
+computation prior: the count's model without coefficients       `prior.computation_prior`, `paths.priors_of`
+communication prior, Table 1: bytes times steps of a message    `communication`, `prior.communication_prior`
+coefficients by regression of the times on the prior            `resilient.fit_priors`, `resilient.PUBLISHED`
+==============================================================  ====================================================
+
+Where ours differs: coefficients are not negative, outliers pull less and call paths share what they tell
+(`model.prior_fit: published` switches that off); each point weighs by its prediction, as noise is a share of the time;
+waiting (`waiting`), caches (`memory`) and algorithms that change with ranks or bytes (`switches`) are additions.
+"""
 
 from buran.prior.effort import Effort, effort_of
 from buran.prior.paths import PathPriors, Source, priors_of

@@ -1,7 +1,7 @@
 """Choosing measurement points by Gaussian process regression, as published; and the hybrid with cheapest points first.
 
 Marcus Ritter, Benedikt Naumann, Alexandru Calotoiu, Sebastian Rinke, Thorsten Reimann, Torsten Hoefler and Felix Wolf:
-"Cost-Effective Empirical Performance Modeling". IEEE Transactions on Parallel and Distributed Systems, 2026.
+"Cost-Effective Empirical Performance Modeling", accepted in December 2025.
 
 ========================================  ==========================================================
 in the paper                              here

@@ -1,7 +1,24 @@
-"""The published refinements, for comparison and for those who want them: PIRA I and both modes of PIRA II.
+"""The published refinement of instrumentation: PIRA I and both modes of PIRA II.
 
-Section V-B of the PIRA II paper; PIRA I's rule as its sources have it. Thresholds are absolute, in seconds, and
-overhead plays no part.
+Jan-Patrick Lehr, Alexandru Calotoiu, Christian Bischof and Felix Wolf: "Automatic Instrumentation Refinement for
+Empirical Performance Modeling". International Workshop on Programming and Performance Visualization Tools (ProTools),
+pages 40 to 47, IEEE, 2019.
+
+======================================================  ==============================================
+in the paper                                            here
+======================================================  ==============================================
+V-A, initial selection by statement aggregation         `buran.instrument.aggregation.initial_selection`
+V-A, threshold: upper median of the distinct sums       `buran.instrument.aggregation.threshold`
+V-B2, evaluation at p_ext = p_n + d                     `buran.campaign.extrapolate`, `linear`
+V-B3, Fig. 3, filter-only                               `filter_only`
+V-B4, Fig. 4, filter-and-expand                         `filter_and_expand`
+PIRA I, runtime filtering (as its sources have it)      `hotspots`
+repetitions, iterations, thresholds                     `config/examples/pira.yaml`
+======================================================  ==============================================
+
+Where ours differs: models are Buran's, with one term a parameter and SMAPE as in `pira.yaml`; statements are source
+lines with code; times are exclusive to a function, all call paths together. Thresholds are absolute, in seconds, and
+overhead plays no part, as published.
 """
 
 from __future__ import annotations
