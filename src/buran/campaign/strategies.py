@@ -73,7 +73,7 @@ BUILT_IN = {
     "full": "buran.select.simple:FULL",
     "lines": "buran.select.simple:LINES",
     "design": "buran.select.design:DESIGN",
-    "cpf": "buran.select.simple:CHEAPEST",
+    "cpf": "buran.select.cpf:CHEAPEST",
     "gpr": "buran.select.gpr:PROCESS",
     "hybrid": "buran.select.gpr:HYBRID",
     "bayes": "buran.select.bayes:IMPROVEMENT",

@@ -11,7 +11,7 @@ Eq. 7, weighted cost of a point           `GPR.suggest`
 Eq. 8, weight of new points, repetitions  `repetition_weight`
 Fig. 3, the process of selection          `buran.select.planner`, which models anew after each round
 lambda, rounds without a better fit       `buran.select.simple.base_or_end`, `GPR.patience`
-cheapest points first, Fig. 2             `buran.select.simple.CheapestFirst`
+cheapest points first, Fig. 2             `buran.select.cpf`
 hybrid strategy                           `Hybrid`
 random, grid search                       `buran.select.unguided`
 Bayesian optimisation                     `buran.select.bayes`
@@ -31,10 +31,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from buran.campaign.strategies import Abilities
+from buran.select.cpf import CheapestFirst
 from buran.select.observations import Observations
 from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, PlanningState, Settings, Strategy
-from buran.select.simple import TWICE, Base, CheapestFirst, base_or_end, nothing_left, suggestions
+from buran.select.simple import TWICE, Base, base_or_end, nothing_left, suggestions
 from buran.select.space import Array, Ids, Space
 from buran.select.tuning import PROCESSES
 

@@ -1,4 +1,4 @@
-"""Strategies without a model of what they gain: all points, lines, cheapest first."""
+"""Strategies without a model of what they gain, all points and lines; and what others share with them."""
 
 from __future__ import annotations
 
@@ -161,43 +161,6 @@ def base_or_end(
     return opening
 
 
-@dataclass(frozen=True)
-class CheapestFirst:
-    """CPF, Fig. 2 of the paper: after the base one point after the other, the cheapest first, until one does not fit.
-
-    Attributes
-    ----------
-    repetitions
-        Of each point.
-    patience
-        So many rounds without a better fit end it; None for never.
-    """
-
-    base: Base = TWICE
-    repetitions: int = 2
-    patience: int | None = None
-
-    @property
-    def abilities(self) -> Abilities:
-        """What it can do."""
-        return Abilities(base_repetitions=self.base.repetitions, patience=True)
-
-    def configured(self, settings: Settings) -> CheapestFirst:
-        """Return it with another base, other repetitions, and a patience."""
-        base = settings.base or self.base
-        return replace(self, base=base, repetitions=settings.repetitions, patience=settings.patience)
-
-    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
-        """Return the next point with its repetitions."""
-        look = Outlook.of(measured, space, state)
-        opening = base_or_end(self.base, look, space, budget, state.errors, self.patience)
-        if opening is not None:
-            return opening
-        assert look.cost is not None
-        order = np.argsort(look.cost, kind="stable")
-        return next_in_order(order, look, budget, self.repetitions, state.most, "the cheapest point")
-
-
 def next_in_order(order: Ids, look: Outlook, budget: Budget, repetitions: int, most: int | None, why: str) -> Advice:
     """Return the runs that lack of the next points of an order, until one does not fit into the budget.
 
@@ -224,4 +187,4 @@ def next_in_order(order: Ids, look: Outlook, budget: Budget, repetitions: int, m
     return Advice(out[:most]) if out else nothing_left(look, budget)
 
 
-FULL, LINES, CHEAPEST = Fixed(), Fixed(lines=True), CheapestFirst()
+FULL, LINES = Fixed(), Fixed(lines=True)

@@ -1,0 +1,54 @@
+"""Cheapest points first, the generic strategy of the paper on cost-effective modelling (`buran.select.gpr`), Fig. 2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from buran.campaign.strategies import Abilities
+from buran.select.observations import Observations
+from buran.select.outlook import Outlook
+from buran.select.protocol import Advice, Budget, PlanningState, Settings
+from buran.select.simple import TWICE, Base, base_or_end, next_in_order
+from buran.select.space import Space
+
+
+@dataclass(frozen=True)
+class CheapestFirst:
+    """CPF, Fig. 2 of the paper: after the base one point after the other, the cheapest first, until one does not fit.
+
+    Attributes
+    ----------
+    repetitions
+        Of each point.
+    patience
+        So many rounds without a better fit end it; None for never.
+    """
+
+    base: Base = TWICE
+    repetitions: int = 2
+    patience: int | None = None
+
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do."""
+        return Abilities(base_repetitions=self.base.repetitions, patience=True)
+
+    def configured(self, settings: Settings) -> CheapestFirst:
+        """Return it with another base, other repetitions, and a patience."""
+        base = settings.base or self.base
+        return replace(self, base=base, repetitions=settings.repetitions, patience=settings.patience)
+
+    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+        """Return the next point with its repetitions."""
+        look = Outlook.of(measured, space, state)
+        opening = base_or_end(self.base, look, space, budget, state.errors, self.patience)
+        if opening is not None:
+            return opening
+        assert look.cost is not None
+        order = np.argsort(look.cost, kind="stable")
+        return next_in_order(order, look, budget, self.repetitions, state.most, "the cheapest point")
+
+
+CHEAPEST = CheapestFirst()
