@@ -174,6 +174,19 @@ def test_its_last_words_are_explained(backend, tmp_path, words, meaning):
 
 
 @pytest.mark.mpi
+@pytest.mark.parametrize("source", ["perf", "papi"])
+def test_counters_that_cannot_be_opened_are_those_of_the_build(source, backend, tmp_path):
+    log = tmp_path / "stderr.log"
+    log.write_text(f"[Score-P] src/services/metric/scorep_metric_{source}.c:668: Error: An error occurred (fatal)\n")
+    counting = replace(backend, effort_metric="instructions")
+    assert counting.lacking_metric(Mode.EFFORT, log) == "instructions"
+    assert counting.lacking_metric(Mode.TIME, log) is None
+    assert backend.lacking_metric(Mode.EFFORT, log) is None
+    log.write_text("Segmentation fault\n")
+    assert counting.lacking_metric(Mode.EFFORT, log) is None
+
+
+@pytest.mark.mpi
 def test_counts_of_another_compiler_are_said_to_be(backend):
     assert not any(
         "another one" in note for note in replace(backend, scorep=replace(backend.scorep, compiler="")).notes

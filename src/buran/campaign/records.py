@@ -198,7 +198,7 @@ class RunRecord(Record):
     placement
         Host and CPUs of each rank.
     lacks_metric
-        Metric that its profile does not have and should, nor would that of another run of its build.
+        Metric that it was to count and did not, nor would another run of its build.
     lost_visits
         Visits of functions that signal handlers called while they interrupted a hook: they are in no count.
     involuntary_switches

@@ -1,4 +1,4 @@
-"""Builds of which no run is worth its time: the profile of one lacked a metric, as those of the others would."""
+"""Builds of which no run is worth its time: one could not count a metric, nor would the others."""
 
 from __future__ import annotations
 
@@ -23,4 +23,4 @@ def why_unfit(folder: Path, build: str) -> str | None:
     if attempt is None or not store.counts(attempt):
         return None
     record = read_run(attempt)
-    return f"the profile of another run of its build has no {record.lacks_metric} ({record.point.key}, {attempt.name})"
+    return f"another run of its build could not count {record.lacks_metric} ({record.point.key}, {attempt.name})"

@@ -104,6 +104,10 @@ class Backend(Protocol):
         """Return what this system's messages of a failed build or run mean, in words; None if it wrote none."""
         return None
 
+    def lacking_metric(self, mode: Mode, log: Path) -> str | None:
+        """Return the metric for want of which a run has failed, as all of its build would; None for other reasons."""
+        return None
+
     def collect(self, mode: Mode, folder: Path, ranks: int) -> Profile:
         """Read the raw profile of a run; raise `RunError` unless all ranks are there and whole.
 

@@ -65,6 +65,7 @@ _LAST_WORDS = (
         "the option: write scorep.options: --thread=omp",
     ),
 )
+_NO_COUNTERS = re.compile(r"scorep_metric_(?:perf|papi)\.c:\d+: (?:Error|Fatal)")
 # Filters at compile time: GCC's plugin has them, and from 9.0 on the one for LLVM.
 _FILTERED = "--instrument-filter"
 
@@ -215,6 +216,12 @@ class ScorePBackend(Backend):
         lines = log.read_text(errors="replace").splitlines()
         found = ((why, line) for words, why in _LAST_WORDS for line in lines if words.search(line))
         return next((f"{why}; the log says: {line.rpartition('Error: ')[2].strip()}" for why, line in found), None)
+
+    def lacking_metric(self, mode: Mode, log: Path) -> str | None:
+        """Return the effort metric if Score-P gave up where it opens counters."""
+        if mode is not Mode.EFFORT or not _NO_COUNTERS.search(log.read_text(errors="replace")):
+            return None
+        return self.effort_metric
 
     def run_environment(self, mode: Mode, folder: Path, filter_file: Path | None = None) -> Mapping[str, str]:
         """Tell Score-P where to leave its profile. Everything that changes what is measured is said, for each run."""
