@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from buran.correct import load_base
+from buran.correct.mecp.tuning import EvolutionTuning
 from buran.errors import FormatError
 from buran_studies.correction import study as correction
 from buran_studies.correction import truth as correction_truth
-from buran_studies.correction.evolution.evolve import Search
 from buran_studies.correction.truth import FAMILIES, SPLITS, THRESHOLDS, draw, read_broadcast, truth
 from buran_studies.evaluation.study import STUDIES, Settings
 from buran_studies.evaluation.text import text_of
@@ -58,7 +58,7 @@ def test_shards_name_their_seed_and_need_data_only_for_broadcasts() -> None:
 @pytest.mark.thorough
 def test_results_become_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     original = correction.run_trials
-    small = Search(50, 4, nodes=25)
+    small = EvolutionTuning(50, 4, nodes=25)
     monkeypatch.setattr(correction, "run_trials", lambda *a, **k: original(*a, **k, search=small))
     settings = Settings("correction", quick=True, seed=3)
     chosen = [s for s in correction.shards(settings) if s["kind"] == "paper" or s["family"] in ("contention", "step")]

@@ -25,7 +25,7 @@ from buran.correct.data import prepare
 from buran.correct.domain import objection
 from buran.correct.render import STYLES, render
 from buran.correct.terms import Growth
-from buran.errors import FormatError, ToolError, UsageError
+from buran.errors import FormatError, UsageError
 
 
 @pytest.fixture(scope="module")
@@ -223,19 +223,22 @@ def test_choices_that_do_not_exist_are_named() -> None:
     with pytest.raises(UsageError, match="no case 7"):
         correct(base_model(), PLACES, values, case=7)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="cases 1 to 4"):
-        correct(base_model(), PLACES, values, preset="paper")
+        correct(base_model(), PLACES, values, preset="published", case="terms")
+    with pytest.raises(UsageError, match="no preset 'paper'") as former:
+        correct(base_model(), PLACES, values, preset="paper")  # type: ignore[arg-type]
+    assert "published" in former.value.hint
     with pytest.raises(UsageError, match="one trial"):
-        correct(base_model(), PLACES, values, preset="paper", case=1, trials=0)
+        correct(base_model(), PLACES, values, preset="published", case=1, trials=0)
 
 
 def test_invalid_predictions_are_missing_ones() -> None:
     from dataclasses import replace
 
-    from buran_studies.correction.evolution.program import Evolved, PrefixProgram
+    from buran.correct.mecp.expression import Evolved, PrefixProgram
 
     found = correct(base_model(), PLACES, fitting(PLACES))
     evolved = Evolved(1, PrefixProgram(("-", "@base", 1.0)), found.theta, 1.0)
-    wrong = replace(found, evolved=evolved, preset="paper").predict(PLACES)
+    wrong = replace(found, evolved=evolved, preset="published").predict(PLACES)
     missing = found.predict(PLACES).value <= 1
     assert missing.any() and np.isnan(wrong.value[missing]).all() and (wrong.value[~missing] > 0).all()
 
@@ -304,17 +307,12 @@ def test_damaged_files_are_refused(contention: Corrected, tmp_path: Path, change
         load_corrected(path)
 
 
-def test_a_file_with_a_program_says_what_reads_it(
-    contention: Corrected, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_the_preset_by_its_former_name_are_read(contention: Corrected, tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     program = {"case": 1, "tokens": ["@base"], "theta": [1, 1], "error": 0}
-    path.write_text(json.dumps({**contention.to_json(), "program": program}))
-    assert load_corrected(path).evolved is not None
-    monkeypatch.setattr("buran.plugins._installed", lambda group, folders: ())
-    with pytest.raises(ToolError, match="is not installed") as refused:
-        load_corrected(path)
-    assert refused.value.where == str(path) and refused.value.hint == "pip install buran-studies"
+    path.write_text(json.dumps({**contention.to_json(), "program": program, "preset": "paper"}))
+    found = load_corrected(path)
+    assert found.evolved is not None and found.preset == "published"
 
 
 def test_the_reconstruction_is_corrected() -> None:

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from truths import PLACES, base_model, contended, fitting
 
 from buran.correct.fit import least_squares, left_out_cost
+from buran.correct.mecp.expression import BINARY, FUNCTIONS, program_from
 from buran.correct.residual import fit_residual
 from buran.correct.terms import Problem, fit_base, grow, library
 from buran.correct.thresholds import find_thresholds
-from buran_studies.correction.evolution.program import BINARY, FUNCTIONS, program_from
 
 
 def problem(values: np.ndarray) -> Problem:

@@ -33,11 +33,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--case",
         choices=_CASES,
         help="terms: a formula only; 1 to 4: cases of the published procedure, or with the robust preset a genetic "
-        "search of that case beside the terms, both with the package buran-studies (default: the best of terms, a "
-        "Gaussian process and their average)",
+        "search of that case beside the terms (default: the best of terms, a Gaussian process and their average; "
+        "published: 4)",
     )
     parser.add_argument(
-        "--preset", choices=("robust", "paper"), default="robust", help="robust, or the procedure as published"
+        "--preset",
+        type=_preset,
+        choices=("robust", "published"),
+        default="robust",
+        help="robust, or the procedure as published (MECP: genetic programming and a genetic algorithm)",
     )
     parser.add_argument("--seed", type=int, default=0, help="of everything random (default 0)")
     parser.add_argument("--trials", type=int, default=30, help="of the published procedure (default 30)")
@@ -48,6 +52,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=_FORMATS, default="text", help="what to print (default: text)")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write the corrected model as JSON")
     parser.add_argument("--json", action="store_true", help="same as --format json")
+
+
+def _preset(name: str) -> str:
+    if name == "paper":
+        raise argparse.ArgumentTypeError("'paper' is called 'published' now")
+    return name
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -10,18 +10,21 @@ from numpy.typing import ArrayLike
 from buran.correct.base import BaseModel
 from buran.correct.corrected import Corrected, Preset
 from buran.correct.data import prepare
-from buran.correct.evolution import CASES, EVOLUTIONS, Case
 from buran.correct.gate import Gate
+from buran.correct.mecp.expression import CASES, Case
+from buran.correct.mecp.trials import correct_as_published
+from buran.correct.mecp.tuning import PROCEDURE
 from buran.correct.robust import Competition, correct_robustly
 from buran.errors import UsageError
 
 _TESTED = Gate()
+_FORMER = {"paper": "it is called published now"}
 
 
 def correct(
     base: BaseModel, points: ArrayLike | Mapping[str, ArrayLike], values: ArrayLike, *, preset: Preset = "robust",
-    case: Literal["terms"] | Case | None = None, seed: int = 0, gate: Gate | None = _TESTED, trials: int = 30,
-    progress: Callable[[int], None] | None = None,
+    case: Literal["terms"] | Case | None = None, seed: int = 0, gate: Gate | None = _TESTED,
+    trials: int = PROCEDURE.trials, progress: Callable[[int], None] | None = None,
 ) -> Corrected:  # fmt: skip
     """Correct an analytical model by measurements.
 
@@ -32,10 +35,11 @@ def correct(
     points, values
         Columns by the variables' names, or shape (point, variable); times of shape (point,).
     preset
-        ``robust``, or ``paper`` for the procedure as published.
+        ``robust``, or ``published`` for the procedure of the MECP paper.
     case
-        ``terms``: a formula of positive terms. 1 to 4: with ``paper``, the case that is run; with ``robust``, a genetic
-        search of this case competes with the terms. None: the best of terms, a Gaussian process and their average.
+        ``terms``: a formula of positive terms. 1 to 4: with ``published``, the case that is run; with ``robust``, a
+        genetic search of this case competes with the terms. None: the best of terms, a Gaussian process and their
+        average; with ``published``, case 4.
     seed
         Of everything random; the same seed gives the same model.
     gate
@@ -46,24 +50,17 @@ def correct(
     Raises
     ------
     UsageError
-        For measurements that cannot be used, and choices that do not exist or are not installed.
+        For measurements that cannot be used, and choices that do not exist.
     """
     if case not in (None, "terms", *CASES):
         raise UsageError(f"there is no case {case!r}", hint="one of terms, 1, 2, 3, 4")
-    if case in CASES:
-        EVOLUTIONS.load("mecp")  # before anything takes time
+    if preset not in ("robust", "published"):
+        hint = _FORMER.get(preset, "robust or published")
+        raise UsageError(f"there is no preset {preset!r}", hint=hint)
     data = prepare(base, points, values)
     if preset == "robust":
         number = None if case in (None, "terms") else case
         return correct_robustly(base, data, Competition(case is not None, number, gate, seed))  # type: ignore[arg-type]
-    if preset != "paper":
-        raise UsageError(f"there is no preset {preset!r}", hint="robust or paper")
-    if case is None or case == "terms":
-        raise UsageError("the published procedure has cases 1 to 4", why="none was chosen", hint="as in --case 4")
-    if trials < 1:
-        raise UsageError("at least one trial is needed", why=f"{trials} were asked for")
-    if len(data.points) < 4:
-        raise UsageError(
-            "half of the data is for training, half for testing", why=f"there are {len(data.points)} points"
-        )
-    return EVOLUTIONS.load("mecp").correct_as_published(base, data, case, trials, seed, progress)
+    if case == "terms":
+        raise UsageError("the published procedure has cases 1 to 4", why="terms are no case of it", hint="as in --case 4")
+    return correct_as_published(base, data, PROCEDURE.case if case is None else case, trials, seed, progress)

@@ -15,18 +15,19 @@ from numpy.typing import ArrayLike, NDArray
 from buran.correct.average import Average
 from buran.correct.base import BaseModel
 from buran.correct.base_file import base_from
-from buran.correct.evolution import EVOLUTIONS, EvolvedCorrection
 from buran.correct.formula import Array
 from buran.correct.gate import Gate
+from buran.correct.mecp.expression import Evolved, evolved_from
 from buran.correct.residual import Residual
 from buran.correct.terms import CorrectionTerm, Growth, TermModel
 from buran.correct.tuning import CORRECTION
-from buran.errors import ToolError, UsageError
-from buran.files import finite_or_none, read_document, write_json
+from buran.files import finite_numbers, finite_or_none, read_document, write_json
 
 SCHEMA = "buran-corrected/2"
 KIND = "corrected"
-Preset = Literal["robust", "paper"]
+Preset = Literal["robust", "published"]
+_PRESETS: Mapping[str, Preset] = {"robust": "robust", "published": "published", "paper": "published"}
+"""By their names in files; the last one is of earlier versions."""
 _NORMAL = NormalDist().inv_cdf(19 / 20) * math.sqrt(math.pi / 2)
 """What 90 % of normal errors stay below, over their mean absolute value."""
 _SCATTER = math.sqrt(math.pi / 2 - 1)
@@ -127,7 +128,7 @@ class Corrected:
     terms, process, evolved
         What the correction is made of. Several models with terms are averaged in logarithms, and terms with a process.
     preset
-        ``paper`` predicts what the program gives, everywhere; ``robust`` freezes the correction.
+        ``published`` predicts what the program gives, everywhere; ``robust`` freezes the correction.
     """
 
     base: BaseModel
@@ -137,7 +138,7 @@ class Corrected:
     report: CorrectionReport
     terms: Average | None = None
     process: Residual | None = None
-    evolved: EvolvedCorrection | None = None
+    evolved: Evolved | None = None
     preset: Preset = "robust"
 
     @property
@@ -159,7 +160,7 @@ class Corrected:
         in_domain = (held == at).all(axis=1)
         with np.errstate(all="ignore"):
             plain = self.base.evaluate(np.array(self.theta), at)
-            if self.preset == "paper" and self.evolved is not None:
+            if self.preset == "published" and self.evolved is not None:
                 value = self.evolved.evaluate(self.base, at)
             else:
                 value = plain * np.exp(self.log_factor(at, held))
@@ -239,8 +240,7 @@ class Corrected:
         size = len(base.parameters)
         if list(data["trained"]) != list(base.variables):
             raise ValueError("the trained range has other variables than the base model")
-        if data["preset"] not in ("robust", "paper"):
-            raise ValueError(f"there is no preset {data['preset']!r}")
+        preset = _PRESETS[data["preset"]]
         report = data["report"]
         return cls(
             base,
@@ -260,8 +260,8 @@ class Corrected:
             ),
             None if data["terms"] is None else _terms_from_json(data["terms"], base),
             None if data["process"] is None else _process_from_json(data["process"], len(base.variables)),
-            None if data["program"] is None else _evolved_from_json(data["program"], base, where),
-            data["preset"],
+            None if data["program"] is None else evolved_from(data["program"], base),
+            preset,
         )
 
 
@@ -285,14 +285,6 @@ def load_corrected(path: Path) -> Corrected:
         what="corrected model",
         hint="write one with: buran correct MODEL.yaml DATA -o FILE",
     )
-
-
-def finite_numbers(numbers: Any, size: int) -> tuple[float, ...]:
-    """Return numbers of a file; raise `ValueError` if there are more or fewer, or some are not finite."""
-    out = tuple(float(number) for number in numbers)
-    if len(out) != size or not np.isfinite(out).all():
-        raise ValueError(f"{len(out)} numbers instead of {size}, or some that are not finite")
-    return out
 
 
 def _errors(errors: Mapping[str, Any]) -> dict[str, float]:
@@ -349,11 +341,3 @@ def _process_from_json(data: Mapping[str, Any], size: int) -> Residual:
     if not all(np.isfinite(array).all() for array in arrays.values()):
         raise ValueError("the process has numbers that are not finite")
     return Residual(**arrays)
-
-
-def _evolved_from_json(data: Mapping[str, Any], base: BaseModel, where: str) -> EvolvedCorrection:
-    try:
-        search = EVOLUTIONS.load("mecp")
-    except UsageError as error:  # the file is fine
-        raise ToolError(error.what, where=where, why=error.why, hint=error.hint) from error
-    return search.read(data, base)

@@ -259,7 +259,7 @@ def _python(model: Corrected, plain: Any) -> str:
         weights=None if model.terms is None else list(model.terms.weights),
         evolved=None if model.evolved is None else code(_simplified(_whole(model))),
         process=model.process,
-        as_published=model.preset == "paper",
+        as_published=model.preset == "published",
         bounds=[
             (name, low / CORRECTION.freeze, high * CORRECTION.freeze)
             for name, low, high in zip(variables, model.low, model.high, strict=True)

@@ -12,9 +12,11 @@ from buran.correct.base import BaseModel
 from buran.correct.corrected import Corrected, CorrectionReport
 from buran.correct.data import Data, spawned
 from buran.correct.domain import objection, without_time
-from buran.correct.evolution import EVOLUTIONS, Case
 from buran.correct.formula import Array
 from buran.correct.gate import Gate, Masks
+from buran.correct.mecp.expression import Case
+from buran.correct.mecp.search import evolve
+from buran.correct.mecp.tuning import COMPETING
 from buran.correct.residual import fit_residual
 from buran.correct.terms import Problem, TermModel, fit_base, grow, library
 from buran.correct.thresholds import find_thresholds
@@ -153,9 +155,8 @@ def _candidates(
         out["terms"] = replace(plain, terms=averaged(usable, len(points)))
     if options.case is not None:
         random = spawned(options.seed, _TRIALS, options.case, search)
-        evolved = EVOLUTIONS.load("mecp").compete(
-            base, points, np.exp(logs), options.case, np.array(fitted.theta), random
-        )
+        theta = np.array(fitted.theta)
+        evolved = evolve(base, points, np.exp(logs), options.case, theta, random, COMPETING, "log")
         out["program"] = replace(plain, evolved=evolved)
     if not options.formula and len(points) <= CORRECTION.most_points:
         process = fit_residual(points, logs - np.log(base.evaluate(np.array(fitted.theta), points)))

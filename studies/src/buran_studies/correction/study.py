@@ -14,9 +14,9 @@ import numpy as np
 from buran.correct import BaseModel, Corrected, correct, load_base
 from buran.correct.data import Data
 from buran.correct.domain import samples
-from buran.correct.evolution import CASES
 from buran.correct.formula import Array
-from buran_studies.correction.evolution.trials import Trials, run_trials
+from buran.correct.mecp.expression import CASES
+from buran.correct.mecp.trials import Trials, run_trials
 from buran_studies.correction.figures import summary
 from buran_studies.correction.truth import (
     FAMILIES,

@@ -1,29 +1,25 @@
-"""The published search for corrections: trees, trials, how it competes, and what is said where it is not installed."""
+"""The published search for corrections: trees, trials, and how it competes."""
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-from buran import plugins
-from buran.correct import correct, load_corrected, write_corrected
-from buran.correct.data import prepare, spawned
-from buran.correct.evolution import CASES, Case
-from buran.errors import UsageError
-from buran_studies.correction.evolution.evolve import Search, evolve
-from buran_studies.correction.evolution.forest import Forest
-from buran_studies.correction.evolution.program import PrefixProgram
-from buran_studies.correction.evolution.trials import corrected_as_published, halves, run_trials
-
-sys.path.append(str(Path(__file__).parents[2] / "tests" / "correct"))
 from truths import PLACES, base_model, contended
 
-SMALL = Search(population=60, generations=5, nodes=30)
+from buran.correct import correct, load_base, load_corrected, write_corrected
+from buran.correct.data import prepare, spawned
+from buran.correct.mecp.expression import CASES, Case, PrefixProgram
+from buran.correct.mecp.search import evolve
+from buran.correct.mecp.trees import Forest
+from buran.correct.mecp.trials import as_corrected, halves, run_trials
+from buran.correct.mecp.tuning import EvolutionTuning
+from buran.errors import UsageError
+
+SMALL = EvolutionTuning(population=60, generations=5, nodes=30)
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
@@ -32,7 +28,7 @@ def test_trees_keep_their_values_under_all_operators(seed: int) -> None:
     random = np.random.default_rng(seed)
     points = random.uniform(0.5, 20, (5, 2))
     own = random.uniform(1, 9, (40, 5))
-    forest = Forest(points, has_base=True, capacity=64)
+    forest = Forest(points, has_base=True, constant=10.0, capacity=64)
     leaves = forest.bases(own)
     roots = forest.random(40, random.integers(1, 6, 40), random.random(40) < 0.5, leaves, 40, random)
 
@@ -79,7 +75,7 @@ def test_better_individuals_survive() -> None:
     base = base_model()
     values = contended(PLACES)
     errors = [
-        evolve(base, PLACES, values, 3, base.start, spawned(5, 3), Search(60, generations, nodes=30)).error
+        evolve(base, PLACES, values, 3, base.start, spawned(5, 3), EvolutionTuning(60, generations, nodes=30)).error
         for generations in (0, 4, 12)
     ]
     assert errors[0] >= errors[1] >= errors[2] and errors[2] < errors[0]
@@ -95,23 +91,24 @@ def test_the_published_procedure_reports_every_trial(tmp_path: Path) -> None:
     base = base_model()
     train, test = halves(prepare(base, PLACES, contended(PLACES)), 1)
     assert len(train.points) == 9 == len(test.points)
-    found = run_trials(base, train, test, 4, trials=3, seed=2, search=Search(80, 6, nodes=30))
+    found = run_trials(base, train, test, 4, trials=3, seed=2, search=EvolutionTuning(80, 6, nodes=30))
     assert len(found.trials) == 3 and len({trial.evolved.program for trial in found.trials}) == 3
     assert found.chosen.train_rmse == min(trial.train_rmse for trial in found.trials)
     assert found.oracle.test_rmse == min(trial.test_rmse for trial in found.trials)
     assert 0 <= found.better <= 1
-    model = corrected_as_published(base, found, 2)
+    model = as_corrected(base, found, 2)
     assert any("chosen on the test half" in note for note in model.report.notes)
-    write_corrected(tmp_path / "paper.json", model)
-    again = load_corrected(tmp_path / "paper.json")
+    write_corrected(tmp_path / "published.json", model)
+    again = load_corrected(tmp_path / "published.json")
     assert len(again.report.trials) == 3
     assert np.array_equal(again.predict(PLACES).value, model.predict(PLACES).value, equal_nan=True)
 
 
-@pytest.mark.parametrize("preset", ["robust", "paper"])
-def test_without_this_package_the_cases_name_it(preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugins, "_installed", lambda group, path: ())
-    with pytest.raises(UsageError, match="not installed") as refused:
-        correct(base_model(), PLACES, contended(PLACES), preset=preset, case=3)  # type: ignore[arg-type]
-    assert "pip install buran-studies" in str(refused.value)
-    assert not correct(base_model(), PLACES, contended(PLACES), case="terms").report.refused
+def test_half_of_the_points_must_train_all_parameters() -> None:
+    base = load_base("evh1_2d_reconstructed")
+    points = np.array([(nx, p, t) for nx, p, t in zip((128, 256, 512, 1024, 2048, 512), (4, 8) * 3, (0.1, 0.2, 0.4) * 2)])
+    with pytest.raises(UsageError, match="fewer points than the base model parameters") as refused:
+        correct(base, points, base.evaluate(base.start, points), preset="published")
+    assert "3 points are to train 4 parameters" in str(refused.value.why) and "7 points" in refused.value.hint
+    with pytest.raises(UsageError, match="fewer points than parameters"):
+        correct(base, points[:3], base.evaluate(base.start, points[:3]), preset="published")

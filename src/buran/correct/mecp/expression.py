@@ -1,4 +1,4 @@
-"""Evolved programs: expressions in prefix order."""
+"""Evolved programs: expressions in prefix order, and the four cases in which they correct a model (Eq. 1 to 4)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from buran.correct.base import BaseModel
-from buran.correct.corrected import finite_numbers
-from buran.correct.evolution import CASES, Case
 from buran.correct.formula import Array
+from buran.files import finite_numbers
+
+Case = Literal[1, 2, 3, 4]
+CASES: tuple[Case, ...] = (1, 2, 3, 4)
 
 BINARY = ("+", "-", "*", "/", "^")
 UNARY = ("log", "exp")
@@ -84,7 +86,8 @@ class Evolved:
     Attributes
     ----------
     case
-        1 and 3: the program's value, with the base model as a terminal; 2 and 4: the base model plus it.
+        1 and 3 (Eq. 1, 3): the program's value, with the base model as a terminal; 2 and 4 (Eq. 2, 4): the base model
+        plus it. In 1 and 2 the base model's parameters are fixed.
     program, theta
         The term and the base model's parameters.
     error

@@ -1,59 +1,26 @@
-"""The evolutionary search: genetic programming for a term, a genetic algorithm for the parameters, in concert."""
+"""The evolutionary search (Fig. 3): genetic programming for a term, a genetic algorithm for parameters, in concert."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from buran.correct.base import BaseModel
-from buran.correct.evolution import Case
 from buran.correct.formula import Array
+from buran.correct.mecp.expression import Case, Evolved, PrefixProgram
+from buran.correct.mecp.genetic_algorithm import next_parameters
+from buran.correct.mecp.genetic_programming import next_trees
+from buran.correct.mecp.trees import Forest, Ids
+from buran.correct.mecp.tuning import EvolutionTuning
 from buran.correct.terms import Problem
-from buran_studies.correction.evolution.forest import Forest, Ids
-from buran_studies.correction.evolution.program import Evolved, PrefixProgram
 
 Objective = Literal["rmse", "log"]
 
 
-@dataclass(frozen=True)
-class Search:
-    """Settings; the defaults are those of Table 1 of the MECP paper, and ours where it is silent.
-
-    Attributes
-    ----------
-    population, generations, crossover, initial_depth
-        As published. What is not crossed over is mutated.
-    elite
-        Share of the best that goes on unchanged. Parents are drawn with a chance that falls linearly with their
-        rank: our reading of "graduated elitist".
-    nodes
-        Most nodes of a tree. The paper names none.
-    mutation_depth
-        Of the new part of a tree.
-    objective
-        ``rmse`` is our reading of the paper; ``log`` the root mean square of the logarithm of the ratio.
-    blend, spread
-        Parameters cross by BLX-alpha and mutate by a normal step, in the unit box of their bounds.
-    """
-
-    population: int = 3000
-    generations: int = 100
-    crossover: float = 0.9
-    initial_depth: int = 7
-    elite: float = 0.05
-    nodes: int = 60
-    mutation_depth: int = 3
-    objective: Objective = "rmse"
-    blend: float = 0.3
-    spread: float = 0.1
-
-
 def evolve(
     base: BaseModel, points: Array, values: Array, case: Case, theta: Array, random: np.random.Generator,
-    search: Search | None = None,
+    search: EvolutionTuning | None = None, objective: Objective = "rmse",
 ) -> Evolved:  # fmt: skip
     """Search for a correction.
 
@@ -70,22 +37,24 @@ def evolve(
     random
         Source of all choices: the same state gives the same program.
     search
-        Settings.
+        Settings; those of the paper by default.
+    objective
+        ``rmse`` is our reading of the paper; ``log`` the root mean square of the logarithm of the ratio.
     """
-    return _Evolution(base, points, values, case, theta, random, search or Search()).run()
+    return _Evolution(base, points, values, case, theta, random, search or EvolutionTuning(), objective).run()
 
 
 class _Evolution:
     def __init__(
         self, base: BaseModel, points: Array, values: Array, case: Case, theta: Array, random: np.random.Generator,
-        search: Search,
+        search: EvolutionTuning, objective: Objective,
     ) -> None:  # fmt: skip
         self.base, self.points, self.measured, self.case = base, points, values, case
-        self.random, self.search = random, search
+        self.random, self.search, self.objective = random, search, objective
         self.box = Problem(base, points, np.zeros(len(points)), np.ones((1, len(points)), dtype=bool))
         self.free = case in (3, 4) and len(base.parameters) > 0
         self.terminal = case in (1, 3)
-        self.forest = Forest(points, self.terminal)
+        self.forest = Forest(points, self.terminal, search.constant)
         size = search.population
         self.units = np.tile(self.box.unit(theta), (size, 1))
         self.theta = theta
@@ -119,10 +88,10 @@ class _Evolution:
         return self.forest.bases(values)
 
     def run(self) -> Evolved:
-        errors = self._errors()
+        errors = self.errors()
         for _ in range(self.search.generations):
             self._generation(errors)
-            errors = self._errors()
+            errors = self.errors()
             if self.forest.is_full:
                 self.roots, self.leaves = self.forest.compact(self.roots, self.leaves)
         best = int(np.argmin(errors))
@@ -130,12 +99,12 @@ class _Evolution:
         theta = self.box.theta(self.units[best]) if self.free else self.theta
         return Evolved(self.case, program, tuple(theta.tolist()), float(errors[best]))
 
-    def _errors(self) -> Array:
+    def errors(self) -> Array:
         values = self.forest.values[self.roots]
         with np.errstate(all="ignore"):
             if not self.terminal:
                 values = values + self.base_values
-            gaps = values - self.measured if self.search.objective == "rmse" else np.log(values / self.measured)
+            gaps = values - self.measured if self.objective == "rmse" else np.log(values / self.measured)
             errors = np.sqrt(np.mean(np.square(gaps), axis=1))
         return np.where(np.isfinite(errors), errors, np.inf)
 
@@ -146,14 +115,17 @@ class _Evolution:
         number = size - len(kept)
         one, two = (order[(size * (1 - np.sqrt(1 - random.random(number)))).astype(np.int64)] for _ in range(2))
         crossed = random.random(number) < search.crossover
-        on_theta = random.random(number) < 0.5 if self.free else np.zeros(number, dtype=bool)
+        on_theta = random.random(number) < search.on_parameters if self.free else np.zeros(number, dtype=bool)
         units, leaves, roots = self.units[one], self.leaves[one], self.roots[one]
         values = self.base_values[one] if self.free else self.base_values[:number]
         rows = np.flatnonzero(~on_theta)
-        roots[rows] = self._new_trees(roots[rows], two[rows], crossed[rows], leaves[rows])
+        rebase = self.terminal and self.free
+        roots[rows] = next_trees(
+            self.forest, roots[rows], self.roots[two[rows]], crossed[rows], leaves[rows], rebase, search, random
+        )
         rows = np.flatnonzero(on_theta)
         if len(rows):
-            units[rows] = self._new_units(units[rows], self.units[two[rows]], crossed[rows])
+            units[rows] = next_parameters(units[rows], self.units[two[rows]], crossed[rows], search, random)
             values[rows] = self._base(units[rows])
             if self.terminal:
                 leaves[rows] = self.forest.bases(values[rows])
@@ -163,28 +135,3 @@ class _Evolution:
         if self.free:
             self.units = np.concatenate([self.units[kept], units])
             self.base_values = np.concatenate([self.base_values[kept], values])
-
-    def _new_trees(self, roots: Ids, others: Ids, crossed: NDArray[np.bool_], leaves: Ids) -> Ids:
-        forest, random = self.forest, self.random
-        paths = forest.paths(roots, random)
-        removed = forest.size[paths[-1][1]]
-        donors = forest.paths(self.roots[others[crossed]], random)[-1][1]
-        number = int((~crossed).sum())
-        fresh = forest.random(
-            number, np.full(number, self.search.mutation_depth), np.zeros(number, dtype=bool), leaves[~crossed],
-            self.search.nodes, random,
-        )  # fmt: skip
-        by = np.zeros(len(roots), dtype=np.int64)
-        by[crossed], by[~crossed] = donors, fresh
-        fits = forest.size[roots] - removed + forest.size[by] <= self.search.nodes
-        if self.terminal and self.free:
-            own = np.flatnonzero(crossed & fits)
-            by[own] = forest.rebase(by[own], leaves[own])
-        return np.where(fits, forest.replace(paths, by, fits), roots)
-
-    def _new_units(self, one: Array, two: Array, crossed: NDArray[np.bool_]) -> Array:
-        gap = np.abs(one - two)
-        low = np.minimum(one, two) - self.search.blend * gap
-        blended = low + self.random.random(one.shape) * (1 + 2 * self.search.blend) * gap
-        moved = one + self.search.spread * self.random.standard_normal(one.shape)
-        return np.clip(np.where(crossed[:, None], blended, moved), 0.0, 1.0)

@@ -14,10 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.correct.formula import Array
-from buran_studies.correction.evolution.program import BASE, BINARY, FUNCTIONS
+from buran.correct.mecp.expression import BASE, BINARY, FUNCTIONS
 
 Ids = NDArray[np.int64]
-
 
 _CONSTANT, _VARIABLE, _BASE = -1, -2, -3  # operators of leaves
 _OPERATORS = np.arange(len(FUNCTIONS) + 1)
@@ -34,10 +33,13 @@ class Forest:
         Shape (point, variable).
     has_base
         Whether the base model is a terminal.
+    constant
+        Random constants R are between this and its negative.
     """
 
     points: Array
     has_base: bool
+    constant: float
     capacity: int = 1 << 16
     count: int = field(init=False, default=0)
 
@@ -180,7 +182,7 @@ class Forest:
         """Draw terminals: a number R, a variable, or the base model's own leaf, with equal chances."""
         variables = self.points.shape[1]
         kind = random.integers(1 + variables + self.has_base, size=len(bases))
-        numbers = random.uniform(-10.0, 10.0, len(bases))
+        numbers = random.uniform(-self.constant, self.constant, len(bases))
         ids = np.where(kind > variables, bases, 0)
         for i in range(variables):
             ids[kind == i + 1] = self.variables[i]

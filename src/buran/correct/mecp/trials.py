@@ -1,4 +1,4 @@
-"""The published procedure, as published: trials of an evolutionary search on one half of the data."""
+"""The procedure as published: trials of the evolutionary search on one half of the data, judged by the other."""
 
 from __future__ import annotations
 
@@ -7,24 +7,26 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buran.correct.base import BaseModel
 from buran.correct.corrected import Corrected, CorrectionReport
 from buran.correct.data import Data, spawned
-from buran.correct.evolution import Case
 from buran.correct.fit import least_squares
 from buran.correct.formula import Array
+from buran.correct.mecp.expression import Case, Evolved
+from buran.correct.mecp.search import evolve
+from buran.correct.mecp.trees import Ids
+from buran.correct.mecp.tuning import PROCEDURE, EvolutionTuning
 from buran.correct.terms import Problem
-from buran_studies.correction.evolution.evolve import Search, evolve
-from buran_studies.correction.evolution.forest import Ids
-from buran_studies.correction.evolution.program import Evolved
-from buran_studies.quality import mlogq
+from buran.errors import UsageError
+from buran.files import finite_or_none
 
 _SPLIT, _TRIALS = 2, 3  # first numbers of the seeds' keys
 
 
 @dataclass(frozen=True)
-class Trial:
+class EvolvedTrial:
     """One run of the search.
 
     Attributes
@@ -65,15 +67,15 @@ class Trials:
     test: Data
     original_rmse: float
     original_mlogq: float
-    trials: tuple[Trial, ...]
+    trials: tuple[EvolvedTrial, ...]
 
     @property
-    def chosen(self) -> Trial:
+    def chosen(self) -> EvolvedTrial:
         """The best on the training half; the test half has no say."""
         return min(self.trials, key=lambda trial: trial.train_rmse)
 
     @property
-    def oracle(self) -> Trial:
+    def oracle(self) -> EvolvedTrial:
         """The best on the test half: chosen on the test half, as published, so that its error is no prediction."""
         return min(self.trials, key=lambda trial: trial.test_rmse)
 
@@ -89,6 +91,31 @@ class Trials:
         return sum(not np.isfinite(trial.train_rmse) for trial in self.trials)
 
 
+def correct_as_published(
+    base: BaseModel, data: Data, case: Case, trials: int, seed: int, progress: Callable[[int], None] | None = None
+) -> Corrected:
+    """Run the procedure as published; see `run_trials`.
+
+    Raises
+    ------
+    UsageError
+        If half of the data has fewer points than the base model parameters, or there are no trials.
+    """
+    if trials < 1:
+        raise UsageError("at least one trial is needed", why=f"{trials} were asked for")
+    train, test = halves(data, seed)
+    needed = max(len(base.parameters), 2)
+    if len(train.points) < needed or len(test.points) < 2:
+        raise UsageError(
+            "half of the data has fewer points than the base model parameters",
+            where=base.name,
+            why=f"half of {len(data.points)} points is for training, the other for testing; {len(train.points)} points "
+            f"are to train {len(base.parameters)} parameters",
+            hint=f"measure {max(2 * needed - 1, 4)} points or more, or take the robust preset, which divides nothing",
+        )
+    return as_corrected(base, run_trials(base, train, test, case, trials=trials, seed=seed, progress=progress), seed)
+
+
 def halves(data: Data, seed: int) -> tuple[Data, Data]:
     """Divide the data at random, the larger half first."""
     order = spawned(seed, _SPLIT).permutation(len(data.points))
@@ -96,7 +123,7 @@ def halves(data: Data, seed: int) -> tuple[Data, Data]:
     return Data(data.points[first], data.values[first]), Data(data.points[second], data.values[second])
 
 
-def original(base: BaseModel, train: Data) -> Array:
+def fit_original(base: BaseModel, train: Data) -> Array:
     """Fit the base model as it was published: bounded least squares of the times themselves."""
     problem = Problem(base, train.points, train.logs, np.ones((1, len(train.points)), dtype=bool))
 
@@ -107,14 +134,14 @@ def original(base: BaseModel, train: Data) -> Array:
     if not base.parameters:
         return base.start
     first = problem.unit(base.start)
-    starts = np.concatenate([first[None], spawned(0, _SPLIT).uniform(0.1, 0.9, (7, len(first)))])
-    fits = least_squares(residuals, starts, iterations=60)
+    starts = np.concatenate([first[None], spawned(0, _SPLIT).uniform(0.1, 0.9, (PROCEDURE.starts, len(first)))])
+    fits = least_squares(residuals, starts, iterations=PROCEDURE.iterations)
     return np.asarray(problem.theta(fits.at[int(np.argmin(fits.cost))]))
 
 
 def run_trials(
-    base: BaseModel, train: Data, test: Data, case: Case, *, trials: int = 30, seed: int = 0,
-    search: Search | None = None, progress: Callable[[int], None] | None = None,
+    base: BaseModel, train: Data, test: Data, case: Case, *, trials: int = PROCEDURE.trials,
+    seed: int = 0, search: EvolutionTuning | None = None, progress: Callable[[int], None] | None = None,
 ) -> Trials:  # fmt: skip
     """Run the published procedure on a division of the data.
 
@@ -134,7 +161,7 @@ def run_trials(
     progress
         Told how many trials are done.
     """
-    theta = original(base, train)
+    theta = fit_original(base, train)
     plain = base.evaluate(theta, test.points)
     found = []
     for number in range(trials):
@@ -149,20 +176,19 @@ def run_trials(
         train,
         test,
         _rmse(plain, test.values),
-        float(mlogq(plain, test.values)),
+        _mlogq(plain, test.values),
         tuple(found),
     )
 
 
-def _judged(base: BaseModel, evolved: Evolved, train: Data, test: Data, cpu_s: float) -> Trial:
+def _judged(base: BaseModel, evolved: Evolved, train: Data, test: Data, cpu_s: float) -> EvolvedTrial:
     value = evolved.evaluate(base, test.points)
-    invalid = ~(np.isfinite(value) & (value > 0))
-    return Trial(
+    return EvolvedTrial(
         evolved,
         _rmse(evolved.evaluate(base, train.points), train.values),
         _rmse(value, test.values),
-        float(mlogq(np.where(invalid, -1.0, value), test.values)),
-        int(invalid.sum()),
+        _mlogq(value, test.values),
+        int((~_is_time(value)).sum()),
         cpu_s,
     )
 
@@ -174,7 +200,16 @@ def _rmse(value: Array, measured: Array) -> float:
     return out if np.isfinite(out) else np.inf
 
 
-def corrected_as_published(base: BaseModel, found: Trials, seed: int) -> Corrected:
+def _is_time(value: Array) -> NDArray[np.bool_]:
+    return np.isfinite(value) & (value > 0)
+
+
+def _mlogq(value: Array, measured: Array) -> float:
+    """Return the mean absolute logarithm of the ratio, infinite where a value is no time."""
+    return float(np.mean(np.abs(np.log(value / measured)))) if _is_time(value).all() else np.inf
+
+
+def as_corrected(base: BaseModel, found: Trials, seed: int) -> Corrected:
     """Return the trial that is best in training, with the report of all of them."""
     points = found.train.points
     chosen, oracle = found.chosen, found.oracle
@@ -194,17 +229,13 @@ def corrected_as_published(base: BaseModel, found: Trials, seed: int) -> Correct
         {
             "program": list(trial.evolved.program.tokens),
             "theta": list(trial.evolved.theta),
-            "train_rmse": _plain(trial.train_rmse),
-            "test_rmse": _plain(trial.test_rmse),
-            "test_mlogq": _plain(trial.test_mlogq),
+            "train_rmse": finite_or_none(trial.train_rmse),
+            "test_rmse": finite_or_none(trial.test_rmse),
+            "test_mlogq": finite_or_none(trial.test_mlogq),
             "invalid": trial.invalid,
         }
         for trial in found.trials
     )
     report = CorrectionReport(False, reason, {}, {}, (), notes, len(points), seed, trials)
     low, high = tuple(points.min(axis=0).tolist()), tuple(points.max(axis=0).tolist())
-    return Corrected(base, found.theta, low, high, report, evolved=chosen.evolved, preset="paper")
-
-
-def _plain(value: float) -> float | None:
-    return value if np.isfinite(value) else None
+    return Corrected(base, found.theta, low, high, report, evolved=chosen.evolved, preset="published")

@@ -1,0 +1,54 @@
+"""Numbers of the published procedure: the paper's, and ours where it is silent."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from buran.correct.mecp.expression import Case
+from buran.numerics.origin import JUDGED, tuned
+
+TABLE_1 = "published: Table 1 of the MECP paper"
+PUBLISHED = "published: text of the MECP paper"
+SILENT = "ours: the MECP paper does not say (explanation/correction.md)"
+COMPETES = "the published search takes too long for every point left out; no record of tuning"
+
+
+@dataclass(frozen=True)
+class EvolutionTuning:
+    """Of the evolutionary search for corrections, as published."""
+
+    population: int = tuned(3000, "programs", TABLE_1)
+    generations: int = tuned(100, "generations", TABLE_1)
+    crossover: float = tuned(0.9, "share of new programs that are crossed; the others are mutated", TABLE_1)
+    initial_depth: int = tuned(7, "depth of the first trees, at most", TABLE_1)
+    elite: float = tuned(0.05, "share of the best that goes on unchanged", SILENT)
+    nodes: int = tuned(60, "nodes of a tree, at most", SILENT)
+    mutation_depth: int = tuned(3, "depth of the new part of a mutated tree", SILENT)
+    constant: float = tuned(10.0, "random constants R are between this and its negative", SILENT)
+    on_parameters: float = tuned(0.5, "share of operators that act on free parameters, not on the tree", SILENT)
+    blend: float = tuned(0.3, "how far beyond both parents crossed parameters may lie (BLX), in their distances", SILENT)
+    spread: float = tuned(0.1, "standard deviation of a parameter's mutation, in shares of its bounds", SILENT)
+
+
+@dataclass(frozen=True)
+class CompetingTuning:
+    """Of the search that competes with terms, where it differs from the published one."""
+
+    population: int = tuned(500, "programs", COMPETES)
+    generations: int = tuned(40, "generations", COMPETES)
+    initial_depth: int = tuned(5, "depth of the first trees, at most", COMPETES)
+    nodes: int = tuned(25, "nodes of a tree, at most", COMPETES)
+
+
+@dataclass(frozen=True)
+class ProcedureTuning:
+    """Of the procedure around the search, as published."""
+
+    trials: int = tuned(30, "trials of a case", PUBLISHED)
+    case: Case = tuned(4, "case without a choice: the most robust one", PUBLISHED)
+    starts: int = tuned(7, "random starts of the original model's fit, beside its own", SILENT)
+    iterations: int = tuned(60, "steps of this fit, at most", SILENT)
+
+
+COMPETING = EvolutionTuning(**asdict(CompetingTuning()))
+PROCEDURE = ProcedureTuning()
