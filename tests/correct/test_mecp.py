@@ -106,7 +106,7 @@ def test_the_published_procedure_reports_every_trial(tmp_path: Path) -> None:
 
 def test_half_of_the_points_must_train_all_parameters() -> None:
     base = load_base("evh1_2d_reconstructed")
-    points = np.array([(nx, p, t) for nx, p, t in zip((128, 256, 512, 1024, 2048, 512), (4, 8) * 3, (0.1, 0.2, 0.4) * 2)])
+    points = np.array([(128, 256, 512, 1024, 2048, 512), (4, 8) * 3, (0.1, 0.2, 0.4) * 2]).T
     with pytest.raises(UsageError, match="fewer points than the base model parameters") as refused:
         correct(base, points, base.evaluate(base.start, points), preset="published")
     assert "3 points are to train 4 parameters" in str(refused.value.why) and "7 points" in refused.value.hint

@@ -26,7 +26,7 @@ class EvolutionTuning:
     mutation_depth: int = tuned(3, "depth of the new part of a mutated tree", SILENT)
     constant: float = tuned(10.0, "random constants R are between this and its negative", SILENT)
     on_parameters: float = tuned(0.5, "share of operators that act on free parameters, not on the tree", SILENT)
-    blend: float = tuned(0.3, "how far beyond both parents crossed parameters may lie (BLX), in their distances", SILENT)
+    blend: float = tuned(0.3, "how far beyond the parents crossed parameters may lie (BLX), in their distances", SILENT)
     spread: float = tuned(0.1, "standard deviation of a parameter's mutation, in shares of its bounds", SILENT)
 
 
