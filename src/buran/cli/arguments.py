@@ -8,6 +8,9 @@ from pathlib import Path
 CAMPAIGN_FILE = Path("campaign.yaml")
 """What is meant where no campaign file is named: that of the current folder."""
 
+OF_RESULTS = ", or a folder of its results, as results/NAME"
+"""Note on the campaign file of verbs that take such a folder for it."""
+
 COMPLETED_BY = "complete"
 """Attribute of an argument that says, for each shell, how its values are completed; see `buran.cli.completion`."""
 

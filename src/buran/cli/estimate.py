@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from buran.cli.arguments import add_campaign_file
+from buran.cli.arguments import OF_RESULTS, add_campaign_file
 from buran.cli.reading import open_to_read
 from buran.cli.terminal import style
 from buran.wording import counted
@@ -20,7 +20,7 @@ HELP = "show what the next plan will cost, and what the full matrix would"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add_campaign_file(parser)
+    add_campaign_file(parser, OF_RESULTS)
     parser.add_argument("--json", action="store_true", help="for programs")
 
 

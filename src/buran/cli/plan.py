@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from buran.cli.arguments import add_campaign_file
+from buran.cli.arguments import OF_RESULTS, add_campaign_file
 from buran.cli.reading import open_to_read
 from buran.cli.terminal import duration, style, table
 from buran.wording import counted
@@ -21,7 +21,7 @@ HELP = "show the plans so far, or the first one, and what each phase takes, with
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add_campaign_file(parser)
+    add_campaign_file(parser, OF_RESULTS)
     parser.add_argument("--json", action="store_true", help="for programs")
 
 

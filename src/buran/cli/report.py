@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from buran.cli.arguments import add_campaign_file
+from buran.cli.arguments import OF_RESULTS, add_campaign_file
 from buran.cli.reading import open_to_read
 from buran.cli.terminal import printable
 from buran.errors import Exit, UsageError
@@ -21,7 +21,7 @@ HELP = "print the report of a finished campaign, or compare it with an earlier o
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add_campaign_file(parser)
+    add_campaign_file(parser, OF_RESULTS)
     parser.add_argument("--full", action="store_true", help="all tables, through the pager on a terminal")
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument("--html", action="store_true", help="print where the page lies instead")

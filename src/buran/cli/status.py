@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from buran.cli.arguments import add_campaign_file
+from buran.cli.arguments import OF_RESULTS, add_campaign_file
 from buran.cli.reading import open_to_read
 from buran.cli.terminal import duration, exact, style, table
 from buran.errors import Exit
@@ -28,7 +28,7 @@ _COLUMNS = ("iteration", "mode", "purpose", "runs", "measured", "failed", "runni
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add_campaign_file(parser)
+    add_campaign_file(parser, OF_RESULTS)
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument(
         "--watch", nargs="?", type=float, const=10.0, metavar="SECONDS", help="refresh until the campaign is done"
