@@ -62,5 +62,7 @@ def correct(
         number = None if case in (None, "terms") else case
         return correct_robustly(base, data, Competition(case is not None, number, gate, seed))  # type: ignore[arg-type]
     if case == "terms":
-        raise UsageError("the published procedure has cases 1 to 4", why="terms are none of them")
-    return correct_as_published(base, data, PROCEDURE.case if case is None else case, trials, seed, progress)
+        raise UsageError(
+            "the published procedure has cases 1 to 4", why="terms are none of them", hint="as in --case 4"
+        )
+    return correct_as_published(base, data, case or CASES[PROCEDURE.case - 1], trials, seed, progress)

@@ -25,12 +25,12 @@ Where ours differs, and why:
 - The formula of EVH1's communication time is lost: the bundled base model is our reconstruction.
 - The objective is lost: ours is the root mean square of the absolute error, which fits Fig. 6 to 9, better for long
   times than for short ones.
-- "Graduated elitist" is not explained: the best 5 % stay, parents are drawn by chances that fall linearly with rank.
+- "Graduated elitist" is not explained: the best 5 % stay, parents' chances fall linearly with their rank.
 - Size of trees, range of R and depth of mutations are not given: at most 60 nodes, -10 to 10, 3.
 - Operators on parameters are not given: BLX-0.3 and normal steps of 0.1 in the unit box of the bounds, logarithmic
   where the base model says so. "In concert" is read as: each operator acts on the tree or on the parameters.
 - "Not fixed in equations (1) and (2)" is read as (3) and (4), as the equations and cases say.
-- The result is the trial that is best in training. The paper's, best on the half that judges, is reported beside it.
+- The result is the trial that is best in training. The paper's, the best on the test half, is reported beside it.
 - A prediction that is not positive is no time, and missing. The paper does not say what it did with these.
 - Without a choice case 4 is run, by the paper the most robust of the four.
 

@@ -14,7 +14,7 @@ def next_parameters(
 ) -> Array:
     """Return a child of each pair of parents, shape (pair, parameter) in the unit box of the bounds.
 
-    They cross by BLX-alpha, anywhere between the parents and a little beyond; else the first moves by a normal step.
+    They cross by BLX-alpha, anywhere between both and a little beyond; or the first moves by a normal step.
     """
     gap = np.abs(one - two)
     low = np.minimum(one, two) - search.blend * gap

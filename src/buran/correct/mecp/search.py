@@ -64,14 +64,8 @@ class _Evolution:
         self.base_values = self._base(self.units)
         self.leaves = self._leaves(self.base_values)
         ramp = 2 + np.arange(size) % max(search.initial_depth - 1, 1)
-        self.roots = self.forest.random(
-            size,
-            np.minimum(ramp, search.initial_depth),
-            np.arange(size) // 2 % 2 == 0,
-            self.leaves,
-            search.nodes,
-            random,
-        )
+        depths, full = np.minimum(ramp, search.initial_depth), np.arange(size) // 2 % 2 == 0
+        self.roots = self.forest.random(size, depths, full, self.leaves, search.nodes, random)
 
     def _base(self, units: Array) -> Array:
         if not self.free:

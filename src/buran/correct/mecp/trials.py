@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +50,12 @@ class EvolvedTrial:
     test_mlogq: float
     invalid: int
     cpu_s: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data; the time is left out, so that the same seed gives the same file."""
+        errors = {name: finite_or_none(getattr(self, name)) for name in ("train_rmse", "test_rmse", "test_mlogq")}
+        program, theta = list(self.evolved.program.tokens), list(self.evolved.theta)
+        return {"program": program, "theta": theta, **errors, "invalid": self.invalid}
 
 
 @dataclass(frozen=True)
@@ -99,19 +106,18 @@ def correct_as_published(
     Raises
     ------
     UsageError
-        If half of the data has fewer points than the base model parameters, or there are no trials.
+        If the half for training has fewer points than the base model parameters, or there are no trials.
     """
     if trials < 1:
         raise UsageError("at least one trial is needed", why=f"{trials} were asked for")
     train, test = halves(data, seed)
-    needed = max(len(base.parameters), 2)
-    if len(train.points) < needed or len(test.points) < 2:
+    parameters, needed = len(base.parameters), max(2 * len(base.parameters) - 1, 4)
+    if len(data.points) < needed:
         raise UsageError(
-            "half of the data has fewer points than the base model parameters",
+            f"the published procedure needs {needed} points for {parameters} parameters",
             where=base.name,
-            why=f"half of {len(data.points)} points is for training, the other for testing; {len(train.points)} points "
-            f"are to train {len(base.parameters)} parameters",
-            hint=f"measure {max(2 * needed - 1, 4)} points or more, or take the robust preset, which divides nothing",
+            why=f"half of the points are for testing: of {len(data.points)}, {len(train.points)} are left to train",
+            hint="measure more points, or take the robust preset",
         )
     return as_corrected(base, run_trials(base, train, test, case, trials=trials, seed=seed, progress=progress), seed)
 
@@ -170,15 +176,8 @@ def run_trials(
         found.append(_judged(base, evolved, train, test, time.process_time() - start))
         if progress is not None:
             progress(number + 1)
-    return Trials(
-        case,
-        tuple(theta.tolist()),
-        train,
-        test,
-        _rmse(plain, test.values),
-        _mlogq(plain, test.values),
-        tuple(found),
-    )
+    rmse, quality = _rmse(plain, test.values), _mlogq(plain, test.values)
+    return Trials(case, tuple(theta.tolist()), train, test, rmse, quality, tuple(found))
 
 
 def _judged(base: BaseModel, evolved: Evolved, train: Data, test: Data, cpu_s: float) -> EvolvedTrial:
@@ -225,17 +224,7 @@ def as_corrected(base: BaseModel, found: Trials, seed: int) -> Corrected:
         f"case {found.case}, the trial with the smallest training error: test error {chosen.test_rmse:.4g} against "
         f"{found.original_rmse:.4g} of the original model"
     )
-    trials = tuple(
-        {
-            "program": list(trial.evolved.program.tokens),
-            "theta": list(trial.evolved.theta),
-            "train_rmse": finite_or_none(trial.train_rmse),
-            "test_rmse": finite_or_none(trial.test_rmse),
-            "test_mlogq": finite_or_none(trial.test_mlogq),
-            "invalid": trial.invalid,
-        }
-        for trial in found.trials
-    )
+    trials = tuple(trial.to_json() for trial in found.trials)
     report = CorrectionReport(False, reason, {}, {}, (), notes, len(points), seed, trials)
     low, high = tuple(points.min(axis=0).tolist()), tuple(points.max(axis=0).tolist())
     return Corrected(base, found.theta, low, high, report, evolved=chosen.evolved, preset="published")

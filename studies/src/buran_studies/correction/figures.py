@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from buran.correct.formula import Array
+from buran.files import finite_or_none
 from buran_studies.correction.truth import FAMILIES, SPLITS
 from buran_studies.evaluation.evaluation import Curve, Evaluation, Figure, Kind, Plot, Table
 from buran_studies.evaluation.statistics import mean_and_error
@@ -186,11 +187,11 @@ def _cases(published: Sequence[Any]) -> Table:
                 shard["split"], shard["case"], len(trials),
                 float(np.mean([trial["cpu_s"] for trial in trials])),
                 float(np.median([trial["size"] for trial in trials])),
-                _or_none(np.median(train)), _or_none(np.median(test)), _or_none(test[int(np.argmin(train))]),
-                _or_none(test.min()), shard["original_rmse"],
+                *map(finite_or_none, (np.median(train), np.median(test), test[int(np.argmin(train))], test.min())),
+                shard["original_rmse"],
                 100 * float(np.mean(test < shard["original_rmse"])),
                 100 * float(np.mean(quality < shard["original_mlogq"])),
-                _or_none(np.median(quality)), shard["original_mlogq"],
+                finite_or_none(np.median(quality)), shard["original_mlogq"],
                 100 * float(np.mean([trial["invalid"] > 0 for trial in trials])),
             )
         )  # fmt: skip
@@ -204,10 +205,6 @@ def _or_inf(value: float | None) -> float:
     return float("inf") if value is None else value
 
 
-def _or_none(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
-
-
 def _plots(published: Sequence[Any], synthetic: Sequence[Any]) -> tuple[Plot, ...]:
     half = [shard for shard in published if shard["split"] == "half"]
     cases = tuple(float(shard["case"]) for shard in half)
@@ -215,8 +212,8 @@ def _plots(published: Sequence[Any], synthetic: Sequence[Any]) -> tuple[Plot, ..
     for shard in half:
         test = [_or_inf(trial["test_rmse"]) for trial in shard["rows"]]
         train = [_or_inf(trial["train_rmse"]) for trial in shard["rows"]]
-        best.append(_or_none(min(test)))
-        chosen.append(_or_none(test[int(np.argmin(train))]))
+        best.append(finite_or_none(min(test)))
+        chosen.append(finite_or_none(test[int(np.argmin(train))]))
         better.append(100 * float(np.mean(np.array(test) < shard["original_rmse"])))
     original = tuple(shard["original_rmse"] for shard in half)
     plots = [

@@ -17,6 +17,7 @@ from buran.correct.domain import samples
 from buran.correct.formula import Array
 from buran.correct.mecp.expression import CASES
 from buran.correct.mecp.trials import Trials, run_trials
+from buran.files import finite_or_none
 from buran_studies.correction.figures import summary
 from buran_studies.correction.truth import (
     FAMILIES,
@@ -179,14 +180,7 @@ def _published(shard: Shard, settings: Settings) -> dict[str, Any]:
         "original_rmse": found.original_rmse,
         "original_mlogq": found.original_mlogq,
         "rows": [
-            {
-                "train_rmse": _plain(trial.train_rmse),
-                "test_rmse": _plain(trial.test_rmse),
-                "test_mlogq": _plain(trial.test_mlogq),
-                "invalid": trial.invalid,
-                "size": len(trial.evolved.program.tokens),
-                "cpu_s": trial.cpu_s,
-            }
+            {**trial.to_json(), "size": len(trial.evolved.program.tokens), "cpu_s": trial.cpu_s}
             for trial in found.trials
         ],
         "points": _predictions(base, found, shard["seed"]) if shard["split"] != "broadcast" else None,
@@ -204,8 +198,4 @@ def _predictions(base: BaseModel, found: Trials, seed: int) -> dict[str, list[fl
         "best in training": found.chosen.evolved.evaluate(base, at),
         "robust default": robust,
     }
-    return {name: [_plain(v) if v > 0 else None for v in value[order].tolist()] for name, value in lines.items()}
-
-
-def _plain(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+    return {name: [*map(finite_or_none, np.where(v > 0, v, np.nan)[order])] for name, v in lines.items()}
