@@ -23,7 +23,7 @@ from buran.errors import ConfigError, UsageError
 from buran.experiment.build import experiment_from_profiles
 from buran.experiment.modelling import model_experiment
 from buran.files import not_synced, write_text
-from buran.instrument.filter_file import initial_filter
+from buran.instrument.filter_file import Filter
 from buran.loop.session import Session, open_session
 from buran.model import SearchOptions
 from buran.model.model_set import ModelSet, read_models
@@ -121,7 +121,7 @@ def _full_matrix(own: Program, case: Case, seed: int, folder: Path, repetitions:
 
 
 def _everything(own: Program) -> Variant:
-    return Variant(own, Mode.TIME, hooked_functions(own, initial_filter()))
+    return Variant(own, Mode.TIME, hooked_functions(own, Filter()))
 
 
 def _key(seed: int, point: Mapping[str, float], repetition: int) -> str:
