@@ -153,13 +153,15 @@ class Workshop:
         return spent_s, profile
 
 
-def cpu_time_s(argv: Sequence[str], environment: Mapping[str, str], folder: Path) -> float:
+def cpu_time_s(
+    argv: Sequence[str], environment: Mapping[str, str], folder: Path, exit_codes: Sequence[int] = (0,)
+) -> float:
     """Run a command and return user plus system time of it and of all processes it waited for."""
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(argv, env=environment, cwd=folder, stdout=output, stderr=output)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode != 0:
+        if process.returncode not in exit_codes:
             output.seek(0)
             text = output.read().decode(errors="replace")
             raise RunError(f"{shlex.join(argv)} ended with {process.returncode}", why=text)
