@@ -229,6 +229,7 @@ def _base(universe: Universe, request: Request) -> FilterList:
     if universe.experiment is not None:
         return _modelled(universe, universe.experiment, request)
     assert universe.history is not None
+    _ = universe.findings  # a campaign that has measured nothing says so
     current = current_list(universe.history)
     if current is None:
         raise UsageError("the campaign has no models of times and visits", where=universe.history.session.campaign.path)
