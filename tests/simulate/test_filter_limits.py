@@ -13,8 +13,9 @@ from simulated_campaigns import PROGRAM, opened
 from buran.campaign.plan import Plan
 from buran.files import not_synced
 from buran.instrument.filter_file import parse
+from buran.loop.filter_list import current_list, recommended_filter
 from buran.loop.history import History
-from buran.loop.report import gather, recommended_filter, write_results
+from buran.loop.report import gather, write_results
 from buran.loop.session import Session
 from buran.measure.toolchain.hook_cost import VisitCost
 from buran.report.text import render
@@ -65,6 +66,22 @@ def test_a_limit_that_cannot_be_met_is_said_in_words_and_as_a_verdict(tmp_path: 
     assert report["instrumentation"][-1]["time"] == page["iterations"][-1]["time_overhead"]
     assert any("above the 5 % allowed" in note for note in report["notes"])
     assert "above the 5 % allowed" in (folder / "report.html").read_text()
+
+
+@pytest.mark.parametrize("strategy", ["relevance", "filter-and-expand"])
+@pytest.mark.parametrize("keep", [[], ["ti*"]])
+def test_what_is_to_be_kept_survives_pilots_and_published_rules(tmp_path: Any, keep: list[str], strategy: str) -> None:
+    wishes = {"target": TARGET, "start": "everything", "strategy": strategy, "keep": keep, "threshold_s": 1e9}
+    session = opened(tmp_path, EXPENSIVE, refinement=wishes, repetitions=1)
+    last, _ = measured(session)
+    assert parse(last.filter_text).matches("tiny", "tiny") is bool(keep)
+    history = History.open(session)
+    assert ("tiny" in parse(recommended_filter(history)).named) is bool(keep)
+    current = current_list(history)
+    assert current is not None
+    found = current.functions
+    assert [each.name for each in found.functions if each.reason and each.name == "tiny"] == ["tiny"] * len(keep)
+    assert [each.name for each in found.left_out if each.reason and each.name == "tiny"] == ["tiny"] * (not keep)
 
 
 @pytest.mark.parametrize("wish", [{"overhead_percent": None}, {"strategy": "filter", "start": "everything"}])

@@ -55,6 +55,10 @@ _LAST_WORDS = (
     ),
     (re.compile(r"Error while parsing filter file"), "Score-P cannot read the filter"),
     (
+        re.compile(r"called before MPI_INIT|before MPI_Init"),
+        "the program never starts MPI, which Score-P links and asks for: write scorep.options: --mpp=none",
+    ),
+    (
         re.compile(r"Execution failed: .* -E .*--thread=omp:opari2"),
         "Score-P's wrappers cannot preprocess alone (-E) a program with OpenMP: let target.build hand sources on as "
         "they are where SCOREP_WRAPPER is on; docs/how-to/real-codes.md shows how",
