@@ -1,4 +1,4 @@
-"""The paper preset against the figures of its reference implementation, on the published data where it is there."""
+"""The published method against the figures of its reference implementation, on the published data where it is there."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def test_as_accurate_as_the_reference(name):
     errors = []
     for seed in range(3):
         model = CPRegressor(
-            "paper",
+            "published",
             scale=SOURCES[name].scale,
             cells=cells,
             rank=rank,

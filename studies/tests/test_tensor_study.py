@@ -67,7 +67,7 @@ def test_a_quick_run(folder: Path) -> None:
     names = {figure.name: figure for figure in found.figures}
     assert "k nearest neighbours" in text and "Extrapolation" in text
     assert names["gemm 300 default, 20 kB"].value < names["gemm 300 k nearest neighbours"].value
-    assert names["gain over paper at 300, default, 20 kB"].samples == 2
+    assert names["gain over published at 300, default, 20 kB"].samples == 2
     assert names["gemm 300 default, 20 kB"].standard_error is not None
     assert {plot.name for plot in found.plots} == {"gemm-training", "gemm-size", "gemm-beyond"}
 
@@ -127,4 +127,4 @@ def test_extrapolations_tell_how_many_their_intervals_hold(folder: Path) -> None
     rows = tensor_beyond.work(folder, "gemm m < 512", 200, 0)
     default = next(row for row in rows if row["method"] == "default")
     assert 0 <= default["held"] <= 1 and default["factor"] > 1 and default["kb"] <= 20
-    assert {"paper", "k nearest neighbours", "Gaussian process"} < {row["method"] for row in rows}
+    assert {"published", "k nearest neighbours", "Gaussian process"} < {row["method"] for row in rows}

@@ -8,7 +8,7 @@ from sklearn.exceptions import NotFittedError
 from buran.errors import UsageError
 from buran.tensor import CPRegressor
 
-PRESETS = ("default", "paper")
+PRESETS = ("default", "published")
 
 
 def sample(count=600, seed=0, noise=0.0):
@@ -30,7 +30,7 @@ def mlogq(found, true):
     return float(np.abs(np.log(found / true)).mean())
 
 
-@pytest.mark.parametrize(("preset", "bound"), [("default", 0.1), ("paper", 0.2)])
+@pytest.mark.parametrize(("preset", "bound"), [("default", 0.1), ("published", 0.2)])
 def test_interpolates(preset, bound):
     X, y = sample(1500)
     test, true = sample(300, seed=1)
@@ -53,7 +53,7 @@ def test_equal_seeds_give_equal_models(preset):
 
 
 def test_parameters_survive_a_clone():
-    model = CPRegressor("paper", scale=SCALE, rank=3, cells=8, extrapolate=[0])
+    model = CPRegressor("published", scale=SCALE, rank=3, cells=8, extrapolate=[0])
     assert clone(model).get_params() == model.get_params()
 
 
@@ -160,7 +160,7 @@ def test_twenty_parameters():
     model = CPRegressor(rank=2, cells=4, trees=20, ridge=1e-2, smooth=1e-2).fit(X, y)
     assert mlogq(model.predict(X), y) < 0.4
     with pytest.raises(UsageError, match="20 parameters"):
-        CPRegressor("paper", rank=1, cells=4, ridge=1e-3).fit(X, y).predict(np.sqrt(X * 2))
+        CPRegressor("published", rank=1, cells=4, ridge=1e-3).fit(X, y).predict(np.sqrt(X * 2))
 
 
 def test_equal_times():
@@ -180,8 +180,8 @@ def test_equal_times():
         ({"extrapolate": [9]}, "parameter 9"),
         ({"extrapolate": [3], "scale": SCALE}, "categories"),
         ({"names": ["a"]}, "name"),
-        ({"cells": [4, 4], "preset": "paper"}, "cells"),
-        ({"nodes": [None] * 4}, "paper"),
+        ({"cells": [4, 4], "preset": "published"}, "cells"),
+        ({"nodes": [None] * 4}, "published"),
     ],
 )
 def test_options_that_are_none(given, words):
@@ -254,7 +254,7 @@ def test_updates_beyond_the_range_start_anew():
 
 
 # The paper's cells at the edge are half as wide as the others: their means lie inside, and slopes become too flat.
-@pytest.mark.parametrize(("preset", "bound"), [("default", 0.1), ("paper", 0.4)])
+@pytest.mark.parametrize(("preset", "bound"), [("default", 0.1), ("published", 0.4)])
 def test_extrapolates_a_product_of_powers(preset, bound):
     random = np.random.default_rng(0)
     X = np.exp(random.uniform(np.log(16), np.log(512), (800, 2)))

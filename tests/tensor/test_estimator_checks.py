@@ -11,7 +11,7 @@ PRODUCT = "errors are UsageError"
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("preset", [pytest.param("default", marks=pytest.mark.thorough), "paper"])
+@pytest.mark.parametrize("preset", [pytest.param("default", marks=pytest.mark.thorough), "published"])
 def test_scikit_learn_checks(preset):
     model = CPRegressor(preset, outside="clamp", rank=1, cells=4, ridge=1e-3, sweeps=10)
     if preset == "default":

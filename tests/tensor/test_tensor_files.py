@@ -28,7 +28,7 @@ def fitted():
     return CPRegressor(names=["n", "p", "solver"], extrapolate=["n"], rank=2, cells=5).fit(X, y)
 
 
-@pytest.mark.parametrize("preset", ["default", "paper"])
+@pytest.mark.parametrize("preset", ["default", "published"])
 @pytest.mark.parametrize("extrapolate", [[], ["n"]])
 def test_a_model_survives_its_file(tmp_path, preset, extrapolate):
     X, y = table(120)

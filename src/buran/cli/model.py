@@ -102,6 +102,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="pmnf",
         help="cpr: one tensor model of the whole program, for many parameters and categories, from measurements or CSV",
     )
+    parser.add_argument(
+        "--preset",
+        metavar="default|published",
+        default="default",
+        help="with cpr: ours, or the method of the CPR paper as published (default: default)",
+    )
     parser.add_argument("--scale", metavar="P=SCALE,...", help="with cpr: log, linear or categorical")
     parser.add_argument("--extrapolate", metavar="P,...", help="with cpr: parameters that may leave the measured range")
     parser.add_argument("--format", choices=_FORMATS, default="text", help="what to write (default: text)")

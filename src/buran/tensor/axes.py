@@ -14,6 +14,7 @@ from buran.tensor.tuning import SMOOTH
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
+Arrays = dict[str, NDArray[Any]]
 Scale = Literal["auto", "log", "linear", "categorical"]
 SCALES: tuple[Scale, ...] = ("auto", "log", "linear", "categorical")
 

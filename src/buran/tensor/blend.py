@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import numpy as np
 
@@ -34,8 +33,6 @@ class Blend:
     residuals
         Shape (quantile,): of the absolute errors of ``log t`` at observations that were left out, ascending.
     """
-
-    preset: ClassVar[str] = "default"
 
     axes: tuple[Axis, ...]
     bases: tuple[Basis, ...]

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.tensor.axes import Array, Axis, Unseen, encode, refuse, too_far
+from buran.tensor.blend import Blend
 from buran.tensor.growth import Extrapolation, doublings
-from buran.tensor.presets import Inner
+from buran.tensor.published.model import PublishedModel
 
 _LARGEST_LOG = 700.0  # the exponential of more overflows
 
@@ -27,7 +28,7 @@ class TensorModel:
     free
         Places of the parameters that may leave the measured range.
     inner
-        Predicts inside it; that of a preset that is not the default one also outside.
+        Predicts inside it; that of the published method also outside.
     growth
         What happens outside, for the default preset.
     observations
@@ -36,7 +37,7 @@ class TensorModel:
 
     axes: tuple[Axis, ...]
     free: tuple[int, ...]
-    inner: Inner
+    inner: Blend | PublishedModel
     growth: Extrapolation | None
     observations: int
 

@@ -16,7 +16,7 @@ from buran.tensor.axes import Array, InputError, columns_of, encode, fit_axes
 from buran.tensor.blend import Blend, fit_blend, update_blend
 from buran.tensor.growth import fit_growth
 from buran.tensor.model import TensorModel
-from buran.tensor.presets import PRESETS, GridOptions, Inner
+from buran.tensor.published.model import GridOptions, PublishedModel, fit_published
 from buran.tensor.trial import UserChoices
 
 Outside = Literal["error", "clamp", "nan"]
@@ -28,8 +28,8 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     preset
-        ``default``: smooth CP parts with main effects and boosted trees, small enough for `size_kb`. ``paper``: the CPR
-        paper's model; the package buran-studies brings it.
+        ``default``: smooth CP parts with main effects and boosted trees, small enough for `size_kb`.
+        ``published``: the CPR paper's model (`buran.tensor.published`).
     scale
         For each parameter ``auto``, ``log``, ``linear`` or ``categorical``; None: all ``auto``. ``auto`` takes texts
         as categories, and positive numbers over a ratio of 4 and more as logarithmic.
@@ -43,9 +43,9 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     unseen
         What becomes of categories that were never measured: ``error``, or ``mean`` of all of them.
     cells
-        Nodes along parameters with more than 16 values; with `preset` ``paper`` also one number for each parameter.
+        Nodes along parameters with more than 16 values; with `preset` ``published`` also one number for each parameter.
     nodes
-        For each parameter its nodes or None; `preset` ``paper`` only.
+        For each parameter its nodes or None; `preset` ``published`` only.
     rank, ridge, smooth
         Products of functions, weight of their squares (the paper's lambda), and of their second differences
         (``default`` only). None: chosen on observations that are left out, as `cells` is.
@@ -128,6 +128,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         InputError
             A time is not above zero or not finite, shapes do not match, or an option is none.
         """
+        self._check_preset()
         columns, times = self._checked(X, y)
         axes = fit_axes(columns, self.scale, self._names(X, len(columns)))
         points = encode(columns, axes)
@@ -141,21 +142,17 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             seed = int(check_random_state(seed).randint(2**31 - 1))
         random = np.random.default_rng(int(seed))
         self._training = None
-        inner: Inner
+        inner: Blend | PublishedModel
         growth = None
         if self.preset == "default":
             if self.nodes is not None or not isinstance(self.cells, int | np.integer | None):
-                raise InputError("nodes of one's own need the preset 'paper'")
+                raise InputError("nodes of one's own need the preset 'published'")
             choices = UserChoices(
                 self.cells, self.rank, self.ridge, self.smooth, self.members, self.trees, self.size_kb
             )
             inner, self._training = fit_blend(points, np.log(times), axes, choices, random)
             if free:
                 growth = fit_growth(points, np.log(times), axes, free, random)
-        elif self.preset not in PRESETS.possible_names:
-            raise InputError(
-                f"no preset is called {self.preset!r}", hint=f"choose from default, {', '.join(PRESETS.possible_names)}"
-            )
         else:
             options = GridOptions(
                 None if self.cells is None else _spread(self.cells, len(axes)),
@@ -165,7 +162,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 self.sweeps,
                 self.growth_rank,
             )
-            inner = PRESETS.load(self.preset).fit(points, times, axes, free, options, random)
+            inner = fit_published(points, times, axes, free, options, random)
         self.model_ = self._of_size(TensorModel(axes, free, inner, growth, len(times)))
         self._seen = (columns, times)
         self.n_features_in_ = len(axes)
@@ -176,7 +173,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> CPRegressor:
         """Go on with new observations: CP parts from where they are, trees anew.
 
-        Without a model, with the preset ``paper``, and where new observations leave the measured range or bring new
+        Without a model, with the preset ``published``, and where new observations leave the measured range or bring new
         categories, everything is fitted anew, to all observations so far.
         """
         columns, times = self._checked(X, y)
@@ -265,6 +262,12 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         from buran.tensor.store import fit_to_size
 
         return fit_to_size(model, self.size_kb, trees=self.trees is None, members=self.members is None)
+
+    def _check_preset(self) -> None:
+        if self.preset == "paper":
+            raise InputError("the preset 'paper' is now called 'published'")
+        if self.preset not in ("default", "published"):
+            raise InputError(f"no preset is called {self.preset!r}", hint="choose from default, published")
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):

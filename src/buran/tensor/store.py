@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from buran.budget import check_memory
-from buran.errors import BuranError, FormatError, UsageError
+from buran.errors import BuranError, FormatError
 from buran.files import write_bytes
-from buran.tensor.axes import Axis
+from buran.tensor.axes import Arrays, Axis
 from buran.tensor.blend import Blend
 from buran.tensor.boost import Features, Trees
 from buran.tensor.growth import Extrapolation, GrowthModel, Monomials, StraightLines
 from buran.tensor.model import TensorModel
-from buran.tensor.presets import PRESETS, Arrays, Inner, Preset
+from buran.tensor.published.files import get_published, put_published
 from buran.tensor.smooth import Basis, CPPart, PartOptions
 
 FORMAT = "buran-tensor-model"
@@ -53,8 +53,7 @@ def to_bytes(model: TensorModel, notes: Mapping[str, str] | None = None) -> byte
     if isinstance(model.inner, Blend):
         header["blend"] = _put_blend(model.inner, arrays)
     else:
-        header["preset"] = model.inner.preset
-        header[model.inner.preset] = PRESETS.load(model.inner.preset).put(model.inner, arrays)
+        header["published"] = put_published(model.inner, arrays)
     if model.growth is not None:
         header["growth"] = _put_growth(model.growth, arrays)
     text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
@@ -112,12 +111,7 @@ def load_model(path: Path) -> tuple[TensorModel, dict[str, str]]:
                 why=f"version {header['version']}; versions up to {VERSION} are read",
             )
         axes = tuple(Axis.from_json(axis) for axis in header["axes"])
-        inner: Inner
-        if "blend" in header:
-            inner = _get_blend(header["blend"], arrays, axes)
-        else:
-            preset = header.get("preset", "paper")  # what the only other preset of earlier files was called
-            inner = _preset(preset, path).get(header[preset], arrays, axes)
+        inner = _get_blend(header["blend"], arrays, axes) if "blend" in header else get_published(header, arrays, axes)
         growth = _get_growth(header["growth"], arrays, axes) if "growth" in header else None
         return TensorModel(axes, tuple(header["free"]), inner, growth, int(header["observations"])), dict(
             header["notes"]
@@ -129,13 +123,6 @@ def load_model(path: Path) -> tuple[TensorModel, dict[str, str]]:
     except Exception as error:  # zipfile, zlib, numpy's headers and JSON meet arbitrary bytes with any of theirs
         why = f"{type(error).__name__}: {error}"
         raise FormatError("a file is no tensor model", where=path, why=why) from error
-
-
-def _preset(name: str, path: Path) -> Preset:
-    try:
-        return PRESETS.load(name)
-    except UsageError as error:
-        raise FormatError("a model file cannot be read here", where=path, why=error.what, hint=error.hint) from error
 
 
 def is_model_file(path: Path) -> bool:

@@ -71,7 +71,7 @@ def work(folder: Path, name: str, size: int, seed: int) -> list[dict[str, Any]]:
     train, test = split(folder, setting, size, seed)
     source = SOURCES[setting.data]
     rows = []
-    for preset in ("paper", "default"):
+    for preset in ("published", "default"):
         start = time.process_time()
         model = CPRegressor(
             preset,

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from buran.errors import UsageError
+from buran.tensor.published.model import PublishedModel
 from buran_studies.evaluation.evaluation import Evaluation
 from buran_studies.evaluation.study import Settings, Shard
 from buran_studies.tensor import beyond as tensor_beyond
 from buran_studies.tensor import summary as tensor_summary
 from buran_studies.tensor.data import SOURCES, Sample, draw, load
-from buran_studies.tensor.paper.model import PaperModel
 from buran_studies.tensor.rivals import RIVALS, Outcome, judge, missing
 
 SIZES = (1 << 10, 1 << 12, 1 << 14)
@@ -95,13 +95,13 @@ def run_shard(shard: Shard, settings: Settings) -> Any:
         own = judge(RIVALS[shard["rival"]], train, test, SOURCES[name].scale, shard["seed"], every=True)
         return {**shard, "rows": [{"method": shard["rival"], **own.to_json()}]}
     if shard["ask"] == "sweep":
-        row = fit_and_test(train, test, name, preset="paper", cells=shard["cells"], rank=shard["rank"], ridge=1e-5)
-        return {**shard, "rows": [{"method": "paper", **row[0].to_json()}]}
+        row = fit_and_test(train, test, name, preset="published", cells=shard["cells"], rank=shard["rank"], ridge=1e-5)
+        return {**shard, "rows": [{"method": "published", **row[0].to_json()}]}
     rows = []
     seed = shard["seed"]
-    paper, chosen = fit_and_test(train, test, name, preset="paper", random_state=seed)
-    rows.append({"method": "paper", **paper.to_json()})
-    rows += paper_seeds(train, test, name, chosen, [seed + 100 * i for i in range(_SEEDS)])
+    published, chosen = fit_and_test(train, test, name, preset="published", random_state=seed)
+    rows.append({"method": "published", **published.to_json()})
+    rows += published_seeds(train, test, name, chosen, [seed + 100 * i for i in range(_SEEDS)])
     small, options = fit_and_test(train, test, name, random_state=seed)
     rows.append({"method": "default, 20 kB", **small.to_json()})
     large_one, _ = fit_and_test(train, test, name, size_kb=100.0, random_state=seed, **options)
@@ -132,7 +132,7 @@ def fit_and_test(train: Sample, test: Sample, name: str, **given: Any) -> tuple[
         options = {"cells": chosen.nodes, "rank": chosen.rank, "ridge": chosen.ridge, "smooth": chosen.smooth}
         setting = f"{options}, CP parts {len(inner.parts)}, trees {len(inner.trees.values)}, share {inner.share:g}"
     else:
-        assert isinstance(inner, PaperModel)
+        assert isinstance(inner, PublishedModel)
         own = inner.choice
         setting = f"cells {'/'.join(map(str, own.cells))}, rank {own.rank}, lambda {own.ridge:g}"
         options = {"cells": own.cells, "rank": own.rank, "ridge": own.ridge}
@@ -140,23 +140,26 @@ def fit_and_test(train: Sample, test: Sample, name: str, **given: Any) -> tuple[
     return Outcome(error, error, fitted - start, 1e6 * (done - fitted) / len(test.y), size, setting), options
 
 
-def paper_seeds(
+def published_seeds(
     train: Sample, test: Sample, name: str, chosen: dict[str, Any], seeds: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Return the paper preset's mean error over random starts, and that of the mean of their predictions."""
+    """Return the published method's mean error over random starts, and that of the mean of their predictions."""
     from buran.tensor import CPRegressor
 
     source, logs = SOURCES[name], []
     for seed in seeds:
-        model = CPRegressor(
-            "paper", scale=source.scale, names=source.names, outside="clamp", unseen="mean", random_state=seed, **chosen
-        )
+        own = {"scale": source.scale, "names": source.names, "random_state": seed, **chosen}
+        model = CPRegressor("published", outside="clamp", unseen="mean", **own)
         logs.append(np.log(np.maximum(model.fit(train.X, train.y).predict(test.X), 1e-14)))
     errors = np.abs(np.stack(logs) - np.log(test.y)).mean(axis=1)
     mean = float(np.abs(np.mean(logs, axis=0) - np.log(test.y)).mean())
     return [
-        {"method": f"paper, mean of {len(seeds)} seeds", "error": float(errors.mean()), "spread": float(errors.std())},
-        {"method": f"paper, ensemble of {len(seeds)} seeds", "error": mean},
+        {
+            "method": f"published, mean of {len(seeds)} seeds",
+            "error": errors.mean().item(),
+            "spread": errors.std().item(),
+        },
+        {"method": f"published, ensemble of {len(seeds)} seeds", "error": mean},
     ]
 
 

@@ -69,7 +69,7 @@ def _inside_figures(inside: Rows) -> list[Figure]:
     for (data, size, method), rows in inside.items():
         value, error = _mean(rows)
         goal = ""
-        if method.startswith("paper, mean") and size in _REFERENCE:
+        if method.startswith("published, mean") and size in _REFERENCE:
             goal = f"at most {1.03 * _REFERENCE[size][data]:.4f}"
         out.append(Figure(f"{data} {size} {method}", value, "", error, len(rows), Kind.MEASURED, goal))
     names = list(dict.fromkeys(data for data, _, _ in inside))
@@ -84,7 +84,7 @@ def _inside_figures(inside: Rows) -> list[Figure]:
             goal = "" if aim is None else f"at least {aim}"
             worst = min(zip(ratios, names, strict=True), key=lambda pair: float(np.mean(pair[0])))
             note = f"smallest: {np.mean(worst[0]):.2f} on {worst[1]}"
-            name = f"gain over paper at {size}, {method}"
+            name = f"gain over published at {size}, {method}"
             out.append(Figure(name, gain, "", error, len(draws), Kind.MEASURED, goal, note))
         for rival in _BEATEN:
             pairs = [(inside.get((d, size, _ENSEMBLE)), inside.get((d, size, rival))) for d in names]
@@ -99,8 +99,8 @@ def _inside_figures(inside: Rows) -> list[Figure]:
 
 
 def _ratios(inside: Rows, data: str, size: int, method: str) -> list[float]:
-    paper = next((rows for (d, s, m), rows in inside.items() if (d, s) == (data, size) and "paper, mean" in m), [])
-    return [a["error"] / b["error"] for a, b in zip(paper, inside.get((data, size, method), []), strict=False)]
+    theirs = next((rows for (d, s, m), rows in inside.items() if (d, s) == (data, size) and "published, mean" in m), [])
+    return [a["error"] / b["error"] for a, b in zip(theirs, inside.get((data, size, method), []), strict=False)]
 
 
 def _inside_tables(inside: Rows) -> list[Table]:
@@ -165,7 +165,7 @@ def _beyond_figures(beyond: dict[tuple[str, str], list[dict[str, Any]]]) -> list
     out = []
     for (setting, method), rows in beyond.items():
         value, error = _mean(rows)
-        goal = goals.get(setting, "below the paper's") if method == "default" else ""
+        goal = goals.get(setting, "below the published") if method == "default" else ""
         worst = max(row["error"] for row in rows)
         note = f"largest of a draw: {worst:.3f}"
         out.append(Figure(f"beyond, {setting}, {method}", value, "", error, len(rows), Kind.MEASURED, goal, note))
@@ -233,7 +233,7 @@ def _sweep_tables(swept: dict[str, list[tuple[int, int, dict[str, Any]]]]) -> li
             wanted = sorted(trial for trial in own if trial[fixed] == (8 if fixed else 16))
             rows += [(data, *trial[:2], f"{trial[2]['error']:.4f}", trial[2]["size_bytes"]) for trial in wanted]
         if rows:
-            out.append(Table(f"Paper preset against {title}", ("data", "cells", "rank", "MLogQ", "bytes"), tuple(rows)))
+            out.append(Table(f"Published, over {title}", ("data", "cells", "rank", "MLogQ", "bytes"), tuple(rows)))
     return out
 
 
@@ -252,7 +252,7 @@ def _sweep_plots(swept: dict[str, list[tuple[int, int, dict[str, Any]]]]) -> lis
             )
         if curves:
             out.append(
-                Plot(f"paper-{name}", f"Paper preset: error against {name}", name, "MLogQ", tuple(curves), log_x=True,
+                Plot(f"published-{name}", f"Published: error over {name}", name, "MLogQ", tuple(curves), log_x=True,
                      log_y=True)
             )  # fmt: skip
     return out

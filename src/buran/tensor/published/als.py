@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from buran.tensor.axes import Array, Whole
+from buran.tensor.published.tuning import LEAST_SQUARES
 
 Factors = list[Array]
-_SMALL_MSE = 1e-5
 
 
 def rows_product(factors: Sequence[Array], index: Whole, without: int | None = None) -> Array:
@@ -92,6 +92,6 @@ def complete(
             np.multiply(before, rows, out=before)
         error = before.sum(axis=1, dtype=np.float64) - values
         balance(factors)
-        if error @ error / count < _SMALL_MSE:
+        if error @ error / count < LEAST_SQUARES.small_mse:
             break
     return factors

@@ -9,13 +9,13 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.tensor.axes import Array
-from buran_studies.tensor.paper.cells import Mode
+from buran.tensor.published.cells import TensorMode
 
 MOST_CORNERS = 12
 _CHUNK = 1 << 16
 
 
-def predict_log_linear(points: Array, modes: Sequence[Mode], factors: Sequence[Array]) -> Array:
+def predict_log_linear(points: Array, modes: Sequence[TensorMode], factors: Sequence[Array]) -> Array:
     """Interpolate elements exp(t) between grid points (Eq. 5 of the CPR paper and the paragraph below it).
 
     Between nodes the times at the corners are interpolated in the values themselves, as the reference
@@ -40,7 +40,7 @@ def predict_log_linear(points: Array, modes: Sequence[Mode], factors: Sequence[A
     return np.concatenate([_predict(part, modes, factors) for part in parts]) if parts else np.empty(0)
 
 
-def _predict(points: Array, modes: Sequence[Mode], factors: Sequence[Array]) -> Array:
+def _predict(points: Array, modes: Sequence[TensorMode], factors: Sequence[Array]) -> Array:
     base = np.ones((len(points), factors[0].shape[1]))
     split: list[tuple[Array, Array, Array]] = []
     for j, (mode, factor) in enumerate(zip(modes, factors, strict=True)):
@@ -60,7 +60,7 @@ def _predict(points: Array, modes: Sequence[Mode], factors: Sequence[Array]) -> 
         split.append((left, right, share))
     if len(split) > MOST_CORNERS:
         raise UsageError(
-            f"the paper's interpolation cannot predict between grid points of {len(split)} parameters",
+            f"the published interpolation cannot predict between grid points of {len(split)} parameters",
             why=f"it adds up 2^{len(split)} corners",
             hint="choose preset='default'",
         )

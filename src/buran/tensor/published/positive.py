@@ -7,14 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from buran.tensor.axes import Array, Whole
-from buran_studies.tensor.paper.als import Factors, rows_product
-
-_BARRIER_FIRST, _BARRIER_LAST, _BARRIER_QUOTIENT = 10.0, 1e-11, 8.0
-_STEPS = 40
-_SMALL_STEP = 1e-3
-_WORSE = 10.0
-_LEAST_CURVATURE = 0.1  # where the model is e times too large, the loss is not convex
-_TO_BOUNDARY = 0.1  # a step leaves at least this share of an element, and at most its inverse
+from buran.tensor.published.als import Factors, rows_product
+from buran.tensor.published.tuning import POSITIVE
 
 
 def complete_positive(
@@ -23,7 +17,6 @@ def complete_positive(
     sizes: Sequence[int],
     rank: int,
     ridge: float,
-    sweeps: int,
     random: np.random.Generator,
 ) -> Factors:
     """Fit a CP decomposition with positive elements (Sections 4.2.2 and 5.3 of the CPR paper).
@@ -49,12 +42,12 @@ def complete_positive(
     # Of the size of the data: the ridge would slow down factors that have to make up for much smaller ones.
     factors = [random.uniform(0.5, 1.5, (size, rank)) * rank ** (-1 / len(sizes)) for size in sizes]
     best, best_error = [f.copy() for f in factors], np.inf
-    for _ in range(sweeps):
+    for _ in range(POSITIVE.sweeps):
         for j in range(len(sizes)):
             factors[j] = _newton(index, values, factors, j, ridge)
         model = rows_product(factors, index).sum(axis=1)
         error = float(np.mean(np.log(values / model) ** 2))
-        if not np.isfinite(error) or error > _WORSE * best_error:
+        if not np.isfinite(error) or error > POSITIVE.worse * best_error:
             break
         best, best_error = [f.copy() for f in factors], error
     share = scale ** (1 / len(sizes))
@@ -74,25 +67,25 @@ def _newton(index: Whole, values: Array, factors: Factors, j: int, ridge: float)
     squares = (product[:, :, None] * product[:, None, :]).reshape(count, rank * rank)
     eye = np.eye(rank)
     weight = ridge * count
-    barrier = _BARRIER_FIRST
-    while barrier > _BARRIER_LAST:
+    barrier = POSITIVE.barrier_first
+    while barrier > POSITIVE.barrier_last:
         eta = barrier * count
-        for _ in range(_STEPS):
+        for _ in range(POSITIVE.steps):
             model = np.maximum(np.einsum("nr,nr->n", product, factor[place]), 1e-300)
             gap = np.log(ordered / model)
             gradient = weight * factor - eta / (2 * factor)
             gradient[present] -= np.add.reduceat((gap / model)[:, None] * product, start, axis=0)
-            curvature = (np.maximum(1 + gap, _LEAST_CURVATURE) / model**2)[:, None] * squares
+            curvature = (np.maximum(1 + gap, POSITIVE.least_curvature) / model**2)[:, None] * squares
             hessian = np.zeros((size, rank, rank))
             hessian[present] = np.add.reduceat(curvature, start, axis=0).reshape(-1, rank, rank)
             hessian += (weight + eta / (2 * factor**2))[:, :, None] * eye
             step = _solve(hessian, gradient)
-            moved = np.clip(factor - step, _TO_BOUNDARY * factor, factor / _TO_BOUNDARY)
+            moved = np.clip(factor - step, POSITIVE.to_boundary * factor, factor / POSITIVE.to_boundary)
             change = np.linalg.norm(moved - factor) / max(float(np.linalg.norm(factor)), 1e-300)
             factor = moved
-            if change < _SMALL_STEP:
+            if change < POSITIVE.small_step:
                 break
-        barrier /= _BARRIER_QUOTIENT
+        barrier /= POSITIVE.barrier_quotient
     return factor
 
 

@@ -7,15 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from buran import plugins
+from buran.cli import main
 from buran.errors import UsageError
 from buran.tensor import CPRegressor, load_model
 from buran.tensor.axes import columns_of, encode, fit_axes
-from buran_studies.tensor.paper.als import complete, rows_product
-from buran_studies.tensor.paper.cells import fill_cells, make_mode, unique_rows
-from buran_studies.tensor.paper.interpolate import predict_log_linear
-from buran_studies.tensor.paper.positive import complete_positive
-from buran_studies.tensor.paper.spline import fit_hinges
+from buran.tensor.published.als import complete, rows_product
+from buran.tensor.published.cells import fill_cells, make_mode, unique_rows
+from buran.tensor.published.interpolate import predict_log_linear
+from buran.tensor.published.model import PublishedModel
+from buran.tensor.published.positive import complete_positive
+from buran.tensor.published.spline import fit_hinges
 
 
 def axes_of(X, scale):
@@ -71,7 +72,7 @@ def test_positive_factors_stay_positive_and_fit():
     true = [random.uniform(0.5, 2, (6, 2)) for _ in range(3)]
     index = np.stack([p.ravel() for p in np.indices((6, 6, 6))], axis=1)
     times = 1e-3 * rows_product(true, index).sum(axis=1)
-    found = complete_positive(index, times, (6, 6, 6), 2, 1e-7, 10, random)
+    found = complete_positive(index, times, (6, 6, 6), 2, 1e-7, random)
     assert min(f.min() for f in found) > 0
     gap = np.log(rows_product(found, index).sum(axis=1) / times)
     assert np.abs(gap).mean() < 0.05
@@ -96,28 +97,27 @@ def test_between_grid_points_times_are_interpolated():
     assert predict_log_linear(np.array([[2.7]]), [mode], factors) == pytest.approx([2.7])
 
 
-def test_without_this_package_the_preset_and_its_files_name_it(tmp_path, monkeypatch):
-    X, y = np.random.default_rng(0).uniform(1, 9, (40, 2)), np.linspace(1, 2, 40)
-    model = CPRegressor("paper", rank=1, cells=4, ridge=1e-3).fit(X, y)
-    model.save(tmp_path / "model.npz")
-    monkeypatch.setattr(plugins, "_installed", lambda group, path: ())
-    with pytest.raises(UsageError, match="the preset 'paper' is not installed") as refused:
-        CPRegressor("paper").fit(X, y)
-    assert "pip install buran-studies" in str(refused.value)
-    with pytest.raises(UsageError, match="cannot be read here") as unread:
-        load_model(tmp_path / "model.npz")
-    assert "model.npz" in str(unread.value) and "pip install buran-studies" in str(unread.value)
+def test_the_earlier_name_is_told_the_new_one(tmp_path, capsys):
+    with pytest.raises(UsageError, match="'paper' is now called 'published'"):
+        CPRegressor("paper").fit([[1.0], [2.0]], [1.0, 2.0])
+    (tmp_path / "runs.csv").write_text("n,time\n" + "\n".join(f"{n},{n / 8}" for n in range(1, 40)))
+    model = ["model", "--kind", "cpr", str(tmp_path / "runs.csv"), "-o", str(tmp_path / "m.npz"), "--preset"]
+    assert main([*model, "paper"]) == 2
+    assert "'published'" in capsys.readouterr().err
+    assert main([*model, "published"]) == 0
+    assert isinstance(load_model(tmp_path / "m.npz")[0].inner, PublishedModel)
 
 
-def test_files_of_earlier_versions_are_read(tmp_path):
-    """They do not name the preset."""
+@pytest.mark.parametrize("has_preset", [True, False])
+def test_files_of_earlier_versions_are_read(tmp_path, has_preset):
     X, y = np.random.default_rng(0).uniform(1, 9, (40, 2)), np.linspace(1, 2, 40)
-    model = CPRegressor("paper", rank=1, cells=4, ridge=1e-3).fit(X, y)
+    model = CPRegressor("published", rank=1, cells=4, ridge=1e-3).fit(X, y)
     model.save(tmp_path / "model.npz")
     with np.load(tmp_path / "model.npz") as file:
-        arrays = {name: file[name] for name in file.files}
+        arrays = {name.replace("published", "paper"): file[name] for name in file.files}
     header = json.loads(arrays["header"].tobytes())
-    assert header.pop("preset") == "paper"
+    header["paper"] = header.pop("published")
+    header |= {"preset": "paper"} if has_preset else {}
     arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
     np.savez(tmp_path / "earlier.npz", **arrays)
     assert (load_model(tmp_path / "earlier.npz")[0].predict(columns_of(X))[0] == model.predict(X)).all()

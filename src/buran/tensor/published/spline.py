@@ -7,10 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from buran.tensor.axes import Array
-
-_PENALTY = 3.0  # of a knot, in degrees of freedom
-_MOST_TERMS = 10
-_END = 7
+from buran.tensor.published.tuning import SPLINE
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +36,11 @@ def fit_hinges(x: Array, y: Array) -> Hinges:
     error = _rss(x, y, terms)[0]
     distinct = np.unique(x)
     # Near the ends, noise would decide on the slope that goes on beyond them (Friedman's end span).
-    knots = np.concatenate([distinct[:1], distinct[_END : len(distinct) - _END]])
-    while len(terms) + 2 < _MOST_TERMS and len(terms) + 3 < len(x) and error > 1e-12 * max(float(y @ y), 1e-300):
+    knots = np.concatenate([distinct[:1], distinct[SPLINE.end : len(distinct) - SPLINE.end]])
+    while len(terms) + 2 < SPLINE.most_terms and len(terms) + 3 < len(x) and error > 1e-12 * max(float(y @ y), 1e-300):
         tried = [(_rss(x, y, [*terms, (float(k), 1.0), (float(k), -1.0)])[0], float(k)) for k in knots]
         best, knot = min(tried)
-        if error - best < 1e-3 * error:
+        if error - best < SPLINE.least_gain * error:
             break
         terms += [(knot, 1.0), (knot, -1.0)]
         error = best
@@ -72,6 +69,6 @@ def _rss(x: Array, y: Array, terms: list[tuple[float, float]]) -> tuple[float, A
 
 
 def _gcv(x: Array, y: Array, terms: list[tuple[float, float]]) -> float:
-    cost = len(terms) + 1 + _PENALTY * len(terms) / 2
+    cost = len(terms) + 1 + SPLINE.penalty * len(terms) / 2
     free = 1 - cost / len(x)
     return np.inf if free <= 0 else _rss(x, y, terms)[0] / len(x) / free**2

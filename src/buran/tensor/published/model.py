@@ -5,24 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import ClassVar
 
 import numpy as np
 
 from buran.tensor.axes import Array, Axis, Whole
 from buran.tensor.edge import cut_off, narrowed
-from buran.tensor.presets import GridOptions
-from buran_studies.tensor.paper.als import complete
-from buran_studies.tensor.paper.cells import Cells, Mode, fill_cells, make_mode
-from buran_studies.tensor.paper.interpolate import predict_log_linear
-from buran_studies.tensor.paper.positive import complete_positive
-from buran_studies.tensor.paper.spline import Hinges, fit_hinges
+from buran.tensor.published.als import complete
+from buran.tensor.published.cells import Elements, TensorMode, fill_cells, make_mode
+from buran.tensor.published.interpolate import predict_log_linear
+from buran.tensor.published.positive import complete_positive
+from buran.tensor.published.spline import Hinges, fit_hinges
+from buran.tensor.published.tuning import CHOICE
 
-_MOST_LOG = 690.0
-_FEW_OBSERVATIONS = 8
-_GROWTH_RANKS = (1, 2, 4)
-_PARTS_FEW = 2  # of the observations that are left out in turn, another random start for each, where there are few
-_GROWTH_CELLS = (8, 16)
+_MOST_LOG = 690.0  # the exponential of more overflows
+
+
+@dataclass(frozen=True)
+class GridOptions:
+    """What a user may set; see `CPRegressor`.
+
+    Attributes
+    ----------
+    cells, nodes
+        For each parameter; None where they are chosen.
+    """
+
+    cells: Sequence[int] | None
+    nodes: Sequence[Array | None]
+    rank: int | None
+    ridge: float | None
+    sweeps: int
+    growth_rank: int | None
 
 
 @dataclass(frozen=True)
@@ -54,14 +67,14 @@ class Grown:
         For each parameter, shape (rank,): singular value times right singular vector.
     """
 
-    modes: tuple[Mode, ...]
+    modes: tuple[TensorMode, ...]
     factors: tuple[Array, ...]
     splines: tuple[Hinges | None, ...]
     scales: tuple[Array, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class PaperModel:
+class PublishedModel:
     """Factors on a grid.
 
     Attributes
@@ -72,9 +85,7 @@ class PaperModel:
         For points outside the grid; None without extrapolation.
     """
 
-    preset: ClassVar[str] = "paper"
-
-    modes: tuple[Mode, ...]
+    modes: tuple[TensorMode, ...]
     factors: tuple[Array, ...]
     grown: Grown | None
     choice: Choice
@@ -115,14 +126,14 @@ def predict_grown(points: Array, grown: Grown) -> Array:
     return np.asarray(out.sum(axis=1))
 
 
-def fit_paper(
+def fit_published(
     points: Array,
     times: Array,
     axes: tuple[Axis, ...],
     free: tuple[int, ...],
     options: GridOptions,
     random: np.random.Generator,
-) -> PaperModel:
+) -> PublishedModel:
     """Fit as the paper does; cells, rank and ridge that are not given are chosen by a validation split of 20 %.
 
     Parameters
@@ -138,19 +149,19 @@ def fit_paper(
     factors = _complete(held, modes, choice, options.sweeps, seed)
     grown = None
     if free:
-        ranks = _GROWTH_RANKS if options.growth_rank is None else (options.growth_rank,)
-        counts = [(c,) * len(axes) for c in _GROWTH_CELLS] if options.cells is None else [choice.cells]
+        ranks = CHOICE.growth_ranks if options.growth_rank is None else (options.growth_rank,)
+        counts = [(c,) * len(axes) for c in CHOICE.growth_cells] if options.cells is None else [choice.cells]
         tried = list(product(counts, ranks))
         grown = _choose_grown(points, times, axes, free, tried, options.nodes, choice.ridge, seed)
     quantiles = np.quantile(np.abs(residuals), np.linspace(0, 1, 101)) if len(residuals) else np.full(101, np.nan)
-    return PaperModel(tuple(modes), tuple(factors), grown, choice, quantiles)
+    return PublishedModel(tuple(modes), tuple(factors), grown, choice, quantiles)
 
 
-def _modes(axes: Sequence[Axis], cells: Sequence[int], nodes: Sequence[Array | None]) -> list[Mode]:
+def _modes(axes: Sequence[Axis], cells: Sequence[int], nodes: Sequence[Array | None]) -> list[TensorMode]:
     return [make_mode(axis, count, axis_nodes) for axis, count, axis_nodes in zip(axes, cells, nodes, strict=True)]
 
 
-def _complete(held: Cells, modes: Sequence[Mode], choice: Choice, sweeps: int, seed: int) -> list[Array]:
+def _complete(held: Elements, modes: Sequence[TensorMode], choice: Choice, sweeps: int, seed: int) -> list[Array]:
     return complete(
         held.index,
         np.log(held.mean),
@@ -172,21 +183,21 @@ def _choose(
 ) -> tuple[Choice, Array]:
     cells, rank, ridge = options.cells, options.rank, options.ridge
     d = len(axes)
-    large = len(times) > 6000
-    fifth = len(order) // 5
-    parts = [order[k * fifth : (k + 1) * fifth] for k in range(1 if large else _PARTS_FEW)]
+    large = len(times) > CHOICE.large
+    size = len(order) // CHOICE.parts
+    parts = [order[k * size : (k + 1) * size] for k in range(1 if large else CHOICE.tried_parts)]
     many = [j for j, axis in enumerate(axes) if not axis.is_categorical and not len(axis.values)]
-    grids = [tuple(cells)] if cells is not None else [(c,) * d for c in ((16, 32, 64) if large else (8, 16, 32))]
+    grids = [tuple(cells)] if cells is not None else [(c,) * d for c in (CHOICE.cells_large if large else CHOICE.cells)]
     if not many:
         grids = grids[:1]
-    ranks = (rank,) if rank is not None else ((16, 32) if large else (4, 8, 16))
+    ranks = (rank,) if rank is not None else (CHOICE.ranks_large if large else CHOICE.ranks)
     tried: dict[Choice, tuple[float, Array]] = {}
 
     def error(choice: Choice) -> float:
         if choice not in tried:
             modes, rests = _modes(axes, choice.cells, options.nodes), []
             for k, outside in enumerate(parts):
-                inside = np.concatenate([order[: k * fifth], order[(k + 1) * fifth :]])
+                inside = np.concatenate([order[: k * size], order[(k + 1) * size :]])
                 factors = _complete(
                     fill_cells(points[inside], times[inside], modes), modes, choice, options.sweeps, seed + k
                 )
@@ -196,18 +207,15 @@ def _choose(
             tried[choice] = float(np.abs(rest).mean()), rest
         return tried[choice][0]
 
-    if fifth == 0:
-        return Choice(grids[0], ranks[0], 1e-3 if ridge is None else ridge), np.zeros(0)
-    start = 1e-5 if ridge is None else ridge
-    best = min((Choice(grid, own, start) for grid, own in product(grids, ranks)), key=error)
+    ridges = (ridge,) if ridge is not None else (CHOICE.ridges_large if large else CHOICE.ridges)
+    if size == 0:
+        return Choice(grids[0], ranks[0], ridges[-1]), np.zeros(0)
+    best = min((Choice(grid, own, ridges[0]) for grid, own in product(grids, ranks)), key=error)
     if cells is None and len(many) > 1 and not large:
         for j in many:  # a parameter may need fewer nodes than the others
             half = tuple(c // 2 if i == j else c for i, c in enumerate(best.cells))
             best = min(best, replace(best, cells=half), key=error)
-    if ridge is None:
-        best = min(
-            (replace(best, ridge=weight) for weight in ((1e-5, 1e-4) if large else (1e-5, 1e-4, 1e-3))), key=error
-        )
+    best = min((replace(best, ridge=weight) for weight in ridges), key=error)
     return best, tried[best][1]
 
 
@@ -230,7 +238,7 @@ def _choose_grown(
 
     best = configurations[0]
     inside, outside = cut_off(points, axes, free, 1)
-    if len(configurations) > 1 and len(inside) > _FEW_OBSERVATIONS and len(outside):
+    if len(configurations) > 1 and len(inside) > CHOICE.enough and len(outside):
         own = narrowed(points[inside], axes, free)
         errors = []
         for cells, rank in configurations:
@@ -241,9 +249,9 @@ def _choose_grown(
 
 
 def _grow(
-    points: Array, held: Cells, modes: Sequence[Mode], rank: int, ridge: float, random: np.random.Generator
+    points: Array, held: Elements, modes: Sequence[TensorMode], rank: int, ridge: float, random: np.random.Generator
 ) -> Grown:
-    factors = complete_positive(held.index, held.mean, [mode.size for mode in modes], rank, ridge, 10, random)
+    factors = complete_positive(held.index, held.mean, [mode.size for mode in modes], rank, ridge, random)
     splines: list[Hinges | None] = []
     scales: list[Array] = []
     for j, (mode, factor) in enumerate(zip(modes, factors, strict=True)):
@@ -252,14 +260,14 @@ def _grow(
             scales.append(np.ones(rank))
             continue
         count = np.bincount(mode.nearest(points[:, j]), minlength=mode.size)
-        here = count >= min(_FEW_OBSERVATIONS, int(count.max()))
+        here = count >= min(CHOICE.enough, int(count.max()))
         left, singular, right = np.linalg.svd(factor[here], full_matrices=False)
         splines.append(fit_hinges(_middles(mode)[here], np.log(np.maximum(np.abs(left[:, 0]), 1e-300))))
         scales.append(singular[0] * np.abs(right[0]))
     return Grown(tuple(modes), tuple(factors), tuple(splines), tuple(scales))
 
 
-def _middles(mode: Mode) -> Array:
+def _middles(mode: TensorMode) -> Array:
     """Return the positions of the cells' mid-points, which the paper's elements stand for."""
     ends = mode.axis.position(np.concatenate([mode.nodes[:1], mode.bounds, mode.nodes[-1:]]))
     return mode.axis.position(mode.nodes) if len(mode.axis.values) else (ends[:-1] + ends[1:]) / 2

@@ -11,7 +11,7 @@ from buran.tensor.axes import Array, Axis, Whole
 
 
 @dataclass(frozen=True, eq=False)
-class Mode:
+class TensorMode:
     """One mode of the tensor.
 
     Attributes
@@ -40,7 +40,7 @@ class Mode:
         return np.searchsorted(self.bounds, x, side="left").astype(np.int64)
 
 
-def make_mode(axis: Axis, cells: int, own: Array | None = None) -> Mode:
+def make_mode(axis: Axis, cells: int, own: Array | None = None) -> TensorMode:
     """Return the nodes of a parameter, both ends included.
 
     Parameters
@@ -53,7 +53,7 @@ def make_mode(axis: Axis, cells: int, own: Array | None = None) -> Mode:
         Nodes that the user gave.
     """
     if axis.is_categorical:
-        return Mode(axis, np.arange(len(axis.categories), dtype=np.float64), np.empty(0))
+        return TensorMode(axis, np.arange(len(axis.categories), dtype=np.float64), np.empty(0))
     if own is not None:
         nodes = np.unique(np.asarray(own, dtype=np.float64))
     elif len(axis.values):
@@ -69,11 +69,11 @@ def make_mode(axis: Axis, cells: int, own: Array | None = None) -> Mode:
             nodes = np.maximum.accumulate(nodes - steps) + steps
     pairs = nodes[:-1], nodes[1:]
     bounds = np.sqrt(pairs[0] * pairs[1]) if axis.scale == "log" else (pairs[0] + pairs[1]) / 2
-    return Mode(axis, nodes, np.floor(bounds) if axis.whole else bounds)
+    return TensorMode(axis, nodes, np.floor(bounds) if axis.whole else bounds)
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class Elements:
     """Observed elements of the tensor.
 
     Attributes
@@ -91,12 +91,12 @@ class Cells:
     count: Whole
 
 
-def fill_cells(points: Array, times: Array, modes: Sequence[Mode]) -> Cells:
+def fill_cells(points: Array, times: Array, modes: Sequence[TensorMode]) -> Elements:
     """Average the times that fall to one grid point (Section 5.1 of the CPR paper)."""
     index = np.stack([mode.nearest(points[:, j]) for j, mode in enumerate(modes)], axis=1)
     rows, place = unique_rows(index)
     count = np.bincount(place, minlength=len(rows))
-    return Cells(rows, np.bincount(place, times, minlength=len(rows)) / count, count)
+    return Elements(rows, np.bincount(place, times, minlength=len(rows)) / count, count)
 
 
 def unique_rows(index: Whole) -> tuple[Whole, Whole]:
