@@ -106,6 +106,10 @@ def test_the_earlier_name_is_told_the_new_one(tmp_path, capsys):
     assert "'published'" in capsys.readouterr().err
     assert main([*model, "published"]) == 0
     assert isinstance(load_model(tmp_path / "m.npz")[0].inner, PublishedModel)
+    assert "within a factor of" in capsys.readouterr().out
+    (tmp_path / "runs.csv").write_text("n,time\n1,1\n2,2\n3,3\n")
+    assert main([*model, "published"]) == 0
+    assert "too few observations" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("has_preset", [True, False])

@@ -35,7 +35,10 @@ def fit_and_write(arguments: argparse.Namespace) -> int:
     error = model.model_.error_quantile(0.5)
     print(f"{len(y)} observations of {metric} over {', '.join(names)}")
     print("scales: " + ", ".join(f"{axis.name} {axis.scale}" for axis in model.model_.axes))
-    print("half of the observations that were left out are predicted within a factor of " + f"{2.718281828**error:.3f}")
+    if error == error:
+        print(f"half of the observations that were left out are predicted within a factor of {2.718281828**error:.3f}")
+    else:
+        print("how wrong it may be is not known: too few observations to leave some out")
     if model.model_.growth is not None:
         print(f"beyond the measured range: {model.model_.growth.reason}")
         if not len(model.model_.growth.errors):
