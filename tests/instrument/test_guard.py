@@ -114,6 +114,16 @@ def test_the_longest_point_decides_and_shared_machines_stretch_hooks() -> None:
     assert not guard(table, 0.0, 0.0, COST_S).verdicts
 
 
+def test_start_up_of_the_measurement_system_is_no_cost_of_visits() -> None:
+    time, visits = np.zeros((2, 5, 1, 1, 5))
+    time[:, 0, 0, :] = np.array([1e-3, 0.05, 2e-3, 0.1, 0.0])[:, None]  # tiny: 60 ns a visit
+    visits[:, 0, 0, :] = np.array([1.0, 1.0, 3.3e4, 1.0, 0.0])[:, None]
+    table = Experiment(
+        ("n",), np.array([[10.0]]), TREE, {"time": time, "visits": visits}, {"time": "sec", "visits": "occ"}
+    )
+    assert not guard(table, 0.12, 0.05, COST_S, limit=0.2).verdicts  # 0.07 s more, of which hooks are 4 ms at most
+
+
 def test_threads_share_the_visits_of_their_rank() -> None:
     time, visits, threads = np.zeros((3, 5, 1, 1, 5))
     time[:, 0, 0, :] = np.array([1e-3, 2.0, 0.05, 9.0, 0.0])[:, None]
