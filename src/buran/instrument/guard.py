@@ -101,15 +101,15 @@ def guard(
 
 
 def _most_a_visit_costs(tree: CallTree, seconds: Floats, visits: Floats) -> float:
-    """Return what a visit costs at most: twice the own time of the most visited function for each visit.
+    """Return what a visit costs at most: the own time of the shortest function that has many visits, for each of them.
 
-    About half of a hook's time lies between its two time stamps, and so in the function itself. The difference of two
-    runs holds the start-up of the measurement system too, which some thousand visits of a small run cannot have cost.
+    Part of a hook's time lies between its two time stamps, and so in the function itself. The difference of two runs
+    holds the start-up of the measurement system too, which the visits of a small run cannot have cost.
     """
     own_s, number = (np.bincount(tree.region, values, len(tree.regions)) for values in (seconds, visits))
     reached = np.array([region.paradigm in FILTERABLE for region in tree.regions], dtype=bool)
-    busiest = int(np.argmax(np.where(reached, number, -1.0)))
-    return 2 * float(own_s[busiest] / number[busiest]) if reached[busiest] and number[busiest] > 0 else np.inf
+    many = reached & (number > 0) & (number >= FILTERS.worth_a_look * number[reached].sum())
+    return float((own_s[many] / number[many]).min(initial=np.inf))
 
 
 def stretch(experiment: Experiment, cpu_s: float, place: int | None = None) -> float:
@@ -183,7 +183,8 @@ def throttle(
     matters = (own_s - hooks >= share * bare) & (hooks <= FILTERS.distorting * own_s)
     order = order[(free & (hooks > 0) & ~matters)[order]]
     left = float(hooks.sum()) - np.concatenate([[0.0], np.cumsum(hooks[order])])
-    count = int(np.argmax(left <= allowed)) if (left <= allowed).any() else len(order)
+    # where what stays is too much already, small ones gain nothing
+    count = int(np.argmax(left <= allowed)) if left[-1] <= allowed else int((~small[order]).sum())
     verdicts = {
         symbol_of(regions[i]): FunctionVerdict(
             False,
