@@ -38,25 +38,36 @@ def overheads_by_filter(history: History, iteration: int) -> dict[str, list[Over
     return out
 
 
-def without_startup(campaign: Campaign, points: Sequence[Overhead]) -> MeasuredOverhead | None:
-    """Return what a filter cost beyond starting and ending the measurement system, which no list shortens."""
+def without_startup(
+    campaign: Campaign, points: Sequence[Overhead], prediction: RegionPrediction | None = None
+) -> MeasuredOverhead | None:
+    """Return what a filter cost beyond what no list shortens: start-up, and hooks of OpenMP where predicted."""
     timed = [point for point in points if point.time_ratio is not None and point.vanilla_cpu_s > 0]
     gain = np.array([point.time_ratio for point in timed], dtype=np.float64) - 1
+    gain -= [_openmp(campaign, point, prediction) for point in timed]
     plain_s = np.array([point.vanilla_cpu_s for point in timed])
     ranks = np.array([campaign.ranks(point.point) for point in timed], dtype=np.float64)
     return beyond_startup(gain, plain_s, ranks)[0]
 
 
-def excessive(history: History, iteration: int) -> MeasuredOverhead | None:
+def _openmp(campaign: Campaign, overhead: Overhead, prediction: RegionPrediction | None) -> float:
+    """Return the predicted overhead of OpenMP's constructs at a point; 0 where nothing is predicted."""
+    key = [float(overhead.point[name]) for name in campaign.parameters]
+    if prediction is None or key not in (points := prediction.points.tolist()):
+        return 0.0
+    return float(prediction.openmp_overhead[1 + points.index(key)])
+
+
+def excessive(history: History, iteration: int, prediction: RegionPrediction | None = None) -> MeasuredOverhead | None:
     """Return the overhead under the filter of an iteration if its whole interval is above what is allowed; else None.
 
-    Start-up of the measurement system is not counted.
+    What no list shortens is not counted, see `without_startup`.
     """
     allowed = allowed_overhead(history.session.campaign)
     if allowed is None:
         return None
     points = overheads_by_filter(history, iteration).get(history.findings(iteration).filter_text, ())
-    measured = without_startup(history.session.campaign, points)
+    measured = without_startup(history.session.campaign, points, prediction)
     return measured if measured is not None and measured.exceeds(allowed) else None
 
 
@@ -79,7 +90,7 @@ def cost_factor(history: History, iteration: int, prediction: RegionPrediction, 
     points = map(tuple, prediction.points.tolist())
     at = {point: share for point, share in zip(points, predicted, strict=True) if np.isfinite(share)}
     rows = [
-        (at[point], overhead.time_ratio - 1, overhead.vanilla_cpu_s)
+        (at[point], overhead.time_ratio - 1 - _openmp(campaign, overhead, prediction), overhead.vanilla_cpu_s)
         for overhead in overheads_by_filter(history, iteration).get(history.findings(iteration).filter_text, ())
         if (point := tuple(overhead.point[name] for name in time.parameters)) in at and overhead.time_ratio is not None
     ]

@@ -230,7 +230,7 @@ def refinement_of(history: History, iteration: int, verdicts: dict[str, Function
     )
     cost_s = visit_cost_s(history, iteration)
     chosen = choose(visit_cost_s=cost_s)
-    if excessive(history, iteration) is None:
+    if excessive(history, iteration, chosen.prediction) is None:
         return chosen
     factor = cost_factor(history, iteration, chosen.prediction, time)
     if factor > 1:
