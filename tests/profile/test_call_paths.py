@@ -28,9 +28,9 @@ def test_instances_and_clusters_are_one_call_path(kind: str, instances: int) -> 
     names = profile.tree.names
     assert not any("instance=" in name for name in names)
     assert len(names) == len(set(names)) == 11
-    step = names.index("omp->int main(int, char**)->iteration")
+    step = names.index("omp->main->iteration")
     assert profile.values["visits"][step].tolist() == [instances, 0, instances, 0]
-    assert profile.tree.parent[names.index(f"{names[step]}->double solve(int)")] == step
+    assert profile.tree.parent[names.index(f"{names[step]}->solve(int)")] == step
     for name, metric in profile.metrics.items():
         if metric.dtype in ("MINDOUBLE", "MAXDOUBLE"):
             continue
