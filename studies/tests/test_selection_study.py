@@ -134,7 +134,7 @@ def test_presets_are_named_and_data_asked_for(tmp_path: Path) -> None:
         selection.shards(Settings("selection", preset="all"))
     with pytest.raises(UsageError, match="relearn"):
         selection.relearn_table(tmp_path)
-    assert len(cells("wide", False, False)) == 3 * 4 * 5 * 10 * 10
+    assert len(cells("wide", False, False)) == 3 * 4 * 5 * 10 * 9
 
 
 def test_real_data_are_played_without_the_point_they_are_judged_at() -> None:
