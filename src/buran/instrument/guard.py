@@ -14,7 +14,7 @@ import numpy as np
 from buran.experiment.table import Experiment
 from buran.instrument.filter_file import Filter, by_symbol, format_filter, parse
 from buran.instrument.measured import threads_of
-from buran.instrument.pattern import named_by
+from buran.instrument.pattern import named_by_any
 from buran.instrument.prediction import FILTERABLE, MAINS, Floats, symbol_of
 from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import FunctionVerdict
@@ -170,7 +170,7 @@ def throttle(
     np.add.at(number, tree.region, np.nan_to_num(visits))
     reached = np.array([region.paradigm in FILTERABLE for region in regions], dtype=bool)
     free = reached & np.array([symbol_of(region) not in MAINS for region in regions], dtype=bool)
-    free[sorted(set().union(*named_by(keep, [(region.name, symbol_of(region)) for region in regions])))] = False
+    free[named_by_any(keep, [(region.name, symbol_of(region)) for region in regions])] = False
     hooks = np.where(reached, number * visit_cost_s, 0.0)
     whole = float(own_s[reached].sum())
     bare = max(whole - float(hooks.sum()), FILTERS.least_bare * whole)

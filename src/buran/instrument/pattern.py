@@ -83,6 +83,11 @@ def named_by(patterns: Sequence[str], functions: Iterable[tuple[str, str]]) -> l
     return out
 
 
+def named_by_any(patterns: Sequence[str], functions: Iterable[tuple[str, str]]) -> list[int]:
+    """Return which functions any of some patterns names, ascending; see `named_by`."""
+    return sorted(set().union(*named_by(patterns, functions))) if patterns else []
+
+
 def literal(name: str) -> str:
     """Return the pattern that matches exactly this name."""
     return "".join(f"\\{char}" if char in SPECIAL else char for char in name)

@@ -14,7 +14,7 @@ from buran.errors import UsageError
 from buran.instrument.callgraph import CallGraph
 from buran.instrument.control import within_overhead
 from buran.instrument.expansion import unexplored_kernels
-from buran.instrument.pattern import named_by, plain
+from buran.instrument.pattern import named_by, named_by_any, plain
 from buran.instrument.prediction import FILTERABLE, MAINS, Floats, Mask, RegionPrediction, predict_regions, symbol_of
 from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import FunctionVerdict, Verdicts
@@ -179,7 +179,7 @@ class Refinement:
         out = {name: FunctionVerdict(False, NEVER_CALLED) for name in self.never_called}
         predicted = self.prediction
         number = predicted.by_region(predicted.visits[:, 0])
-        costs = number * predicted.visit_cost_s / (predicted.bare_s[0] or np.nan)
+        costs = predicted.hook_s / (predicted.bare_s[0] or np.nan)
         for i, region in enumerate(self.regions):
             if region.paradigm in FILTERABLE:
                 share, visits, overhead = (
@@ -334,7 +334,7 @@ def refine(
 
 def _matching(regions: Sequence[Region], patterns: Sequence[str]) -> Mask:
     out = np.zeros(len(regions), dtype=bool)
-    out[sorted(set().union(*named_by(patterns, [(region.name, symbol_of(region)) for region in regions])))] = True
+    out[named_by_any(patterns, [(region.name, symbol_of(region)) for region in regions])] = True
     return out
 
 
@@ -351,7 +351,7 @@ def with_wishes(refinement: Refinement, wishes: Wishes) -> Refinement:
 
 def _unmeasured(graph: CallGraph, patterns: Sequence[str], measured: Collection[str]) -> set[str]:
     """Return the linker symbols of functions with a body that patterns name and that were not measured."""
-    numbers = set().union(*named_by(patterns, zip(graph.names, graph.symbols, strict=True))) if patterns else set()
+    numbers = named_by_any(patterns, zip(graph.names, graph.symbols, strict=True))
     return {graph.symbols[i] for i in numbers if graph.has_body[i]} - set(measured)
 
 

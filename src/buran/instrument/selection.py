@@ -13,7 +13,7 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.instrument.callgraph import CallGraph, Mask
-from buran.instrument.pattern import glob, named_by
+from buran.instrument.pattern import glob, named_by_any
 
 _LONGEST = 10_000
 _DEEPEST = 100
@@ -81,8 +81,7 @@ class _Selection:
             patterns = [self.text(argument) for argument in node.args]
             named = np.zeros(len(graph), dtype=bool)
             if name == "name":
-                chosen = named_by(patterns, zip(graph.names, graph.symbols, strict=True))
-                named[sorted(set().union(*chosen))] = True
+                named[named_by_any(patterns, zip(graph.names, graph.symbols, strict=True))] = True
             else:
                 named[[i for i, file in enumerate(graph.files) if any(glob(each).match(file) for each in patterns)]] = (
                     True

@@ -22,7 +22,7 @@ from buran.instrument.filter_file import format_filter, parse
 from buran.instrument.filter_list import WRITERS, list_of
 from buran.instrument.graph_sources import graph_of_features, with_measured
 from buran.instrument.guard import guard, guarded, longest
-from buran.instrument.pattern import named_by
+from buran.instrument.pattern import named_by_any
 from buran.instrument.pira import filter_and_expand, filter_only, hotspots
 from buran.instrument.refine import Refinement, Wishes, refine, with_wishes
 from buran.instrument.start import start_filter
@@ -248,8 +248,8 @@ def _uncounted(history: History, iteration: int) -> list[str]:
         return []
     for build in _builds(history, iteration, Mode.EFFORT):
         if (features := history.features(build.hash)) is not None:
-            named = named_by(config.refinement.keep, [(each.name, each.mangled) for each in features.functions])
-            kept = set().union(*named)
+            functions = [(each.name, each.mangled) for each in features.functions]
+            kept = set(named_by_any(config.refinement.keep, functions))
             return [
                 each.mangled for number, each in enumerate(features.functions) if not each.hooked and number not in kept
             ]

@@ -23,6 +23,7 @@ from buran.errors import StorageError, UsageError
 from buran.experiment.build import Run
 from buran.experiment.extrap_tree import write_extrap_tree
 from buran.files import write_bytes, write_json, write_text
+from buran.instrument.filter_list import WRITERS
 from buran.instrument.refine import predicted_overhead
 from buran.loop import program_model
 from buran.loop.caches import cache_table
@@ -97,12 +98,13 @@ def _write_results(history: History, folder: Path) -> None:
         shutil.copy(result, folder / result.name)
     table = layout.table(session.id, last).read_bytes()
     write_bytes(folder / TABLE, gzip.decompress(table) if table else table)
-    write_text(folder / "scorep.filter", recommended_filter(history))
     write_text(folder / "in-force.filter", history.plans[-1].filter_text)
     timed, counted = (_export(history, mode, folder / "extrap" / mode) for mode in (Mode.TIME, Mode.EFFORT))
     _export(history, Mode.MEMORY, folder / "extrap" / Mode.MEMORY)
     sampled = list(profiles_of(_newest(history, Mode.MEMORY), session.campaign.parameters))
     report = replace(gather(history), corrections=correct_kernels(session.campaign, folder))
+    listed = report.filter_list
+    write_text(folder / "scorep.filter", recommended_filter(history) if listed is None else WRITERS["scorep"](listed))
     crowded = crowded_points(history, (run for run in history.runs if run.purpose is Purpose.MODEL))
     pooled = (run for run in history.runs if run.mode is Mode.IMPORTED and run.build.pooled)
     imported = list(profiles_of(in_store(pooled), session.campaign.parameters))
