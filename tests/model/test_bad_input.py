@@ -135,4 +135,4 @@ def test_scarce_and_noisy_values_do_not_become_cubic_growth():
     points = np.array([[p, n] for p in (2.0, 4, 8) for n in (16.0, 32, 64)])
     values = points[:, 1] * np.median(np.exp(random.normal(0, 0.5, (150, 9, 3))), axis=2)
     predicted = fit_models(points, values).predict(np.array([[64.0, 128.0]]))[:, 0]
-    assert np.mean(predicted > 10 * 128) < 0.02
+    assert np.mean(predicted > 10 * 128) <= 0.02

@@ -1,13 +1,18 @@
-"""Intervals beyond the points: as wide as models of the smaller values missed the largest ones."""
+"""The process on what models leave over: what it predicts, how sure it is, and what it costs."""
 
 import numpy as np
 import pytest
 
 from buran.model import ModelSet, fit_models
-from buran.model.discrepancy import Discrepancy
+from buran.model.discrepancy import Discrepancy, Process, discrepancies, left_over_at, length_scales
 from buran.model.repetitions import scatter_of
+from buran.model.terms import ModelFunction
+from buran.prior.algebra import power
 from buran_studies.functions import grid
 from buran_studies.noise import inject
+
+SIZES = np.array([[8.0], [12], [16], [24], [32]])
+CUBES = power(0, 3)
 
 
 def fitted(function, points, noise=1.0, seed=1):
@@ -15,25 +20,74 @@ def fitted(function, points, noise=1.0, seed=1):
     return fit_models(points, repetitions.mean(axis=2), scatter=scatter_of(repetitions))
 
 
-def test_it_grows_with_the_distance_from_the_points_and_is_zero_between_them():
-    doubt = Discrepancy((64.0, 50.0), (32.0, 40.0), (0.1, 0.0))
-    at = np.array([[8.0, 20], [64, 50], [128, 50], [256, 50], [64, 500]])
-    assert np.allclose(doubt.at(at), [0, 0, 0.1, 0.2, 0])
-    assert Discrepancy.from_json(doubt.to_json()) == doubt
+def priced(price, points=SIZES, deviations=(0.3,)):
+    """Return the process on times of cubic work with a price, and the shift and deviation at n = 42 and 420."""
+    work = CUBES.evaluate(points)
+    values = (price(points[:, 0]) * work)[None]
+    (one,) = discrepancies(points, values, work[None], np.array([0.02]), np.array([8]), deviations)
+    return one, *(each[0] for each in left_over_at([one], [CUBES], np.array([[42.0], [420.0]])))
 
 
-def test_values_of_zero_have_no_steps():
-    assert Discrepancy((0.0,), (0.0,), (1.0,)).at(np.array([[5.0]])).tolist() == [0.0]
+def test_a_constant_price_is_carried_on_and_the_deviation_grows_without_bound():
+    _, shift, deviation = priced(lambda n: np.full(len(n), 3.0))
+    assert np.exp(shift) == pytest.approx([3.0, 3.0])
+    assert 0 < deviation[0] < 0.1 < deviation[1]
+    far = left_over_at([priced(lambda n: 1 + 0 * n)[0]], [CUBES], np.array([[42e9]]))[1][0, 0]
+    assert far > 10 * deviation[0]
 
 
-@pytest.mark.parametrize("values", [(4.0, 8, 16, 25, 26), (1.0, 100, 101, 102)])
-def test_two_close_values_at_the_end_are_no_step(values):
-    points = np.array(values)[:, None]
-    model = fitted(lambda at: 7 + 3 * at[:, 0], points, noise=2.0).models[0]
-    doubt = model.alternatives[0].discrepancy
-    usual = np.log(values[-1] / values[0]) / (len(values) - 1)
-    assert np.log(doubt.largest[0] / doubt.before[0]) == pytest.approx(usual / 4)
-    assert doubt.at(np.array([[2 * values[-1]]]))[0] < 0.15
+@pytest.mark.parametrize("price", [lambda n: (n / 32) ** 0.2, lambda n: 1 + 0.42 * np.clip((n - 16) / 8, 0, 1)])
+def test_a_price_that_drifts_is_near_that_of_the_largest_size(price):
+    _, shift, _ = priced(price)
+    assert np.exp(shift[0]) == pytest.approx(price(np.array([42.0]))[0], rel=0.07)
+
+
+def test_a_model_that_is_as_far_off_everywhere_predicts_the_same():
+    work = CUBES.evaluate(SIZES)
+    one, *_ = discrepancies(SIZES, work[None], work[None], np.zeros(1), np.zeros(1))
+    shifts, _ = left_over_at([one, one], [CUBES, ModelFunction(0.0, (7.0,), CUBES.terms)], np.array([[50.0]]))
+    assert shifts[0, 0] - shifts[1, 0] == pytest.approx(np.log(7.0))
+
+
+def test_call_paths_share_processes():
+    points = grid(2)
+    work = np.ones((50, len(points)))
+    random = np.random.default_rng(3)
+    values = 1 + random.normal(0, 0.03, work.shape)
+    found = discrepancies(points, values, work, np.full(50, 0.03), np.full(50, 40))
+    assert len({id(one.process) for one in found}) <= 2
+
+
+@pytest.mark.parametrize("values", [[np.nan] * 5, [0.0] * 5, [np.nan, np.nan, 2.0, np.nan, np.nan]])
+def test_without_two_values_there_is_none(values):
+    assert discrepancies(SIZES, np.array([values]), np.ones((1, 5)), np.zeros(1), np.zeros(1)) == [None]
+
+
+@pytest.mark.parametrize("values", [[0.0, 0, 0, 0, 3], [5e-324] * 5, [1e300, 1, 1, 1, 1e-300]])
+def test_values_below_the_resolution_of_a_clock_are_no_infinite_prices(values):
+    one, *_ = discrepancies(SIZES, np.array([values]), CUBES.evaluate(SIZES)[None], np.zeros(1), np.zeros(1))
+    shift, deviation = left_over_at([one], [CUBES], np.array([[42.0]]))
+    assert np.isfinite(shift).all() and np.isfinite(deviation).all()
+
+
+def test_parameters_that_never_vary_or_are_zero_have_finite_processes():
+    points = np.array([[0.0, 3.0], [1, 3], [2, 3], [5, 3]])
+    one, *_ = discrepancies(points, np.array([[1.0, 2, 3, 4]]), np.ones((1, 4)), np.zeros(1), np.zeros(1))
+    _, deviation = left_over_at([one], [ModelFunction(1.0)], np.array([[5.0, 3.0], [5.0, 300.0]]))
+    assert np.isfinite(deviation).all() and deviation[0, 1] > deviation[0, 0]
+
+
+def test_many_points_are_thinned_to_a_bound():
+    points = np.stack([np.linspace(1, 1000, 5000), np.tile([1.0, 2], 2500)], axis=1)
+    one, *_ = discrepancies(points, (2 * points[:, :1] ** 0.1).T, np.ones((1, 5000)), np.zeros(1), np.zeros(1))
+    assert len(one.process.points) == 128
+    shift, _ = left_over_at([one], [ModelFunction(1.0)], np.array([[1000.0, 2.0]]))
+    assert np.exp(shift[0, 0]) == pytest.approx(2 * 1000**0.1, rel=0.02)
+
+
+def test_weights_of_the_points_add_up_to_one():
+    process = Process(SIZES, length_scales(SIZES), 0.3, 0.03)
+    assert process.weights(np.array([[5.0], [42.0], [4200.0]])).sum(axis=1) == pytest.approx([1, 1, 1])
 
 
 def test_a_truth_of_another_kind_has_a_wide_interval_beyond():
@@ -43,14 +97,11 @@ def test_a_truth_of_another_kind_has_a_wide_interval_beyond():
     target = np.array([[128.0, 60.0]])
     lower, upper = fit.predict_interval(target)
     assert upper[0, 0] - lower[0, 0] > 0.1 * fit.predict(target)[0, 0]
-    assert fit.models[0].alternatives[0].discrepancy.miss[0] > 0.01
 
 
-def test_what_a_hypothesis_says_is_not_doubted():
+def test_exact_values_leave_nothing_over():
     points = grid(2)
-    truth = lambda at: 5 + 3 * at[:, 0] * at[:, 1]  # noqa: E731
-    assert max(fitted(truth, points).models[0].alternatives[0].discrepancy.miss) < 0.005
-    assert fit_models(points, truth(points)[None]).models[0].alternatives[0].discrepancy is None
+    assert fit_models(points, (5 + 3 * points[:, 0] * points[:, 1])[None]).models[0].discrepancy is None
 
 
 def test_models_files_keep_it():
@@ -59,4 +110,6 @@ def test_models_files_keep_it():
     models = ModelSet(("p", "n"), "time", "s", ("f",), fit.models, "sum", "mean", tuple(map(tuple, points.tolist())))
     again = ModelSet.from_json(models.to_json())
     target = np.array([[512.0, 60.0]])
+    assert isinstance(again.models[0].discrepancy, Discrepancy)
+    assert np.allclose(again.predict(target), models.predict(target))
     assert np.allclose(again.predict_interval(target), models.predict_interval(target))

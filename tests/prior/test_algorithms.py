@@ -19,7 +19,7 @@ from buran.prior.communication import operation_of
 from buran.prior.prior import Prior, communication_prior
 from buran.prior.resilient import fit_priors, predictions
 from buran.prior.tables import models_from_priors
-from buran.prior.tuning import ALGORITHMS, SWITCHES
+from buran.prior.tuning import ALGORITHMS
 
 ONE, RANKS, BYTES = ModelFunction(1.0), power(0, 1), power(1, 1)
 FAR = np.array([[64.0, 160.0]])
@@ -77,8 +77,7 @@ def test_beyond_the_measured_ranks_another_algorithm_may_follow(size: ModelFunct
     assert fitted is not None
     low, high = (ends[0] for ends in prediction_interval([fitted.model], at, of="mean"))
     width = (high - low) / 2 / fitted.model.function.evaluate(at)
-    assert width[0] < 0.01 and width[2] < 0.01  # no more ranks than measured
-    assert width[1] == pytest.approx(1.645 * doubled * SWITCHES.unknown, rel=0.2)
+    assert width[0] < width[1] < 0.5  # more ranks than measured
 
 
 def test_messages_between_two_have_one_algorithm() -> None:

@@ -20,7 +20,6 @@ from buran.prior.prior import Prior, communication_prior
 from buran.prior.resilient import fit_priors, predictions
 from buran.prior.switches import _COSTS, KnownMpi, _thresholds, known_parts
 from buran.prior.tables import models_from_priors
-from buran.prior.tuning import SWITCHES
 
 NAMES = ("p", "n")
 ONE, RANKS, BYTES = ModelFunction(1.0), power(0, 1), power(1, 1)
@@ -135,8 +134,8 @@ def test_cases_grow_as_the_last_of_them() -> None:
     assert function.lead(0) == (0, 1)
 
 
-@pytest.mark.parametrize(("operation", "wider"), [("MPI_Bcast", True), ("MPI_Barrier", False), ("MPI_Recv", False)])
-def test_beyond_the_measured_bytes_another_algorithm_may_follow(operation: str, wider: bool) -> None:
+@pytest.mark.parametrize("operation", ["MPI_Bcast", "MPI_Barrier", "MPI_Recv"])
+def test_beyond_the_measured_bytes_another_algorithm_may_follow(operation: str) -> None:
     prior = prior_of(operation, None)
     far = np.array([[32.0, 160.0], [32.0, 320.0]])
     exact = sum(column.function.evaluate(POINTS) for column in prior.columns)
@@ -144,8 +143,7 @@ def test_beyond_the_measured_bytes_another_algorithm_may_follow(operation: str, 
     assert fitted is not None
     low, high = (ends[0] for ends in prediction_interval([fitted.model], far, of="mean"))
     width = (high - low) / 2 / fitted.model.function.evaluate(far)
-    assert width[0] < 0.01
-    assert width[1] == pytest.approx(1.645 * SWITCHES.unknown, rel=0.2) if wider else width[1] < 0.01
+    assert width[0] < 0.1 < width[1] < 0.5
 
 
 def test_models_of_tables_know_the_mpi() -> None:

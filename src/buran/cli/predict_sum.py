@@ -56,7 +56,7 @@ def run_times(
         raise UsageError("the values of parameters are numbers", why="some are not") from None
     times = next((models for models in read_models(path.with_name("models.json")) if models.metric == "time"), None)
     if times is not None:
-        whole = with_parts(whole, ends, times, dict(zip(whole.parameters, at[-1].tolist(), strict=True)))
+        whole = with_parts(whole, ends, times)
     total, apart = whole.predict(at)[0], ends.predict(at)[0]
     low, high = (bounds[0] for bounds in whole.predict_interval(at, level))
     columns = zip(at.tolist(), total, np.maximum(low, 0.0), high, total - apart, apart, strict=True)

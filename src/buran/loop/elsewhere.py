@@ -137,7 +137,7 @@ def predict_elsewhere(
     program = np.array([*done.program(level), at_home.sum(axis=0)])
     same = _alike(here, there)
     if same and found.runtime is not None and found.ends is not None:
-        whole = with_parts(found.runtime, found.ends, times, {name: float(target[name]) for name in times.parameters})
+        whole = with_parts(found.runtime, found.ends, times)
         program[1:3] = [np.maximum(ends[0], 0.0) for ends in whole.predict_interval(at, level)]
         low, high = (np.nan_to_num(end, posinf=np.inf) for end in times.predict_interval(at, level))
         lower[:-1], upper[:-1] = np.maximum(low, 0.0), high

@@ -50,7 +50,7 @@ from buran.prior.paths import waiting_rows
 from buran.prior.resilient import PUBLISHED, FitOptions
 from buran.prior.switches import KnownMpi
 from buran.prior.tables import PathModel, models_from_priors
-from buran.prior.tuning import COUNTS, SWITCHES
+from buran.prior.tuning import COUNTS
 from buran.profile.call_paths import read_profile
 from buran.profile.metrics import ENERGY, metric_of, uncounted
 from buran.profile.metrics import counted as counted_metrics
@@ -315,19 +315,11 @@ def path_models(
         processes=campaign.ranks_parameter,
         aggregate=config.aggregate,
         repetition=config.model.repetition,
-        options=replace(
-            PUBLISHED if config.model.prior_fit == "published" else FitOptions(), doubling=_doubling(campaign)
-        ),
+        options=PUBLISHED if config.model.prior_fit == "published" else FitOptions(),
         memory=memory,
         pages=page_account(campaign, material.counted, timed.tree),
         mpi=known_mpi(campaign),
     )
-
-
-def _doubling(campaign: Campaign) -> float:
-    """Return what each doubling of the ranks puts in doubt, by the collectives of a simulated machine."""
-    known = {platform.keys.collectives for platform in campaign.platforms}
-    return float(getattr(SWITCHES, known.pop())) if len(known) == 1 else SWITCHES.unknown
 
 
 def known_mpi(campaign: Campaign) -> KnownMpi | None:

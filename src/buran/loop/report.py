@@ -218,7 +218,7 @@ def gather(history: History) -> Report:
     runtime = findings.runtime
     if "time" in models:
         if runtime is not None and findings.ends is not None:
-            runtime = with_parts(runtime, findings.ends, models["time"], campaign.refinement_target)
+            runtime = with_parts(runtime, findings.ends, models["time"])
         models["time"] = with_held(models["time"], findings.held)
     current = current_list(history) if campaign.config.backend != COMMAND else None
     towards = (Purpose.MODEL, Purpose.COMPARISON)

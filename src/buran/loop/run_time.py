@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,8 +16,6 @@ from buran.profile.startup import starts_or_ends
 
 RUN_TIME = "run-time.json"
 """File with the models of the program's run time, beside those of its call paths."""
-_MOST_PARTS = 2000
-"""Call paths whose errors are added up for the interval of the whole, the largest first: of more it takes minutes."""
 
 
 @dataclass(frozen=True)
@@ -78,18 +75,13 @@ def add_up(
     return RunTime(replace(ends, call_paths=("whole program, not instrumented",), models=(whole,)), ends)
 
 
-def with_parts(whole: ModelSet, ends: ModelSet, times: ModelSet, target: Mapping[str, float]) -> ModelSet:
+def with_parts(whole: ModelSet, ends: ModelSet, times: ModelSet) -> ModelSet:
     """Return the model of the program with the models it is the sum of, for its intervals; files do not keep them."""
-    at = np.array([[target[name] for name in times.parameters]], dtype=np.float64)
-    values = np.nan_to_num(times.predict(at))[:, 0]
-    values[starts_or_ends(times.call_paths)] = -np.inf
-    largest = np.argsort(-values, kind="stable")[:_MOST_PARTS]
-    parts = [times.models[row] for row in largest.tolist() if values[row] > -np.inf]
     model = whole.models[0]
     if model is None:
         return whole
-    kept = tuple(part for part in (*parts, *ends.models) if part is not None)
-    return replace(whole, models=(replace(model, parts=kept),))
+    parts = [*_models(times), *(end for end in ends.models if end is not None)]
+    return replace(whole, models=(replace(model, parts=tuple(parts)),))
 
 
 def with_held(times: ModelSet, held: ModelSet | None) -> ModelSet:

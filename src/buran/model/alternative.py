@@ -8,7 +8,6 @@ from typing import Protocol, overload
 
 import numpy as np
 
-from buran.model.discrepancy import Discrepancy
 from buran.model.terms import Array, ModelFunction
 from buran.model.tuning import UNCERTAINTY
 
@@ -31,8 +30,6 @@ class Alternative:
         Standard deviation of a value around the function, as a share of the function's value.
     degrees
         Degrees of freedom that remain.
-    discrepancy
-        What no hypothesis of the call path says, the same for all of them; None where it was not looked at.
     """
 
     function: ModelFunction
@@ -40,7 +37,6 @@ class Alternative:
     covariance: tuple[tuple[float, ...], ...]
     noise: float
     degrees: int
-    discrepancy: Discrepancy | None = None
 
 
 def representatives(alternatives: Sequence[Alternative], far: Array) -> tuple[Alternative, ...]:

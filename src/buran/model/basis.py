@@ -55,11 +55,6 @@ class BasisFunction(ABC):
         return self.lead < NO_GROWTH
 
     @property
-    def ends(self) -> bool:
-        """Whether it is 0 from some value on, so that nothing of its term remains in the long run."""
-        return False
-
-    @property
     def begins(self) -> bool:
         """Whether it is 1 from some value on, and thus says no more than where a term begins."""
         return False
@@ -108,7 +103,6 @@ FAMILIES: Door[TermFamily] = Door(
     TermFamily,
     {
         "powers": "buran.model.powers:POWERS",
-        "regimes": "buran.model.within:REGIMES",
         "outgrown": "buran.model.outgrown:OUTGROWN",
     },
 )

@@ -11,13 +11,12 @@ import numpy as np
 from buran.model.alternative import Alternative, representatives
 from buran.model.best_hypotheses import BestHypotheses, odds
 from buran.model.candidates import Ids, TermTable
-from buran.model.discrepancy import Discrepancy, Refit, discrepancies, leave_largest_out
 from buran.model.few_values import with_other_growth
 from buran.model.regression import Functions, Regression, regress
 from buran.model.scatter import Scatter
 from buran.model.structures import OpenStructure, with_structures
 from buran.model.terms import Array, ModelFunction
-from buran.model.tuning import CERTAIN, SEARCH, UNCERTAINTY
+from buran.model.tuning import SEARCH, UNCERTAINTY
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +39,6 @@ class Block:
         What is known about the noise.
     nonnegative
         Whether negative coefficients are held at 0.
-    refit
-        Models call paths from some of the points; without it nothing is known of what no hypothesis says.
     """
 
     points: Array
@@ -52,7 +49,6 @@ class Block:
     hypotheses: BestHypotheses
     scatter: Scatter
     nonnegative: bool = False
-    refit: Refit | None = None
 
     @cached_property
     def functions(self) -> Functions:
@@ -97,10 +93,9 @@ class Block:
         for row, alternative in zip(place.tolist(), order.tolist(), strict=True):
             alternatives[row].append(alternative)
         left_open = OpenStructure.of(self.points)
-        doubts = self._doubts(call_rows, of_best)
         values = np.ldexp(self.values[call_rows], self.binary[call_rows, None])
         far = SEARCH.reach * self.points.max(axis=0, keepdims=True)
-        merged = [representatives(_merged(group, doubts.get(row)), far) for row, group in enumerate(alternatives)]
+        merged = [representatives(_merged(group), far) for group in alternatives]
         return [
             with_structures(with_other_growth(group, self.points), self.points, values[row], left_open)
             for row, group in enumerate(merged)
@@ -109,16 +104,6 @@ class Block:
     def _weights(self, scores: Array) -> Array:
         """Return how much speaks for hypotheses by their scores, both of shape (call path, hypothesis)."""
         return np.asarray(odds(scores, len(self.points)) ** UNCERTAINTY.doubt)
-
-    def _doubts(self, calls: Ids, spread: Array) -> dict[int, Discrepancy]:
-        """Return what no hypothesis says, by the place of the call path, for those whose values are not exact."""
-        if self.refit is None:
-            return {}
-        noise = np.where(self.scatter.degrees[calls] > 0, self.scatter.share[calls], np.sqrt(spread))
-        inexact = np.flatnonzero(~(spread < CERTAIN**2))
-        some = calls[inexact]
-        left_out = leave_largest_out(self.points, self.values[some], noise[inexact], some, self.refit)
-        return dict(zip(inexact.tolist(), discrepancies(self.points, left_out), strict=True))
 
     def _redundancy(self, calls: Ids, spread: Array) -> Array:
         """Return by how much more points there are than independent witnesses: shape (call path,), 1 and more.
@@ -159,7 +144,7 @@ def _factors(function: ModelFunction) -> int:
     return len({factor for term in function.terms for factor in term.factors})
 
 
-def _merged(alternatives: Sequence[Alternative], discrepancy: Discrepancy | None) -> tuple[Alternative, ...]:
+def _merged(alternatives: Sequence[Alternative]) -> tuple[Alternative, ...]:
     """Join hypotheses that became the same when contributions were dropped; let weights add up to 1."""
     total = sum(alternative.weight for alternative in alternatives)
     weights: dict[object, float] = {}
@@ -168,6 +153,4 @@ def _merged(alternatives: Sequence[Alternative], discrepancy: Discrepancy | None
         terms = alternative.function.terms
         first.setdefault(terms, alternative)
         weights[terms] = weights.get(terms, 0.0) + alternative.weight / total
-    return tuple(
-        replace(hypothesis, weight=weights[terms], discrepancy=discrepancy) for terms, hypothesis in first.items()
-    )
+    return tuple(replace(hypothesis, weight=weights[terms]) for terms, hypothesis in first.items())

@@ -7,7 +7,7 @@ from math import fsum
 
 import numpy as np
 
-from buran.model.model import Model, Quality
+from buran.model.model import Model, Quality, predict_models
 from buran.model.quality import adjusted_r2, rss, smape
 from buran.model.terms import Array, ModelFunction, Term
 
@@ -48,7 +48,7 @@ def add_models(models: Sequence[Model | None], points: Array, values: Array) -> 
         return None
     function = add_functions(model.function for model in present)
     here = np.isfinite(values)
-    predicted, actual = function.evaluate(points)[here], values[here]
+    predicted, actual = predict_models(present, points).sum(axis=0)[here], values[here]
     count, signed = int(here.sum()), any(model.signed for model in present)
     quality = Quality(
         count,

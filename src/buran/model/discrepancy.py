@@ -1,119 +1,284 @@
-"""What no hypothesis says: how far models miss the largest values that they have not seen."""
+"""Model discrepancy: a Gaussian process on the logarithm of what a model leaves over.
+
+A measured value is a model, times the exponential of a smooth process, times noise. Where the model is counted work
+times a constant cost, the process is the price of a unit of work, which drifts with caches and problem sizes. The
+decomposition is that of M. C. Kennedy and A. O'Hagan, "Predicting the output from a complex computer code when fast
+approximations are available", Biometrika 87 (2000): a cheap code plus a Gaussian discrepancy.
+
+| quantity | function |
+|---|---|
+| covariance of the process: Matern 3/2 plus a linear trend, over logarithms of parameters | `Process.covariance` |
+| mean and variance at a target, the constant mean being unknown (ordinary kriging) | `Process.weights`, `Process.at` |
+| hyperparameters by the evidence of all call paths together | `discrepancies` |
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.linalg import null_space
 
 from buran.model.candidates import Ids
-from buran.model.terms import Array
-from buran.model.together import pairs_apart, usual_values
-from buran.model.tuning import UNCERTAINTY
-from buran.numerics.discrepancy import LeftOut
+from buran.model.terms import Array, ModelFunction, predict
+from buran.model.tuning import DISCREPANCY
+from buran.numerics.gaussian_process import matern
 
-Refit = Callable[[Array, Array, Ids], Callable[[Array], Array]]
-"""Points, values and call paths to a function that predicts at other points: shape (call path, point)."""
+_TINY = float(np.finfo(np.float64).tiny)
 
 
-@dataclass(frozen=True)
-class Discrepancy:
-    """Relative standard deviation of a prediction beyond the points, for one call path.
+@dataclass(frozen=True, eq=False)
+class Process:
+    """A Gaussian process with fixed hyperparameters and the points it is conditioned on; call paths share it.
 
     Attributes
     ----------
-    largest, before
-        Of each parameter: the largest value that was measured, and where the last step begins: at the value before it,
-        or farther away if these two are close.
-    miss
-        Of each parameter: what a step as from `before` to `largest` on a logarithmic scale adds.
+    points
+        Shape (point, parameter).
+    lengths
+        Length scales, shape (parameter,), in nats of the parameters.
+    deviation
+        Standard deviation of the process, in nats of the values.
+    noise
+        Standard deviation of a value around it, likewise.
     """
 
-    largest: tuple[float, ...]
-    before: tuple[float, ...]
-    miss: tuple[float, ...]
+    points: Array
+    lengths: Array
+    deviation: float
+    noise: float
 
-    def at(self, points: Array) -> Array:
-        """Return shape (point,) at `points` (point, parameter): 0 between the measured values."""
-        largest, before = np.array(self.largest), np.array(self.before)
-        known = (before > 0) & (before < largest)
-        with np.errstate(divide="ignore"):
-            rise = np.log(np.maximum(points, largest) / np.where(known, largest, 1.0))
-        steps = np.where(known, rise / np.log(np.where(known, largest / np.where(known, before, 1.0), np.e)), 0.0)
-        return np.asarray(np.sqrt(((np.array(self.miss) * steps) ** 2).sum(axis=1)))
+    @cached_property
+    def _inputs(self) -> Array:
+        return logarithms(self.points, self.points)
+
+    @cached_property
+    def _solved(self) -> tuple[Array, Array]:
+        """Return C^-1 and C^-1 1, with C the covariance of the values."""
+        covariance = self.covariance(self._inputs, self._inputs)
+        covariance[np.diag_indices(len(covariance))] += self.noise**2
+        inverse = np.asarray(np.linalg.pinv(covariance, hermitian=True), dtype=np.float64)
+        return inverse, np.asarray(inverse.sum(axis=1))
+
+    def covariance(self, one: Array, other: Array) -> Array:
+        """Return k(x, x') = sd^2 (Matern(x, x') + slope^2 x . x'), shape (one, other), of logarithms of points."""
+        trend = DISCREPANCY.slope**2 * (one @ other.T)
+        return np.asarray(self.deviation**2 * (matern(one, other, self.lengths) + trend))
+
+    def weights(self, at: Array) -> Array:
+        """Return W, shape (target, point): the process at the targets is W y, with y its values at the points."""
+        inverse, ones = self._solved
+        across = self.covariance(logarithms(at, self.points), self._inputs)
+        # W = k C^-1 + (1 - k C^-1 1) (1 C^-1) / (1 C^-1 1): rows add up to 1, as the constant mean is unknown
+        return np.asarray(across @ inverse + np.outer((1 - across @ ones) / ones.sum(), ones))
+
+    def at(self, at: Array) -> tuple[Array, Array]:
+        """Return the weights at targets (target, parameter), and the standard deviation of the process there."""
+        inverse, ones = self._solved
+        targets = logarithms(at, self.points)
+        across = self.covariance(targets, self._inputs)
+        own = self.deviation**2 * (1 + DISCREPANCY.slope**2 * (targets**2).sum(axis=1))
+        variance = own - np.einsum("tp,pq,tq->t", across, inverse, across)
+        variance += (1 - across @ ones) ** 2 / ones.sum()
+        return self.weights(at), np.sqrt(np.maximum(variance, 0.0))
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain lists."""
-        return {"largest": list(self.largest), "before": list(self.before), "miss": list(self.miss)}
+        """Return plain lists and numbers."""
+        return {
+            "points": self.points.tolist(),
+            "lengths": self.lengths.tolist(),
+            "deviation": self.deviation,
+            "noise": self.noise,
+        }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Discrepancy:
+    def from_json(cls, data: Mapping[str, Any]) -> Process:
         """Read what `to_json` gives; KeyError, TypeError or ValueError where it is damaged."""
-        return cls(*(tuple(map(float, data[name])) for name in ("largest", "before", "miss")))
+        points, lengths = np.array(data["points"], dtype=np.float64), np.array(data["lengths"], dtype=np.float64)
+        if points.ndim != 2 or lengths.shape != points.shape[1:]:
+            raise ValueError("points and lengths of a discrepancy do not match")
+        return cls(points, lengths, float(data["deviation"]), float(data["noise"]))
 
 
-def discrepancies(points: Array, left_out: LeftOut) -> list[Discrepancy]:
-    """Return what models say nothing of beyond `points`, by what `leave_largest_out` found there."""
-    levels = [np.unique(column) for column in points.T]
-    largest = tuple(float(column[-1]) for column in levels)
-    before = tuple(_before(column) for column in levels)
-    return [Discrepancy(largest, before, tuple(miss)) for miss in left_out.misses().tolist()]
+@dataclass(frozen=True, eq=False)
+class Discrepancy:
+    """What the models of one call path leave over, as the process that goes through it.
 
-
-def _before(levels: Array) -> float:
-    """Return where the last step of ascending values begins.
-
-    Two values that are close say little of what is farther away: a step is at least a share of the mean one.
+    Attributes
+    ----------
+    process
+        See there.
+    logs
+        Shape (point,): logarithms of the values at the points of the process.
     """
-    positive = levels[levels > 0]
-    if len(positive) < 2:
-        return float(levels[max(len(levels) - 2, 0)])
-    mean = np.log(positive[-1] / positive[0]) / (len(positive) - 1)
-    return min(float(positive[-2]), float(positive[-1] * np.exp(-UNCERTAINTY.shortest * mean)))
+
+    process: Process
+    logs: Array
+
+    @classmethod
+    def of(cls, process: Process, left: Array, modelled: Array) -> Discrepancy:
+        """Return that of a model which says `modelled` at the points and leaves over `left`, in nats."""
+        return cls(process, left - ratios(np.zeros(len(left)), modelled))
 
 
-def leave_largest_out(points: Array, values: Array, noise: Array, calls: Ids, refit: Refit) -> LeftOut:
-    """Leave out the largest value of each parameter, model the rest, and see by how much the models miss.
+def logarithms(points: Array, measured: Array) -> Array:
+    """Return logarithms of points (point, parameter), 0 at the middle of those measured.
 
-    A parameter takes part from `UNCERTAINTY.values` values on.
+    A parameter that has been measured at 0 is counted from -1, so that its logarithm exists.
+    """
+    shift = (measured.min(axis=0) <= 0).astype(np.float64)
+    middle = np.log(measured + shift).mean(axis=0)
+    return np.asarray(np.log(np.maximum(points + shift, _TINY)) - middle)
+
+
+def ratios(logs: Array, modelled: Array) -> Array:
+    """Return ln(value / model), shape (..., point), of logarithms of values and of what a model says there.
+
+    What a model says below a small share of its largest value counts as that share: a ratio to 0 says nothing.
+    """
+    largest = np.max(modelled, axis=-1, keepdims=True)
+    floor = np.maximum(DISCREPANCY.floor * np.where(largest > 0, largest, 1.0), _TINY)
+    return np.where(largest > 0, logs - np.log(np.maximum(modelled, floor)), 0.0)
+
+
+def discrepancies(
+    points: Array,
+    values: Array,
+    modelled: Array,
+    noise: Array,
+    degrees: Ids | Array,
+    deviations: Sequence[float] = DISCREPANCY.deviations,
+) -> list[Discrepancy | None]:
+    """Condition a process on what models leave over, for each call path.
 
     Parameters
     ----------
     points
         Shape (point, parameter).
-    values
-        Shape (call path, point), of `calls`; NaN where nothing was measured.
-    noise
-        Shape (call path,): relative standard deviation of a value.
-    calls
-        Their numbers.
-    refit
-        Models them from some of the points; NaN where it cannot.
+    values, modelled
+        Measured, NaN where nothing was, and what the model says: shape (call path, point).
+    noise, degrees
+        Shape (call path,): relative standard deviation of a value as repetitions show it, and the degrees of freedom
+        behind it; 0 where nothing was measured twice.
+    deviations
+        Standard deviations of the process that the evidence chooses from.
+
+    Returns
+    -------
+    list
+        None for call paths without two values above 0.
     """
-    levels = [np.unique(column) for column in points.T]
-    floor = 1e-3 * np.nanmax(np.abs(values), axis=1, keepdims=True, initial=0.0)
-    size = np.maximum(np.abs(values), np.where(floor > 0, floor, 1.0))
-    squares = np.full((len(values), len(levels)), np.nan)
-    apart, usual = pairs_apart(points), usual_values(points)
-    for p, column in enumerate(levels):
-        if len(column) < UNCERTAINTY.values:
-            continue
-        seen = points[:, p] <= _before(column)
-        if len(np.unique(points[seen, p])) < UNCERTAINTY.values - 1:
-            seen = points[:, p] < column[-1]
-        judged = ~seen
-        if len(pairs_apart(points[seen])) > len(apart):  # the rest no longer tells a sum from a product
-            judged &= (np.delete(points, p, axis=1) == np.delete(usual, p)).all(axis=1)
-        if not judged.any():
-            squares[:, p] = 0.0
-            continue
-        gaps = (refit(points[seen], values[:, seen], calls)(points[judged]) - values[:, judged]) / size[:, judged]
-        here = np.isfinite(gaps)
-        mean = np.where(here, gaps**2, 0.0).sum(axis=1) / np.maximum(here.sum(axis=1), 1)
-        squares[:, p] = np.minimum(mean, UNCERTAINTY.largest_miss**2)
-    points_a_value = (len(points) - 1) / max(sum(len(column) - 1 for column in levels), 1)
-    varied = (points != usual).sum(axis=1)
-    alone = float((varied[varied > 0] == 1).mean()) if len(levels) > 1 and varied.any() else 0.0
-    return LeftOut(squares, noise, points_a_value, alone)
+    out: list[Discrepancy | None] = [None] * len(values)
+    largest = np.nanmax(np.where(np.isfinite(values), values, 0.0), axis=1, keepdims=True, initial=0.0)
+    usable = np.isfinite(values) & (largest > 0)
+    floor = np.maximum(DISCREPANCY.floor * largest, _TINY)
+    logs = np.log(np.where(usable, np.maximum(np.nan_to_num(values), floor), 1.0))
+    lengths = length_scales(points)
+    masks, group = np.unique(usable, axis=0, return_inverse=True)
+    parts = []
+    for number, mask in enumerate(masks):
+        rows = np.flatnonzero(group.reshape(-1) == number)
+        if mask.sum() >= 2:
+            left = ratios(logs[rows][:, mask], modelled[rows][:, mask])
+            kept, averaged = _thinned(points[mask], left, lengths)
+            parts.append((rows, points[mask][kept], averaged, (logs[rows][:, mask] - left)[:, kept]))
+    if not parts:
+        return out
+    pairs = np.array([(deviation, tau) for deviation in deviations for tau in DISCREPANCY.noises])
+    evidence = [_evidence(kept, left, noise[rows], degrees[rows], lengths, pairs) for rows, kept, left, _ in parts]
+    pooled = _pooled(np.concatenate(evidence), pairs)
+    for (rows, kept, left, modelled_logs), each in zip(parts, evidence, strict=True):
+        best = np.argmax(each + pooled, axis=1)
+        processes = {k: Process(kept, lengths, *pairs[k].tolist()) for k in np.unique(best).tolist()}
+        for place, row in enumerate(rows.tolist()):
+            out[row] = Discrepancy(processes[int(best[place])], left[place] + modelled_logs[place])
+    return out
+
+
+def length_scales(points: Array) -> Array:
+    """Return length scales in nats, shape (parameter,): a share of the measured range, of a usual one at least."""
+    return np.asarray(DISCREPANCY.length * np.maximum(np.ptp(logarithms(points, points), axis=0), DISCREPANCY.range))
+
+
+def _evidence(points: Array, left: Array, noise: Array, degrees: Ids | Array, lengths: Array, pairs: Array) -> Array:
+    """Return the logarithm of the evidence for pairs of deviation and noise (pair, 2), shape (call path, pair).
+
+    The constant mean of the process is integrated out: only contrasts of values count.
+    """
+    inputs = logarithms(points, points)
+    shape = Process(points, lengths, 1.0, 0.0).covariance(inputs, inputs)
+    contrasts = null_space(np.ones((1, len(points))))
+    # K of unit deviation in its eigenbasis: one decomposition serves all call paths and pairs
+    size, turn = np.linalg.eigh(contrasts.T @ shape @ contrasts)
+    squares = (left @ contrasts @ turn) ** 2
+    variance = np.maximum(size, 0.0) * pairs[:, :1] ** 2 + pairs[:, 1:] ** 2
+    out = -0.5 * (np.log(variance).sum(axis=1) + squares @ (1 / variance).T)
+    # d s^2 / tau^2 of the repetitions follows a chi-squared distribution
+    known = np.asarray(degrees, dtype=np.float64)[:, None]
+    seen = np.where(known > 0, np.square(noise)[:, None], 0.0) + DISCREPANCY.unseen**2
+    return np.asarray(out - 0.5 * known * (np.log(pairs[:, 1] ** 2) + seen / pairs[:, 1] ** 2))
+
+
+def _pooled(evidence: Array, pairs: Array) -> Array:
+    """Return the logarithm of what all call paths together say of each pair, shape (pair,), the usual one included."""
+    usual = np.exp(-np.abs(np.log(pairs[:, 1] / DISCREPANCY.usual)))
+    usual /= usual.sum()
+    share = np.exp(evidence - evidence.max(axis=1, keepdims=True)) * usual
+    share /= share.sum(axis=1, keepdims=True)
+    return np.asarray(np.log((share.sum(axis=0) + DISCREPANCY.worth * usual) / (len(share) + DISCREPANCY.worth)))
+
+
+def _thinned(points: Array, left: Array, lengths: Array) -> tuple[Ids, Array]:
+    """Return at most so many points, spread evenly, and the ratios, averaged over those nearest to each.
+
+    The process costs the cube of its points; neighbours nearer than a length scale say the same.
+    """
+    if len(points) <= DISCREPANCY.most_points:
+        return np.arange(len(points)), left
+    inputs = logarithms(points, points) / lengths
+    kept = [int(np.argmax(inputs.sum(axis=1)))]
+    gap = np.linalg.norm(inputs - inputs[kept[0]], axis=1)
+    owner = np.zeros(len(points), dtype=np.int64)
+    while len(kept) < DISCREPANCY.most_points and gap.max() > 0:
+        kept.append(int(np.argmax(gap)))
+        distance = np.linalg.norm(inputs - inputs[kept[-1]], axis=1)
+        owner[distance < gap] = len(kept) - 1
+        gap = np.minimum(gap, distance)
+    sums = np.zeros((len(left), len(kept)))
+    np.add.at(sums.T, owner, left.T)
+    return np.array(kept), sums / np.bincount(owner, minlength=len(kept))
+
+
+def left_over_at(
+    found: Sequence[Discrepancy | None], functions: Sequence[ModelFunction | None], at: Array
+) -> tuple[Array, Array]:
+    """Return what processes add to functions at targets, in nats, and its standard deviation.
+
+    Parameters
+    ----------
+    found, functions
+        One for each call path or hypothesis.
+    at
+        Shape (target, parameter).
+
+    Returns
+    -------
+    shift, deviation
+        Shape (function, target); 0 without a process.
+    """
+    shift, deviation = np.zeros((len(found), len(at))), np.zeros((len(found), len(at)))
+    groups: dict[int, list[int]] = {}
+    for row, one in enumerate(found):
+        if one is not None:
+            groups.setdefault(id(one.process), []).append(row)
+    for rows in groups.values():
+        some = [one for row in rows if (one := found[row]) is not None]
+        process = some[0].process
+        weights, sd = process.at(at)
+        modelled = predict([functions[row] for row in rows], process.points)
+        shift[rows] = ratios(np.stack([one.logs for one in some]), modelled) @ weights.T
+        deviation[rows] = sd
+    return shift, deviation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,19 +12,19 @@ from buran.model.alternative import LazyAlternatives
 from buran.model.block import Block
 from buran.model.candidates import Ids, Mask
 from buran.model.derived import DerivedValue
+from buran.model.discrepancy import discrepancies
 from buran.model.exact import exact_models, passes_through
 from buran.model.mixture import Target
 from buran.model.model import Model, Quality, predict_models, prediction_interval
 from buran.model.nearly import near_models, without_rounding
 from buran.model.quality import adjusted_r2, relative_weights, rss, smape
-from buran.model.regimes import asked, cuts, powers_through_two, with_regimes
 from buran.model.regression import BOUND, loo_error, regress
 from buran.model.scatter import Scatter
 from buran.model.scoring import MEAN_ABSOLUTE
 from buran.model.search import Progress, SearchOptions, search
 from buran.model.space import Spaces, full_space, is_full, space_of
 from buran.model.terms import Array
-from buran.model.tuning import EXACT, REGIMES, SEARCH, UNCERTAINTY
+from buran.model.tuning import CERTAIN, EXACT, SEARCH
 
 _LARGEST = 1e150  # squares of larger values overflow
 
@@ -141,12 +141,10 @@ def fit_models(
         block = np.ix_(calls, present)
         scales = default_weights(here, values[block]) if weights is None else weights[block]
         weighted = _Weighted(values[block], scales, scatter.of(calls), binary[calls])
-        fitted, left = _fit_complete(here, weighted, space, options, progress)
-        if default and not options.part:
-            _extend(here, weighted, exact[calls], fitted, left, options)
+        fitted = _fit_complete(here, weighted, space, options, progress)
+        if default:
+            _extend(here, weighted, exact[calls], fitted, options)
             _follow(here, weighted, exact[calls], fitted, space)
-        if not options.part and options.criterion == "error":
-            fitted = _with_regimes(here, weighted, fitted, left, space, options)
         for call, model in zip(calls, fitted, strict=True):
             formula = models[call]
             if formula is None or _is_simpler(model, formula):
@@ -154,7 +152,30 @@ def fit_models(
     for call in np.flatnonzero((values < 0).any(axis=1)).tolist():
         if (below := models[call]) is not None:
             models[call] = replace(below, signed=True)
+    models = with_discrepancies(points, np.ldexp(values, binary[:, None]), models, scatter, ~exact)
     return Fit(tuple(models[call] for call in same.tolist()))
+
+
+def with_discrepancies(
+    points: Array, values: Array, models: Sequence[Model | None], scatter: Scatter, wanted: Mask
+) -> list[Model | None]:
+    """Return models with the processes on what they leave over, for the `wanted` ones, shape (call path,).
+
+    Not where values are negative somewhere, which have no logarithm, nor where nothing is left over.
+    """
+    rows = [
+        row
+        for row, model in enumerate(models)
+        if model is not None and wanted[row] and not model.signed and not model.quality.error < CERTAIN
+    ]
+    out = list(models)
+    modelled = predict_models([models[row] for row in rows], points)
+    found = discrepancies(points, values[rows], modelled, scatter.share[rows], scatter.degrees[rows])
+    for row, one in zip(rows, found, strict=True):
+        model = models[row]
+        assert model is not None
+        out[row] = replace(model, discrepancy=one)
+    return out
 
 
 def _first_alike(values: Array, exact: Mask) -> Ids:
@@ -190,25 +211,7 @@ class _Weighted:
         return _Weighted(self.values[calls], self.weights[calls], self.scatter.of(np.array(calls)), self.binary[calls])
 
 
-@dataclass(frozen=True, eq=False)
-class _Left:
-    """What the best hypotheses of one regime leave to explain.
-
-    Attributes
-    ----------
-    misses
-        Shape (call path, point): residuals, as shares of the values.
-    bends
-        Shape (call path,): whether one has so many factors of a parameter that they may follow a knee.
-    """
-
-    misses: Array
-    bends: Mask
-
-
-def _extend(
-    points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model], left: _Left, options: SearchOptions
-) -> None:
+def _extend(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model], options: SearchOptions) -> None:
     """Replace models that lead to the end of the full space, and exact ones that follow nothing, by better ones.
 
     Of values that are not exact only models that miss by more than noise, and have the steepest power or miss widely;
@@ -221,20 +224,19 @@ def _extend(
         bases = [factor.basis for term in model.function.terms for factor in term.factors]
         if is_exact:
             return error > EXACT.lost or any(space.ends_at(basis) for basis in bases)
-        missed = options.criterion == "error" and error > max(SEARCH.lacking * noise, REGIMES.steady)
+        missed = options.criterion == "error" and error > max(SEARCH.lacking * noise, SEARCH.certain)
         return missed and (error > SEARCH.steady or any(basis.lead[0] >= space.steepest for basis in bases))
 
     lost = [
         place for place, case in enumerate(zip(fitted, exact.tolist(), noise.tolist(), strict=True)) if is_lost(*case)
     ]
     if lost:
-        steeper, further = _fit_complete(points, weighted.of(lost), space.extended(), options, None)
-        for number, (place, model) in enumerate(zip(lost, steeper, strict=True)):
+        steeper = _fit_complete(points, weighted.of(lost), space.extended(), options, None)
+        for place, model in zip(lost, steeper, strict=True):
             share = 1.0 if exact[place] else SEARCH.progress
             still_lost = exact[place] and model.quality.error > EXACT.lost
             if model.quality.error < share * fitted[place].quality.error and not still_lost:
                 fitted[place] = model
-                left.misses[place], left.bends[place] = further.misses[number], further.bends[number]
 
 
 def _follow(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model], space: Spaces) -> None:
@@ -252,31 +254,6 @@ def _follow(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model]
     bases = [space_of(space, p).candidates(column) for p, column in enumerate(points.T)]
     for place in counted:
         fitted[place] = without_rounding(points, values[place], fitted[place], bases)
-
-
-def _with_regimes(
-    points: Array, weighted: _Weighted, models: list[Model], left: _Left, space: Spaces, options: SearchOptions
-) -> list[Model]:
-    """Let two regimes compete where one leaves more than noise."""
-    places = cuts(points)
-    if not places:
-        return models
-    wanted = asked(points, left.misses, left.bends, weighted.scatter, places)
-    wanted &= np.array([model.quality.error > REGIMES.steady for model in models])[:, None]
-    if not wanted.any():
-        return models
-    values = np.ldexp(weighted.values, weighted.binary[:, None])
-    parameters = points.shape[1]
-    steep = [space_of(space, p).of_two_values for p in range(parameters)]
-    few = replace(options, beam=SEARCH.narrow, max_terms=min(options.max_terms, parameters))
-
-    def refit(side: Mask, calls: Ids, several: bool) -> Sequence[Model | None]:
-        here, seen, scatter = points[side], values[np.ix_(calls, side)], weighted.scatter.of(calls)
-        if parameters == 1 and len(here) == 2:
-            return powers_through_two(here, seen, steep[0], scatter)
-        return fit_models(here, seen, space=steep, scatter=scatter, options=replace(few, part=not several)).models
-
-    return with_regimes(points, values, models, wanted, places, options.costs, weighted.scatter, refit)
 
 
 def _explain(
@@ -377,20 +354,12 @@ def _layouts(points: Array, values: Array, calls: Ids, exact: Mask) -> Iterator[
 
 def _fit_complete(
     points: Array, weighted: _Weighted, space: Spaces, options: SearchOptions, progress: Progress | None
-) -> tuple[list[Model], _Left]:
-    """Fit call paths that were measured at all `points`; also return what their hypotheses leave."""
+) -> list[Model]:
+    """Fit call paths that were measured at all `points`."""
     values, weights, scatter, binary = weighted.values, weighted.weights, weighted.scatter, weighted.binary
     tables, hypotheses = search(points, values, weights, scatter, space, options, progress)
-    most = min(options.max_terms, UNCERTAINTY.misses)
-    narrow = replace(options, beam=SEARCH.narrow, max_terms=most, part=True)
-
-    def refit(at: Array, seen: Array, calls: Ids) -> Callable[[Array], Array]:
-        return fit_models(at, seen, space=space, scatter=scatter.of(calls), options=narrow).predict
-
-    beyond = None if options.part else refit
-    block = Block(points, values, weights, binary, tables, hypotheses, scatter, options.nonnegative, beyond)
+    block = Block(points, values, weights, binary, tables, hypotheses, scatter, options.nonnegative)
     models: list[Model | None] = [None] * len(values)
-    misses = np.empty(values.shape)
     # a hypothesis that constraints made worse competes again, with the error that it has now
     open_calls = np.arange(len(values))
     while len(open_calls):
@@ -398,22 +367,18 @@ def _fit_complete(
         changed = []
         for terms in np.unique(size):
             calls = open_calls[size == terms]
-            chosen, misses[calls], penalty = _final_fit(block, calls, int(terms))
+            chosen, penalty = _final_fit(block, calls, int(terms))
             for call, model in zip(calls.tolist(), chosen, strict=True):
                 models[call] = model
             changed.append(hypotheses.penalise_first(calls, penalty))
         open_calls = np.concatenate(changed)
-    factors = np.sort(hypotheses.rows[:, 0], axis=1)
-    different = (factors[:, :1] > 0).sum(axis=1) + (np.diff(factors, axis=1) > 0).sum(axis=1)
-    usual = 2 if points.shape[1] == 1 else 3  # sums of products have some of several parameters
-    bends = (different > usual).any(axis=1)
-    return [model for model in models if model is not None], _Left(misses, bends)
+    return [model for model in models if model is not None]
 
 
-def _final_fit(block: Block, calls: Ids, terms: int) -> tuple[list[Model], Array, Array]:
+def _final_fit(block: Block, calls: Ids, terms: int) -> tuple[list[Model], Array]:
     """Fit the chosen hypotheses exactly, drop what contributes nothing, and judge the result.
 
-    Also return the residuals as a share of the values, and by how much constraints made hypotheses worse.
+    Also return by how much constraints made hypotheses worse.
     """
     values, weights, binary = block.values[calls], block.weights[calls], block.binary[calls]
     chosen = block.hypotheses.rows[calls, 0, :terms].astype(np.int64)
@@ -439,4 +404,4 @@ def _final_fit(block: Block, calls: Ids, terms: int) -> tuple[list[Model], Array
         if regression.degrees[c] > 0:
             covariance = tuple(tuple(rows[c][i][j] for j in order) for i in order)
         out.append(Model(function, Quality(count, *figure), covariance, LazyAlternatives(block, int(calls[c]))))
-    return out, regression.residual * relative_weights(values), regression.penalty
+    return out, regression.penalty

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from buran.model.alternative import Alternative
+from buran.model.discrepancy import Discrepancy, left_over_at
 from buran.model.terms import Array, Term, predict
 from buran.numerics import intervals
 
@@ -15,22 +16,36 @@ Target = Literal["value", "mean"]
 
 
 def mixture_interval(
-    groups: Sequence[Sequence[Alternative]], at: Array, level: float, of: Target
+    groups: Sequence[Sequence[Alternative]],
+    at: Array,
+    level: float,
+    of: Target,
+    left_over: Sequence[Discrepancy | None],
 ) -> tuple[Array, Array]:
-    """Return the ends for call paths with the same number of alternatives."""
+    """Return the ends for call paths with the same number of alternatives, and what each leaves over."""
     flat = [one for group in groups for one in group]
     shape = (len(groups), len(groups[0]))
     middle = predict([one.function for one in flat], at)
-    variance = _variance(flat, at)
+    found = [one for one, group in zip(left_over, groups, strict=True) for _ in group]
+    noise = np.array([one.noise for one in flat])
+    # residuals that the process explains are no noise, neither of a value nor of coefficients
+    explained = np.array([np.inf if one is None else one.process.noise for one in found])
+    known = np.isfinite(noise) & (noise > 0)
+    share = np.where(known, np.minimum(explained / np.where(known, noise, 1.0), 1.0), 1.0)
+    variance = share[:, None] ** 2 * _variance(flat, at)
     if of == "value":
         with np.errstate(over="ignore"):  # an infinite variance leaves the interval without ends
-            variance += (np.array([one.noise for one in flat])[:, None] * middle) ** 2
-    for row, one in enumerate(flat):
-        if one.discrepancy is not None:
-            variance[row] += (one.discrepancy.at(at) * middle[row]) ** 2
+            variance += ((share * noise)[:, None] * middle) ** 2
+    # f exp(g), with the standard deviation of g as a share of the value
+    shift, deviation = left_over_at(found, [one.function for one in flat], at)
+    factor = np.exp(shift)
+    middle, variance = factor * middle, factor**2 * variance
+    total = variance + (deviation * middle) ** 2
     weight = np.array([one.weight for one in flat]).reshape(shape)
-    degrees = np.array([float(one.degrees) for one in flat]).reshape(shape)
-    middle, scale = middle.reshape(*shape, -1), np.sqrt(variance).reshape(*shape, -1)
+    # only the noise is estimated from residuals: degrees of freedom of the sum after Satterthwaite (1946)
+    ratio = np.divide(total, variance, out=np.ones_like(total), where=(variance > 0) & np.isfinite(variance))
+    degrees = np.array([float(one.degrees) for one in flat])[:, None] * ratio**2
+    middle, scale, degrees = (each.reshape(*shape, -1) for each in (middle, np.sqrt(total), degrees))
     return intervals.of_mixture(middle, scale, degrees, weight, level)
 
 

@@ -9,9 +9,13 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.model.alternative import Alternative, prepare
+from buran.model.discrepancy import Discrepancy, left_over_at
 from buran.model.mixture import Target, mixture_interval
 from buran.model.terms import Array, ModelFunction, predict
 from buran.numerics.intervals import of_sum
+
+_MOST_PARTS = 2000
+"""Parts whose errors are added up for the interval of a sum, the largest first: of more it takes minutes."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,9 @@ class Model:
     Attributes
     ----------
     function
-        The prediction.
+        How the metric grows; times the exponential of `discrepancy` it is the prediction.
     quality
-        The fit.
+        The fit of the function.
     covariance
         Of the constant and the coefficients, in the function's order; rows of a symmetric matrix. A constant
         that was dropped has zeros. Empty if no degree of freedom remains.
@@ -57,7 +61,9 @@ class Model:
         The hypotheses within reach of the best, the best one first, weights adding up to 1. They are fitted when
         they are asked for.
     parts
-        The models a sum was made of.
+        The models a sum was made of, which predict for it.
+    discrepancy
+        The process on what the function leaves over; None where nothing is, and for sums.
     signed
         Whether values may be negative; predictions and intervals of others, such as times and
         counts, do not go below 0.
@@ -69,6 +75,7 @@ class Model:
     alternatives: Sequence[Alternative] = field(default=(), compare=False, repr=False)
     parts: Sequence[Model] = field(default=(), compare=False, repr=False)
     signed: bool = False
+    discrepancy: Discrepancy | None = field(default=None, compare=False, repr=False)
 
     def predict_interval(self, points: Array, level: float = 0.9, of: Target = "value") -> tuple[Array, Array]:
         """Return lower and upper ends at `points` (point, parameter), each of shape (point,).
@@ -104,7 +111,18 @@ def predict_models(models: Sequence[Model | None], points: Array) -> Array:
 
     Times and counts cannot be negative: where a function would be, beyond the points it was made from, they are 0.
     """
-    predicted = predict([None if model is None else model.function for model in models], points)
+    at = np.atleast_2d(np.asarray(points, dtype=np.float64))
+    functions = [None if model is None else model.function for model in models]
+    left_over = [None if model is None else model.discrepancy for model in models]
+    predicted = predict(functions, at) * np.exp(left_over_at(left_over, functions, at)[0])
+    parts = [part for model in models if model is not None for part in model.parts]
+    if parts:
+        of_parts = predict_models(parts, at)
+        first = 0
+        for row, model in enumerate(models):
+            if model is not None and model.parts:
+                predicted[row] = of_parts[first : first + len(model.parts)].sum(axis=0)
+                first += len(model.parts)
     unsigned = np.array([model is not None and not model.signed for model in models], dtype=bool)
     return np.where(unsigned[:, None], np.maximum(predicted, 0.0), predicted)
 
@@ -154,7 +172,8 @@ def prediction_interval(
     lower[modelled], upper[modelled] = -np.inf, np.inf
     for count in np.unique(counts[counts > 0]).tolist():
         rows = [row for row, number in zip(modelled, counts, strict=True) if number == count]
-        ends = mixture_interval([groups[row] for row in rows], at, level, of)
+        left_over = [None if (model := models[row]) is None else model.discrepancy for row in rows]
+        ends = mixture_interval([groups[row] for row in rows], at, level, of, left_over)
         lower[rows], upper[rows] = np.minimum(ends[0], predicted[rows]), np.maximum(ends[1], predicted[rows])
     sums = [(row, model.parts) for row, model in enumerate(models) if model is not None and model.parts]
     if sums:
@@ -175,9 +194,11 @@ def _of_sums(
 ) -> None:
     """Enter the ends of intervals of sums, given as row and parts; a part of several sums is computed once."""
     parts = list({id(part): part for _, group in sums for part in group}.values())
+    middle = predict_models(parts, at)
+    largest = np.argsort(-np.nan_to_num(middle).max(axis=1, initial=0.0), kind="stable")[:_MOST_PARTS]
+    parts, middle = [parts[row] for row in largest.tolist()], middle[largest]
     place = {id(part): number for number, part in enumerate(parts)}
     low, high = prediction_interval(parts, at, level, of)
-    middle = predict_models(parts, at)
     for row, group in sums:
-        some = [place[id(part)] for part in group]
+        some = [place[id(part)] for part in group if id(part) in place]
         lower[row], upper[row] = of_sum(predicted[row], middle[some] - low[some], high[some] - middle[some])

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from buran.files import read_document, write_json
 from buran.model.alternative import Alternative, prepare
-from buran.model.discrepancy import Discrepancy
+from buran.model.discrepancy import Discrepancy, Process
 from buran.model.mixture import Target
 from buran.model.model import Model, Quality, predict_models, prediction_interval
 from buran.model.space import full_space
@@ -96,6 +98,11 @@ class ModelSet:
     def to_json(self) -> dict[str, Any]:
         """Return plain dictionaries, lists, texts and numbers; NaN as None."""
         prepare([model.alternatives for model in self.models if model is not None])
+        processes = _Processes()
+        call_paths = [
+            {"call_path": path, "model": None if model is None else _model_to_json(model, processes)}
+            for path, model in zip(self.call_paths, self.models, strict=True)
+        ]
         return {
             "parameters": list(self.parameters),
             "metric": self.metric,
@@ -103,10 +110,8 @@ class ModelSet:
             "aggregate": self.aggregate,
             "repetition": self.repetition,
             "points": [list(point) for point in self.points],
-            "call_paths": [
-                {"call_path": path, "model": None if model is None else _model_to_json(model)}
-                for path, model in zip(self.call_paths, self.models, strict=True)
-            ],
+            "processes": [process.to_json() for process in processes.kept],
+            "call_paths": call_paths,
         }
 
     @classmethod
@@ -120,7 +125,8 @@ class ModelSet:
         """
         entries = data["call_paths"]
         parameters = tuple(map(str, data["parameters"]))
-        models = tuple(None if e["model"] is None else _model_from_json(e["model"]) for e in entries)
+        processes = [Process.from_json(process) for process in data.get("processes", ())]
+        models = tuple(None if e["model"] is None else _model_from_json(e["model"], processes) for e in entries)
         for model in models:
             for term in () if model is None else model.function.terms:
                 columns = [column for factor in term.factors for column in (factor.parameter, *factor.columns)]
@@ -182,14 +188,52 @@ def read_models(path: Path) -> tuple[ModelSet, ...]:
     )
 
 
-def _model_to_json(model: Model) -> dict[str, Any]:
+class _Processes:
+    """The processes of a file, each written once."""
+
+    def __init__(self) -> None:
+        self.kept: list[Process] = []
+        self._number: dict[int, int] = {}
+
+    def number(self, process: Process) -> int:
+        """Return the place of a process, which is entered if it is new."""
+        if id(process) not in self._number:
+            self._number[id(process)] = len(self.kept)
+            self.kept.append(process)
+        return self._number[id(process)]
+
+
+def _prediction_to_json(model: Model, processes: _Processes) -> dict[str, Any]:
+    """Return what predictions need: the function, what it leaves over, and the parts of a sum."""
+    left_over = model.discrepancy
+    out: dict[str, Any] = {"function": model.function.to_json()}
+    if left_over is not None:
+        out["discrepancy"] = {"process": processes.number(left_over.process), "logs": left_over.logs.tolist()}
+    if model.parts:
+        out["parts"] = [_prediction_to_json(part, processes) for part in model.parts]
+    return out
+
+
+def _prediction_from_json(data: Mapping[str, Any], processes: Sequence[Process]) -> dict[str, Any]:
+    """Read what `_prediction_to_json` gives, as arguments of a model."""
+    left_over = None
+    if "discrepancy" in data:
+        process = processes[int(data["discrepancy"]["process"])]
+        left_over = Discrepancy(process, np.array(data["discrepancy"]["logs"], dtype=np.float64))
+        if left_over.logs.shape != process.points.shape[:1]:
+            raise ValueError("a discrepancy without a value for each of its points")
+    nothing = Quality(0, *[math.nan] * len(_FIGURES))
+    parts = [Model(quality=nothing, **_prediction_from_json(part, processes)) for part in data.get("parts", ())]
+    return {"function": ModelFunction.from_json(data["function"]), "discrepancy": left_over, "parts": tuple(parts)}
+
+
+def _model_to_json(model: Model, processes: _Processes) -> dict[str, Any]:
     quality: dict[str, Any] = {"points": model.quality.points}
     for name in _FIGURES:
         value = getattr(model.quality, name)
         quality[name] = value if math.isfinite(value) else None
-    discrepancy = model.alternatives[0].discrepancy if model.alternatives else None
     return {
-        "function": model.function.to_json(),
+        **_prediction_to_json(model, processes),
         "quality": quality,
         "covariance": [list(row) for row in model.covariance],
         "alternatives": [
@@ -202,14 +246,12 @@ def _model_to_json(model: Model) -> dict[str, Any]:
             }
             for alternative in model.alternatives
         ],
-        **({} if discrepancy is None else {"discrepancy": discrepancy.to_json()}),
         **({"signed": True} if model.signed else {}),
     }
 
 
-def _model_from_json(data: Mapping[str, Any]) -> Model:
+def _model_from_json(data: Mapping[str, Any], processes: Sequence[Process]) -> Model:
     quality = data["quality"]
-    discrepancy = Discrepancy.from_json(data["discrepancy"]) if "discrepancy" in data else None
     alternatives = tuple(
         Alternative(
             ModelFunction.from_json(alternative["function"]),
@@ -217,15 +259,14 @@ def _model_from_json(data: Mapping[str, Any]) -> Model:
             tuple(tuple(map(float, row)) for row in alternative["covariance"]),
             math.nan if alternative["noise"] is None else float(alternative["noise"]),
             int(alternative["degrees"]),
-            discrepancy,
         )
         for alternative in data.get("alternatives", ())
     )
     figures = [math.nan if quality[name] is None else float(quality[name]) for name in _FIGURES]
     return Model(
-        ModelFunction.from_json(data["function"]),
-        Quality(int(quality["points"]), *figures),
-        tuple(tuple(map(float, row)) for row in data["covariance"]),
-        alternatives,
+        quality=Quality(int(quality["points"]), *figures),
+        covariance=tuple(tuple(map(float, row)) for row in data["covariance"]),
+        alternatives=alternatives,
         signed=bool(data.get("signed", False)),
+        **_prediction_from_json(data, processes),
     )

@@ -68,9 +68,6 @@ class SearchOptions:
         ``rss``, ``ar2``, ``bic``, see `by_criterion`.
     costs
         Preference for simple hypotheses, for the criterion ``error``.
-    part
-        Whether this is a part of another fit: one of two regimes, or without the largest values. Neither regimes nor
-        steeper powers nor what no hypothesis says are then looked for.
     """
 
     max_terms: int = 4
@@ -80,7 +77,6 @@ class SearchOptions:
     terms_per_parameter: int | None = None
     criterion: Criterion = "error"
     costs: Costs = field(default_factory=Costs)
-    part: bool = False
 
     def __post_init__(self) -> None:
         if self.max_terms < 0:

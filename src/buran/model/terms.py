@@ -105,11 +105,6 @@ class Term:
         return sum((power for power, _ in leads), Fraction(0)), sum(log for _, log in leads), self.factors
 
     @property
-    def ends(self) -> bool:
-        """Whether it is 0 from some value of a parameter on."""
-        return any(factor.basis.ends for factor in self.factors)
-
-    @property
     def lasting(self) -> Term | None:
         """The term without the values from which on it holds; None if nothing else is in it."""
         factors = tuple(factor for factor in self.factors if not factor.basis.begins)
@@ -161,10 +156,10 @@ class ModelFunction:
     def lead(self, parameter: int) -> Lead:
         """Exponents of the part that grows fastest with one parameter, the others held fixed.
 
-        Of several regimes the last one counts. A function whose only terms fall with the parameter (negative exponents)
+        A function whose only terms fall with the parameter (negative exponents)
         and which has no other part leads with the slowest fall; beside a constant part that remains, (0, 0) leads.
         """
-        leads = [term.lead(parameter) for term in self.terms if not term.ends]
+        leads = [term.lead(parameter) for term in self.terms]
         if self.constant or not leads:
             leads.append(NO_GROWTH)
         return max(leads)
@@ -184,10 +179,9 @@ class ModelFunction:
         return not self.terms
 
     def dominating_terms(self) -> tuple[Term, ...]:
-        """Terms that do not end and that no other term outgrows in every parameter: the growth class."""
-        lasting = [term for term in self.terms if not term.ends]
+        """Terms that no other term outgrows in every parameter: the growth class."""
         return tuple(
-            term for term in lasting if not any(other is not term and _outgrows(other, term) for other in lasting)
+            term for term in self.terms if not any(other is not term and _outgrows(other, term) for other in self.terms)
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -80,7 +80,7 @@ def growth_class(function: ModelFunction, parameters: Sequence[str]) -> str:
     """Return how the function grows, as in ``n^3 * log2(p)`` or ``n^2 + p``; ``1`` for a constant.
 
     Terms that another one outgrows in every parameter are left out, and so are falling terms beside a
-    constant. Of several regimes the last one counts, and where it begins is not said. A term that grows as another one,
+    constant. From where on an outgrown cache matters is not said. A term that grows as another one,
     times a derived value that does not grow (ranks of a node), is left out beside it.
     """
     last = [(term, term.lasting) for term in function.dominating_terms()]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from buran.numerics.origin import JUDGED, MODELLER, tuned
 
 
@@ -23,6 +25,7 @@ class SearchTuning:
     wide: int = tuned(24, "beam elsewhere", "as measured by studies/benchmarks/modeller.py; no figures kept")
     many: int = tuned(10, "points a parameter from which on there are many", MODELLER)
     steady: float = tuned(0.15, "error up to which hypotheses within reach are taken seriously", MODELLER)
+    certain: float = tuned(1e-6, "error up to which there is nothing to explain", JUDGED)
     lacking: float = tuned(1.5, "times the noise: a larger error lets the search go on", MODELLER)
     line_points: int = tuned(
         3, "points of a line, at least", "fewer cannot tell one term beside a constant from another"
@@ -75,8 +78,6 @@ class UncertaintyTuning:
         "of the mean logarithmic step between a parameter's values: the last step is no shorter",
         "of ten equal steps from 1 on the last one is 0.4 of the mean",
     )
-    largest_miss: float = tuned(3.0, "relative; more says no more than that nothing is known", JUDGED)
-    misses: int = tuned(3, "terms of models without the largest values, at most: they are there to be judged", JUDGED)
     parts: tuple[float, ...] = tuned(
         (0.01, 0.03, 0.08, 0.2, 0.5, 0.8, 0.92, 0.97, 0.99),
         "of the weight, at which the hypotheses of a call path are divided, each part with one that stands for it",
@@ -159,36 +160,29 @@ class ExactTuning:
 EXACT = ExactTuning()
 
 
-_FOR_SPEED = "chosen for speed on functions of seeds 992 and 993, which give no figure"
+PRICES = "ablation on drifting prices, seeds 1 to 3 (docs/reference/price.md)"
 
 
 @dataclass(frozen=True)
-class RegimeTuning:
-    """Of regimes: other growth from a value of a parameter on."""
+class DiscrepancyTuning:
+    """Of the process on what models leave over."""
 
-    shortest: int = tuned(2, "values of the parameter in a regime", "two are all that five values leave one side")
-    others: int = tuned(3, "values of each other parameter in a regime, if there are as many", "two lie on every line")
-    chance: float = tuned(1e-5, "of misses that noise alone explains, below which regimes are looked for", _FOR_SPEED)
-    tried: int = tuned(3, "places of a call path where a regime may begin", _FOR_SPEED)
-    spare: int = tuned(
-        2, "values of the parameter more than coefficients along it", "one for the exponents, one for the place"
+    price: float = tuned(0.3, "standard deviation of the process beside counted work, in nats", PRICES)
+    deviations: tuple[float, ...] = tuned(
+        (0.1, 0.3), "the same beside a function found by search, which follows most: the evidence chooses", JUDGED
     )
-    jump: float = tuned(
-        0.1,
-        "nats by which values change more from regime to regime than beside: a jump",
-        "of 0.02 to 0.2 the best within 20 % on truths of seven kinds, seed 515, which gives no figure",
-    )
-    doubling: float = tuned(
-        0.8, "nats below which a jump may be a step of a tree", "log(2), and as much again as noise"
-    )
-    branches: float = tuned(
-        8.0, "times a value to which one level of a tree reaches", "usual in MPI libraries: 2, 4, 8"
-    )
-    steady: float = tuned(1e-6, "error of one regime up to which there is nothing to explain", JUDGED)
-    place: float = tuned(4.0, "cost in nats of the place where a regime begins: that of a coefficient", JUDGED)
+    noises: tuple[float, ...] = tuned((0.01, 0.03, 0.1, 0.3, 1.0), "of a value, likewise: the evidence chooses", JUDGED)
+    usual: float = tuned(0.03, "noise that is expected before anything is measured", PRICES)
+    slope: float = tuned(0.5, "of the deviation, for each nat of a parameter: a trend", PRICES)
+    length: float = tuned(0.7, "of the measured range of a parameter's logarithm: length scale", PRICES)
+    range: float = tuned(float(np.log(8)), "nats that a parameter's range counts as, at least", PRICES)
+    unseen: float = tuned(0.01, "noise that repetitions do not show, such as that of the place of the process", JUDGED)
+    worth: float = tuned(4.0, "call paths that the default is worth beside those of a campaign", JUDGED)
+    floor: float = tuned(1e-3, "of the largest value: smaller ones count as this one", JUDGED)
+    most_points: int = tuned(128, "points that a process is conditioned on", "bounds the cubic cost")
 
 
-REGIMES = RegimeTuning()
+DISCREPANCY = DiscrepancyTuning()
 
 
 @dataclass(frozen=True)

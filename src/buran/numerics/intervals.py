@@ -19,8 +19,10 @@ def of_mixture(middle: Array, scale: Array, degrees: Array, weight: Array, level
     ----------
     middle, scale
         Shape (mixture, part, place).
-    degrees, weight
-        Shape (mixture, part): degrees of freedom, and weights that add up to 1.
+    degrees
+        Degrees of freedom, shape (mixture, part) or (mixture, part, place).
+    weight
+        Shape (mixture, part); they add up to 1.
     level
         Between 0 and 1.
 
@@ -32,7 +34,7 @@ def of_mixture(middle: Array, scale: Array, degrees: Array, weight: Array, level
     from scipy.optimize.elementwise import find_root  # it takes long, and few verbs need it
     from scipy.special import stdtr, stdtrit
 
-    freedom = np.broadcast_to(degrees[..., None], scale.shape)
+    freedom = np.broadcast_to(degrees if degrees.ndim == scale.ndim else degrees[..., None], scale.shape)
     has_scale = (freedom > 0) & np.isfinite(scale)
     usable, share = np.maximum(freedom, 1.0), np.broadcast_to(weight[..., None], scale.shape)
     spread = np.where(has_scale, scale, 0.0)

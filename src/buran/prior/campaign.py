@@ -109,5 +109,4 @@ def waiting_text(waiting: Waiting, parameters: tuple[str, ...]) -> str:
     if waiting.verdict is Verdict.UNKNOWN:
         return "too few points to tell"
     part = format_function(waiting.waiting_part, parameters)
-    kind = "growth beyond effort" if waiting.verdict is Verdict.BEYOND else str(waiting.verdict)
-    return f"{kind}: {part}, {100 * waiting.share:.0f} % at the largest point (p = {waiting.p_value:.2g})"
+    return f"{waiting.verdict}: {part}, {100 * waiting.share:.0f} % at the largest point (p = {waiting.p_value:.2g})"

@@ -18,6 +18,7 @@ from functools import cached_property
 
 import numpy as np
 
+from buran.model.discrepancy import left_over_at
 from buran.model.terms import Array
 from buran.numerics.intervals import of_mixture
 from buran.prior.memory import Cost3, MemoryAccount, ends_of
@@ -199,15 +200,18 @@ class Drawing:
         streams = float(self._there.distances.streams[row])
         seconds = {cache.level: cache.of(streams).seconds for cache in self._there.caches}
         self._degrees[row] = min(costs.degrees for costs in whole.costs)
+        left_over = left_over_at([whole.model.discrepancy], [whole.model.function], self._points)
+        price, deviation = np.exp(left_over[0][0]), left_over[1][0]
         for scenario in range(len(self._middle)):
             costs = whole.costs[min(max(scenario - 1, 0), len(whole.costs) - 1)]
             coefficients = costs.coefficients if scenario else np.array(whole.coefficients)
             turn, new = self._costs(whole, coefficients, misses, (here, seconds), scenario)
             there = turn @ coefficients + new[0]
             covariance = turn @ costs.covariance @ turn.T + np.diag(new[1] ** 2)
-            middle = design @ there
-            variance = np.einsum("rpi,ij,rpj->rp", design, covariance, design)
-            share = np.hypot(costs.noise, costs.doubt.at(self._points))
+            # work there at the price that it has here
+            middle = price * (design @ there)
+            variance = price**2 * np.einsum("rpi,ij,rpj->rp", design, covariance, design)
+            share = np.hypot(costs.noise, deviation)
             self._middle[scenario, :, row] = np.maximum(middle, 0.0)
             self._deviation[scenario, :, row] = np.sqrt(np.maximum(variance, 0.0) + (share * middle) ** 2)
             if not scenario:

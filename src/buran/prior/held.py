@@ -9,6 +9,7 @@ import numpy as np
 
 from buran.model.alternative import Alternative
 from buran.model.candidates import Mask
+from buran.model.discrepancy import Discrepancy, ratios
 from buran.model.model import Model
 from buran.model.terms import Array, ModelFunction, Term
 
@@ -63,7 +64,14 @@ def _part(model: Model, of_terms: Mapping[Term, float], other: float) -> Model:
         own = shares_in(each.function)
         scaled, some = _scaled(each.function, own)
         parts.append(replace(each, function=scaled, covariance=_covariance(each.covariance, own, some)))
-    return Model(function, model.quality, _covariance(model.covariance, shares, kept), tuple(parts))
+    left_over = model.discrepancy
+    if left_over is not None:
+        # a unit of work has the same price in all parts
+        at = left_over.process.points
+        left = ratios(left_over.logs, model.function.evaluate(at))
+        left_over = Discrepancy.of(left_over.process, left, function.evaluate(at))
+    covariance = _covariance(model.covariance, shares, kept)
+    return Model(function, model.quality, covariance, tuple(parts), discrepancy=left_over)
 
 
 def _scaled(function: ModelFunction, shares: Array) -> tuple[ModelFunction, Mask]:

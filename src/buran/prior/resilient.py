@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -10,18 +10,19 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.model.alternative import Alternative
-from buran.model.candidates import Ids, Mask
-from buran.model.discrepancy import Discrepancy, discrepancies, leave_largest_out
+from buran.model.candidates import Mask
+from buran.model.discrepancy import Discrepancy, discrepancies
 from buran.model.few_values import with_other_growth
 from buran.model.model import Model, Quality
 from buran.model.quality import adjusted_r2, rss, smape
 from buran.model.structures import OpenStructure, with_structures
-from buran.model.terms import Array, ModelFunction
+from buran.model.terms import Array, ModelFunction, predict
+from buran.model.tuning import DISCREPANCY
 from buran.prior.algorithms import with_algorithms
 from buran.prior.noise import PointNoise
 from buran.prior.prior import Prior
 from buran.prior.regression import LEAST_NOISE, Belief, Fitted, regress
-from buran.prior.tuning import COEFFICIENTS, SWITCHES
+from buran.prior.tuning import COEFFICIENTS
 
 
 @dataclass(frozen=True)
@@ -39,15 +40,15 @@ class FitOptions:
         Whether call paths with the same prior share what they tell about noise and costs.
     outliers
         Standard deviations from which on a point pulls no harder (Huber 1964); infinite for least squares.
-    doubling
-        Relative standard deviation of collectives of MPI for each doubling of the ranks or bytes beyond those measured.
+    price
+        Whether the price of a unit of work drifts, as a Gaussian process; constant otherwise.
     """
 
     nonnegative: bool = True
     cost_spread: float = COEFFICIENTS.cost_spread
     share: bool = True
     outliers: float = COEFFICIENTS.outliers
-    doubling: float = SWITCHES.unknown
+    price: bool = True
 
     def __post_init__(self) -> None:
         if not self.outliers > 0:
@@ -56,7 +57,7 @@ class FitOptions:
             raise UsageError("the spread of costs is a share above 0", why=f"it is {self.cost_spread:g}")
 
 
-PUBLISHED = FitOptions(nonnegative=False, cost_spread=np.inf, share=False, outliers=np.inf)
+PUBLISHED = FitOptions(nonnegative=False, cost_spread=np.inf, share=False, outliers=np.inf, price=False)
 """As in the paper on noise-resilient priors: linear regression of each call path alone."""
 
 
@@ -68,7 +69,7 @@ class FittedCosts:
     ----------
     coefficients, covariance
         Shapes (column,) and (column, column).
-    noise, degrees, doubt
+    noise, degrees
         As those of `Alternative`.
     """
 
@@ -76,7 +77,6 @@ class FittedCosts:
     covariance: Array
     noise: float
     degrees: float
-    doubt: Discrepancy
 
 
 @dataclass(frozen=True)
@@ -150,14 +150,13 @@ def fit_priors(
         group_priors = [prior for row in rows if (prior := priors[row]) is not None]
         worth = None if noise is None else noise.of_rows(rows).worth
         design, fitted = _fit_group(points, values[rows], group_priors, options, worth)
-        doubts = _doubts(points, values[rows], group_priors, options, fitted)
-        models = _models(points, values[rows], group_priors, design, fitted, doubts, left_open)
+        models = _models(points, values[rows], group_priors, design, fitted, left_open)
         parts, fits = [], []
         untold = _untold(group_priors[0], fitted)
         for some in zip(*(prior.with_parts(untold) for prior in group_priors), strict=True):
             _, part = _fit_group(points, values[rows], some, options, worth)
             fits.append(part)
-            parts.append(_models(points, values[rows], some, design, part, doubts, left_open))
+            parts.append(_models(points, values[rows], some, design, part, left_open))
         models = [_mixed(model, some) for model, *some in zip(models, *parts, strict=True)]
         for place, row in enumerate(rows):
             out[row] = Resilient(
@@ -165,15 +164,33 @@ def fit_priors(
                 tuple(fitted.coefficients[place].tolist()),
                 models[place],
                 float(fitted.noise[place]),
-                tuple(_costs(each, place, doubts[place]) for each in fits or [fitted]),
+                tuple(_costs(each, place) for each in fits or [fitted]),
             )
-    return tuple(out)
+    return _with_discrepancies(points, values, out, noise) if options.price else tuple(out)
 
 
-def _costs(fitted: Fitted, place: int, doubt: Discrepancy) -> FittedCosts:
+def _with_discrepancies(
+    points: Array, values: Array, fitted: Sequence[Resilient | None], noise: PointNoise | None
+) -> tuple[Resilient | None, ...]:
+    """Return models with the price of their work: the process on what counts at constant costs leave over."""
+    rows = [row for row, one in enumerate(fitted) if one is not None]
+    modelled = predict([one.model.function for one in fitted if one is not None], points)
+    deviation, degrees = np.zeros(len(rows)), np.zeros(len(rows))
+    if noise is not None:
+        deviation, degrees = np.nanmin(noise.deviation[rows], axis=1, initial=np.inf), noise.degrees[rows]
+    found: dict[int, Discrepancy | None] = dict(
+        zip(rows, discrepancies(points, values[rows], modelled, deviation, degrees, (DISCREPANCY.price,)), strict=True)
+    )
+    return tuple(
+        None if one is None else replace(one, model=replace(one.model, discrepancy=found[row]))
+        for row, one in enumerate(fitted)
+    )
+
+
+def _costs(fitted: Fitted, place: int) -> FittedCosts:
     """Return what was found for one call path."""
     noise, degrees = float(fitted.noise[place]), float(fitted.degrees[place])
-    return FittedCosts(fitted.coefficients[place], fitted.covariance[place], noise, degrees, doubt)
+    return FittedCosts(fitted.coefficients[place], fitted.covariance[place], noise, degrees)
 
 
 def predictions(
@@ -312,45 +329,12 @@ def _shared_belief(fitted: Fitted, effort: Array, path_belief: Belief | None) ->
     return Belief(mean, deviation, None if path_belief is None else path_belief.given)
 
 
-def _doubts(
-    points: Array, values: Array, priors: Sequence[Prior], options: FitOptions, fitted: Fitted
-) -> list[Discrepancy]:
-    """Return what the priors of a group say nothing of: coefficients from all but the largest values miss these."""
-
-    def refit(seen: Array, some: Array, _: Ids) -> Callable[[Array], Array]:
-        rows = np.flatnonzero(np.isfinite(some).sum(axis=1) >= priors[0].told_by_times)
-
-        def predict(at: Array) -> Array:
-            out = np.full((len(priors), len(at)), np.nan)
-            if len(rows):
-                # what is expected of costs that few points do not tell would be judged, not what is told
-                _, again = _fit_group(seen, some[rows], [priors[row] for row in rows.tolist()], options, expected=False)
-                out[rows] = again.coefficients @ priors[0].design(at).T
-            return out
-
-        return predict
-
-    found = discrepancies(points, leave_largest_out(points, values, fitted.noise, np.arange(len(priors)), refit))
-    return [_with_switches(doubt, prior, options.doubling) for doubt, prior in zip(found, priors, strict=True)]
-
-
-def _with_switches(doubt: Discrepancy, prior: Prior, doubling: float) -> Discrepancy:
-    """Return what a change of the algorithm beyond the points adds: the points may have shown none, or one."""
-    miss = list(doubt.miss)
-    for parameter, power in prior.switches:
-        largest, before = doubt.largest[parameter], doubt.before[parameter]
-        if 0 < before < largest:
-            miss[parameter] = max(miss[parameter], doubling * power * float(np.log2(largest / before)))
-    return replace(doubt, miss=tuple(miss))
-
-
 def _models(
     points: Array,
     values: Array,
     priors: Sequence[Prior],
     design: Array,
     fitted: Fitted,
-    doubts: Sequence[Discrepancy],
     left_open: OpenStructure | None,
 ) -> list[Model]:
     predicted = fitted.coefficients @ design.T
@@ -377,9 +361,7 @@ def _models(
             covariance = tuple(map(tuple, (mapping @ fitted.covariance[place] @ mapping.T).tolist()))
         degrees = int(fitted.degrees[place])
         noise = float(fitted.noise[place])
-        alternatives = with_other_growth(
-            (Alternative(function, 1.0, covariance, noise, degrees, doubts[place]),), points
-        )
+        alternatives = with_other_growth((Alternative(function, 1.0, covariance, noise, degrees),), points)
         if all(column.cost is None for column in prior.columns):  # what is known of memory is no open structure
             alternatives = with_structures(alternatives, points[here[place]], values[place, here[place]], left_open)
         out.append(Model(function, Quality(int(here[place].sum()), *figures[place]), covariance, alternatives))

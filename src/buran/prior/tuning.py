@@ -88,8 +88,6 @@ class WaitingTuning:
 
 WAITING_TEST = WaitingTuning()
 
-_SWITCHES = "collectives of four MPIs, each behind a barrier: 1.5 times the middle of the medians at twice the ranks"
-
 
 @dataclass(frozen=True)
 class AlgorithmTuning:
@@ -103,19 +101,6 @@ class AlgorithmTuning:
     )
     near: float = tuned(0.01, "relative misfit up to which no other algorithm is looked for", JUDGED)
 
-
-@dataclass(frozen=True)
-class SwitchTuning:
-    """Of collectives that change their algorithm: relative standard deviation of each doubling of ranks or bytes."""
-
-    unknown: float = tuned(0.55, "beyond those measured, of an MPI that is not known: the largest of four", _SWITCHES)
-    ompi: float = tuned(0.53, "of Open MPI", _SWITCHES)
-    mpich: float = tuned(0.55, "of MPICH", _SWITCHES)
-    mvapich2: float = tuned(0.18, "of MVAPICH2", _SWITCHES)
-    impi: float = tuned(0.18, "of Intel MPI", _SWITCHES)
-
-
-SWITCHES = SwitchTuning()
 
 ALGORITHMS = AlgorithmTuning()
 

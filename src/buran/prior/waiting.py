@@ -1,4 +1,4 @@
-"""What time has beyond effort: waiting and work that gets dearer, told from noise and from each other."""
+"""Waiting: the part of a time that grows with the processes and that effort does not have, told from noise."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from fractions import Fraction
 import numpy as np
 
 from buran.errors import UsageError
-from buran.model.basis import BasisFunction
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
-from buran.model.within import Within
 from buran.numerics.least_squares import beside, span, unit_columns
 from buran.prior.algebra import added, product, scaled
 from buran.prior.noise import PointNoise
@@ -26,9 +24,6 @@ from buran.prior.tuning import WAITING_TEST
 WAITING: tuple[tuple[Fraction, int], ...] = tuple(
     (Fraction(power), log) for power, log in (("0", 1), ("1/3", 0), ("1/2", 0), ("2/3", 0), ("1", 0), ("1", 1))
 )
-_OTHER: tuple[tuple[Fraction, int], ...] = tuple(
-    (Fraction(power), log) for power, log in (("0", 1), ("1/2", 0), ("1", 0), ("1", 1), ("3/2", 0), ("2", 0), ("3", 0))
-)
 
 
 class Verdict(StrEnum):
@@ -36,8 +31,6 @@ class Verdict(StrEnum):
 
     NONE = "none"  # effort and noise explain the times
     WAITING = "waiting"  # a part grows with the processes, and effort does not have it
-    DEARER = "dearer work"  # the same where nothing waits: memory or cores are shared, caches get too small
-    BEYOND = "beyond effort"  # a part grows with other parameters only, as where caches get too small
     UNKNOWN = "unknown"  # too few points to tell
 
 
@@ -92,9 +85,8 @@ def diagnose(
 
     The best of many candidate terms is added to the prior. How much better noise alone would make a fit by the best of
     these terms is known from drawn noise; the finding must be rarer than `level`. Candidates are what waiting grows
-    with (`WAITING`), alone and times the work that is waited for, and growth with another parameter, alone and as a
-    price of a unit of work that rises. How large noise is tell the repetitions, where points were measured repeatedly,
-    so that a misfit of many points is not taken for noise; else, what is left of the fit.
+    with (`WAITING`), alone and times the work that is waited for. The size of the noise is known from repetitions,
+    where points were measured repeatedly, so that a misfit of many points is not taken for noise; else from residuals.
 
     Parameters
     ----------
@@ -120,17 +112,16 @@ def diagnose(
     Returns
     -------
     tuple
-        None for call paths without a prior or without values.
+        None for call paths without a prior or without values, and for those that cannot wait.
     """
     if not 0 < level < 1:
         raise UsageError("the level of a test lies between 0 and 1", why=f"it is {level:g}")
     out: list[Waiting | None] = [None] * len(priors)
-    groups: dict[tuple[tuple[ModelFunction, ...], bytes, bool], list[int]] = {}
-    waits = [True] * len(priors) if can_wait is None else can_wait
+    groups: dict[tuple[tuple[ModelFunction, ...], bytes], list[int]] = {}
     for row, prior in enumerate(priors):
         here = np.isfinite(values[row])
-        if prior is not None and here.any():
-            groups.setdefault((prior.functions, here.tobytes(), waits[row]), []).append(row)
+        if prior is not None and here.any() and (can_wait is None or can_wait[row]):
+            groups.setdefault((prior.functions, here.tobytes()), []).append(row)
     for rows in groups.values():
         prior = priors[rows[0]]
         here = np.isfinite(values[rows[0]])
@@ -145,11 +136,9 @@ def diagnose(
             level,
             seed,
             group_noise,
-            waits[rows[0]],
         )
         for row, waiting in zip(rows, group_verdicts, strict=True):
-            dearer = not waits[row] and waiting.verdict in (Verdict.WAITING, Verdict.BEYOND)
-            out[row] = replace(waiting, verdict=Verdict.DEARER) if dearer else waiting
+            out[row] = waiting
     return tuple(out)
 
 
@@ -162,7 +151,6 @@ def _diagnose_group(
     level: float,
     seed: int,
     point_noise: PointNoise | None,
-    can_wait: bool,
 ) -> list[Waiting]:
     design = prior.design(points)
     worth = np.ones(values.shape) if point_noise is None else point_noise.worth
@@ -173,7 +161,7 @@ def _diagnose_group(
     def without(row: int, verdict: Verdict, p_value: float = float("nan")) -> Waiting:
         return Waiting(verdict, p_value, plain[row], ModelFunction(0.0), noise=float(base.noise[row]))
 
-    terms = _candidates(points, design, prior, processes, companions, can_wait)
+    terms = _candidates(points, design, prior, processes, companions)
     waits = [waited(term, processes) for term in terms]
     degrees = len(points) - rank
     sure = point_noise is not None and point_noise.degrees.max(initial=0) >= WAITING_TEST.fewest
@@ -215,7 +203,7 @@ def ranks_above_one(points: Array, processes: int) -> int:
 
 
 def _candidates(
-    points: Array, design: Array, prior: Prior, processes: int | None, companions: Sequence[Term], can_wait: bool
+    points: Array, design: Array, prior: Prior, processes: int | None, companions: Sequence[Term]
 ) -> list[Term]:
     """List terms that the prior does not hold, whose values are defined and differ.
 
@@ -242,15 +230,6 @@ def _candidates(
             growth = Term((Factor(processes, PowerLog(power, log)),))
             joint = (growth if term is None else product(term, growth) for term in work)
             terms += [term for term in joint if term is not None]
-    for parameter in range(points.shape[1]):
-        if parameter != processes:
-            terms += [Term((Factor(parameter, PowerLog(power, log)),)) for power, log in _OTHER]
-            terms += _dearer(prior, parameter, [PowerLog(Fraction(0), 1)])
-            if not can_wait:  # from a size on, work leaves a cache
-                sizes = np.unique(points[:, parameter])[1:].tolist()
-                terms += _dearer(prior, parameter, [Within(low=size) for size in sizes])
-    if not can_wait:
-        terms = [term for term in terms if _is_price(term, prior, processes)]
     lowest = points.min(axis=0)
     basis = span(design)
     chosen: list[Term] = []
@@ -262,33 +241,6 @@ def _candidates(
         if length and np.linalg.norm(beside(column, basis)) > WAITING_TEST.same * length:
             chosen.append(term)
     return chosen
-
-
-def _dearer(prior: Prior, parameter: int, prices: Sequence[BasisFunction]) -> list[Term]:
-    """List the prior's terms that grow with a parameter, times prices of a unit of work that depend on it."""
-    return [
-        dearer
-        for column in prior.columns
-        for term in column.function.terms
-        if term.lead(parameter)[0] > 0
-        for price in prices
-        if (dearer := product(term, Term((Factor(parameter, price),)))) is not None
-    ]
-
-
-def _is_price(term: Term, prior: Prior, processes: int | None) -> bool:
-    """Tell whether a term may be counted work whose units get dearer: these have a ceiling, that of memory.
-
-    With the size of the problem they get dearer by a logarithm at most. Of what does not grow with a parameter as far
-    as is counted nothing is known: the C library may do it.
-    """
-    work = [each for column in prior.columns for each in column.function.terms]
-    for factor in term.factors:
-        parameter = factor.parameter
-        power, log = max((each.lead(parameter) for each in work), default=(Fraction(0), 0))
-        if parameter != processes and power > 0 and term.lead(parameter) > (power, log + 1):
-            return False
-    return True
 
 
 def _gains(design: Array, columns: Array, weights: Array, targets: Array) -> tuple[Array, Array]:
@@ -343,9 +295,8 @@ def _named(
     error = (
         float(np.sqrt(fitted.covariance[0, -1, -1]) * waits.evaluate(largest)) / total if total > 0 else float("nan")
     )
-    grows = processes is not None and term.lead(processes) > (Fraction(0), 0)
     return Waiting(
-        Verdict.WAITING if grows else Verdict.BEYOND,
+        Verdict.WAITING,
         p_value,
         effort,
         waiting,

@@ -15,12 +15,6 @@ from buran.report.rises import RISES, Rise
 from buran.report.text import not_measured, overhead_text, unknown_in_words, warnings_of
 from buran.wording import counted
 
-# By how a finding beyond the counted effort begins: what it is called.
-_BEYOND_EFFORT = {
-    "waiting": "Time of MPI or locks that grows beyond the counted effort, as waiting does",
-    "dearer work": "Work whose units get dearer, as where memory or cores are shared, beyond the counted effort",
-    "growth beyond": "Time of MPI or locks that grows beyond the counted effort, not with the processes",
-}
 _WORST = 3
 _STEPS = 3
 _MATTERS = 0.01  # of the prediction at the target: less is not worth a sentence
@@ -136,11 +130,11 @@ def summary_of(report: Report, data: Mapping[str, Any], rises: Sequence[Rise]) -
             sentences.append(f"Shares that rise: {text}.")
         else:
             sentences.append(f"No call path's share rises by {100 * RISES:.0f} % of the whole along any parameter.")
-    for kind, said in _BEYOND_EFFORT.items():
-        kept = [prior for prior in report.priors if prior["waiting"].startswith(kind)]
-        largest = sorted(kept, key=lambda prior: -(prior["at_target_s"] or 0.0))[:_WORST]
-        text = ", ".join(f"{name_of(prior['call_path'])} ({prior['waiting']})" for prior in largest)
-        sentences += [f"{said}: {text}."] if text else []
+    kept = [prior for prior in report.priors if prior["waiting"].startswith("waiting")]
+    largest = sorted(kept, key=lambda prior: -(prior["at_target_s"] or 0.0))[:_WORST]
+    text = ", ".join(f"{name_of(prior['call_path'])} ({prior['waiting']})" for prior in largest)
+    if text:
+        sentences.append(f"Time of MPI or locks that grows beyond the counted effort, as waiting does: {text}.")
     model = report.runtime.models[0] if report.runtime else None
     if report.runtime and model:
         text = format_largest(model.function, report.parameters, report.target)

@@ -15,7 +15,8 @@ import numpy as np
 
 from buran.model import Model, Term
 from buran.model.alternative import prepare
-from buran.numerics.gaussian_process import Process
+from buran.model.discrepancy import Process, length_scales, logarithms
+from buran.model.tuning import DISCREPANCY
 from buran.select.observations import Observations
 from buran.select.outlook import by_powers
 from buran.select.skeleton import Cliff
@@ -89,26 +90,29 @@ def belief_of(measured: Observations, space: Space, unseen: bool = True) -> Targ
     """
     at = np.vstack([space.points, space.target])
     columns = _TermColumns(at, measured.points)
-    values = [None if model is None else columns.evaluate(model) for model in measured.fit.models]
-    modelled = [call for call, value in enumerate(values) if value is not None and np.isfinite(value).all()]
+    values = measured.fit.predict(at)
+    modelled = np.flatnonzero(np.isfinite(values).all(axis=1)).tolist()
     models = [model for call in modelled if (model := measured.fit.models[call]) is not None]
     if not models:
         return None
     prepare([model.alternatives for model in models])
     noise = measured.noise[modelled]
-    predicted = np.stack([value for call in modelled if (value := values[call]) is not None])
+    predicted = values[modelled]
     groups = np.zeros(len(models), dtype=np.int64) if measured.groups is None else measured.groups[modelled]
     most = BELIEF.wild * by_powers(measured.points, measured.means[modelled], space.target[None])[:, 0]
     share = _shares(np.minimum(np.abs(predicted[:, -1]), most), groups)
     counted = np.array([call < len(measured.skeletons) and measured.skeletons[call] is not None for call in modelled])
     mean_noise = float((share * noise).sum())
-    least_span = np.array([np.log(BELIEF.ranks_span) if name == space.ranks else 0.0 for name in space.parameters])
+    deviations = [
+        DISCREPANCY.price if known or model.discrepancy is None else model.discrepancy.process.deviation
+        for model, known in zip(models, counted.tolist(), strict=True)
+    ]
+    lengths = length_scales(measured.points)
     common = {
-        by_counts: _discrepancy(at, measured.points, measured.counts, mean_noise, size, least_span)
-        for by_counts, size in ((True, BELIEF.price), (False, BELIEF.discrepancy))
-        if by_counts in counted
+        deviation: _process(at, measured.points, measured.counts, mean_noise, deviation, lengths)
+        for deviation in set(deviations)
     }
-    waiting = _unseen_waiting(at, measured, space, mean_noise, least_span)
+    waiting = _unseen_waiting(at, measured, space, mean_noise)
     waits = np.array([unseen and bool(measured.waits) and measured.waits[call] for call in modelled])
     of_path = BELIEF.waiting / np.sqrt(max(waits.sum(), 1)) / np.maximum(share, _SMALLEST)
     factors = np.zeros((len(models), len(at), BELIEF.directions))
@@ -119,7 +123,7 @@ def belief_of(measured: Observations, space: Space, unseen: bool = True) -> Targ
         worth = weights / np.where(means != 0, np.abs(means), np.inf)
         apart, inside = columns.mixture(model, worth, predicted[row], measured.cliffs_of(call))
         disagreement[row] = apart @ apart[-1]
-        parts = [apart, inside, common[bool(counted[row])]]
+        parts = [apart, inside, common[deviations[row]]]
         if waits[row]:
             parts.append(of_path[row] * waiting)
         kept = fewer(np.concatenate(parts, axis=1), BELIEF.directions)
@@ -150,11 +154,6 @@ class _TermColumns:
         if columns is None:
             columns = self._terms[term] = (term.evaluate(self._at), term.evaluate(self._measured))
         return columns
-
-    def evaluate(self, model: Model) -> Array:
-        function = model.function
-        terms = zip(function.coefficients, function.terms, strict=True)
-        return np.asarray(sum((c * self.term(t)[0] for c, t in terms), np.full(len(self._at), function.constant)))
 
     def mixture(
         self, model: Model, weights: Array, predicted: Array, cliffs: Sequence[Cliff] = ()
@@ -200,25 +199,22 @@ class _TermColumns:
         return apart, open_ * (BELIEF.widest / np.maximum(width, BELIEF.widest))
 
 
-def _discrepancy(at: Array, measured: Array, counts: Ids, noise: float, size: float, least_span: Array) -> Array:
-    """Return factors (place, direction) of a smooth departure from all hypotheses, after what was measured.
+def _process(at: Array, measured: Array, counts: Ids, noise: float, deviation: float, lengths: Array) -> Array:
+    """Return factors (place, direction) of what models leave over, after what was measured.
 
-    A Gaussian process with the Matern kernel (nu = 1.5) on logarithms of parameters: a hedge against all hypotheses
-    being wrong together, which draws runs to where none was made.
+    The process is that of the estimator, see `buran.model.discrepancy`: runs where none was made lower its variance.
     """
     here = counts > 0
-    every = np.log(np.maximum(np.vstack([at, measured[here]]), np.finfo(np.float64).tiny))
-    inner = every[: len(at) - 1]
-    span = np.maximum(np.ptp(inner, axis=0), least_span)
-    scaled = (every - inner.min(axis=0)) / np.where(span > 0, span, 1.0) / BELIEF.length
-
-    places, points = scaled[: len(at)], scaled[len(at) :]
-    process = Process.of(points, np.zeros(len(points)), noise**2 / counts[here], 1.0, size**2, 0.0)
-    covariance = process.covariance(places)
+    process = Process(measured[here], lengths, deviation, noise)
+    places, points = logarithms(at, measured[here]), logarithms(measured[here], measured[here])
+    # K(a, a) - K(a, m) (K(m, m) + noise^2 / runs)^-1 K(m, a)
+    across = process.covariance(places, points)
+    known = process.covariance(points, points) + np.diag(noise**2 / counts[here])
+    covariance = process.covariance(places, places) - across @ np.linalg.solve(known, across.T)
     return _pivoted(covariance, BELIEF.discrepancy_directions)
 
 
-def _unseen_waiting(at: Array, measured: Observations, space: Space, noise: float, least_span: Array) -> Array:
+def _unseen_waiting(at: Array, measured: Observations, space: Space, noise: float) -> Array:
     """Return factors (place, direction) of what only more ranks show, of standard deviation 1; none without ranks.
 
     Who waits for whom, which algorithm a collective operation takes and how many switches messages pass depends on the
@@ -227,9 +223,8 @@ def _unseen_waiting(at: Array, measured: Observations, space: Space, noise: floa
     if space.ranks is None:
         return np.zeros((len(at), 0))
     ranks = [space.parameters.index(space.ranks)]
-    return _discrepancy(
-        at[:, ranks], measured.points[:, ranks], measured.counts, noise / BELIEF.waiting, 1.0, least_span[ranks]
-    )
+    lengths = length_scales(measured.points[:, ranks])
+    return _process(at[:, ranks], measured.points[:, ranks], measured.counts, noise / BELIEF.waiting, 1.0, lengths)
 
 
 def _pivoted(covariance: Array, directions: int) -> Array:

@@ -77,10 +77,7 @@ class Design:
             belief = told  # what no point can show must not hide what some can
             plan, remains = allocate(belief, cost, left, room)
         if remains > 1 - PLANNING.helps:
-            return Advice(
-                stop="no run that fits into the budget makes the prediction at the target more certain",
-                expected_error=error,
-            )
+            return Advice(stop=_no_run_helps(measured, space), expected_error=error)
         part = max(self.part, 1 / state.rounds_left) if state.rounds_left else self.part
         few = plan.sum() <= PLANNING.few
         counts = whole_runs(belief, plan, cost, left, room) if few else _rounded(plan, cost, left)
@@ -94,7 +91,9 @@ class Design:
         gain = gains(belief)
         apart, beyond = _told_apart(belief), _beyond_cliffs(measured, space)
         reasons = [
-            beyond.get(place) or ("tells hypotheses apart" if apart[place] else "makes coefficients certain")
+            beyond.get(place)
+            or _new_values(measured, space, place)
+            or ("tells hypotheses apart" if apart[place] else "makes coefficients certain")
             for place in chosen
         ]
         out = suggestions(chosen, look, [float(gain[place]) for place in chosen], reasons, budget)
@@ -121,6 +120,25 @@ class Design:
 
 
 DESIGN = Design()
+
+
+def _largest(measured: Observations, space: Space, beyond: Array) -> list[str]:
+    """Return the largest measured values of parameters that a point (parameter,) goes beyond, in words."""
+    largest = measured.points[measured.counts > 0].max(axis=0, initial=0.0)
+    return [f"{space.parameters[k]} = {largest[k]:g}" for k in np.flatnonzero(beyond > largest).tolist()]
+
+
+def _new_values(measured: Observations, space: Space, place: int) -> str:
+    """Say that a run shows what a unit of work costs beyond the largest values; empty where it does not."""
+    beyond = _largest(measured, space, np.minimum(space.points[place], space.target))
+    return f"shows what a unit of work costs beyond {' and '.join(beyond)}" if beyond else ""
+
+
+def _no_run_helps(measured: Observations, space: Space) -> str:
+    """Say why no run makes the prediction more certain, and which one outside of the campaign's values would."""
+    stop = "no run that fits into the budget makes the prediction at the target more certain"
+    beyond = _largest(measured, space, space.target)
+    return f"{stop}: what a unit of work costs beyond {' and '.join(beyond)} is not known" if beyond else stop
 
 
 def _width(measured: Observations, space: Space, belief: TargetBelief) -> float:

@@ -10,9 +10,9 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.experiment.table import Aggregate, Experiment
-from buran.model import Fit, SearchOptions, Term, fit_models, relative_weights
+from buran.model import Fit, SearchOptions, Term, fit_models
 from buran.model.noise import noise_level
-from buran.model.repetitions import over_repetitions
+from buran.model.repetitions import over_repetitions, scatter_of
 from buran.select.skeleton import Cliff, fit_known
 from buran.select.space import Array, Ids
 from buran.select.tuning import PLANNING
@@ -136,10 +136,10 @@ class Observations:
 
     @cached_property
     def fit(self) -> Fit:
-        """Models of all call paths; a point counts by its repetitions."""
+        """Models of all call paths, by the modeller of the product."""
         with_terms = [k for k, terms in enumerate(self.skeletons) if terms is not None]
         without_terms = [k for k in range(len(self.values)) if k not in set(with_terms)]
-        fit = _fit(self.points, self.means[without_terms], self.runs[without_terms])
+        fit = _fit(self.points, self.values[without_terms])
         models = dict(zip(without_terms, fit.models, strict=True))
         for k in with_terms:
             terms = self.skeletons[k]
@@ -150,9 +150,9 @@ class Observations:
     @cached_property
     def program_fit(self) -> Fit:
         """Model of the program's run time."""
-        if self.program_s is None and len(self.values) == 1:
-            return self.fit
-        return _fit(self.points, self.program_means_s[None], self.counts[None])
+        if self.program_s is None:
+            return self.fit if len(self.values) == 1 else _fit(self.points, self.values.sum(axis=0, keepdims=True))
+        return _fit(self.points, self.program_s[None])
 
     @cached_property
     def noise_percent(self) -> float:
@@ -186,10 +186,10 @@ class Observations:
         return np.asarray(np.sqrt(total / (degrees + PLANNING.first_worth)))
 
 
-def _fit(points: Array, means: Array, runs: Ids) -> Fit:
-    """Model means, a point weighing by the root of its runs."""
-    present = (runs > 0).any(axis=0)
-    if not present.any() or not len(means):
-        return Fit((None,) * len(means))
-    weights = relative_weights(means[:, present]) * np.sqrt(np.maximum(runs[:, present], 1))
-    return fit_models(points[present], means[:, present], weights=weights, options=OPTIONS)
+def _fit(points: Array, values: Array) -> Fit:
+    """Model means of repetitions, shape (call path, point, repetition)."""
+    present = np.isfinite(values).any(axis=(0, 2))
+    if not present.any():
+        return Fit((None,) * len(values))
+    seen = values[:, present]
+    return fit_models(points[present], over_repetitions(seen, "mean"), scatter=scatter_of(seen), options=OPTIONS)

@@ -9,7 +9,9 @@ import numpy as np
 
 from buran.model import Model, ModelFunction, Quality, Term
 from buran.model.alternative import Alternative
+from buran.model.discrepancy import discrepancies
 from buran.model.quality import adjusted_r2, rss, smape
+from buran.model.tuning import DISCREPANCY
 from buran.numerics.least_squares import solve, span
 from buran.select.space import Array, Ids
 from buran.select.tuning import PLANNING
@@ -98,7 +100,10 @@ def fit_known(
         float(rss(predicted, y)),
     )
     only = Alternative(function, 1.0, covariance, float(np.sqrt(spread)) if degrees else 0.0, degrees)
-    return Model(function, quality, covariance, (only,))
+    # the price of a unit of work is that of the product's estimator
+    known = np.array([runs[here].sum() - len(at)])
+    (left_over,) = discrepancies(at, y[None], predicted[None], np.array([noise]), known, (DISCREPANCY.price,))
+    return Model(function, quality, covariance, (only,), discrepancy=left_over)
 
 
 def _sum(functions: Sequence[ModelFunction], coefficients: Array) -> tuple[ModelFunction, Array]:

@@ -16,23 +16,11 @@ class BeliefTuning:
         "hypotheses count as no further apart than about this, in logarithms: a miss is a miss",
         "named by reference/selection.md: chosen on functions of seeds other than the reported ones",
     )
-    discrepancy: float = tuned(
-        0.03,
-        "relative standard deviation of what no hypothesis says",
-        "named by reference/selection.md: chosen on functions of seeds other than the reported ones",
-    )
-    price: float = tuned(
-        0.1, "likewise where counters told the terms: what a unit of effort costs changes with caches", JUDGED
-    )
     waiting: float = tuned(
         0.1,
         "standard deviation, as a share of the run time, of what operations of MPI take at numbers of ranks far from "
         "those measured: who waits there, and which algorithm is taken, is in no count",
         JUDGED,
-    )
-    length: float = tuned(0.7, "of the discrepancy's kernel, each parameter's logarithm spanning 1", JUDGED)
-    ranks_span: float = tuned(
-        8.0, "factor between numbers of ranks that counts as their whole range, if theirs is smaller", JUDGED
     )
     wild: float = tuned(
         10.0, "times what powers of the parameters say, that a call path counts for at the target at the most", JUDGED
