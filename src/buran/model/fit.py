@@ -152,7 +152,8 @@ def fit_models(
     for call in np.flatnonzero((values < 0).any(axis=1)).tolist():
         if (below := models[call]) is not None:
             models[call] = replace(below, signed=True)
-    models = with_discrepancies(points, np.ldexp(values, binary[:, None]), models, scatter, ~exact)
+    if options.criterion == "error":  # the plain criteria are those of other modellers, as published
+        models = with_discrepancies(points, np.ldexp(values, binary[:, None]), models, scatter, ~exact)
     return Fit(tuple(models[call] for call in same.tolist()))
 
 
