@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -10,13 +11,13 @@ import pytest
 
 from buran import plugins
 from buran.errors import UsageError
-from buran.select.base import base_places
 from buran.select.bayes import expected_improvement
 from buran.select.gpr import NOT_CONVERGED, fitted_process, repetition_weight, variance_of
 from buran.select.observations import Observations
 from buran.select.protocol import Budget, PlanningState
+from buran.select.simple import TWICE
 from buran.select.space import Space
-from buran.select.strategies import strategy_of
+from buran.select.strategies import base_of, strategy_of
 from buran.select.unguided import grid_order
 from buran_studies.functions import beyond, grid
 from buran_studies.selection.play import space_of
@@ -54,9 +55,25 @@ def test_the_process_is_that_of_the_paper() -> None:
     assert 0 <= near < 0.1 < far <= 1 + 1e-9  # of a variance of 1: no amplitude
 
 
+@pytest.mark.parametrize("parameters", [1, 2, 3])
+def test_the_base_is_five_points_a_line_and_the_cheapest_beside_them(parameters: int) -> None:
+    """Sections III-A and III-B: one more point for each parameter, the cheapest available ones, all of them twice."""
+    values = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
+    points = np.array(sorted(product(values, repeat=parameters)))
+    space = Space(tuple("abc"[:parameters]), points, points.prod(axis=1), np.full(parameters, 9.0))
+    base = space.points[base_of("gpr").places(space)]
+    off_lines = base[(base > 1).sum(axis=1) > 1]
+    assert len(base) == 4 * parameters + 1 + len(off_lines)
+    assert len(off_lines) == (parameters if parameters > 1 else 0)
+    costs = np.sort(points[(points > 1).sum(axis=1) > 1].prod(axis=1))
+    assert np.sort(off_lines.prod(axis=1)).tolist() == costs[: len(off_lines)].tolist()
+    assert base_of("gpr") == base_of("cpf", "published") == TWICE == strategy_of("gpr").strategy.base  # type: ignore[attr-defined]
+    assert base_of("design") == base_of("gpr", "cheapest", 1) and not base_of("gpr", "lines").off_lines
+
+
 def test_hyperparameters_at_a_bound_are_said_once() -> None:
     space = space_of(grid(2), beyond(2))
-    places = base_places(space, 5, True, False, None)
+    places = TWICE.places(space)
     constant = Observations(space.points[places], np.ones((3, len(places), 2)))
     for name in ("gpr", "bayes"):
         with warnings.catch_warnings():

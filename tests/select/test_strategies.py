@@ -35,7 +35,7 @@ def test_everybody_begins_with_the_cheapest_lines_when_nothing_is_known(name: st
     assert all(suggestion.cost_core_hours is None for suggestion in advice.suggestions)
     if name in ADAPTIVE:
         places = [suggestion.place for suggestion in advice.suggestions]
-        assert set(places) <= set(BASE) and (asked.points[places, 0] <= 16).all()
+        assert set(places) <= set(base_of(name).places(asked)) and (asked.points[places, 0] <= 16).all()
         assert all(suggestion.repetition == 1 for suggestion in advice.suggestions)
 
 
@@ -202,7 +202,7 @@ def test_bases_may_spread_over_the_whole_range() -> None:
 
 
 def test_cpf_takes_the_cheapest_and_stops_at_the_first_that_does_not_fit() -> None:
-    asked, known = space(), measured(BASE, plain)
+    asked, known = space(), measured(TWICE.places(space()).tolist(), plain)
     look = Outlook.of(known, asked, PlanningState())
     assert look.cost is not None
     rest = [place for place in np.argsort(look.cost).tolist() if look.runs[place] < 2]
@@ -218,7 +218,7 @@ def test_patience_ends_it_without_progress() -> None:
     assert not without_progress((5.0, 6.0, 7.0), 3)
     assert not without_progress((5.0,) * 9, None)
     advice = strategy_of("cpf", patience=3).suggest(
-        measured(BASE, plain), space(), Budget(), PlanningState(errors=(1.0,) * 4)
+        measured(TWICE.places(space()).tolist(), plain), space(), Budget(), PlanningState(errors=(1.0,) * 4)
     )
     assert advice.stop and "3 rounds" in advice.stop
 

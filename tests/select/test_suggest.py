@@ -13,6 +13,7 @@ from buran.cli import main
 from buran.select.advise import parse_budget
 from buran.select.base import base_places
 from buran.select.space_file import core_counts, read_space
+from buran.select.strategies import base_of
 from data_of_others import file_of
 
 SPACE = """
@@ -76,7 +77,8 @@ def test_suggestions_name_points_costs_and_reasons(
 
 
 @pytest.mark.parametrize("strategy", ["cpf", "gpr", "hybrid", "bayes", "ucb", "random", "grid", "full", "tensor"])
-def test_every_strategy_can_be_asked(data: Path, strategy: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_strategy_can_be_asked(tmp_path: Path, strategy: str, capsys: pytest.CaptureFixture[str]) -> None:
+    data = write(tmp_path, space().points[base_of(strategy).places(space())])
     code, out, _ = suggest(capsys, data, "--processes", "p", "--strategy", strategy, "-n", 3, "--json")
     assert code == 0 and len(json.loads(out)["suggestions"]) == 3
 

@@ -358,13 +358,14 @@ class StrategyKeys(Keys, title="StrategyPart"):
         description="Points of each round after the first; by default as many as the strategy wants before it sees new "
         "models. More points save waiting in the queue, fewer are chosen better. Not for `full` and `lines`.",
     )
-    base: OfPlan[Literal["cheapest", "lines", "spread"] | None] = Field(
+    base: OfPlan[Literal["cheapest", "lines", "spread", "published"] | None] = Field(
         None,
-        description="Points to begin with. `cheapest`, the default: along each parameter the five cheapest, and for "
-        "each parameter one point off these lines, where the others are large together. `lines`: without those (9, 13 "
-        "or 17 points for two to four "
-        "parameters). `spread`: as `cheapest`, but with values from the whole range of each parameter, evenly on a "
-        "logarithmic scale, where there are more than five. Not for `full` and `lines`.",
+        description="Points to begin with. `cheapest`, the default of `design` and `tensor`: along each parameter the "
+        "five cheapest, and for each parameter one point off these lines, where the others are large together. "
+        "`published`, the default of the strategies for comparison and of `cpf`: the cheapest points off these lines. "
+        "`lines`: none off them (9, 13 or 17 points for two to four parameters). `spread`: as `cheapest`, but with "
+        "values from the whole range of each parameter, evenly on a logarithmic scale, where there are more than five. "
+        "Not for `full` and `lines`.",
     )
     base_repetitions: OfPlan[Annotated[int, Field(ge=1, le=10)] | None] = Field(
         None,

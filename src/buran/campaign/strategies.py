@@ -26,6 +26,8 @@ class Abilities:
         It stops after some rounds without a better fit.
     base_repetitions
         Runs of each of the points that it begins with, unless told otherwise; None if it begins without a base.
+    base
+        Of these points, by the name that campaign files have for them.
     gain
         What the score of a suggestion is a share of, for tables; empty if scores have no unit.
     """
@@ -35,6 +37,7 @@ class Abilities:
     accuracy: bool = False
     patience: bool = False
     base_repetitions: int | None = None
+    base: str = "cheapest"
     gain: str = ""
 
     def __post_init__(self) -> None:

@@ -59,9 +59,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--base",
-        choices=("cheapest", "lines", "spread"),
-        help="points to begin with: the five cheapest of each parameter and one off these lines for each (default), "
-        "the lines alone, or values from the whole range",
+        choices=("cheapest", "lines", "spread", "published"),
+        help="points to begin with: the five cheapest of each parameter and one off these lines for each, far ones "
+        "(default of design and tensor) or the cheapest (published, default of the others); the lines alone; or "
+        "values from the whole range",
     )
     parser.add_argument("--exclude", metavar="P=V,...", action="append", default=[], help="point not to ask for again")
     parser.add_argument("--seed", type=int, default=0, help="of strategies that draw (default 0)")

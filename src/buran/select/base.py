@@ -17,6 +17,7 @@ def base_places(
     spread: bool = False,
     affordable: Mask | None = None,
     whole: bool = False,
+    published: bool = False,
 ) -> Ids:
     """Return the places of the base, cheapest first as far as one can tell.
 
@@ -27,12 +28,15 @@ def base_places(
     product, the lines that hold most points are taken. Where a line has more values, `spread` takes them from its whole
     range, evenly on a logarithmic scale, instead of the cheapest, and `whole` takes all of them. Points off the lines
     do not depend on that: a further value adds its own points alone. `affordable` (place,) says which points off the
-    lines may be taken; all by default.
+    lines may be taken; all by default. With `published`, they are the cheapest, as sections III-A and III-B have it.
     """
     cost = weight(space)
     lines = [line(space, cost, column, length, spread) for column in range(len(space.parameters))]
     chosen = [place for judged, every in lines for place in (every if whole else judged)]
-    if off_lines and len(space.parameters) > 1:
+    if off_lines and published:
+        beside = np.setdiff1d(np.arange(len(cost)), [place for _, every in lines for place in every])
+        chosen += beside[np.argsort(cost[beside], kind="stable")][: len(lines)].tolist()
+    elif off_lines and len(space.parameters) > 1:
         chosen += _far_points(space, [judged for judged, _ in lines], cost, affordable)
     places = np.unique(np.array(chosen, dtype=np.int64))
     return places[np.lexsort((places, cost[places]))]

@@ -6,23 +6,22 @@ the program's model, per core hour.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr
 
-from buran.campaign.strategies import Abilities
 from buran.select.gpr import NOT_CONVERGED, fitted_process, scaled, variance_of
 from buran.select.observations import Observations
 from buran.select.outlook import Outlook
-from buran.select.protocol import Advice, Budget, PlanningState, Settings
-from buran.select.simple import TWICE, Base, nothing_left, suggestions
+from buran.select.protocol import Advice, Budget, PlanningState
+from buran.select.simple import BeginsWithBase, best_rated, nothing_left
 from buran.select.space import Array, Space
 from buran.select.tuning import PROCESSES
 
 
 @dataclass(frozen=True)
-class Bayes:
+class Bayes(BeginsWithBase):
     """Bayesian optimisation of where the models err most.
 
     The surrogate is a process over the absolute relative errors of the program's model at the measured points; the
@@ -35,16 +34,6 @@ class Bayes:
     """
 
     acquisition: str = "ei"
-    base: Base = TWICE
-
-    @property
-    def abilities(self) -> Abilities:
-        """What it can do."""
-        return Abilities(base_repetitions=self.base.repetitions)
-
-    def configured(self, settings: Settings) -> Bayes:
-        """Return it with another base."""
-        return replace(self, base=settings.base or self.base)
 
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the runs with the largest acquisition."""
@@ -68,11 +57,8 @@ class Bayes:
         else:
             rating = np.maximum(mean + PROCESSES.curious * deviation, 0.0)
         rating = rating / look.cost
-        order = np.argsort(np.where(possible, -rating, np.inf), kind="stable")[: int(possible.sum())].tolist()
-        chosen = order[: state.most or 1]
-        why = ["a large error is expected"] * len(chosen)
-        scores = [float(rating[place]) for place in chosen]
-        return Advice(suggestions(chosen, look, scores, why, budget), notes=() if converged else (NOT_CONVERGED,))
+        notes = () if converged else (NOT_CONVERGED,)
+        return best_rated(rating, possible, look, budget, state.most, lambda at: "a large error is expected", notes)
 
 
 def expected_improvement(mean: Array, deviation: Array, best: float) -> Array:
@@ -83,4 +69,4 @@ def expected_improvement(mean: Array, deviation: Array, best: float) -> Array:
     return np.asarray(np.where(deviation > 0, improvement, np.maximum(mean - best, 0.0)))
 
 
-IMPROVEMENT, CONFIDENCE = Bayes("ei"), Bayes("ucb")
+IMPROVEMENT, CONFIDENCE = Bayes(), Bayes(acquisition="ucb")

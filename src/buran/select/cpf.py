@@ -10,12 +10,12 @@ from buran.campaign.strategies import Abilities
 from buran.select.observations import Observations
 from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, PlanningState, Settings
-from buran.select.simple import TWICE, Base, base_or_end, next_in_order
+from buran.select.simple import BeginsWithBase, base_or_end, next_in_order
 from buran.select.space import Space
 
 
 @dataclass(frozen=True)
-class CheapestFirst:
+class CheapestFirst(BeginsWithBase):
     """CPF, Fig. 2 of the paper: after the base one point after the other, the cheapest first, until one does not fit.
 
     Attributes
@@ -26,19 +26,17 @@ class CheapestFirst:
         So many rounds without a better fit end it; None for never.
     """
 
-    base: Base = TWICE
     repetitions: int = 2
     patience: int | None = None
 
     @property
     def abilities(self) -> Abilities:
         """What it can do."""
-        return Abilities(base_repetitions=self.base.repetitions, patience=True)
+        return replace(super().abilities, patience=True)
 
     def configured(self, settings: Settings) -> CheapestFirst:
         """Return it with another base, other repetitions, and a patience."""
-        base = settings.base or self.base
-        return replace(self, base=base, repetitions=settings.repetitions, patience=settings.patience)
+        return replace(super().configured(settings), repetitions=settings.repetitions, patience=settings.patience)
 
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the next point with its repetitions."""

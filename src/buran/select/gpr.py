@@ -9,6 +9,7 @@ in the paper                              here
 Eq. 5 and 6, Matern and white kernel      `fitted_process`
 Eq. 7, weighted cost of a point           `GPR.suggest`
 Eq. 8, weight of new points, repetitions  `repetition_weight`
+III-B, 5 points a line and m more, twice  `buran.select.base.base_places`, `published`
 Fig. 3, the process of selection          `buran.select.planner`, which models anew after each round
 lambda, rounds without a better fit       `buran.select.simple.base_or_end`, `GPR.patience`
 cheapest points first, Fig. 2             `buran.select.cpf`
@@ -18,8 +19,8 @@ Bayesian optimisation                     `buran.select.bayes`
 ========================================  ==========================================================
 
 Where ours differs: several call paths weigh by their share of the run time, where the paper models one kernel at a
-time; parameters are divided by their largest value, so that one length scale serves all; points off the base lines lie
-far from them instead of being the cheapest (`buran.select.base`), unless `base: lines` leaves them out.
+time; parameters are divided by their largest value, so that one length scale serves all; the base is measured from its
+small values upwards where no run time is known (`buran.select.base.next_of_base`).
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from buran.campaign.strategies import Abilities
-from buran.select.cpf import CheapestFirst
+from buran.select.cpf import CHEAPEST
 from buran.select.observations import Observations
 from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, PlanningState, Settings, Strategy
-from buran.select.simple import TWICE, Base, base_or_end, nothing_left, suggestions
+from buran.select.simple import BeginsWithBase, base_or_end, best_rated, nothing_left
 from buran.select.space import Array, Ids, Space
 from buran.select.tuning import PROCESSES
 
@@ -97,7 +98,7 @@ def variance_of(process: GaussianProcessRegressor, inputs: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class GPR:
+class GPR(BeginsWithBase):
     """The strategy of section III-B: the least weighted cost, Eq. 7, of a run next.
 
     Attributes
@@ -106,17 +107,16 @@ class GPR:
         Lambda: so many rounds without a better fit end it; None for never.
     """
 
-    base: Base = TWICE
     patience: int | None = None
 
     @property
     def abilities(self) -> Abilities:
         """What it can do."""
-        return Abilities(patience=True, base_repetitions=self.base.repetitions)
+        return replace(super().abilities, patience=True)
 
     def configured(self, settings: Settings) -> GPR:
         """Return it with another base, and a patience."""
-        return replace(self, base=settings.base or self.base, patience=settings.patience)
+        return replace(super().configured(settings), patience=settings.patience)
 
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the best rated runs."""
@@ -134,12 +134,9 @@ class GPR:
         # Eq. 7, C^2 w_c / k^2, as a logarithm: the quotient itself may be too large for a number
         floor = np.finfo(np.float64).tiny
         rating = 2 * np.log(np.maximum(look.cost, floor)) + np.log(weights) - 2 * np.log(np.maximum(variance, floor))
-        order = np.argsort(np.where(possible, rating, np.inf), kind="stable")[: int(possible.sum())].tolist()
-        chosen = order[: state.most or 1]
-        scores = [-float(rating[place]) for place in chosen]
-        why = ["repeats an uncertain point" if look.runs[place] else "new and uncertain" for place in chosen]
+        why = {True: "repeats an uncertain point", False: "new and uncertain"}
         notes = () if converged else (NOT_CONVERGED,)
-        return Advice(suggestions(chosen, look, scores, why, budget), notes=notes)
+        return best_rated(-rating, possible, look, budget, state.most, lambda at: why[bool(look.runs[at])], notes)
 
 
 def _variance(measured: Observations, space: Space, noise: float) -> tuple[Array, bool]:
@@ -154,8 +151,11 @@ def _variance(measured: Observations, space: Space, noise: float) -> tuple[Array
     return out, every
 
 
+PROCESS = GPR()
+
+
 @dataclass(frozen=True)
-class Hybrid:
+class Hybrid(BeginsWithBase):
     """Begins with one strategy and goes on with another.
 
     Attributes
@@ -164,15 +164,14 @@ class Hybrid:
         Points beyond the base that the first one chooses.
     """
 
-    first: Strategy
-    then: Strategy
-    base: Base = TWICE
+    first: Strategy = CHEAPEST
+    then: Strategy = PROCESS
     switch: int = 3
 
     @property
     def abilities(self) -> Abilities:
         """What it can do."""
-        return Abilities(patience=self.then.abilities.patience, base_repetitions=self.base.repetitions)
+        return replace(super().abilities, patience=self.then.abilities.patience)
 
     def configured(self, settings: Settings) -> Hybrid:
         """Return it with another base, other repetitions at first, and a patience afterwards."""
@@ -206,5 +205,4 @@ def scaled(points: Array, space: Space) -> Array:
     return np.asarray(points / space.points.max(axis=0))
 
 
-PROCESS = GPR()
-HYBRID = Hybrid(CheapestFirst(), GPR())
+HYBRID = Hybrid()

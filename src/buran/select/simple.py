@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -11,7 +13,7 @@ from buran.select.base import base_places, next_of_base
 from buran.select.observations import Observations
 from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, PlanningState, Settings, Suggestion
-from buran.select.space import Ids, Mask, Space
+from buran.select.space import Array, Ids, Mask, Space
 from buran.select.tuning import PLANNING
 
 BASE = "points of the base, needed for a first model"
@@ -34,6 +36,8 @@ class Base:
         Whether values come from the whole range of a parameter, evenly on a logarithmic scale, instead of the cheapest.
     whole
         Whether the whole base is needed: without it nothing else is suggested.
+    published
+        Whether the points off the lines are the cheapest, as published, instead of far ones.
     """
 
     repetitions: int = 2
@@ -41,10 +45,11 @@ class Base:
     off_lines: bool = True
     spread: bool = False
     whole: bool = False
+    published: bool = False
 
     def places(self, space: Space, affordable: Mask | None = None) -> Ids:
         """Return the places of the base, cheapest first; off the lines only `affordable` ones (place,)."""
-        return base_places(space, self.length, self.off_lines, self.spread, affordable)
+        return base_places(space, self.length, self.off_lines, self.spread, affordable, published=self.published)
 
     def advice(
         self, look: Outlook, space: Space, budget: Budget, share: float = 1.0, together: float = 1.0
@@ -68,7 +73,25 @@ class Base:
         return None
 
 
-TWICE, ONCE = Base(2), Base(1)
+TWICE, ONCE = Base(2, published=True), Base(1)
+
+
+@dataclass(frozen=True)
+class BeginsWithBase:
+    """What strategies have in common that begin with a base, by default the published one."""
+
+    base: Base = TWICE
+
+    @property
+    def abilities(self) -> Abilities:
+        """What it can do."""
+        return Abilities(
+            base_repetitions=self.base.repetitions, base="published" if self.base.published else "cheapest"
+        )
+
+    def configured(self, settings: Settings) -> Self:
+        """Return it with another base."""
+        return replace(self, base=settings.base or self.base)
 
 
 def suggestions(
@@ -87,6 +110,32 @@ def suggestions(
         extra[place] = extra.get(place, 0) + 1
         out.append(Suggestion(place, int(look.runs[place]) + extra[place], cost, score, reason))
     return tuple(out)
+
+
+def best_rated(
+    rating: Array,
+    possible: Mask,
+    look: Outlook,
+    budget: Budget,
+    most: int | None,
+    reason: Callable[[int], str],
+    notes: tuple[str, ...] = (),
+) -> Advice:
+    """Return the runs with the largest ratings among the possible ones.
+
+    Parameters
+    ----------
+    rating, possible
+        Shape (place,).
+    most
+        Runs; None for one.
+    reason
+        In words, of a place.
+    """
+    order = np.argsort(np.where(possible, -rating, np.inf), kind="stable")
+    chosen = order[: min(most or 1, int(possible.sum()))].tolist()
+    scores, reasons = [float(rating[place]) for place in chosen], [reason(place) for place in chosen]
+    return Advice(suggestions(chosen, look, scores, reasons, budget), notes=notes)
 
 
 def nothing_left(look: Outlook, budget: Budget) -> Advice:

@@ -36,13 +36,15 @@ def base_of(name: str, kind: str | None = None, repetitions: int | None = None) 
     Parameters
     ----------
     kind
-        ``cheapest``, the default: lines of the five cheapest points, and a point off them for each parameter;
-        ``lines``: without these points; ``spread``: values from the whole range of each parameter.
+        ``cheapest``: lines of the five cheapest points, and a far point off them for each parameter; ``published``: the
+        cheapest points off them; ``lines``: none of these; ``spread``: values from the whole range of each parameter.
+        By default what the strategy says.
     repetitions
         Of each point; by default as many as the strategy says.
     """
-    runs = repetitions or abilities_of(name).base_repetitions or TWICE.repetitions
-    return Base(runs, off_lines=kind != "lines", spread=kind == "spread")
+    abilities = abilities_of(name)
+    runs, kind = repetitions or abilities.base_repetitions or TWICE.repetitions, kind or abilities.base
+    return Base(runs, off_lines=kind != "lines", spread=kind == "spread", published=kind == "published")
 
 
 def strategy_of(

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
-from buran.campaign.strategies import Abilities
 from buran.select.observations import Observations
 from buran.select.outlook import Outlook
-from buran.select.protocol import Advice, Budget, PlanningState, Settings
-from buran.select.simple import ONCE, Base, nothing_left, suggestions
+from buran.select.protocol import Advice, Budget, PlanningState
+from buran.select.simple import ONCE, Base, BeginsWithBase, best_rated, nothing_left
 from buran.select.space import Array, Space
 from buran.select.tuning import PROCESSES
 
 
 @dataclass(frozen=True)
-class TensorGuided:
+class TensorGuided(BeginsWithBase):
     """Measures where the models of an ensemble disagree most, squared and by core hours.
 
     The ensemble is of tensor models of the whole program's run time that differ in their random start: they agree
@@ -24,15 +23,6 @@ class TensorGuided:
     """
 
     base: Base = ONCE
-
-    @property
-    def abilities(self) -> Abilities:
-        """What it can do."""
-        return Abilities(base_repetitions=self.base.repetitions)
-
-    def configured(self, settings: Settings) -> TensorGuided:
-        """Return it with another base."""
-        return replace(self, base=settings.base or self.base)
 
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the most uncertain points."""
@@ -49,10 +39,9 @@ class TensorGuided:
         floor = np.finfo(np.float64).tiny
         rating = 2 * np.log(np.maximum(spread, floor)) - np.log(np.maximum(look.cost, floor))
         rating = np.where(unknown, rating + 1e3, rating)
-        order = np.argsort(np.where(possible, -rating, np.inf), kind="stable")[: int(possible.sum())].tolist()
-        chosen = order[: state.most or state.points or 1]
-        why = ["a choice without measurements" if unknown[place] else "tensor models disagree" for place in chosen]
-        return Advice(suggestions(chosen, look, [float(rating[place]) for place in chosen], why, budget))
+        why = {True: "a choice without measurements", False: "tensor models disagree"}
+        most = state.most or state.points
+        return best_rated(rating, possible, look, budget, most, lambda at: why[bool(unknown[at])])
 
     def _spread(self, measured: Observations, space: Space, seed: int) -> tuple[Array, Array]:
         """Return the ensemble's standard deviation of log times at each place, and where a choice is unknown."""

@@ -6,28 +6,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from buran.campaign.strategies import Abilities
 from buran.select.observations import Observations
 from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, PlanningState, Settings
-from buran.select.simple import TWICE, Base, next_in_order, nothing_left, suggestions
+from buran.select.simple import BeginsWithBase, next_in_order, nothing_left, suggestions
 from buran.select.space import Ids, Space
 
 
 @dataclass(frozen=True)
-class Random:
+class Random(BeginsWithBase):
     """After the base any run of any point that fits into the budget."""
-
-    base: Base = TWICE
-
-    @property
-    def abilities(self) -> Abilities:
-        """What it can do."""
-        return Abilities(base_repetitions=self.base.repetitions)
-
-    def configured(self, settings: Settings) -> Random:
-        """Return it with another base."""
-        return replace(self, base=settings.base or self.base)
 
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the next runs."""
@@ -45,20 +33,14 @@ class Random:
 
 
 @dataclass(frozen=True)
-class Grid:
+class Grid(BeginsWithBase):
     """After the base points spread evenly over the space, from the coarsest grid to the finest."""
 
-    base: Base = TWICE
     repetitions: int = 2
-
-    @property
-    def abilities(self) -> Abilities:
-        """What it can do."""
-        return Abilities(base_repetitions=self.base.repetitions)
 
     def configured(self, settings: Settings) -> Grid:
         """Return it with another base, and other repetitions."""
-        return replace(self, base=settings.base or self.base, repetitions=settings.repetitions)
+        return replace(super().configured(settings), repetitions=settings.repetitions)
 
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the next point with its repetitions."""

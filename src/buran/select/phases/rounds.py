@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from buran.campaign.plan import Mode, Plan, Purpose
 from buran.campaign.point import Point
 from buran.profile.metrics import counted
-from buran.select.base import base_places
 from buran.select.draft import Draft
 from buran.select.observations import Observations
 from buran.select.protocol import Advice, Budget, PlanningState
+from buran.select.strategies import base_of
 from buran.select.tuning import PLANNING
 
 
@@ -156,7 +156,8 @@ def _beside_imported(draft: Draft, base: Mapping[Point, int]) -> dict[Point, int
         return {}
     out: dict[Point, int] = {}
     if counted(question.metrics):
-        places = base_places(question.space) if question.adaptive else question.chooser.places(question.space)
+        chosen = base_of(question.strategy, question.base) if question.adaptive else question.chooser
+        places = chosen.places(question.space)
         out = dict.fromkeys((question.points[place] for place in places.tolist()), 0)
     if not imported & base.keys():
         out[next(point for point in question.points if point in imported)] = 1
