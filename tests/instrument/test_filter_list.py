@@ -6,13 +6,14 @@ import pytest
 
 from buran.errors import UsageError
 from buran.instrument.filter_file import Filter, Rule, parse
-from buran.instrument.filter_list import WRITERS, FilterList, Listed
+from buran.instrument.filter_list import WRITERS, FilterList, unknown
+from buran.instrument.verdicts import FunctionVerdict
 
 OWN = FilterList(
-    (
-        Listed("_Z5solvePd", "solve(double*)", "97 % of the time", 0.97, 12.0),
-        Listed("main", "main", "begin of the program"),
-    ),
+    {
+        "_Z5solvePd": FunctionVerdict(True, "97 % of the time", 0.97, 12.0, name="solve(double*)"),
+        "main": unknown("main", "begin of the program"),
+    },
     ("predicted time at the target: 3 s a rank",),
 )
 
@@ -36,7 +37,7 @@ def test_tau_xray_plain():
     ]  # fmt: skip
     assert WRITERS["xray"](OWN).splitlines()[1:] == ["[always]", "fun:_Z5solvePd", "fun:main", "[never]", "fun:*"]
     assert WRITERS["plain"](OWN) == "_Z5solvePd\nmain\n"
-    assert WRITERS["plain"](FilterList(())) == ""
+    assert WRITERS["plain"](FilterList({})) == ""
 
 
 def test_json():
@@ -51,12 +52,12 @@ def test_json():
 @pytest.mark.parametrize(("format", "name"), [("tau", "operator#"), ("xray", "f[abi:cxx11]")])
 def test_what_a_format_cannot_hold_is_said(format, name):
     with pytest.raises(UsageError, match="cannot hold"):
-        WRITERS[format](FilterList((Listed(name, name),)))
+        WRITERS[format](FilterList({name: unknown(name)}))
 
 
 def test_score_p_holds_every_name():
     strange = ["x" * 10_000, "operator new(unsigned long)", "f(int*, char[3])", "a#b", "back\\slash", "?", "*", "[x]"]
-    own = FilterList(tuple(Listed(name, name) for name in strange))
+    own = FilterList({name: unknown(name) for name in strange})
     rules = parse(WRITERS["scorep"](own))
     for name in strange:
         assert rules.matches("shown", name)

@@ -80,8 +80,12 @@ def test_what_is_to_be_kept_survives_pilots_and_published_rules(tmp_path: Any, k
     current = current_list(history)
     assert current is not None
     found = current.functions
-    assert [each.name for each in found.functions if each.reason and each.name == "tiny"] == ["tiny"] * len(keep)
-    assert [each.name for each in found.left_out if each.reason and each.name == "tiny"] == ["tiny"] * (not keep)
+    assert [each.name for each in found.functions.values() if each.reason and each.name == "tiny"] == ["tiny"] * len(
+        keep
+    )
+    assert [each.name for each in found.left_out.values() if each.reason and each.name == "tiny"] == ["tiny"] * (
+        not keep
+    )
 
 
 @pytest.mark.parametrize("wish", [{"overhead_percent": None}, {"strategy": "filter", "start": "everything"}])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from buran.errors import UsageError
 from buran.instrument.filter_file import format_filter, only
@@ -18,72 +19,46 @@ SCHEMA = "buran-filter/1"
 
 
 @dataclass(frozen=True)
-class Listed:
-    """A function of a list, or one that is not in it.
-
-    Attributes
-    ----------
-    symbol, name
-        For the linker, and as shown.
-    reason
-        Why it is in the list, or not; empty if nothing is known.
-    share
-        Of the predicted time; None if unknown.
-    visits
-        Predicted at the target, on each rank; None if unknown.
-    overhead
-        Predicted time in its hooks over the time without any, at the target; None if unknown.
-    """
-
-    symbol: str
-    name: str
-    reason: str = ""
-    share: float | None = None
-    visits: float | None = None
-    overhead: float | None = None
-
-    @property
-    def comment(self) -> str:
-        """What is known of it, in one line."""
-        facts = [self.reason] if self.reason else []
-        if self.visits is not None:
-            facts.append(f"{self.visits:.3g} visits")
-        if self.overhead is not None:
-            facts.append(f"hooks {100 * self.overhead:.2g} %")
-        return f"{self.name}: {', '.join(facts)}" if facts else ""
-
-
-@dataclass(frozen=True)
 class FilterList:
     """Functions to instrument, and what is to be said of the whole.
 
     Attributes
     ----------
     functions
-        Those in the list.
+        Those in the list, with what is known of them.
     comments
         Sentences on the whole.
     left_out
         Functions without hooks that are worth a word: near the threshold, throttled, or dropped on request.
     """
 
-    functions: tuple[Listed, ...]
+    functions: Verdicts
     comments: tuple[str, ...] = ()
-    left_out: tuple[Listed, ...] = ()
-
-    @property
-    def symbols(self) -> frozenset[str]:
-        """Linker symbols."""
-        return frozenset(function.symbol for function in self.functions)
+    left_out: Verdicts = field(default_factory=dict)
 
     @property
     def explained(self) -> tuple[str, ...]:
         """All that a list says in comments: of the whole, of each function in it, and of those left out."""
         inside, outside = (
-            [function.comment for function in functions if function.comment]
+            [function.comment for function in functions.values() if function.comment]
             for functions in (self.functions, self.left_out)
         )
         return (*self.comments, "", *inside, *(["", "Left out:", *outside] if outside else []))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        functions, left_out = (
+            [{"symbol": symbol, **asdict(known)} for symbol, known in verdicts.items()]
+            for verdicts in (self.functions, self.left_out)
+        )
+        for each in (*functions, *left_out):
+            del each["kept"]  # which of both lists it is in says that
+        return {"comments": list(self.comments), "functions": functions, "left_out": left_out}
+
+
+def unknown(name: str, reason: str = "") -> FunctionVerdict:
+    """Return what is said of a function in a list of which no prediction is known."""
+    return FunctionVerdict(True, reason, name=name)
 
 
 def list_of(
@@ -105,14 +80,13 @@ def list_of(
     """
     verdicts = {**(known or {}), **refinement.verdicts}
     shown = names or {}
-    functions = [
-        Listed(symbol, shown.get(symbol, symbol), refinement.added.get(symbol, "begin of the program"))
+    functions = {
+        symbol: unknown(shown.get(symbol, symbol), refinement.added.get(symbol, "begin of the program"))
         if symbol in refinement.added or symbol not in verdicts
-        else _listed(symbol, verdicts[symbol])
+        else _named(symbol, verdicts[symbol])
         for symbol in refinement.names
-    ]
-    listed = set(refinement.names)
-    out = [symbol for symbol, verdict in verdicts.items() if symbol not in listed and not verdict.kept]
+    }
+    out = [symbol for symbol, verdict in verdicts.items() if symbol not in functions and not verdict.kept]
     never = len({variants(symbol)[0] for symbol in (*out, *idle) if symbol in idle or _never(verdicts[symbol])})
     worth = [symbol for symbol in out if symbol not in idle and _worth_a_word(verdicts[symbol], refinement.share)]
     worth.sort(key=lambda symbol: (-(verdicts[symbol].share or 0.0), symbol))
@@ -122,14 +96,14 @@ def list_of(
     )
     words += [f"{counted(never, 'function')} with hooks never called and left out"] if never else []
     return FilterList(
-        tuple(functions),
+        functions,
         (*refinement.head, *refinement.notes, *words),
-        tuple(_listed(symbol, verdicts[symbol]) for symbol in worth),
+        {symbol: _named(symbol, verdicts[symbol]) for symbol in worth},
     )
 
 
-def _listed(symbol: str, verdict: FunctionVerdict) -> Listed:
-    return Listed(symbol, verdict.name or symbol, verdict.reason, verdict.share, verdict.visits, verdict.overhead)
+def _named(symbol: str, verdict: FunctionVerdict) -> FunctionVerdict:
+    return verdict if verdict.name else replace(verdict, name=symbol)
 
 
 def _never(verdict: FunctionVerdict) -> bool:
@@ -143,40 +117,36 @@ def _worth_a_word(verdict: FunctionVerdict, share: float) -> bool:
 
 
 def _scorep(chosen: FilterList) -> str:
-    return format_filter(only(chosen.symbols), chosen.explained)
+    return format_filter(only(chosen.functions), chosen.explained)
 
 
 def _tau(chosen: FilterList) -> str:
     """Return a selective instrumentation file; ``#`` is TAU's wildcard, so names must not have one."""
-    for function in chosen.functions:
+    for function in chosen.functions.values():
         if "#" in function.name or "\n" in function.name:
             raise UsageError("a TAU select file cannot hold a function's name", where=function.name)
     lines = [f"# {comment}" for comment in _plain_comments(chosen)]
-    return _lines([*lines, "BEGIN_INCLUDE_LIST", *(function.name for function in chosen.functions), "END_INCLUDE_LIST"])
+    return _lines(
+        [*lines, "BEGIN_INCLUDE_LIST", *(each.name for each in chosen.functions.values()), "END_INCLUDE_LIST"]
+    )
 
 
 def _plain(chosen: FilterList) -> str:
-    return _lines(function.symbol for function in chosen.functions)
+    return _lines(chosen.functions)
 
 
 def _xray(chosen: FilterList) -> str:
     """Return an attribute list for ``-fxray-attr-list``: entries are globs, the section ``always`` comes first."""
-    for function in chosen.functions:
-        if any(char in function.symbol for char in "*?[]{}\\\n"):
-            raise UsageError("an XRay attribute list cannot hold a linker symbol", where=function.symbol)
+    for symbol in chosen.functions:
+        if any(char in symbol for char in "*?[]{}\\\n"):
+            raise UsageError("an XRay attribute list cannot hold a linker symbol", where=symbol)
     lines = [f"# {comment}" for comment in _plain_comments(chosen)]
-    entries = [f"fun:{function.symbol}" for function in chosen.functions]
+    entries = [f"fun:{symbol}" for symbol in chosen.functions]
     return _lines([*lines, "[always]", *entries, "[never]", "fun:*"])
 
 
 def _json(chosen: FilterList) -> str:
-    data = {
-        "schema": SCHEMA,
-        "comments": list(chosen.comments),
-        "functions": [asdict(function) for function in chosen.functions],
-        "left_out": [asdict(function) for function in chosen.left_out],
-    }
-    return json.dumps(data, indent=2, allow_nan=False) + "\n"
+    return json.dumps({"schema": SCHEMA, **chosen.to_json()}, indent=2, allow_nan=False) + "\n"
 
 
 def _plain_comments(chosen: FilterList) -> list[str]:

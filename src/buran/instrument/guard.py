@@ -15,7 +15,7 @@ from buran.experiment.table import Experiment
 from buran.instrument.filter_file import Filter, by_symbol, format_filter, parse
 from buran.instrument.measured import threads_of
 from buran.instrument.pattern import named_by_any
-from buran.instrument.prediction import FILTERABLE, MAINS, Floats, symbol_of
+from buran.instrument.prediction import MAINS, Floats, reached_by_filters, symbol_of
 from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import FunctionVerdict
 from buran.model.repetitions import over_repetitions
@@ -106,8 +106,8 @@ def _most_a_visit_costs(tree: CallTree, seconds: Floats, visits: Floats) -> floa
     Part of a hook's time lies between its two time stamps, and so in the function itself. The difference of two runs
     holds the start-up of the measurement system too, which the visits of a small run cannot have cost.
     """
-    own_s, number = (np.bincount(tree.region, values, len(tree.regions)) for values in (seconds, visits))
-    reached = np.array([region.paradigm in FILTERABLE for region in tree.regions], dtype=bool)
+    own_s, number = (_by_region(tree, values) for values in (seconds, visits))
+    reached = reached_by_filters(tree)
     many = reached & (number > 0) & (number >= FILTERS.worth_a_look * number[reached].sum())
     return float((own_s[many] / number[many]).min(initial=np.inf))
 
@@ -121,10 +121,14 @@ def stretch(experiment: Experiment, cpu_s: float, place: int | None = None) -> f
         Of the runs at the point of this place, or at all points, of all ranks, once each.
     """
     tree = experiment.tree
-    filterable = np.array([region.paradigm in FILTERABLE for region in tree.regions], dtype=bool)[tree.region]
-    seconds = _mean(experiment.over_locations("time", "sum")[filterable])
+    seconds = _mean(experiment.over_locations("time", "sum")[reached_by_filters(tree)[tree.region]])
     lasted_s = float(seconds.sum() if place is None else seconds[:, place].sum())
     return max(lasted_s / cpu_s, 1.0) if cpu_s > 0 else 1.0
+
+
+def _by_region(tree: CallTree, values: Floats) -> Floats:
+    """Return shape (region,): the sum over the call paths of each; NaN counts as nothing."""
+    return np.asarray(np.bincount(tree.region, np.nan_to_num(values), len(tree.regions)), dtype=np.float64)
 
 
 def _mean(values: Floats) -> Floats:
@@ -165,10 +169,8 @@ def throttle(
         Of the time without hooks, from which on a function may matter.
     """
     regions = tree.regions
-    own_s, number = (np.zeros(len(regions)) for _ in range(2))
-    np.add.at(own_s, tree.region, np.nan_to_num(seconds))
-    np.add.at(number, tree.region, np.nan_to_num(visits))
-    reached = np.array([region.paradigm in FILTERABLE for region in regions], dtype=bool)
+    own_s, number = (_by_region(tree, values) for values in (seconds, visits))
+    reached = reached_by_filters(tree)
     free = reached & np.array([symbol_of(region) not in MAINS for region in regions], dtype=bool)
     free[named_by_any(keep, [(region.name, symbol_of(region)) for region in regions])] = False
     hooks = np.where(reached, number * visit_cost_s, 0.0)

@@ -29,6 +29,11 @@ def symbol_of(region: Region) -> str:
     return region.mangled or region.name
 
 
+def reached_by_filters(tree: CallTree) -> Mask:
+    """Return shape (region,): whether filters reach it."""
+    return np.array([region.paradigm in FILTERABLE for region in tree.regions], dtype=bool)
+
+
 @dataclass(frozen=True, eq=False)
 class RegionPrediction:
     """Times and visits at the target and at the measured points.
@@ -126,7 +131,7 @@ class RegionPrediction:
     @cached_property
     def filterable(self) -> Mask:
         """Regions that filters reach."""
-        return np.array([region.paradigm in FILTERABLE for region in self.tree.regions], dtype=bool)
+        return reached_by_filters(self.tree)
 
     @cached_property
     def main(self) -> Mask:

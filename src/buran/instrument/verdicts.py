@@ -22,7 +22,7 @@ class FunctionVerdict(Stored):
     kept
         Whether it stays instrumented.
     reason
-        Why, as half a sentence.
+        Why, as half a sentence; empty if nothing is known.
     share
         Of the predicted time; None if it was never called.
     visits
@@ -39,6 +39,16 @@ class FunctionVerdict(Stored):
     visits: float | None = None
     overhead: float | None = None
     name: str = ""
+
+    @property
+    def comment(self) -> str:
+        """What is known of it, in one line; empty if that is nothing."""
+        facts = [self.reason] if self.reason else []
+        if self.visits is not None:
+            facts.append(f"{self.visits:.3g} visits")
+        if self.overhead is not None:
+            facts.append(f"hooks {100 * self.overhead:.2g} %")
+        return f"{self.name}: {', '.join(facts)}" if facts else ""
 
 
 Verdicts = Mapping[str, FunctionVerdict]

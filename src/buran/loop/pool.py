@@ -14,7 +14,7 @@ from buran.experiment.merge import without_one_sided
 from buran.experiment.table import Experiment
 from buran.instrument.filter_file import Filter, parse
 from buran.instrument.pooling import STRIDE, EarlierRuns, HookCost, hook_cost, pool
-from buran.instrument.prediction import FILTERABLE, symbol_of
+from buran.instrument.prediction import reached_by_filters, symbol_of
 from buran.loop.collect import experiment_of, profiles_of
 from buran.loop.history import IMPORTED_FROM, FinishedRun, History
 from buran.loop.refine import visit_cost_s
@@ -149,5 +149,5 @@ def _visits(run: FinishedRun, parameters: Sequence[str]) -> float:
     """Return the visits of functions with hooks, of all ranks."""
     table = experiment_of([run], parameters)
     assert table is not None
-    hooked = np.array([region.paradigm in FILTERABLE for region in table.tree.regions], dtype=bool)
+    hooked = reached_by_filters(table.tree)
     return float(np.nansum(table.over_locations("visits", "sum")[hooked[table.tree.region]]))

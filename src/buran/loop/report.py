@@ -327,7 +327,7 @@ def _plain(report: Report, measured: Mapping[str, ModelSet]) -> dict[str, Any]:
     plain["roofline"] = None if report.roofline is None else asdict(report.roofline)
     plain["energy"] = None if report.energy is None else asdict(report.energy)
     plain["unknown"] = asdict(report.unknown)
-    plain["filter_list"] = None if report.filter_list is None else asdict(report.filter_list)
+    plain["filter_list"] = None if report.filter_list is None else report.filter_list.to_json()
     plain["overhead_by_point"] = [asdict(each) for each in report.overhead_by_point]
     plain["at_target"] = asdict(total) if (total := total_at_target(report)) else None
     return plain

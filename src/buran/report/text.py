@@ -321,9 +321,9 @@ def _overhead_by_point(report: Report) -> str:
 def _filter_list(report: Report) -> str:
     if report.filter_list is None:
         return ""
-    functions = sorted(report.filter_list.functions, key=lambda each: -(each.share or 0.0))
+    functions = sorted(report.filter_list.functions.values(), key=lambda each: -(each.share or 0.0))
     listed = [(each, "yes") for each in functions]
-    out = [(each, "no") for each in report.filter_list.left_out]
+    out = [(each, "no") for each in report.filter_list.left_out.values()]
     shown = [*listed[:_ROWS], *out[:_ROWS]]
     rows = [
         (

@@ -18,7 +18,7 @@ from buran.experiment.table import Experiment
 from buran.instrument.aggregation import CUTS, Cut, Size, initial_selection
 from buran.instrument.callgraph import CallGraph, make_graph
 from buran.instrument.filter_file import Filter, Rule, read_filter
-from buran.instrument.filter_list import WRITERS, FilterList, Listed, list_of
+from buran.instrument.filter_list import WRITERS, FilterList, list_of, unknown
 from buran.instrument.graph_sources import graph_of_features, graph_of_tree, with_measured
 from buran.instrument.measured import ends_s, imbalance_s, threads_of
 from buran.instrument.metacg import read_metacg, write_metacg
@@ -217,13 +217,13 @@ def _base(universe: Universe, request: Request) -> FilterList:
         graph = universe.needed
         chosen = np.flatnonzero(select(graph, request.select) & graph.has_body)
         return FilterList(
-            tuple(Listed(graph.symbols[i], graph.names[i]) for i in chosen.tolist()), (f"selected: {request.select}",)
+            {graph.symbols[i]: unknown(graph.names[i]) for i in chosen.tolist()}, (f"selected: {request.select}",)
         )
     if request.initial is not None:
         graph = universe.needed
         chosen = np.flatnonzero(initial_selection(graph, request.initial, _cut(request.cut)) & graph.has_body)
         return FilterList(
-            tuple(Listed(graph.symbols[i], graph.names[i]) for i in chosen.tolist()),
+            {graph.symbols[i]: unknown(graph.names[i]) for i in chosen.tolist()},
             (f"functions that reach most {request.initial}, cut at {request.cut}",),
         )
     if universe.experiment is not None:
@@ -297,12 +297,12 @@ def _target(values: Mapping[str, float] | None, experiment: Experiment) -> np.nd
 
 def _combined(universe: Universe, request: Request, base: FilterList) -> FilterList:
     """Apply the user's queries and lists, in the order: add, union, remove, minus, drop, keep."""
-    functions = {function.symbol: function for function in base.functions}
+    functions = dict(base.functions)
 
     def add(symbols: Sequence[str], why: str) -> None:
         names = {} if universe.graph is None else dict(zip(universe.graph.symbols, universe.graph.names, strict=True))
         for symbol in symbols:
-            functions.setdefault(symbol, Listed(symbol, names.get(symbol, symbol), why))
+            functions.setdefault(symbol, unknown(names.get(symbol, symbol), why))
 
     def chosen(query: str) -> list[str]:
         graph = universe.needed
@@ -318,20 +318,19 @@ def _combined(universe: Universe, request: Request, base: FilterList) -> FilterL
     for path in request.minus:
         for symbol in _let_through(path, universe):
             functions.pop(symbol, None)
-    listed = list(functions.values())
     every = [] if universe.graph is None else _functions(universe)
-    shown = [(function.name, function.symbol) for function in listed]
+    shown = [(function.name, symbol) for symbol, function in functions.items()]
     for pattern, numbers in zip(request.drop, named_by(request.drop, shown), strict=True):
         if not numbers and not any(named_by([pattern], [(name, symbol) for symbol, name, _ in every])):
             raise no_function(pattern, "--drop")
         for number in numbers:
-            functions.pop(listed[number].symbol, None)
+            functions.pop(shown[number][1], None)
     known = [(name, symbol) for symbol, name, _ in every] or shown
     for pattern, numbers in zip(request.keep, named_by(request.keep, known), strict=True):
         if not numbers:
             raise no_function(pattern, "--keep")
         add([known[number][1] for number in sorted(numbers)], KEPT)
-    return replace(base, functions=tuple(functions[symbol] for symbol in sorted(functions)))
+    return replace(base, functions=dict(sorted(functions.items())))
 
 
 def no_function(pattern: str, where: str) -> UsageError:
