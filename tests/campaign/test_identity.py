@@ -145,6 +145,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "parameters.n.values": {"parameters.n.range": None, "parameters.n.values": [10, 20]},
     "refinement.rebuild_every": {"refinement.filtering": "hybrid"},
     "refinement.start_threshold": {"refinement.start": "loops"},
+    "refinement.threshold_s": {"refinement.strategy": "filter"},
     "scorep.process_memory_mb": {"backend": "scorep"},
     "scorep.effort_metric": {"backend": "scorep"},
     "scorep.options": {"backend": "scorep"},

@@ -79,6 +79,8 @@ def test_measurements_of_a_campaign(files: tuple[Path, Path], capsys: pytest.Cap
         (["--preset", "paper"], "called 'published' now"),
         (["--preset", "published", "--case", "terms"], "cases 1 to 4"),
         (["--preset", "published", "--trials", "0"], "one trial"),
+        (["--preset", "published", "--no-gate"], "--no-gate is of the preset robust"),
+        (["--trials", "3"], "--trials is of the preset published"),
         (["--value", "tim"], "no column 'tim'"),
     ],
 )

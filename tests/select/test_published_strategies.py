@@ -11,6 +11,7 @@ import pytest
 
 from buran import plugins
 from buran.errors import UsageError
+from buran.select.advise import advise
 from buran.select.bayes import expected_improvement
 from buran.select.gpr import NOT_CONVERGED, fitted_process, repetition_weight, variance_of
 from buran.select.observations import Observations
@@ -80,6 +81,14 @@ def test_hyperparameters_at_a_bound_are_said_once() -> None:
             warnings.simplefilter("error")
             advice = strategy_of(name).suggest(constant, space, Budget(1e6), PlanningState())
         assert advice.suggestions and advice.notes == (NOT_CONVERGED,)
+
+
+def test_what_a_strategy_notes_is_said_by_suggest() -> None:
+    space = space_of(grid(2), beyond(2))
+    places = TWICE.places(space)
+    constant = Observations(space.points[places], np.ones((3, len(places), 2)))
+    said = advise(constant, space.cores[places], space, strategy_of("gpr"), None, PlanningState())
+    assert said.notes.count(NOT_CONVERGED) == 1
 
 
 @pytest.mark.parametrize("name", ["gpr", "hybrid", "bayes", "ucb", "random", "grid"])

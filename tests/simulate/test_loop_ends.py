@@ -22,6 +22,7 @@ from buran.loop.plan import choice_of, question_of
 from buran.loop.report import gather
 from buran.loop.session import Session
 from buran.report.text import render
+from buran.select.gpr import NOT_CONVERGED
 from buran.views.status import progress_of
 from buran_studies.simulate.in_process import carry_out
 
@@ -141,6 +142,19 @@ def test_rounds_are_a_guard_where_the_strategy_ends_by_itself(tmp_path: Path) ->
         for name, wish in wishes.items()
     }
     assert found == {"design": 12, "lines": 4, "asked": 3}
+
+
+@pytest.mark.parametrize("points", [[{"n": n} for n in (20, 30, 40, 50, 60, 80)], [{"n": 20}, {"n": 30}]])
+def test_gpr_ends_with_one_parameter_and_with_two_points(tmp_path: Path, points: list[dict[str, int]]) -> None:
+    program: dict[str, Any] = {"schema": "buran-program/1", "program": {"main": {"time_s": "1e-6 * n**2"}}}
+    session = opened(
+        tmp_path, program, parameters={"n": {"role": "size"}}, points=points, resources={"ranks": 1},
+        strategy={"name": "gpr", "max_iterations": 8}, refinement={"enabled": False},
+    )  # fmt: skip
+    last = carry_out(session)
+    assert last.reason and progress_of(History.open(session)).measured >= len(points)
+    reasons = "; ".join(plan.reason for plan in plans(session))
+    assert "uncertain" in reasons and reasons.count(NOT_CONVERGED) == 1  # without noise, processes lie at a bound
 
 
 def test_an_accuracy_that_noise_forbids_is_not_claimed(tmp_path: Path) -> None:

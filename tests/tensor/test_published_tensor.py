@@ -107,9 +107,17 @@ def test_the_earlier_name_is_told_the_new_one(tmp_path, capsys):
     assert main([*model, "published"]) == 0
     assert isinstance(load_model(tmp_path / "m.npz")[0].inner, PublishedModel)
     assert "within a factor of" in capsys.readouterr().out
+    assert main(["model", str(tmp_path / "runs.csv"), "--preset", "published"]) == 2
+    assert "add --kind cpr" in capsys.readouterr().err
     (tmp_path / "runs.csv").write_text("n,time\n1,1\n2,2\n3,3\n")
     assert main([*model, "published"]) == 0
     assert "too few observations" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["smooth", "members", "trees"])
+def test_what_the_paper_does_not_have_is_named(option):
+    with pytest.raises(UsageError, match=f"'published' has no {option}"):
+        CPRegressor("published", **{option: 1}).fit([[1.0], [2.0]], [1.0, 2.0])
 
 
 @pytest.mark.parametrize("has_preset", [True, False])

@@ -540,6 +540,13 @@ def choice_mistakes(config: CampaignFile) -> Iterator[Mistake]:
     yield from _refinement_mistakes(config)
 
 
+_OF_REFINEMENTS = {
+    **dict.fromkeys(("overhead_percent", "constants", "closure"), ("relevance",)),
+    "threshold_s": ("filter", "filter-and-expand"),
+}
+"""Keys of a campaign file's `refinement` that only some of its strategies heed, with these."""
+
+
 def _refinement_mistakes(config: CampaignFile) -> Iterator[Mistake]:
     refinement = config.refinement
     if config.goal == "filter" and not refinement.enabled:
@@ -553,6 +560,11 @@ def _refinement_mistakes(config: CampaignFile) -> Iterator[Mistake]:
         if pattern in refinement.drop:
             what = f"{pattern!r} stands in keep and in drop"
             yield Mistake(("refinement", "keep", i), what, "they contradict each other", "leave one of them out")
+    for key, able in _OF_REFINEMENTS.items():
+        unset = (None, type(refinement).model_fields[key].default)
+        if refinement.enabled and refinement.strategy not in able and getattr(refinement, key) not in unset:
+            what = f"the refinement {refinement.strategy!r} knows no {key}"
+            yield Mistake(("refinement", key), what, f"it is of {listed(able)}", "leave it out")
     if refinement.target is not None:
         yield from _target_mistakes(refinement.target, tuple(config.parameters))
 

@@ -14,6 +14,7 @@ from buran import __version__
 from buran.campaign.identity import Keys
 from buran.campaign.mistakes import KeyPath, Mistake, listed, nearest, spelled
 from buran.campaign.shape import CampaignFile
+from buran.campaign.strategies import STRATEGIES
 from buran.campaign.yaml_document import YamlDocument
 
 Schema = Mapping[str, Any]
@@ -43,9 +44,17 @@ _KINDS = {
 
 _PIRA = "the rules of PIRA II are `refinement: {strategy: filter-and-expand, start: statements}`"
 _OTHER_NAMES: Mapping[tuple[KeyPath, str], str] = {
-    (path, word): _PIRA for path in (("refinement",), ("refinement", "strategy")) for word in ("rules", "pira", "pira2")
+    **{
+        (path, word): _PIRA
+        for path in (("refinement",), ("refinement", "strategy"))
+        for word in ("rules", "pira", "pira2")
+    },
+    **{
+        (("strategy", "name"), before): f"it is called {now} now: write {now}"
+        for before, now in STRATEGIES.renamed.items()
+    },
 }
-"""Hints for values that others call so, by key path."""
+"""Hints for values that others, or earlier versions, call so, by key path."""
 
 
 def validate(document: YamlDocument) -> tuple[CampaignFile | None, list[Mistake]]:

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="robust, or the procedure as published (MECP: genetic programming and a genetic algorithm)",
     )
     parser.add_argument("--seed", type=int, default=0, help="of everything random (default 0)")
-    parser.add_argument("--trials", type=int, default=30, help="of the published procedure (default 30)")
+    parser.add_argument("--trials", type=int, help="of the published procedure (default 30)")
     parser.add_argument("--no-gate", action="store_true", help="take the best terms without a test")
     parser.add_argument("--value", metavar="COLUMN", help="column of the times in a CSV file")
     parser.add_argument("--metric", metavar="M", default="time", help="metric of measurements (default: time)")
@@ -63,7 +63,16 @@ def _preset(name: str) -> str:
 def run(arguments: argparse.Namespace) -> int:
     """Correct the model, print it, write it."""
     from buran.correct import Gate, correct, write_corrected
+    from buran.correct.mecp.tuning import PROCEDURE
 
+    published = arguments.preset == "published"
+    for given, other, of in (
+        (arguments.no_gate and published, "--no-gate", "robust"),
+        (arguments.trials is not None and not published, "--trials", "published"),
+    ):
+        if given:
+            raise UsageError(f"{other} is of the preset {of}", hint=f"leave it out, or add --preset {of}")
+    trials = PROCEDURE.trials if arguments.trials is None else arguments.trials
     if arguments.seed < 0:
         raise UsageError("a seed is 0 or more", why=f"it is {arguments.seed}")
     style: Literal["text", "latex", "python", "json"] = "json" if arguments.json else arguments.format
@@ -81,8 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
             case=_CASES.get(arguments.case),
             seed=arguments.seed,
             gate=None if arguments.no_gate else Gate(),
-            trials=arguments.trials,
-            progress=lambda done: line.show(f"trial {done} of {arguments.trials}"),
+            trials=trials,
+            progress=lambda done: line.show(f"trial {done} of {trials}"),
         )
     finally:
         line.close()

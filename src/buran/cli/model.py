@@ -105,7 +105,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--preset",
         metavar="default|published",
-        default="default",
         help="with cpr: ours, or the method of the CPR paper as published (default: default)",
     )
     parser.add_argument("--scale", metavar="P=SCALE,...", help="with cpr: log, linear or categorical")
@@ -121,6 +120,9 @@ def run(arguments: argparse.Namespace) -> int:
         from buran.cli.model_tensor import fit_and_write
 
         return fit_and_write(arguments)
+    for option in ("preset", "scale", "extrapolate"):
+        if getattr(arguments, option) is not None:
+            raise UsageError(f"--{option} is of tensor models", hint="leave it out, or add --kind cpr")
     if (arguments.input is None) == (arguments.compare is None):
         raise UsageError(
             "either measurements or two things to compare are wanted",

@@ -30,7 +30,9 @@ def fit_and_write(arguments: argparse.Namespace) -> int:
                 raise UsageError(f"--scale: there is no parameter {name!r}", hint=f"choose from {', '.join(names)}")
         scale = [scales.get(name, "auto") for name in names]
     free = arguments.extrapolate.split(",") if arguments.extrapolate else []
-    model = CPRegressor(arguments.preset, scale=scale, names=names, extrapolate=free, random_state=0).fit(X, y)
+    model = CPRegressor(arguments.preset or "default", scale=scale, names=names, extrapolate=free, random_state=0).fit(
+        X, y
+    )
     save_model(arguments.output, model.model_, {"metric": metric, "unit": unit})
     error = model.model_.error_quantile(0.5)
     print(f"{len(y)} observations of {metric} over {', '.join(names)}")

@@ -90,7 +90,9 @@ def advise(
             limit *= full / 100
     budget = Budget(limit, spent)
     advice = strategy.suggest(measured, space, budget, state)
-    return Recommendation(advice, budget, full, measured.noise_percent, (*space.notes(), *_notes(measured, space)))
+    return Recommendation(
+        advice, budget, full, measured.noise_percent, (*advice.notes, *space.notes(), *_notes(measured, space))
+    )
 
 
 def _notes(measured: Observations, space: Space) -> Sequence[str]:

@@ -154,6 +154,9 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             if free:
                 growth = fit_growth(points, np.log(times), axes, free, random)
         else:
+            for name in ("smooth", "members", "trees"):
+                if getattr(self, name) is not None:
+                    raise InputError(f"the preset 'published' has no {name}", hint="leave it out, or take 'default'")
             options = GridOptions(
                 None if self.cells is None else _spread(self.cells, len(axes)),
                 self._given_nodes(len(axes)),

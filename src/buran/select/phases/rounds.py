@@ -59,7 +59,9 @@ def next_round(draft: Draft) -> Plan | None:
     if changed:
         reasons.append(f"{knowledge.choice}: their points are measured again under the new filter")
     if rest:
+        said = "; ".join(plan.reason for plan in knowledge.plans)
         reasons.append(f"strategy {question.strategy!r}: {_why(advice)}")
+        reasons += [note for note in advice.notes if note not in said]
     if left_out:
         reasons.append(f"{len(left_out)} points that were left out before, as far as the budget reaches")
         rest = left_out
