@@ -135,17 +135,3 @@ def tool(name: str) -> ModuleType:
 def test_the_environment_file_is_current() -> None:
     environment = tool("environment")
     assert environment.PATH.read_text() == environment.environment(), "run tools/environment.py"
-
-
-def test_without_sympy_its_extra_is_named(tmp_path: Path) -> None:
-    """Before anything takes time."""
-    hidden = "import sys; sys.modules['sympy'] = None; from buran.cli import main; sys.exit(main(sys.argv[1:]))"
-    (tmp_path / "base.yaml").write_text(
-        "expression: a * p\nparameters: {a: {value: 1, lower: 0.1, upper: 10}}\nvariables: {p: {scale: true}}\n"
-    )
-    (tmp_path / "data.csv").write_text("p,time_s\n" + "".join(f"{p},{2.0 * p}\n" for p in range(1, 12)))
-    command = [sys.executable, "-c", hidden, "correct", "base.yaml", "data.csv"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 3 and "pip install 'buran[correct]'" in done.stderr
-    done = subprocess.run([*command, "--json"], cwd=tmp_path, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr

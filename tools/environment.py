@@ -27,9 +27,9 @@ dependencies:
 
 
 def environment() -> str:
-    """Return the content of the file: the dependencies, and those of the extra for analytical models."""
+    """Return the content of the file: the dependencies."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["correct"]]
+    wanted = project["dependencies"]
     split = [re.fullmatch(r"([\w.-]+)(.*)", requirement) for requirement in wanted]
     named = {found[1]: f"{found[1]} {found[2]}".strip() for found in split if found and found[1] not in NOT_IN_SCRIPTS}
     lines = [f"  - python {project['requires-python']}"]

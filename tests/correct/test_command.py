@@ -76,7 +76,7 @@ def test_measurements_of_a_campaign(files: tuple[Path, Path], capsys: pytest.Cap
     ("arguments", "what"),
     [
         (["--seed", "-1"], "a seed is 0 or more"),
-        (["--preset", "paper"], "called 'published' now"),
+        (["--preset", "paper"], "called published now"),
         (["--preset", "published", "--case", "terms"], "cases 1 to 4"),
         (["--preset", "published", "--trials", "0"], "one trial"),
         (["--preset", "published", "--no-gate"], "--no-gate is of the preset robust"),

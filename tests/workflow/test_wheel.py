@@ -12,11 +12,10 @@ from importlib.metadata import Distribution, PathDistribution, distribution
 from pathlib import Path
 
 import pytest
+from clean_copy import clean_copy
 from packaging.requirements import Requirement
 
 pytestmark = pytest.mark.thorough
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -24,11 +23,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Build both distributions from a copy, as pip does it, so that nothing is left in the source tree."""
     folder = tmp_path_factory.mktemp("built")
     tree = folder / "tree"
-    files = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    for name in filter(None, files.split("\0")):
-        if (ROOT / name).is_file():
-            (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            (tree / name).write_bytes((ROOT / name).read_bytes())
+    clean_copy(tree)
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index"]
     subprocess.run([*build, "-w", folder, tree, tree / "studies"], check=True, cwd=folder)
     return {path.name.partition("-")[0]: path for path in folder.glob("*.whl")}

@@ -38,8 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--preset",
-        type=_preset,
-        choices=("robust", "published"),
+        metavar="robust|published",
         default="robust",
         help="robust, or the procedure as published (MECP: genetic programming and a genetic algorithm)",
     )
@@ -52,12 +51,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=_FORMATS, default="text", help="what to print (default: text)")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write the corrected model as JSON")
     parser.add_argument("--json", action="store_true", help="same as --format json")
-
-
-def _preset(name: str) -> str:
-    if name == "paper":
-        raise argparse.ArgumentTypeError("'paper' is called 'published' now")
-    return name
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -76,8 +69,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.seed < 0:
         raise UsageError("a seed is 0 or more", why=f"it is {arguments.seed}")
     style: Literal["text", "latex", "python", "json"] = "json" if arguments.json else arguments.format
-    if style != "json":
-        from buran.correct.render import render  # what it needs may be missing: said before anything takes time
     base = _base_model(arguments)
     points, values = _measurements(arguments, base)
     line = ProgressLine(sys.stderr)
@@ -102,6 +93,8 @@ def run(arguments: argparse.Namespace) -> int:
     elif style == "text":
         print(_text(corrected))
     else:
+        from buran.correct.render import render
+
         print(render(corrected, style))
     return int(Exit.DONE)
 

@@ -18,7 +18,6 @@ from buran.correct.robust import Competition, correct_robustly
 from buran.errors import UsageError
 
 _TESTED = Gate()
-_FORMER = {"paper": "it is called published now"}
 
 
 def correct(
@@ -55,7 +54,7 @@ def correct(
     if case not in (None, "terms", *CASES):
         raise UsageError(f"there is no case {case!r}", hint="one of terms, 1, 2, 3, 4")
     if preset not in ("robust", "published"):
-        hint = _FORMER.get(preset, "robust or published")
+        hint = {"paper": "it is called published now"}.get(preset, "robust or published")
         raise UsageError(f"there is no preset {preset!r}", hint=hint)
     data = prepare(base, points, values)
     if preset == "robust":

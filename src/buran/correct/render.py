@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 import jinja2
 import numpy as np
+import sympy
 
 from buran.correct.base import BaseModel
 from buran.correct.corrected import Corrected
-from buran.correct.symbolic import sympy
 from buran.correct.terms import TermModel
 from buran.correct.tuning import CORRECTION
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, Any
 
+import sympy
+
 from buran.campaign.expressions import ExpressionError, compile_expression
-from buran.correct.symbolic import sympy
 from buran.errors import UsageError
 
 if TYPE_CHECKING:

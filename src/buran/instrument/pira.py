@@ -44,10 +44,8 @@ def filter_only(
     threshold_s
         Of the exclusive time at the target, all call paths of a function together.
     """
-    prediction = predict_regions(tree, time, visits, target, 0.0)
-    with np.errstate(invalid="ignore"):
-        above = prediction.filterable & (prediction.own_s > threshold_s)
-    return _closed(prediction.tree, prediction, above, graph, np.zeros(len(graph), dtype=bool), threshold_s)
+    prediction, above = _above(tree, time, visits, target, threshold_s)
+    return _closed(tree, prediction, above, graph, np.zeros(len(graph), dtype=bool), threshold_s)
 
 
 def filter_and_expand(
@@ -67,9 +65,7 @@ def filter_and_expand(
         Aggregated statements of a function that is added; by default the upper median of the distinct numbers among
         the functions in question.
     """
-    prediction = predict_regions(tree, time, visits, target, 0.0)
-    with np.errstate(invalid="ignore"):
-        above = prediction.filterable & (prediction.own_s > threshold_s)
+    prediction, above = _above(tree, time, visits, target, threshold_s)
     numbers = _numbers(graph, tree)
     kept = np.zeros(len(graph), dtype=bool)
     kept[numbers[above & (numbers >= 0)]] = True
@@ -115,6 +111,14 @@ def hotspots(tree: CallTree, seconds: Floats, time: ModelSet, graph: CallGraph, 
             extra[callees[sizes[callees] > cut]] = True
     reason = f"{least:.3g} s inclusive"
     return _refinement(tree, prediction, above | prediction.main, graph, extra & graph.has_body, reason)
+
+
+def _above(
+    tree: CallTree, time: ModelSet, visits: ModelSet | None, target: ArrayLike, threshold_s: float
+) -> tuple[RegionPrediction, Mask]:
+    prediction = predict_regions(tree, time, visits, target, 0.0)
+    with np.errstate(invalid="ignore"):
+        return prediction, prediction.filterable & (prediction.own_s > threshold_s)
 
 
 def _numbers(graph: CallGraph, tree: CallTree) -> Ids:

@@ -34,7 +34,6 @@ def check_base_models(campaign: Campaign) -> None:
     if not campaign.config.correct:
         return
     from buran.correct import load_base
-    from buran.correct import symbolic as symbolic  # the report writes formulas: said now if they cannot be
 
     for kernel, model in campaign.config.correct.items():
         if model == OWN:

@@ -35,12 +35,8 @@ class Bayes(BeginsWithBase):
 
     acquisition: str = "ei"
 
-    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+    def next(self, look: Outlook, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the runs with the largest acquisition."""
-        look = Outlook.of(measured, space, state)
-        own = self.base.advice(look, space, budget)
-        if own is not None:
-            return own
         assert look.cost is not None
         model = measured.program_fit.models[0]
         possible = look.free & (look.cost <= budget.left)

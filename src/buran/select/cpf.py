@@ -10,7 +10,7 @@ from buran.campaign.strategies import Abilities
 from buran.select.observations import Observations
 from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, PlanningState, Settings
-from buran.select.simple import BeginsWithBase, base_or_end, next_in_order
+from buran.select.simple import BeginsWithBase, next_in_order, without_progress
 from buran.select.space import Space
 
 
@@ -38,12 +38,10 @@ class CheapestFirst(BeginsWithBase):
         """Return it with another base, other repetitions, and a patience."""
         return replace(super().configured(settings), repetitions=settings.repetitions, patience=settings.patience)
 
-    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+    def next(self, look: Outlook, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the next point with its repetitions."""
-        look = Outlook.of(measured, space, state)
-        opening = base_or_end(self.base, look, space, budget, state.errors, self.patience)
-        if opening is not None:
-            return opening
+        if without_progress(state.errors, self.patience):
+            return Advice(stop=f"the model did not fit better for {self.patience} rounds")
         assert look.cost is not None
         order = np.argsort(look.cost, kind="stable")
         return next_in_order(order, look, budget, self.repetitions, state.most, "the cheapest point")

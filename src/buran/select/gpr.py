@@ -7,11 +7,11 @@ Marcus Ritter, Benedikt Naumann, Alexandru Calotoiu, Sebastian Rinke, Thorsten R
 in the paper                              here
 ========================================  ==========================================================
 Eq. 5 and 6, Matern and white kernel      `fitted_process`
-Eq. 7, weighted cost of a point           `GPR.suggest`
+Eq. 7, weighted cost of a point           `GPR.next`
 Eq. 8, weight of new points, repetitions  `repetition_weight`
 III-B, 5 points a line and m more, twice  `buran.select.base.base_places`, `published`
 Fig. 3, the process of selection          `buran.select.planner`, which models anew after each round
-lambda, rounds without a better fit       `buran.select.simple.base_or_end`, `GPR.patience`
+lambda, rounds without a better fit       `buran.select.simple.without_progress`, `GPR.patience`
 cheapest points first, Fig. 2             `buran.select.cpf`
 hybrid strategy                           `Hybrid`
 random, grid search                       `buran.select.unguided`
@@ -36,7 +36,7 @@ from buran.select.cpf import CHEAPEST
 from buran.select.observations import Observations
 from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, PlanningState, Settings, Strategy
-from buran.select.simple import BeginsWithBase, base_or_end, best_rated, nothing_left
+from buran.select.simple import BeginsWithBase, best_rated, nothing_left, without_progress
 from buran.select.space import Array, Ids, Space
 from buran.select.tuning import PROCESSES
 
@@ -118,12 +118,10 @@ class GPR(BeginsWithBase):
         """Return it with another base, and a patience."""
         return replace(super().configured(settings), patience=settings.patience)
 
-    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+    def next(self, look: Outlook, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the best rated runs."""
-        look = Outlook.of(measured, space, state)
-        own = base_or_end(self.base, look, space, budget, state.errors, self.patience)
-        if own is not None:
-            return own
+        if without_progress(state.errors, self.patience):
+            return Advice(stop=f"the model did not fit better for {self.patience} rounds")
         assert look.cost is not None
         possible = look.free & (look.cost <= budget.left)
         if not possible.any():
@@ -179,12 +177,8 @@ class Hybrid(BeginsWithBase):
         first = self.first.configured(replace(settings, base=base, patience=None))
         return replace(self, first=first, then=self.then.configured(replace(settings, base=base)), base=base)
 
-    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+    def next(self, look: Outlook, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Ask the strategy whose turn it is."""
-        look = Outlook.of(measured, space, state)
-        own = self.base.advice(look, space, budget)
-        if own is not None:
-            return own
         base = len(self.base.places(space))
         turn = self.first if (look.runs > 0).sum() < base + self.switch else self.then
         advice = turn.suggest(measured, space, budget, state)

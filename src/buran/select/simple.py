@@ -93,6 +93,16 @@ class BeginsWithBase:
         """Return it with another base."""
         return replace(self, base=settings.base or self.base)
 
+    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+        """Return what lacks of the base, afterwards what the strategy itself chooses."""
+        look = Outlook.of(measured, space, state)
+        opening = self.base.advice(look, space, budget)
+        return self.next(look, measured, space, budget, state) if opening is None else opening
+
+    def next(self, look: Outlook, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+        """Return the next runs once the base is measured, as far as it is affordable."""
+        raise NotImplementedError
+
 
 def suggestions(
     chosen: list[int], look: Outlook, scores: list[float], reasons: list[str], budget: Budget
@@ -198,16 +208,6 @@ def without_progress(errors: tuple[float, ...], patience: int | None) -> bool:
     if patience is None or len(errors) <= patience:
         return False
     return min(errors[-patience:]) >= min(errors[:-patience])
-
-
-def base_or_end(
-    base: Base, look: Outlook, space: Space, budget: Budget, errors: tuple[float, ...], patience: int | None
-) -> Advice | None:
-    """Return what lacks of the base, or the end for want of progress; None if the strategy itself is to choose."""
-    opening = base.advice(look, space, budget)
-    if opening is None and without_progress(errors, patience):
-        return Advice(stop=f"the model did not fit better for {patience} rounds")
-    return opening
 
 
 def next_in_order(order: Ids, look: Outlook, budget: Budget, repetitions: int, most: int | None, why: str) -> Advice:

@@ -24,12 +24,8 @@ class TensorGuided(BeginsWithBase):
 
     base: Base = ONCE
 
-    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+    def next(self, look: Outlook, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the most uncertain points."""
-        look = Outlook.of(measured, space, state)
-        opening = self.base.advice(look, space, budget)
-        if opening is not None:
-            return opening
         assert look.cost is not None
         possible = look.free & (look.cost <= budget.left) & (look.runs == 0)
         if not possible.any():

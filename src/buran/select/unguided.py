@@ -17,12 +17,8 @@ from buran.select.space import Ids, Space
 class Random(BeginsWithBase):
     """After the base any run of any point that fits into the budget."""
 
-    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+    def next(self, look: Outlook, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the next runs."""
-        look = Outlook.of(measured, space, state)
-        own = self.base.advice(look, space, budget)
-        if own is not None:
-            return own
         assert look.cost is not None
         order = np.random.default_rng([state.seed, int(look.runs.sum())]).permutation(len(space.points))
         most = state.most or 1
@@ -42,12 +38,8 @@ class Grid(BeginsWithBase):
         """Return it with another base, and other repetitions."""
         return replace(super().configured(settings), repetitions=settings.repetitions)
 
-    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+    def next(self, look: Outlook, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the next point with its repetitions."""
-        look = Outlook.of(measured, space, state)
-        own = self.base.advice(look, space, budget)
-        if own is not None:
-            return own
         return next_in_order(grid_order(space), look, budget, self.repetitions, state.most, "next of the grid")
 
 

@@ -109,7 +109,7 @@ class Evolved:
 
     def expression(self, variables: Mapping[str, Any], base: Any) -> Any:
         """Return it in sympy's terms: of the variables by name, and of the base model's expression."""
-        from buran.correct.symbolic import sympy
+        import sympy
 
         functions = {**_ARITHMETIC, "log": sympy.log, "exp": sympy.exp}
         term = self.program.fold(

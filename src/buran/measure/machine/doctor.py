@@ -183,11 +183,8 @@ def _helpers() -> Iterator[Finding]:
             yield Finding(what, Health.MISSING, "not in PATH", costs, f"apt install {program}")
         else:
             yield Finding(what, Health.WORKS, path)
-    for package, what, extra, costs in (
-        ("sympy", "formulas", "correct", "`buran correct` cannot write formulas or check units of analytical models"),
-        ("shtab", "completion", "completion", "the shell cannot complete verbs, options and campaign files"),
-    ):
-        if importlib.util.find_spec(package) is None:
-            yield Finding(what, Health.MISSING, f"no {package}", costs, f"pip install 'buran[{extra}]'")
-        else:
-            yield Finding(what, Health.WORKS, f"{package} {version_of(package)}")
+    if importlib.util.find_spec("shtab") is None:
+        costs = "the shell cannot complete verbs, options and campaign files"
+        yield Finding("completion", Health.MISSING, "no shtab", costs, "pip install 'buran[completion]'")
+    else:
+        yield Finding("completion", Health.WORKS, f"shtab {version_of('shtab')}")

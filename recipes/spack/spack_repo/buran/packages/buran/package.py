@@ -14,7 +14,6 @@ class Buran(PythonPackage):
 
     version("0.2.0")
 
-    variant("correct", default=True, description="Formulas and units of analytical models")
     variant("cluster", default=False, description="Clusters with PBS, LSF and others")
 
     depends_on("python@3.11:", type=("build", "run"))
@@ -33,7 +32,7 @@ class Buran(PythonPackage):
         depends_on("py-markupsafe@2.1:")
         depends_on("py-rich@14:")
         depends_on("py-pygments@2.18:")
-        depends_on("py-sympy@1.13:", when="+correct")
+        depends_on("py-sympy@1.13:")
         depends_on("py-snakemake-executor-plugin-cluster-generic@1.0.9:1", when="+cluster")
 
     depends_on("mpi", type="run")
