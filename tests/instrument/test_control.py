@@ -195,6 +195,9 @@ def test_an_empty_profile():
 def test_filter_only_keeps_all_static_paths():
     result = filter_only(TREE, TIME, VISITS, [80.0], GRAPH, 0.3)
     assert kept(result) == {"main", "solve", "kernel"} and not result.added
+    why = {region.name: reason for region, reason in zip(result.regions, result.reasons, strict=True)}
+    assert why["kernel"] == "above 0.3 s" and why["main"] == "begin of the program"
+    assert why["solve"] == "on a way to what is above 0.3 s" and why["setup"].startswith("not above 0.3 s, nor")
     assert kept(filter_only(TREE, TIME, VISITS, [80.0], GRAPH, 0.04)) >= {"setup", "accessor"}  # constants too
     assert not any("overhead" in line for line in result.head)  # its rules know none
 

@@ -149,5 +149,7 @@ def _refinement(
     held = prediction.filterable & (keep | prediction.main)
     measured = {symbol_of(region) for region in tree.regions}
     added = {graph.symbols[i]: "by the call graph" for i in np.flatnonzero(chosen) if graph.symbols[i] not in measured}
-    reasons = tuple(why if is_held else f"not {why}, nor on a way to what is" for is_held in held)
-    return Refinement(prediction, held, (held if kernels is None else kernels) & held, reasons, added)
+    chosen_itself = (held if kernels is None else kernels) & held
+    said = (why, "begin of the program", f"on a way to what is {why}")
+    reasons = np.select((chosen_itself, prediction.main, held), said, f"not {why}, nor on a way to what is").tolist()
+    return Refinement(prediction, held, chosen_itself, tuple(reasons), added)

@@ -24,6 +24,7 @@ from buran.instrument.graph_sources import graph_of_features, with_measured
 from buran.instrument.guard import guard, guarded, longest
 from buran.instrument.pattern import named_by_any
 from buran.instrument.pira import filter_and_expand, filter_only, hotspots
+from buran.instrument.prediction import predict_regions
 from buran.instrument.refine import Refinement, Wishes, refine, with_wishes
 from buran.instrument.start import start_filter
 from buran.instrument.tuning import FILTERS
@@ -270,8 +271,9 @@ def _published(
     if refinement.strategy == "hotspots":
         largest = np.array(time.points).sum(axis=1).argmax()
         return hotspots(tree, time.predict(np.array(time.points[largest])[None])[:, 0], time, graph)
-    total_s = float(np.nansum(time.predict(target[None])))
-    threshold_s = refinement.threshold_s if refinement.threshold_s is not None else refinement.share * total_s
+    threshold_s = refinement.threshold_s
+    if threshold_s is None:  # without starting and ending MPI, which no function is compared with
+        threshold_s = refinement.share * predict_regions(tree, time, visits, target, 0.0).total_s
     chosen = filter_only if refinement.strategy == "filter" else filter_and_expand
     return chosen(tree, time, visits, target, graph, threshold_s)
 
