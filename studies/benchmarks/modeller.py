@@ -17,7 +17,8 @@ Predicted is a point beyond the grid that no model has seen. The layouts: the fu
 grid; the lines through its smallest point; these and the m cheapest other points. Reported are the share of
 functions within 5, 10, 15 and 20 %, the mean deviation of the lead exponents, logarithms ignored, how often a new
 measurement there, of as many repetitions, falls into Buran's 90 % interval, and how many of its models have two
-regimes (with truths inside, none should); with --kinds also for each kind.
+regimes (with truths inside, none should); with --kinds also for each kind. Truths inside Buran's space are given apart
+for those that are in Extra-P's own default space, too, and those that are not.
 
 Truths outside the search space, in equal parts: two terms of a parameter, powers that are in no set, saturations,
 knees, exponential approaches, the larger of two functions, steps of collective operations along a tree, blocks
@@ -49,8 +50,9 @@ from numpy.typing import NDArray
 from buran.errors import BuranError
 from buran.experiment.modelling import model_experiment
 from buran.experiment.read import read_experiment
-from buran.model import fit_models
+from buran.model import ModelFunction, PowerLog, extrap_space, fit_models
 from buran.model.repetitions import over_repetitions, scatter_of
+from buran_studies.extrap import Task, answers_of_extrap
 from buran_studies.functions import beyond, draw, draw_outside, grid, kind_inside, kind_outside
 
 Array = NDArray[np.float64]
@@ -58,56 +60,7 @@ Array = NDArray[np.float64]
 WITHIN = (5, 10, 15, 20)
 REPETITIONS = 5
 SEED = 2024  # by default
-
-# Runs in Extra-P's environment: reads points, values and where to predict; answers with time and predictions.
-EXTRAP = r"""
-import json, sys, time
-import numpy as np
-from extrap.entities.callpath import Callpath
-from extrap.entities.coordinate import Coordinate
-from extrap.entities.experiment import Experiment
-from extrap.entities.measurement import Measurement
-from extrap.entities.metric import Metric
-from extrap.entities.parameter import Parameter
-from extrap.modelers.model_generator import ModelGenerator
-from extrap.util.progress_bar import DUMMY_PROGRESS
-task = json.load(sys.stdin)
-metric = Metric("time")
-experiment = Experiment()
-for k in range(len(task["points"][0])):
-    experiment.add_parameter(Parameter("abcd"[k]))
-experiment.add_metric(metric)
-coordinates = [Coordinate(*point) for point in task["points"]]
-for coordinate in coordinates:
-    experiment.add_coordinate(coordinate)
-paths = [Callpath("f%d" % k) for k in range(len(task["values"]))]
-for path, row in zip(paths, task["values"]):
-    experiment.add_callpath(path)
-    for coordinate, value in zip(coordinates, row):
-        experiment.add_measurement(Measurement(coordinate, path, metric, np.array([x for x in value if x == x])))
-generator = ModelGenerator(experiment)
-begin = time.process_time()
-generator.model_all(DUMMY_PROGRESS)
-cpu_s = time.process_time() - begin
-def lead(function, parameter):
-    best = 0.0
-    for term in getattr(function, "compound_terms", []):
-        pairs = getattr(term, "parameter_term_pairs", None)
-        if pairs is not None:
-            own = [t for k, single in pairs if k == parameter for t in single.simple_terms]
-        else:
-            own = term.simple_terms
-        best = max([best] + [float(t.exponent) for t in own if t.term_type == "polynomial"])
-    return best
-out = []
-leads = []
-for path in paths:
-    function = generator.models[(path, metric)].hypothesis.function
-    at = task["at"] if len(task["at"]) > 1 else task["at"][0]
-    out.append(float(function.evaluate(at)))
-    leads.append([lead(function, k) for k in range(len(task["at"]))])
-json.dump({"cpu_s": cpu_s, "predicted": out, "leads": leads}, sys.stdout)
-"""
+OWN, FURTHER = "in Extra-P's space", "beyond it"
 
 
 @dataclass(frozen=True)
@@ -155,12 +108,8 @@ def extrap(python: str) -> Modeller:
     """Return a modeller that runs Extra-P's default one in its own Python."""
 
     def model(points: Array, values: Array, at: Array) -> Answer:
-        task = {"points": points.tolist(), "values": values.tolist(), "at": at[0].tolist()}
-        done = subprocess.run([python, "-c", EXTRAP], input=json.dumps(task), capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"Extra-P failed:\n{done.stderr[-2000:]}")
-        answer = json.loads(done.stdout[done.stdout.index("{") :])
-        return Answer(answer["cpu_s"], np.array(answer["predicted"]), np.array(answer["leads"]))
+        (found,) = answers_of_extrap(python, [Task(points, values, at[0])])
+        return Answer(found.cpu_s, found.predicted, found.leads)
 
     return model
 
@@ -185,25 +134,34 @@ def timed(
     return out
 
 
+def in_space_of_extrap(function: ModelFunction) -> bool:
+    """Tell whether all factors of a truth are among those that Extra-P tries by default, without negative powers."""
+    pairs = set(extrap_space("never").pairs)
+    bases = [factor.basis for term in function.terms for factor in term.factors]
+    return all(isinstance(basis, PowerLog) and (basis.exponent, basis.log_exponent) in pairs for basis in bases)
+
+
 def accuracy(
     modellers: dict[str, Modeller], parameters: int, kind: str, percent: float, functions: int, truth: str, seed: int
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Return shares within the limits, median error, exponent deviation and the coverage of 90 % intervals.
 
-    By the kind of function, ``all`` first, and by the modeller.
+    By the kind of function, ``all`` first, then those in Extra-P's own space and the others; and by the modeller.
     """
     rng = np.random.default_rng([seed, parameters])  # the same functions for every layout and level
     inside = truth == "inside"
     kinds = [kind_inside(parameters, k) if inside else kind_outside(k) for k in range(functions)]
-    drawn = [(draw if inside else draw_outside)(parameters, rng, kind) for kind in kinds]
+    drawn: list[Any] = [(draw if inside else draw_outside)(parameters, rng, kind) for kind in kinds]
     points, at = layout(parameters, kind), beyond(parameters)[None]
     values = noisy(np.stack([function.evaluate(points) for function in drawn]), percent, rng)
     true = np.array([function.evaluate(at)[0] for function in drawn])
     new = noisy(true, percent, rng).mean(axis=-1)
     exponents = np.array([[float(function.lead(k)[0]) for k in range(parameters)] for function in drawn])
-    groups = {"all": np.ones(functions, dtype=bool)} | {
-        kind: np.array([other == kind for other in kinds]) for kind in dict.fromkeys(kinds)
-    }
+    groups = {"all": np.ones(functions, dtype=bool)}
+    if inside:
+        own = np.array([in_space_of_extrap(function) for function in drawn])
+        groups |= {OWN: own, FURTHER: ~own}
+    groups |= {kind: np.array([other == kind for other in kinds]) for kind in dict.fromkeys(kinds)}
     out: dict[str, dict[str, dict[str, float]]] = {name: {} for name in groups}
     for name, model in modellers.items():
         answer = model(points, values, at)
@@ -337,13 +295,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         if parameters == 1 and kind != "full":
             continue
         found = accuracy(modellers, parameters, kind, percent, options.functions, truth, options.seed)
-        for group, name in ((group, name) for group in found if options.kinds or group == "all" for name in modellers):
+        for group, name in (
+            (group, name) for group in found if options.kinds or group in ("all", OWN, FURTHER) for name in modellers
+        ):
             figures = found[group][name]
             shares = " ".join(f"{figures[f'within_{limit}']:5.1f}" for limit in WITHIN)
             rest = f"{figures['median_error']:6.2f} {figures['exponent_deviation']:.3f}"
             if "coverage" in figures:
                 rest += f"  {figures['coverage']:5.1f} {figures['width']:6.1f}  {figures['regimes']:5.1f}"
-            cell = f"{truth:7} m={parameters} {kind:8} noise {percent:4g} %  {group:13} {figures['functions']:4g}"
+            cell = f"{truth:7} m={parameters} {kind:8} noise {percent:4g} %  {group:18} {figures['functions']:4g}"
             print(f"  {cell}  {name:7} {shares}  {rest}", flush=True)
         result["accuracy"].append(
             {"truth": truth, "parameters": parameters, "layout": kind, "noise_percent": percent, "figures": found}

@@ -21,7 +21,6 @@ import os
 os.environ.update(dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"))
 
 import argparse
-import json
 import shutil
 import subprocess
 import sys
@@ -40,42 +39,15 @@ from buran.select.observations import Observations
 from buran.select.protocol import Budget, PlanningState
 from buran.select.simple import ONCE
 from buran.select.strategies import strategy_of
+from buran_studies.extrap import Task, answers_of_extrap
 from buran_studies.functions import beyond, draw, grid, kind_inside
 from buran_studies.noise import inject
-from buran_studies.selection.cells import BATCH
-from buran_studies.selection.play import full_matrix_core_hours, play, space_of
+from buran_studies.selection.play import full_matrix_core_hours, modelled, play, space_of
+from buran_studies.selection.study import round_of
 
 ROOT = Path(__file__).parents[2]
 SEED = 77
 ADVISOR_S = {2: 1.2, 3: 3.1}
-
-EXTRAP = r"""
-import json, sys
-import numpy as np
-from extrap.entities.callpath import Callpath
-from extrap.entities.coordinate import Coordinate
-from extrap.entities.experiment import Experiment
-from extrap.entities.measurement import Measurement
-from extrap.entities.metric import Metric
-from extrap.entities.parameter import Parameter
-from extrap.modelers.model_generator import ModelGenerator
-from extrap.util.progress_bar import DUMMY_PROGRESS
-out = []
-for task in json.load(sys.stdin):
-    metric, path, experiment = Metric("time"), Callpath("f"), Experiment()
-    for k in range(len(task["points"][0])):
-        experiment.add_parameter(Parameter("abcd"[k]))
-    experiment.add_metric(metric)
-    experiment.add_callpath(path)
-    for point, value in zip(task["points"], task["values"]):
-        coordinate = Coordinate(*point)
-        experiment.add_coordinate(coordinate)
-        experiment.add_measurement(Measurement(coordinate, path, metric, np.array([value])))
-    generator = ModelGenerator(experiment)
-    generator.model_all(DUMMY_PROGRESS)
-    out.append(float(generator.models[(path, metric)].hypothesis.function.evaluate(task["at"])))
-json.dump(out, sys.stdout)
-"""
 
 
 def speed(parameters: int, call_paths: int) -> float:
@@ -109,19 +81,14 @@ def modellers(python: str, functions: int) -> None:
             function = draw(2, np.random.default_rng([SEED, 2, number]), kind_inside(2, number))
             truth = function.evaluate(space.points)
             runs = inject(truth, 5, repetitions=10, seed=SEED + number)
-            most = None if name == "design" else BATCH[2]
+            most = round_of(name)
             strategy = strategy_of(name, base=ONCE)
             budget = 0.1 * full_matrix_core_hours(space, truth)
             _, measured = play(strategy, space, runs[None], runs, budget, seed=number, most=most)
-            model = measured.fit.models[0]
-            own.append(float("nan") if model is None else float(model.function.evaluate(target)))
+            own.append(float(modelled(measured).predict(target[None])[0, 0]))
             true.append(float(function.evaluate(target)))
-            values = measured.means[0].tolist()
-            tasks.append({"points": measured.points.tolist(), "values": values, "at": target.tolist()})
-        done = subprocess.run([python, "-c", EXTRAP], input=json.dumps(tasks), capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"Extra-P failed:\n{done.stderr[-2000:]}")
-        theirs = np.array(json.loads(done.stdout[done.stdout.index("[") :]))
+            tasks.append(Task(measured.points, measured.values[:1], target))
+        theirs = np.array([answer.predicted[0] for answer in answers_of_extrap(python, tasks)])
         shares = [100 * float(np.mean(np.abs(each / np.array(true) - 1) <= 0.05)) for each in (np.array(own), theirs)]
         print(f"  {name:10} {shares[0]:5.1f} / {shares[1]:5.1f} %", flush=True)
 

@@ -14,10 +14,10 @@ import pytest
 from buran.cli import main
 from buran.errors import UsageError
 from buran_studies.evaluation import study as studies
-from buran_studies.evaluation.evaluation import Curve, Evaluation, Figure, Plot, Table
+from buran_studies.evaluation.evaluation import Curve, Evaluation, Figure, Plot, Table, Verdict, beside
 from buran_studies.evaluation.run import Run
 from buran_studies.evaluation.study import Settings, Shard
-from buran_studies.evaluation.text import text_of
+from buran_studies.evaluation.text import deviation, text_of
 
 
 class Squares(ModuleType):
@@ -134,3 +134,19 @@ def test_missing_data_are_asked_for(tmp_path: Path) -> None:
         Settings("squares").data_folder()
     with pytest.raises(UsageError, match="does not exist"):
         Settings("squares", data=str(tmp_path / "none")).data_folder()
+
+
+def test_a_number_beside_a_papers_is_the_same_within_tolerance_or_errors() -> None:
+    near, wide, apart = (
+        beside("x", 10.0, 10.4, why="chance"),
+        beside("x", 10.0, 12.0, error=0.8, theirs=0.7, why="chance"),
+        beside("x", 10.0, 12.0, error=0.8, unit="%", why="chance"),
+    )
+    assert (near.verdict, near.why) == (Verdict.FAITHFUL, "")
+    assert wide.verdict is Verdict.FAITHFUL
+    assert (apart.verdict, apart.why) == (Verdict.DEVIATES, "chance")
+    absent = beside("x", None, None, why="no data")
+    assert (absent.verdict, absent.why) == (Verdict.MISSING, "no data")
+    assert [deviation(row) for row in (near, apart, absent)] == ["+4.0 %", "+2.0 points", ""]
+    text = text_of(Evaluation("Title", beside=(near, apart, absent), modeller="Extra-P 4.2.5", cpu_s=3.0))
+    assert "modeller: Extra-P 4.2.5; 3 s of CPU time" in text and "12 ± 0.8" in text

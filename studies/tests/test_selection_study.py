@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from buran.errors import UsageError
+from buran.errors import FormatError, UsageError
+from buran.experiment.modelling import model_experiment
+from buran.experiment.read import read_experiment
 from buran.select.observations import Observations
 from buran.select.protocol import Advice, Budget, PlanningState, Suggestion
 from buran.select.simple import ONCE
 from buran.select.space import Space
 from buran.select.strategies import strategy_of
+from buran.select.tuning import PLANNING
+from buran_studies.evaluation.evaluation import Verdict
 from buran_studies.evaluation.run import Run
 from buran_studies.evaluation.study import STUDIES, Settings
-from buran_studies.functions import accumulating, beyond, draw, grid
+from buran_studies.evaluation.text import text_of
+from buran_studies.functions import beyond, draw, grid
 from buran_studies.noise import inject
+from buran_studies.selection import published
 from buran_studies.selection import study as selection
 from buran_studies.selection.cells import FAIR, TERMS_KNOWN, Cell, cells
 from buran_studies.selection.executed import executed
 from buran_studies.selection.pairs import differences, pair_figures, pairs_table
-from buran_studies.selection.play import full_matrix_core_hours, play, space_of
+from buran_studies.selection.play import full_matrix_core_hours, modelled, play, space_of
 from data_of_others import file_of
 
 
@@ -63,11 +70,65 @@ def test_campaigns_repeat_and_stay_within_the_budget(name: str) -> None:
 
 
 def test_the_published_noise_is_shared_and_grows() -> None:
-    truth = np.ones((1, 25))
-    one, other = accumulating(truth, 5, 4, 10), accumulating(7 * truth, 5, 4, 10)
-    assert other == pytest.approx(7 * one)
-    many = accumulating(np.ones((1, 4000)), 5, 4, 10)[0]
+    truth = np.ones(25)
+    one, other = (published.noisy(times * truth, "shared", 5, seed) for times, seed in ((1, [0, 1]), (7, [0, 2])))
+    assert other == pytest.approx(7 * one) and abs(one[:, 0] - 1).max() <= 0.025
+    many = published.noisy(np.ones(4000), "shared", 5, [0])
     assert many[:, 3].std() > 1.7 * many[:, 0].std()
+    own, another = (published.noisy(truth, "own", 5, [0, number]) for number in (1, 2))
+    assert not np.allclose(own, another)
+    each = published.noisy(np.ones(4000), "independent", 5, [0])
+    assert each[:, 3].std() == pytest.approx(each[:, 0].std(), rel=0.1)
+
+
+def test_functions_are_drawn_as_by_the_authors() -> None:
+    found = [published.drawn(3, number) for number in range(60)]
+    assert {function.product for function in found} == {True, False} and found[1] == published.drawn(3, 1)
+    corners = np.array([[4.0, 10.0], [64.0, 50.0]])
+    for function in found:
+        value, terms = function.evaluate(corners), function.terms(corners)
+        if function.product:
+            step = 1e-6
+            moved = [function.evaluate(corners + step * np.eye(2)[k]) for k in range(2)]
+            assert all(((more - value) / value / step >= 0.0099).all() for more in moved)
+        else:
+            assert (terms / value >= 0.01).all()
+
+
+def test_functions_of_the_authors_are_read_as_text(tmp_path: Path) -> None:
+    texts = b"..X983.918+498.261*a**2.6666666666666665*math.log2(a)**2+652.055*b**2.5*math.log2(b)**1.."
+    texts += b"\x94X\x011.5+2.25*a**0*math.log2(a)**0*3.5*b**0.25*math.log2(b)**2q"
+    (tmp_path / "functions").write_bytes(texts)
+    first, second = published.read_functions(tmp_path / "functions")
+    assert first == published.Function(983.918, (498.261, 652.055), ((8 / 3, 2), (2.5, 1)), product=False)
+    assert second.product and second.evaluate(np.array([[8.0, 16.0]]))[0] == pytest.approx(1.5 + 2.25 * 3.5 * 2 * 16)
+    found = published.authors_functions(Settings("selection", data=str(tmp_path)))
+    assert found == (first, second) and published.authors_functions(Settings("selection")) is None
+    (tmp_path / "functions").write_bytes(b"nothing")
+    with pytest.raises(FormatError, match="no functions of two parameters"):
+        published.authors_functions(Settings("selection", data=str(tmp_path)))
+
+
+def test_the_published_preset_says_which_step_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BURAN_EXTRAP_PYTHON", raising=False)
+    settings = Settings("selection", preset="published", quick=True, seed=4, draws=1)
+    made = selection.shards(settings)
+    assert len(made) == len(published.STEPS) and not any(shard["extrap"] for shard in made)
+    found = selection.summarise([selection.run_shard(shard, settings) for shard in made], settings)
+    assert [row.published for row in found.beside] == [77.8, 47.3, 66.0]
+    assert "names no Python with Extra-P" in found.modeller
+    assert all("Buran's modeller instead" in row.why for row in found.beside if row.verdict is Verdict.DEVIATES)
+    assert {row[0] for row in found.tables[0].rows} == {step.name for step in published.STEPS}
+    assert "Beside the paper" in text_of(found)
+
+
+def test_a_preset_of_an_older_version_is_answered_by_its_new_name(tmp_path: Path) -> None:
+    for former in ("paper", "gpr-literal"):
+        with pytest.raises(UsageError, match="is called 'published' now"):
+            Run.create(Settings("selection", preset=former), tmp_path)
+    with pytest.raises(UsageError, match="has no preset 'published'"):
+        Run.create(Settings("machine", preset="published"), tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
 def test_quick_runs_on_few_functions(tmp_path: Path) -> None:
@@ -90,11 +151,36 @@ def test_shards_say_all_and_functions_do_not_depend_on_their_number() -> None:
     assert both[1] == alone[0]
 
 
-def test_the_published_protocol_counts_what_is_not_affordable_as_a_miss() -> None:
-    settings = Settings("selection", preset="paper", seed=4)
-    cell = next(cell for cell in cells("paper", False, False) if cell.strategy == "cpf" and cell.budget == 5.0)
-    entries = selection.run_shard({**cell.to_json(), "first": 0, "functions": 6, "seed": 4}, settings)
-    assert any(not entry["affordable"] and entry["error"] > 1e8 and not entry["runs"] for entry in entries)
+def test_the_published_protocol_has_no_campaign_where_the_base_is_not_affordable() -> None:
+    space = space_of(grid(2), beyond(2))
+    runs = published.noisy(published.drawn(4, 0).evaluate(space.points), "shared", 5, [0])
+    assert published.campaign("cpf", published.AUTHORS, space, runs, 0.001, 0) is None
+    chosen = published.campaign("gpr", published.AUTHORS, space, runs, 0.5, 0)
+    assert chosen is not None
+    points, values = chosen
+    cores = space.cores[space.places(points)]
+    spent = float(np.nansum(values * cores[:, None])) / 3600
+    assert spent <= 0.5 * sum(space.core_hours(run).sum() for run in runs.T) * (1 + 1e-9)
+    assert np.isfinite(values).sum(axis=1).min() >= 1 and len(points) >= 9
+
+
+def test_all_strategies_make_models_as_often_as_the_product() -> None:
+    assert selection.round_of("design") is None
+    assert {selection.round_of(name) for name in ("gpr", "cpf", "random")} == {PLANNING.batch}
+
+
+def test_models_that_are_judged_are_those_of_the_product(tmp_path: Path) -> None:
+    space = space_of(grid(2), beyond(2))
+    runs = inject(draw(2, np.random.default_rng(1), "sum").evaluate(space.points), 5, repetitions=3, seed=2)
+    lines = [
+        json.dumps({"params": {"a": a, "b": b}, "metric": "time", "callpath": "main", "value": value})
+        for (a, b), own in zip(space.points.tolist(), runs.tolist(), strict=True)
+        for value in own
+    ]
+    (tmp_path / "runs.jsonl").write_text("\n".join(lines) + "\n")
+    product = model_experiment(read_experiment(tmp_path / "runs.jsonl"), ["time"])["time"]
+    judged = modelled(Observations(space.points, runs[None]))
+    assert judged.predict(space.target[None]) == pytest.approx(product.predict(space.target[None]))
 
 
 def test_strategies_are_compared_on_the_same_functions() -> None:

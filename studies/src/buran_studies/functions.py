@@ -266,14 +266,3 @@ _OTHER: dict[str, Callable[[int, int, np.random.Generator], Part]] = {
     "tree steps": _tree_steps,
     "blocks": _blocks,
 }
-
-
-def accumulating(truth: Array, percent: float, repetitions: int, seed: int) -> Array:
-    """Return runs with the noise of the published evaluation code: shape (..., point, repetition).
-
-    Uniform within half the level; each repetition changes the one before, and all functions share the draws. Kept
-    to show where its numbers come from: repetitions do not help against such noise, and one draw decides for all.
-    """
-    random = np.random.default_rng(seed)
-    steps = 1 + percent / 200 * random.uniform(-1, 1, (truth.shape[-1], repetitions))
-    return np.asarray(truth[..., None] * np.cumprod(steps, axis=-1))

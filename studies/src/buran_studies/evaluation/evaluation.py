@@ -94,9 +94,83 @@ class Plot:
     log_y: bool = False
 
 
+class Verdict(StrEnum):
+    """How our number relates to that of a paper."""
+
+    FAITHFUL = "faithful"
+    DEVIATES = "deviates"
+    MISSING = "could not be had"
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A number of a paper, and ours by the same protocol.
+
+    Attributes
+    ----------
+    element
+        What the number is of: a figure or table of the paper and its circumstances.
+    published, here
+        None where there is none.
+    standard_error
+        Of `here`; None where it has none.
+    why
+        The reason of a deviation, or of a number that could not be had.
+    """
+
+    element: str
+    published: float | None
+    here: float | None
+    unit: str = ""
+    standard_error: float | None = None
+    samples: int = 1
+    verdict: Verdict = Verdict.FAITHFUL
+    why: str = ""
+
+
+def beside(
+    element: str,
+    published: float | None,
+    here: float | None,
+    *,
+    unit: str = "",
+    error: float | None = None,
+    theirs: float = 0.0,
+    samples: int = 1,
+    tolerance: float = 0.05,
+    why: str = "",
+) -> Beside:
+    """Put our number beside a paper's and judge it.
+
+    Parameters
+    ----------
+    error, theirs
+        Standard errors of ours and of the published number.
+    tolerance
+        Share of the published number within which ours counts as the same; so do two standard errors of the difference.
+    why
+        The reason, if it is not the same.
+    """
+    if published is None or here is None:
+        return Beside(element, published, here, unit, error, samples, Verdict.MISSING, why)
+    same = abs(here - published) <= max(tolerance * abs(published), 2 * ((error or 0.0) ** 2 + theirs**2) ** 0.5)
+    verdict = Verdict.FAITHFUL if same else Verdict.DEVIATES
+    return Beside(element, published, here, unit, error, samples, verdict, "" if same else why)
+
+
 @dataclass(frozen=True)
 class Evaluation:
-    """Everything an evaluation found."""
+    """Everything an evaluation found.
+
+    Attributes
+    ----------
+    beside
+        Numbers of a paper with ours, of the preset ``published``.
+    modeller
+        What made the models that these were judged by, where there is a choice.
+    cpu_s
+        CPU time of all shards, programs that they started included.
+    """
 
     title: str
     figures: tuple[Figure, ...] = ()
@@ -104,6 +178,9 @@ class Evaluation:
     plots: tuple[Plot, ...] = ()
     notes: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    beside: tuple[Beside, ...] = ()
+    modeller: str = ""
+    cpu_s: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as JSON values."""

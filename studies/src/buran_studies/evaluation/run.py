@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from buran.errors import UsageError
 from buran.files import digest, read_json, write_json, write_text
 from buran_studies.evaluation.evaluation import Evaluation
 from buran_studies.evaluation.plots import draw
-from buran_studies.evaluation.study import BESIDE, NEEDS, RESULTS, Settings, Shard, Study, study_of
+from buran_studies.evaluation.study import BESIDE, NEEDS, RESULTS, Settings, Shard, Study, check_preset, study_of
 from buran_studies.evaluation.text import text_of
 
 SETTINGS = "settings.json"
@@ -35,9 +35,10 @@ class Run:
         Raises
         ------
         UsageError
-            There is no such study; nothing is written.
+            There is no such study or preset; nothing is written.
         """
         study_of(settings.study)
+        check_preset(settings)
         made = cls(settings, output / f"{settings.study}-{settings.id}")
         write_json(made.folder / SETTINGS, settings.to_json())
         return made
@@ -81,9 +82,9 @@ class Run:
         given = dict(self.shards[shard])
         if needed := self.needed(shard):
             given[RESULTS] = [read_json(other)["result"] for other in needed]
-        start = time.process_time()
+        start = _cpu_s()
         result = self.study.run_shard(given, self.settings)
-        write_json(path, {"shard": self.shards[shard], "cpu_s": time.process_time() - start, "result": result})
+        write_json(path, {"shard": self.shards[shard], "cpu_s": _cpu_s() - start, "result": result})
 
     def work_on_all(self, progress: Callable[[int, int], None], cores: int = 1) -> None:
         """Make all results; `progress` is told how many of how many are there.
@@ -104,13 +105,24 @@ class Run:
 
     def summarise(self) -> Evaluation:
         """Write and return the summary: JSON, text and one picture for each plot."""
-        results: list[Any] = [read_json(self.result(shard))["result"] for shard in self.shards]
-        found = replace(self.study.summarise(results, self.settings), settings=self.settings.to_json())
+        made = [read_json(self.result(shard)) for shard in self.shards]
+        results: list[Any] = [each["result"] for each in made]
+        found = replace(
+            self.study.summarise(results, self.settings),
+            settings=self.settings.to_json(),
+            cpu_s=sum(each["cpu_s"] for each in made),
+        )
         write_json(self.summary, found.to_json())
         write_text(self.folder / "summary.txt", text_of(found))
         for plot in found.plots:
             draw(plot, self.folder / f"{plot.name}.svg")
         return found
+
+
+def _cpu_s() -> float:
+    """Return the CPU time of this process and of those that it started and waited for, in s."""
+    used = os.times()
+    return used.user + used.system + used.children_user + used.children_system
 
 
 def _work_on(folder: Path, shard: str) -> None:

@@ -33,6 +33,11 @@ Shard = Mapping[str, Any]
 Shards whose results it is made from, if any, stand under `NEEDS`.
 """
 
+PUBLISHED = "published"
+"""Preset of a paper's own set-up, with its numbers beside ours; of the studies in `OF_PAPERS`."""
+OF_PAPERS = ("selection", "priors", "correction", "tensor", "refinement")
+RENAMED = {"paper": PUBLISHED, "gpr-literal": PUBLISHED}
+"""Presets of older versions."""
 BESIDE = "beside"
 """Key of shards that need no others, and measure no times, which others beside them would change."""
 NEEDS = "needs"
@@ -48,7 +53,7 @@ class Settings:
     quick
         Fewer draws, the same code.
     preset
-        ``default``, or a study's own, such as ``paper`` for a published protocol.
+        ``default``, `PUBLISHED`, or a study's own.
     draws
         Samples per cell; None for the study's own number.
     data
@@ -98,6 +103,25 @@ class Study(Protocol):
 
     def summarise(self, results: Sequence[Any], settings: Settings) -> Evaluation:
         """Make figures, tables and plots of the results, which come in the order of the shards."""
+
+
+def check_preset(settings: Settings) -> None:
+    """Refuse a preset of an older version, and a paper's where the study is of none.
+
+    Raises
+    ------
+    UsageError
+        With the new name, or the studies that have it.
+    """
+    if settings.preset in RENAMED:
+        now = RENAMED[settings.preset]
+        raise UsageError(f"the preset {settings.preset!r} is called {now!r} now", hint=f"give --preset {now}")
+    if settings.preset == PUBLISHED and settings.study not in OF_PAPERS:
+        raise UsageError(
+            f"the study {settings.study} has no preset {PUBLISHED!r}",
+            why="it is of no paper",
+            hint=f"{', '.join(OF_PAPERS)} have it",
+        )
 
 
 def study_of(name: str) -> Study:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from buran_studies.evaluation.evaluation import Evaluation, Table
+from buran_studies.evaluation.evaluation import Beside, Evaluation, Table
 
 
 def text_of(found: Evaluation) -> str:
     """Return the tables and figures for people."""
     parts = [found.title, *found.notes]
+    if found.beside:
+        parts.append(_beside(found))
     parts += [_table(table) for table in found.tables]
     if found.figures:
         rows = tuple(
@@ -16,6 +18,32 @@ def text_of(found: Evaluation) -> str:
         )
         parts.append(_table(Table("Figures", ("figure", "value", "samples", "", "goal", "note"), rows)))
     return "\n\n".join(parts) + "\n"
+
+
+def _beside(found: Evaluation) -> str:
+    rows = tuple(
+        (row.element, row.published, here(row), row.unit, deviation(row), row.samples, row.verdict.value, row.why)
+        for row in found.beside
+    )
+    header = ("element", "published", "here", "unit", "deviation", "samples", "verdict", "why")
+    modeller = f"modeller: {found.modeller}; " if found.modeller else ""
+    return _table(Table("Beside the paper", header, rows, f"{modeller}{found.cpu_s:.0f} s of CPU time"))
+
+
+def here(row: Beside) -> str:
+    """Return our number with its standard error."""
+    if row.here is None:
+        return "none"
+    return _cell(row.here) + ("" if row.standard_error is None else f" ± {row.standard_error:.2g}")
+
+
+def deviation(row: Beside) -> str:
+    """Return how far ours is from the published number: in points for percentages, else in percent of it."""
+    if row.published is None or row.here is None:
+        return ""
+    if row.unit == "%":
+        return f"{row.here - row.published:+.1f} points"
+    return f"{100 * (row.here / row.published - 1):+.1f} %" if row.published else f"{row.here:+.3g}"
 
 
 def _table(table: Table) -> str:

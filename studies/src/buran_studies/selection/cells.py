@@ -8,14 +8,13 @@ from typing import Any
 
 from buran.errors import UsageError
 
-FAIR, TWO, PUBLISHED, RELEARN, EXECUTED = "fair", "two", "published", "relearn", "executed"
-PRESETS = ("default", "main", "others", "noise", "known", "wide", "paper", "relearn", "executed")
+FAIR, TWO, RELEARN, EXECUTED = "fair", "two", "relearn", "executed"
+PRESETS = ("default", "main", "others", "noise", "known", "wide", "relearn", "executed")
 MAIN = ("design", "gpr", "cpf", "random")
 NOISES = ("uniform", "gaussian", "poisson", "exponential", "mixed")
 RIVALS = ("full", "cpf", "gpr", "hybrid", "random", "grid", "bayes", "ucb")
 TERMS_KNOWN = "design, terms known"
-BATCH = {2: 8, 3: 24, 4: 64}
-"""By the number of parameters: runs between two models, for all strategies but `design`, which chooses its batches."""
+_PARAMETERS = ("2", "3", "4")
 
 
 @dataclass(frozen=True)
@@ -26,8 +25,8 @@ class Cell:
     ----------
     protocol
         ``fair``: one repetition of the base for all, points that do not fit are left out; ``two``: two repetitions,
-        a function whose base exceeds the budget is a miss; ``published``: what the evaluation code of the paper on
-        cost-effective modelling does; ``relearn``: real data; ``executed``: programs on a simulated machine.
+        a function whose base exceeds the budget is a miss; ``relearn``: real data; ``executed``: programs on a
+        simulated machine. The paper's own protocol is `buran_studies.selection.published`.
     budget
         Percent of the full matrix.
     truths
@@ -59,7 +58,7 @@ class Cell:
         if self.protocol == EXECUTED:
             return f"{self.strategy}, executed programs, {self.noise:g} % noise, B = {self.budget:g} %"
         noise = f"{self.noise:g} % noise" + ("" if self.pattern == "uniform" else f" ({self.pattern})")
-        protocol = {FAIR: "", TWO: ", base twice", PUBLISHED: ", published protocol"}[self.protocol]
+        protocol = {FAIR: "", TWO: ", base twice"}[self.protocol]
         return f"{self.strategy}, m = {self.parameters}, {noise}, B = {self.budget:g} %{protocol}"
 
 
@@ -88,17 +87,16 @@ def cells(preset: str, quick: bool, with_data: bool) -> tuple[Cell, ...]:
         There is none of this name, or it needs data.
     """
     name, _, only = preset.partition("-m")
-    if name not in PRESETS or only not in ("", *map(str, BATCH)):
+    if name not in PRESETS or only not in ("", *_PARAMETERS):
         raise UsageError(
             f"the study selection has no preset {preset!r}",
-            hint=f"choose from {', '.join(PRESETS)}, with -m2, -m3 or -m4 for so many parameters alone",
+            hint=f"choose from published, {', '.join(PRESETS)}, all but the first with -m2, -m3 or -m4 "
+            "for so many parameters alone",
         )
     if name == "default":
         found = list(_quick() if quick else _default()) + (_relearn() if with_data else [])
     elif name == "wide":
         found = list(_wide(quick))
-    elif name == "paper":
-        found = list(_paper(quick))
     else:
         found = list(
             {
@@ -161,14 +159,6 @@ def _wide(quick: bool) -> Iterator[Cell]:
                 for budget in (2.0, 10.0, 50.0) if quick else _WIDE_BUDGETS:
                     for strategy in ("design", *RIVALS):
                         yield Cell(FAIR, m, noise, pattern, budget, strategy)
-
-
-def _paper(quick: bool) -> Iterator[Cell]:
-    for noise in (5.0, 10.0):
-        for budget in (10.0,) if quick else (5.0, 10.0, 20.0, 50.0):
-            for strategy in ("cpf", "gpr"):
-                yield Cell(PUBLISHED, 2, noise, "accumulating", budget, strategy, "inside")
-        yield Cell(PUBLISHED, 2, noise, "accumulating", 100.0, "full", "inside")
 
 
 def _quick() -> Iterator[Cell]:

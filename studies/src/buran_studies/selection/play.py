@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from buran.model import Term
+from buran.model import Fit, Term, fit_models
+from buran.model.repetitions import over_repetitions, scatter_of
 from buran.select.base import base_places
 from buran.select.observations import Observations
 from buran.select.protocol import Budget, PlanningState, Strategy
 from buran.select.space import Array, Ids, Space, cheapest_first
 
-MOST_ROUNDS = 400
+MOST_ROUNDS = 1000
 FULL_REPETITIONS = 5
 """Runs of each point of the full matrix that budgets are shares of."""
 
@@ -65,6 +66,7 @@ def play(
     seed: int = 0,
     most: int | None = None,
     skeletons: Sequence[Sequence[Term]] = (),
+    known: bool = False,
 ) -> tuple[Outcome, Observations]:
     """Let a strategy spend a budget.
 
@@ -81,13 +83,17 @@ def play(
         Runs between two models; None leaves it to the strategy.
     skeletons
         Terms of each call path, where they are known beforehand.
+    known
+        Whether the strategy knows what the very next run of each point will take, as in the published evaluation.
     """
     count = np.zeros(len(space.points), dtype=np.int64)
     left, lost, rounds = budget_core_hours, 0, 0
-    known = tuple(tuple(terms) for terms in skeletons)
-    measured = _seen(space, values, program_s, count, known)
+    told = tuple(tuple(terms) for terms in skeletons)
+    measured = _seen(space, values, program_s, count, told)
     while left > 0 and rounds < MOST_ROUNDS:
         budget = Budget(budget_core_hours, budget_core_hours - left)
+        if known:
+            space = replace(space, known_s=program_s[np.arange(len(count)), np.minimum(count, program_s.shape[1] - 1)])
         advice = strategy.suggest(measured, space, budget, PlanningState(seed=seed, most=most))
         if not advice.suggestions:
             break
@@ -100,9 +106,21 @@ def play(
                 break
             left -= cost
             count[suggestion.place] += 1
-        measured = _seen(space, values, program_s, count, known)
+        measured = _seen(space, values, program_s, count, told)
     spent = 1 - left / budget_core_hours
     return Outcome(int(count.sum()), int((count > 0).sum()), lost, spent, rounds), measured
+
+
+def modelled(measured: Observations) -> Fit:
+    """Return models of what was measured as the product makes them in the end, whichever strategy chose the points.
+
+    Where terms are known beforehand, they are kept.
+    """
+    if any(measured.skeletons):
+        return measured.fit
+    # medians, and weights by values alone: the defaults of `model`
+    medians, scatter = over_repetitions(measured.values, "median"), scatter_of(measured.values, "median")
+    return fit_models(measured.points, medians, scatter=scatter)
 
 
 def _seen(

@@ -1,8 +1,9 @@
 """The study `selection`: what the strategies that choose measurement points are worth.
 
 Every function is a program of its own: a strategy spends a budget on runs of it, a model is made of what they gave and
-judged by its error at a point beyond all that may be measured. Costs of runs are predicted, never known (but for the
-published protocol), and a run that exceeds the budget is lost.
+judged by its error at a point beyond all that may be measured. Costs of runs are predicted, never known, and a run that
+exceeds the budget is lost. All strategies make models as often as the product does, and models are judged that the
+product would make of their runs. The paper's own set-up is the preset ``published``.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from buran.select.protocol import Strategy
 from buran.select.simple import Base
 from buran.select.space import Array, Space
 from buran.select.strategies import strategy_of
+from buran.select.tuning import PLANNING
 from buran_studies.evaluation.evaluation import Curve, Evaluation, Figure, Kind, Plot, Table
-from buran_studies.evaluation.study import Settings, Shard
+from buran_studies.evaluation.study import PUBLISHED, Settings, Shard
 from buran_studies.functions import (
     OUTSIDE,
-    accumulating,
     beyond,
     draw,
     draw_outside,
@@ -34,12 +35,11 @@ from buran_studies.functions import (
     kind_outside,
 )
 from buran_studies.noise import PATTERNS, inject
+from buran_studies.selection import published
 from buran_studies.selection.cells import (
-    BATCH,
     EXECUTED,
     FAIR,
     GOALS,
-    PUBLISHED,
     RELEARN,
     TERMS_KNOWN,
     TWO,
@@ -48,14 +48,13 @@ from buran_studies.selection.cells import (
 )
 from buran_studies.selection.executed import CODES, executed
 from buran_studies.selection.pairs import pair_figures, pairs_table
-from buran_studies.selection.play import Outcome, base_core_hours, full_matrix_core_hours, play, space_of
+from buran_studies.selection.play import Outcome, base_core_hours, full_matrix_core_hours, modelled, play, space_of
 
 LIMITS = (5, 10, 15, 20)
 _DRAWS, _QUICK_DRAWS = 100, 12
 _TOGETHER = 25  # functions a shard, at least
 _SHARDS = 100  # of a cell, about, for many functions
 _REPETITIONS = 10
-_PUBLISHED_SEED = 10  # of the noise that all functions share
 _HELD_OUT = (512.0, 9000.0)
 _SHARE = 0.01  # of the run time; call paths below it are shown apart
 _EXECUTED_DRAWS = 5
@@ -63,7 +62,9 @@ RELEARN_FILE = "relearn.txt"
 
 
 def shards(settings: Settings) -> Sequence[Shard]:
-    """Up to about 100 shards for each cell, of 25 functions and more."""
+    """Up to about 100 shards for each cell, of 25 functions and more; the paper's own set-up by another module."""
+    if settings.preset == PUBLISHED:
+        return published.shards(settings)
     draws = settings.draws or (_QUICK_DRAWS if settings.quick else _DRAWS)
     out: list[Shard] = []
     for cell in cells(settings.preset, settings.quick, settings.data is not None):
@@ -75,8 +76,10 @@ def shards(settings: Settings) -> Sequence[Shard]:
     return out
 
 
-def run_shard(shard: Shard, settings: Settings) -> list[dict[str, float]]:
+def run_shard(shard: Shard, settings: Settings) -> Any:
     """Play the campaigns of some functions; one entry for each, or for each call path of the real data."""
+    if settings.preset == PUBLISHED:
+        return published.run_shard(shard, settings)
     cell = Cell.from_json(shard)
     if cell.protocol == RELEARN:
         return _relearn(cell, settings)
@@ -88,11 +91,16 @@ def run_shard(shard: Shard, settings: Settings) -> list[dict[str, float]]:
 
 def _strategy(cell: Cell) -> Strategy:
     name = "design" if cell.strategy == TERMS_KNOWN else cell.strategy
-    if cell.protocol == PUBLISHED:
-        repetitions = 2 if name.startswith("gpr") else 4
-        return strategy_of(name, base=Base(repetitions, off_lines=False), repetitions=4)
     base = Base(2) if cell.protocol == TWO else Base(1)
     return strategy_of(name, base=base, repetitions=5 if name == "full" else 2)
+
+
+def round_of(strategy: str) -> int | None:
+    """Return how many runs a campaign makes between two models: those of the product's planner.
+
+    None for `design`, which weighs its runs and chooses their number itself.
+    """
+    return None if strategy in ("design", TERMS_KNOWN) else PLANNING.batch
 
 
 def kind_of(cell: Cell, number: int) -> str:
@@ -107,29 +115,21 @@ def _function(cell: Cell, number: int, seed: int) -> dict[str, float]:
     function = (draw_outside if kind in OUTSIDE else draw)(cell.parameters, random, kind)
     space = space_of(grid(cell.parameters), beyond(cell.parameters))
     truth = function.evaluate(space.points)
-    if cell.pattern == "accumulating":
-        runs = accumulating(truth, cell.noise, 4, _PUBLISHED_SEED)
-        full = full_matrix_core_hours(space, truth, 4)
-        space = replace(space, most_repetitions=4, known_s=runs.max(axis=1))
-    else:
-        pattern = next(pattern for pattern in PATTERNS if pattern == cell.pattern)
-        own = int(np.random.SeedSequence([seed, cell.parameters, number, 1]).generate_state(1)[0])
-        runs = inject(truth, cell.noise, pattern, repetitions=_REPETITIONS, seed=own)
-        full = full_matrix_core_hours(space, truth)
+    pattern = next(pattern for pattern in PATTERNS if pattern == cell.pattern)
+    own = int(np.random.SeedSequence([seed, cell.parameters, number, 1]).generate_state(1)[0])
+    runs = inject(truth, cell.noise, pattern, repetitions=_REPETITIONS, seed=own)
+    full = full_matrix_core_hours(space, truth)
     budget = cell.budget / 100 * full
     wanted = 1 if cell.protocol == FAIR else 2
-    if cell.protocol == PUBLISHED and not cell.strategy.startswith("gpr"):
-        wanted = 4
     affordable = base_core_hours(space, truth, wanted) <= budget
     if cell.protocol != FAIR and not affordable and cell.strategy != "design":
         return _entry(np.inf, affordable, Outcome(0, 0, 0, 0.0, 0))
     skeletons = [function.terms] if cell.strategy == TERMS_KNOWN and isinstance(function, ModelFunction) else []
-    most = None if cell.strategy in ("design", TERMS_KNOWN) else BATCH[cell.parameters]
     limit = 1.05 * budget if cell.strategy == "full" and cell.budget == 100 else budget  # noise makes it dearer
     outcome, measured = play(
-        _strategy(cell), space, runs[None], runs, limit, seed=number, most=most, skeletons=skeletons
+        _strategy(cell), space, runs[None], runs, limit, seed=number, most=round_of(cell.strategy), skeletons=skeletons
     )
-    model = measured.fit.models[0] if outcome.runs else None
+    model = modelled(measured).models[0] if outcome.runs else None
     true = float(function.evaluate(space.target))
     error = np.inf if model is None else 100 * abs(float(model.function.evaluate(space.target)) / true - 1)
     return _entry(error, affordable, outcome)
@@ -178,11 +178,10 @@ def _relearn(cell: Cell, settings: Settings) -> list[dict[str, float]]:
     """Play one campaign for all call paths together."""
     space, values, program_s, truth = relearn_table(settings.data_folder())
     full = float((space.core_hours(program_s[:, 0]) + space.core_hours(program_s[:, 1])).sum())
-    most = None if cell.strategy == "design" else BATCH[cell.parameters]
     budget = cell.budget / 100 * full * (1 + 1e-9)
     strategy = strategy_of(cell.strategy, base=Base(1), repetitions=2)
-    outcome, measured = play(strategy, space, values, program_s, budget, most=most)
-    predicted = measured.fit.predict(space.target[None])[:, 0]
+    outcome, measured = play(strategy, space, values, program_s, budget, most=round_of(cell.strategy))
+    predicted = modelled(measured).predict(space.target[None])[:, 0]
     affordable = base_core_hours(space, program_s.mean(axis=1), 1) <= budget
     out = []
     for value, true in zip(predicted.tolist(), truth.tolist(), strict=True):
@@ -205,10 +204,10 @@ def played_on(cell: Cell, code: str, settings: Settings) -> list[dict[str, float
             for kind, each in enumerate((program.seconds, program.program_s))
         )
         strategy = strategy_of(cell.strategy, base=Base(1), repetitions=5 if cell.strategy == "full" else 2)
-        most = None if cell.strategy == "design" else BATCH[cell.parameters]
         limit = (1.05 if cell.strategy == "full" else 1.0) * cell.budget / 100 * full
+        most = round_of(cell.strategy)
         outcome, measured = play(strategy, program.space, values, program_s, limit, seed=number, most=most)
-        predicted = measured.fit.predict(program.space.target[None])[:, 0]
+        predicted = modelled(measured).predict(program.space.target[None])[:, 0]
         for row in np.flatnonzero(share >= _SHARE).tolist():
             error = 100 * abs(predicted[row] / program.truth[row] - 1)
             out.append(_entry(error, affordable, outcome, float(share[row])))
@@ -217,6 +216,8 @@ def played_on(cell: Cell, code: str, settings: Settings) -> list[dict[str, float
 
 def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
     """Make a table of all cells, figures for those with a goal, and curves over the budget."""
+    if settings.preset == PUBLISHED:
+        return published.summarise(results, settings)
     gathered: dict[Cell, list[dict[str, float]]] = {}
     for shard, result in zip(shards(settings), results, strict=True):
         gathered.setdefault(Cell.from_json(shard), []).extend(result)
@@ -264,10 +265,8 @@ def _kinds_table(gathered: dict[Cell, list[dict[str, float]]]) -> Table:
 
 
 def _protocol(cell: Cell) -> str:
-    name = {FAIR: "fair", TWO: "base twice", PUBLISHED: "published", RELEARN: "RELeARN", EXECUTED: "executed"}[
-        cell.protocol
-    ]
-    return name if cell.pattern in ("uniform", "accumulating", "measured") else f"{name}, {cell.pattern} noise"
+    name = {FAIR: "fair", TWO: "base twice", RELEARN: "RELeARN", EXECUTED: "executed"}[cell.protocol]
+    return name if cell.pattern in ("uniform", "measured") else f"{name}, {cell.pattern} noise"
 
 
 def _columns(entries: Sequence[dict[str, float]]) -> tuple[float, ...]:

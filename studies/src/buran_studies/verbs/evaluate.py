@@ -22,7 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("study", choices=sorted(STUDIES), help="; ".join(f"{k}: {v}" for k, v in STUDIES.items()))
     parser.add_argument("--quick", action="store_true", help="fewer draws, in about a minute, without a workflow")
     parser.add_argument("--seed", type=int, default=0, help="of all random numbers (default 0)")
-    parser.add_argument("--preset", default="default", help="protocol, such as 'paper' where a study has one")
+    parser.add_argument(
+        "--preset", default="default", help="protocol: 'published' is the set-up of the paper that a study is of"
+    )
     parser.add_argument("--draws", type=int, help="samples per cell instead of the study's own number")
     parser.add_argument("--data", type=Path, metavar="DIR", help="folder of measured data, for studies that need some")
     parser.add_argument(
