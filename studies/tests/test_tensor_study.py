@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from buran.errors import FormatError, UsageError
+from buran_studies.evaluation.evaluation import Verdict
 from buran_studies.evaluation.study import Settings
 from buran_studies.evaluation.text import text_of
 from buran_studies.tensor import beyond as tensor_beyond
+from buran_studies.tensor import published
 from buran_studies.tensor import study as tensor
-from buran_studies.tensor.data import Sample, draw, load
+from buran_studies.tensor.data import SOURCES, Sample, draw, load
 from buran_studies.tensor.rivals import RIVALS, choices, inputs, judge, missing, standardised
 from buran_studies.tensor.sparse_grid import VARIABLE
 
@@ -45,6 +47,24 @@ def test_missing_data(tmp_path: Path) -> None:
         tensor.shards(Settings("tensor"))
     with pytest.raises(UsageError, match="protocol"):
         tensor.shards(Settings("tensor", preset="best", data=str(tmp_path)))
+
+
+def test_the_published_preset_stands_beside_the_program_of_the_authors(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = Settings("tensor", quick=True, preset="published", data=str(folder))
+    made = tensor.shards(settings)
+    assert {shard.get("data", shard.get("setting")) for shard in made} == {*SOURCES, *tensor_beyond.SETTINGS}
+    monkeypatch.setattr(published, "REFERENCES", {(256, "gemm"): published.Reference(8, 2, 0.05, 0.01)})
+    own = {"ask": "inside", "data": "gemm", "size": 256, "starts": 2, "seed": 0}
+    result = tensor.run_shard(own, settings)
+    assert len(result["errors"]) == 2 and 0 < result["errors"][0] < 0.5
+    outside = {"ask": "beyond", "setting": "gemm m < 512", "starts": 2, "seed": 0, "errors": [[0.3, 0.134, 0.2]] * 2}
+    found = tensor.summarise([{**result, "errors": [0.05, 0.06]}, outside], settings)
+    inside, beyond, *absent = found.beside
+    assert inside.here == pytest.approx(0.055) and inside.verdict is Verdict.FAITHFUL and not inside.why
+    assert beyond.published == 0.134 and beyond.here == pytest.approx(0.134)  # the least of all cells, as published
+    assert [row.verdict for row in absent] == [Verdict.MISSING] * 2
 
 
 def test_shards_say_everything(folder: Path) -> None:

@@ -11,8 +11,9 @@ import numpy as np
 from buran.errors import UsageError
 from buran.tensor.published.model import PublishedModel
 from buran_studies.evaluation.evaluation import Evaluation
-from buran_studies.evaluation.study import Settings, Shard
+from buran_studies.evaluation.study import PUBLISHED, Settings, Shard
 from buran_studies.tensor import beyond as tensor_beyond
+from buran_studies.tensor import published
 from buran_studies.tensor import summary as tensor_summary
 from buran_studies.tensor.data import SOURCES, Sample, draw, load
 from buran_studies.tensor.rivals import RIVALS, Outcome, judge, missing
@@ -31,10 +32,12 @@ _LARGE = 1 << 16
 
 def shards(settings: Settings) -> Sequence[Shard]:
     """Cut by what is asked, data set, sample size and draw."""
+    if settings.preset == PUBLISHED:
+        return published.shards(settings)
     if settings.preset not in ("default", "interpolation", "extrapolation"):
         raise UsageError(
             f"the study tensor has no protocol {settings.preset!r}",
-            hint="choose from default, interpolation, extrapolation",
+            hint="choose from default, published, interpolation, extrapolation",
         )
     settings.data_folder()
 
@@ -80,6 +83,8 @@ def _first_of(shard: Shard) -> str:
 
 def run_shard(shard: Shard, settings: Settings) -> Any:
     """Fit and test."""
+    if settings.preset == PUBLISHED:
+        return published.run_shard(shard, settings)
     folder = settings.data_folder()
     if shard["ask"] == "large":
         return {**shard, "rows": [large(shard["size"], shard["seed"])]}
@@ -99,8 +104,8 @@ def run_shard(shard: Shard, settings: Settings) -> Any:
         return {**shard, "rows": [{"method": "published", **row[0].to_json()}]}
     rows = []
     seed = shard["seed"]
-    published, chosen = fit_and_test(train, test, name, preset="published", random_state=seed)
-    rows.append({"method": "published", **published.to_json()})
+    as_published, chosen = fit_and_test(train, test, name, preset="published", random_state=seed)
+    rows.append({"method": "published", **as_published.to_json()})
     rows += published_seeds(train, test, name, chosen, [seed + 100 * i for i in range(_SEEDS)])
     small, options = fit_and_test(train, test, name, random_state=seed)
     rows.append({"method": "default, 20 kB", **small.to_json()})
@@ -189,4 +194,6 @@ def large(size: int, seed: int) -> dict[str, Any]:
 
 def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
     """Make tables, plots and the figures that have goals."""
+    if settings.preset == PUBLISHED:
+        return published.summarise(results, settings)
     return tensor_summary.summarise(results)
