@@ -11,10 +11,12 @@ import pytest
 
 from buran.correct import load_base
 from buran.correct.mecp.tuning import EvolutionTuning
-from buran.errors import FormatError
+from buran.errors import FormatError, UsageError
+from buran_studies.correction import published
 from buran_studies.correction import study as correction
 from buran_studies.correction import truth as correction_truth
 from buran_studies.correction.truth import FAMILIES, SPLITS, THRESHOLDS, draw, read_broadcast, truth
+from buran_studies.evaluation.evaluation import Verdict
 from buran_studies.evaluation.study import STUDIES, Settings
 from buran_studies.evaluation.text import text_of
 
@@ -46,13 +48,34 @@ def test_the_known_form_finds_the_truth() -> None:
 def test_shards_name_their_seed_and_need_data_only_for_broadcasts() -> None:
     without = correction.shards(Settings("correction", seed=5))
     assert all(shard["seed"] == 5 for shard in without)
-    assert {shard["kind"] for shard in without} == {"synthetic", "paper"}
+    assert {shard["kind"] for shard in without} == {"synthetic", "published"}
     with_data = correction.shards(Settings("correction", data="somewhere"))
-    assert {shard["kind"] for shard in with_data} == {"synthetic", "paper", "broadcast"}
+    assert {shard["kind"] for shard in with_data} == {"synthetic", "published", "broadcast"}
     assert sum(s["count"] for s in without if s.get("family") == "contention") >= 30
-    paper = Settings("correction", preset="paper", data="somewhere")
-    assert {shard["trials"] for shard in correction.shards(paper) if "trials" in shard} == {30}
     assert "correction" in STUDIES
+    with pytest.raises(UsageError, match="no preset 'best'"):
+        correction.shards(Settings("correction", preset="best"))
+
+
+def test_the_published_preset_counts_the_trials_that_are_better(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = published.run_trials
+    small = EvolutionTuning(40, 3, nodes=25)
+    monkeypatch.setattr(published, "run_trials", lambda *a, **k: original(*a, **k, search=small))
+    settings = Settings("correction", preset="published", quick=True, seed=3, draws=2)
+    made = correction.shards(settings)
+    assert [shard["case"] for shard in made] == [1, 2, 3, 4]
+    results = json.loads(json.dumps([correction.run_shard(shard, settings) for shard in made], allow_nan=False))
+    found = correction.summarise(results, settings)
+    assert [row.published for row in found.beside[:4]] == [77, 73, 50, 90]
+    assert {row.samples for row in found.beside[:4]} == {2} and found.beside[-1].verdict is Verdict.MISSING
+    full = correction.shards(Settings("correction", preset="published"))
+    assert {shard["family"] for shard in full} == set(FAMILIES)
+    assert sum(s["trials"] for s in full if (s["family"], s["division"], s["case"]) == ("contention", 0, 1)) == 30
+
+
+def test_trials_that_did_not_converge_do_not_count() -> None:
+    own = {"original": 2.0, "division": 0, "test": [1.0, None, 4.0], "train": [0.5, None, 0.1]}
+    assert published._ratios([own]).tolist() == [0.5, 2.0] and published._chosen([own]) == 2.0
 
 
 @pytest.mark.thorough
@@ -61,7 +84,9 @@ def test_results_become_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     small = EvolutionTuning(50, 4, nodes=25)
     monkeypatch.setattr(correction, "run_trials", lambda *a, **k: original(*a, **k, search=small))
     settings = Settings("correction", quick=True, seed=3)
-    chosen = [s for s in correction.shards(settings) if s["kind"] == "paper" or s["family"] in ("contention", "step")]
+    chosen = [
+        s for s in correction.shards(settings) if s["kind"] == "published" or s["family"] in ("contention", "step")
+    ]
     chosen = [{**s, "count": 1} if s["kind"] == "synthetic" else s for s in chosen if s.get("split") != "extrapolation"]
     results = json.loads(json.dumps([correction.run_shard(shard, settings) for shard in chosen], allow_nan=False))
     found = correction.summarise(results, settings)

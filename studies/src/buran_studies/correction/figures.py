@@ -29,7 +29,7 @@ def summary(results: Sequence[Any]) -> Evaluation:
         {**row, "family": shard["family"]} for shard in results if shard["kind"] == "synthetic" for row in shard["rows"]
     ]
     broadcast = [row for shard in results if shard["kind"] == "broadcast" for row in shard["rows"]]
-    published = [shard for shard in results if shard["kind"] == "paper"]
+    published = [shard for shard in results if shard["kind"] == "published"]
     figures: list[Figure] = []
     for split in SPLITS:
         rows = [row for row in synthetic if row["split"] == split and row["family"] == "contention"]

@@ -17,7 +17,9 @@ from buran.correct.domain import samples
 from buran.correct.formula import Array
 from buran.correct.mecp.expression import CASES
 from buran.correct.mecp.trials import Trials, run_trials
+from buran.errors import UsageError
 from buran.files import finite_or_none
+from buran_studies.correction import published
 from buran_studies.correction.figures import summary
 from buran_studies.correction.truth import (
     FAMILIES,
@@ -30,7 +32,7 @@ from buran_studies.correction.truth import (
     truth,
 )
 from buran_studies.evaluation.evaluation import Evaluation
-from buran_studies.evaluation.study import Settings, Shard
+from buran_studies.evaluation.study import PUBLISHED, Settings, Shard
 from buran_studies.quality import mlogq
 
 _BASE = "evh1_2d_reconstructed"
@@ -42,13 +44,23 @@ _SYNTHETIC, _MEASURED = 0, 1  # first numbers of the seeds
 
 
 def shards(settings: Settings) -> Sequence[Shard]:
-    """Cut the work by kind, family, split and replicates."""
+    """Cut the work by kind, family, split and replicates.
+
+    Raises
+    ------
+    UsageError
+        There is no such preset.
+    """
+    if settings.preset == PUBLISHED:
+        return published.shards(settings)
+    if settings.preset != "default":
+        raise UsageError(
+            f"the study correction has no preset {settings.preset!r}", hint="choose from default, published"
+        )
     counts = _QUICK if settings.quick else (_REPLICATES, _OTHERS, _TRIALS, _BROADCASTS, _BROADCAST_TRIALS)
     replicates, others, trials, broadcasts, broadcast_trials = (
         counts if settings.draws is None else (settings.draws, max(1, settings.draws // 4), *([settings.draws] * 2), 1)
     )
-    if settings.preset == "paper" and not settings.quick:
-        broadcast_trials = trials
     out: list[dict[str, Any]] = []
     for family in FAMILIES:
         number = replicates if family == "contention" else others
@@ -56,9 +68,9 @@ def shards(settings: Settings) -> Sequence[Shard]:
     if settings.data is not None:
         out += [{"kind": "broadcast", **part} for part in _parts(broadcasts)]
     for split in ("half", "extrapolation"):
-        out += [{"kind": "paper", "split": split, "case": case, "trials": trials} for case in CASES]
+        out += [{"kind": "published", "split": split, "case": case, "trials": trials} for case in CASES]
     if settings.data is not None:
-        out += [{"kind": "paper", "split": "broadcast", "case": case, "trials": broadcast_trials} for case in CASES]
+        out += [{"kind": "published", "split": "broadcast", "case": case, "trials": broadcast_trials} for case in CASES]
     return [{**shard, "seed": settings.seed} for shard in out]
 
 
@@ -68,6 +80,8 @@ def _parts(number: int) -> list[dict[str, int]]:
 
 def run_shard(shard: Shard, settings: Settings) -> Any:
     """Work on some replicates, or on the trials of one case."""
+    if settings.preset == PUBLISHED:
+        return published.run_shard(shard, settings)
     if shard["kind"] == "synthetic":
         return {**shard, "rows": [row for k in _range(shard) for row in _synthetic(shard, k)]}
     if shard["kind"] == "broadcast":
@@ -77,7 +91,9 @@ def run_shard(shard: Shard, settings: Settings) -> Any:
 
 
 def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
-    """Make the figures; see `correction_figures`."""
+    """Make the figures; see `buran_studies.correction.figures`."""
+    if settings.preset == PUBLISHED:
+        return published.summarise(results, settings)
     return summary(results)
 
 
