@@ -9,8 +9,9 @@ import pytest
 
 from buran.errors import UsageError
 from buran.prior.algebra import added
-from buran_studies.evaluation.evaluation import Kind
-from buran_studies.evaluation.study import Settings
+from buran_studies.evaluation.evaluation import Kind, Verdict
+from buran_studies.evaluation.study import NEEDS, Settings
+from buran_studies.priors import published
 from buran_studies.priors import simulated as priors_simulated
 from buran_studies.priors import study as priors
 from buran_studies.quality import exponent_deviation
@@ -75,3 +76,27 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
     one, again = (priors_simulated.draw("computation", 2, 0, 3, 10, 2) for _ in range(2))
     assert one == again
     assert np.isfinite(one["re"]["resilient"]).all()
+
+
+def test_the_published_preset_puts_errors_of_real_runs_beside_the_papers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BURAN_EXTRAP_PYTHON", raising=False)
+    settings = Settings("priors", preset="published", quick=True)
+    made = priors.shards(settings)
+    kinds = [shard["kind"] for shard in made]
+    assert kinds == ["count", *["time"] * 5, *["judge"] * 12]
+    assert all(list(shard[NEEDS]) == made[:6] for shard in made[6:])
+    results = [{} for _ in range(6)]
+    for shard in made[6:]:
+        good, bad = ([10.0, 30.0], [20.0, 120.0]) if shard["level"] else ([35.0, 35.0], [45.0, None])
+        errors = dict(zip(published.METHODS, (good, good, bad, bad), strict=True))
+        results.append(
+            {"part": shard["part"], "level": shard["level"], "extrap": False, "re": errors, "ed": [0.0, 0.0]}
+        )
+    found = priors.summarise(results, settings)
+    rows = {row.element: row for row in found.beside}
+    noisy = rows["Fig. 3: relative error, computation, 75 % artificial noise, with priors"]
+    assert (noisy.published, noisy.here, noisy.samples) == (35.0, 20.0, 2)
+    plain = rows["Fig. 3: relative error, computation, measured times, without priors"]
+    assert (plain.published, plain.here, plain.samples) == (45.0, 45.0, 1) and plain.verdict is Verdict.FAITHFUL
+    assert rows["section 5.2.1: largest exponent deviation of priors, communication"].verdict is Verdict.FAITHFUL
+    assert rows["section 5.3: Kripke"].verdict is Verdict.MISSING

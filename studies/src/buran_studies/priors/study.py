@@ -9,10 +9,11 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran_studies.evaluation.evaluation import Curve, Evaluation, Figure, Kind, Plot, Table
-from buran_studies.evaluation.study import NEEDS, Settings, Shard
+from buran_studies.evaluation.study import NEEDS, PUBLISHED, Settings, Shard
 from buran_studies.priors import cases as priors_cases
 from buran_studies.priors import judged as priors_judged
 from buran_studies.priors import measured as priors_measured
+from buran_studies.priors import published
 from buran_studies.priors import simulated as priors_simulated
 from buran_studies.priors import tables as priors_tables
 from buran_studies.priors import threads as priors_threads
@@ -29,16 +30,20 @@ _OUTLIER_DRAWS = 40
 _PAPER_RE = {"computation": (35.0, 55.0), "communication": (60.0, 127.0)}
 
 
-def shards(settings: Settings) -> list[Shard]:
+def shards(settings: Settings) -> Sequence[Shard]:
     """Measure once; simulate in batches of functions for each part and noise level; diagnose waiting.
 
     Raises
     ------
     UsageError
-        For a preset that there is not: ``default`` has 200 functions, ``small`` 40, ``tiny`` 8.
+        For a preset that there is not: ``default`` has 200 functions, ``small`` 40, ``tiny`` 8; ``published`` is
+        the paper's own set-up.
     """
+    if settings.preset == PUBLISHED:
+        return published.shards(settings)
     if settings.preset not in _FUNCTIONS:
-        raise UsageError(f"the study has no preset {settings.preset!r}", hint=f"one of: {', '.join(_FUNCTIONS)}")
+        hint = f"one of: {', '.join((*_FUNCTIONS, PUBLISHED))}"
+        raise UsageError(f"the study has no preset {settings.preset!r}", hint=hint)
     functions = _FUNCTIONS["small" if settings.quick else settings.preset]
     batch = min(_BATCH, functions)
     draws = settings.draws or (5 if settings.quick else 100)
@@ -92,12 +97,16 @@ _WORK: Mapping[str, Callable[..., Mapping[str, Any]]] = {
 
 def run_shard(shard: Shard, settings: Settings) -> Any:
     """Work on one piece."""
+    if settings.preset == PUBLISHED:
+        return published.run_shard(shard, settings)
     given = {key: value for key, value in shard.items() if key not in ("kind", NEEDS)}
     return {"kind": shard["kind"], **_WORK[shard["kind"]](**given)}
 
 
 def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
     """Bring everything together, beside the paper's numbers."""
+    if settings.preset == PUBLISHED:
+        return published.summarise(results, settings)
     by_kind: dict[str, list[Any]] = {}
     for result in results:
         by_kind.setdefault(result["kind"], []).append(result)
