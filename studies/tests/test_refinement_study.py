@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from buran.errors import UsageError
+from buran_studies.evaluation.evaluation import Verdict
 from buran_studies.evaluation.run import Run
 from buran_studies.evaluation.study import Settings
+from buran_studies.refinement import published
 from buran_studies.refinement import study as refinement
 from buran_studies.refinement.lab import PROGRAMS, source_of, target_of
 
@@ -60,6 +63,35 @@ def test_figures_and_tables() -> None:
     assert found.tables[1].rows[1] == ("sweep", "ours", 15, 2, 2)
     rows = [row[1] for row in found.tables[0].rows]
     assert rows == ["vanilla", "everything", "ours", "PIRA I"] and found.tables[0].rows[0][2] == pytest.approx(2.0)
+
+
+def test_the_published_preset_has_the_rules_of_the_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BURAN_EXTRAP_PYTHON", raising=False)
+    (tmp_path / "LULESH").mkdir()
+    own = refinement.shards(Settings("refinement", preset="published", data=str(tmp_path)))
+    assert [shard["program"] for shard in own] == ["sweep", "stencil", "treesort", "LULESH"]
+    assert {shard["repetitions"] for shard in own} == {5} and not any(shard["extrap"] for shard in own)
+    rules = published.rules_of(own[0])
+    assert rules.target(PROGRAMS["LULESH"]).tolist() == [28.0]  # 8, 12, ..., 24
+    assert rules.target(PROGRAMS["stencil-pn"]).tolist() == [5.5, 24.0]
+    assert (rules.threshold_s, rules.extrap) == (published.THRESHOLD_S, None)
+    with pytest.raises(UsageError, match="no preset 'best'"):
+        refinement.shards(Settings("refinement", preset="best"))
+
+
+def test_overheads_and_recall_stand_beside_the_paper() -> None:
+    everything = trail(kernels=["work", "lost", "tiny"], brief=["tiny"], hooked_s=[], pass_s=8.0)
+    methods = {"everything": everything, "filter-and-expand": trail()}
+    results = [{"program": "sweep", "repetitions": 2, "methods": methods}]
+    found = refinement.summarise(results, Settings("refinement", preset="published"))
+    rows = {row.element: row for row in found.beside}
+    assert rows["Table I: overhead, SU2, PIRA II, final"].published == 10.9
+    assert rows["Table I: overhead, SU2, PIRA II, final"].verdict is Verdict.MISSING
+    own = rows["Table I: overhead, sweep, PIRA II, final"]
+    assert own.here == pytest.approx(3.0) and own.published is None and "0 to 312 %" in own.why
+    kept = rows["section VI: relevant functions kept, sweep, PIRA II, final"]
+    assert kept.here == 50.0 and kept.verdict is Verdict.DEVIATES  # half of them are not most of them
+    assert [table.title[:9] for table in found.tables] == ["CPU time ", "Functions"]
 
 
 @pytest.mark.mpi

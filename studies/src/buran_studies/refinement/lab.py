@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from buran import assets
+from buran.campaign.extrapolate import extrapolated
 from buran.campaign.launcher import Placement, launch, usable_cores
 from buran.campaign.plan import Mode
 from buran.errors import BuildError, RunError
@@ -253,3 +254,9 @@ def target_of(program: Program) -> np.ndarray:
     """Return the point models are extrapolated to: four times the largest value of each parameter."""
     largest: np.ndarray = np.array(program.points, dtype=np.float64).max(axis=0)
     return 4.0 * largest
+
+
+def published_target(program: Program) -> np.ndarray:
+    """Return p_ext = p_n + d of PIRA II, section V-B2, in each parameter."""
+    values = {name: sorted({point[k] for point in program.points}) for k, name in enumerate(program.parameters)}
+    return np.array([float(extrapolated("linear", name, values)) for name in program.parameters])

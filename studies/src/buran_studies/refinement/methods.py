@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,9 +24,10 @@ from buran.instrument.start import EVERYTHING
 from buran.instrument.verdicts import FunctionVerdict
 from buran.measure.toolchain.hook_cost import cost_of_hooks
 from buran.measure.toolchain.static_features import StaticFeatures
-from buran.model import ModelSet
+from buran.model import ModelSet, SearchOptions
 from buran.select.pilot import pilot_places
-from buran_studies.refinement.lab import Lab, target_of
+from buran_studies.extrap import times_by_extrap
+from buran_studies.refinement.lab import Lab, Program, target_of
 
 SHARE = 0.01
 PUBLISHED_ITERATIONS = 3
@@ -36,6 +37,28 @@ BRIEF = 0.1
 tell its time from theirs."""
 MOST_ITERATIONS = 6
 """Ours ends by itself and is stopped only if it does not."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What methods of others are given.
+
+    Attributes
+    ----------
+    target
+        Where models are evaluated.
+    threshold_s
+        Above which a function is relevant, in s; None for `SHARE` of the whole time there.
+    options
+        Of the modeller.
+    extrap
+        A Python with Extra-P, whose models of times are taken.
+    """
+
+    target: Callable[[Program], NDArray[np.float64]] = target_of
+    threshold_s: float | None = None
+    options: SearchOptions | None = None
+    extrap: str | None = None
 
 
 @dataclass(frozen=True)
@@ -87,17 +110,18 @@ class Trail:
     again: bool | None = None
 
 
-def follow(lab: Lab, method: str, repetitions: int) -> Trail:
+def follow(lab: Lab, method: str, repetitions: int, rules: Rules | None = None) -> Trail:
     """Run a method to its end.
 
     ``everything``: hooks in all functions; ``inline-filtered``: in all that are not declared inline; ``PIRA I``: hot
     spots of one run; ``filter-only`` and ``filter-and-expand`` of PIRA II; ``ours``: relevance within an overhead.
     """
+    rules = rules or Rules()
     if method in ("everything", "inline-filtered"):
-        return _once(lab, method, repetitions)
+        return _once(lab, method, repetitions, rules)
     if method == "ours":
         return _ours(lab, repetitions)
-    return _published(lab, method, repetitions)
+    return _published(lab, method, repetitions, rules)
 
 
 def _ours(lab: Lab, repetitions: int) -> Trail:
@@ -156,7 +180,7 @@ def _guarded(lab: Lab, text: str, points: Sequence[Sequence[int]]) -> tuple[str,
     return guarded(text, found), found.verdicts, spent_s
 
 
-def _published(lab: Lab, method: str, repetitions: int) -> Trail:
+def _published(lab: Lab, method: str, repetitions: int, rules: Rules) -> Trail:
     program, graph = lab.program, _graph(lab)
     text = _listed(graph, initial_selection(graph))
     filters, spent_s = [text], 0.0
@@ -164,7 +188,7 @@ def _published(lab: Lab, method: str, repetitions: int) -> Trail:
     for _ in range(PUBLISHED_ITERATIONS):
         experiment, _, last_s = lab.experiment(text, program.points, repetitions)
         spent_s += last_s
-        chosen = _by_rule(lab, method, experiment, with_measured(graph, experiment.tree))
+        chosen = _by_rule(lab, method, experiment, with_measured(graph, experiment.tree), rules)
         new = format_filter(only(chosen.names))
         converged = new == text
         if converged:
@@ -185,7 +209,7 @@ def _published(lab: Lab, method: str, repetitions: int) -> Trail:
     )
 
 
-def _once(lab: Lab, method: str, repetitions: int) -> Trail:
+def _once(lab: Lab, method: str, repetitions: int, rules: Rules) -> Trail:
     text = EVERYTHING
     if method == "inline-filtered":
         graph = _graph(lab)
@@ -194,7 +218,7 @@ def _once(lab: Lab, method: str, repetitions: int) -> Trail:
     graph = graph_of_features(built)
     plain, _ = lab.build(None)
     bare_s = repetitions * sum(lab.run(plain, point, Mode.VANILLA)[0] for point in lab.program.points)
-    time, visits = _models(experiment)
+    time, visits = _models(experiment, rules)
     number = float(np.nansum(experiment.over_locations("visits", "sum")))
     cost_s = cost_of_hooks(lab.toolchain).seconds
     cost_s = max((spent_s - bare_s) / number, cost_s) if number else cost_s  # of these very runs
@@ -202,7 +226,7 @@ def _once(lab: Lab, method: str, repetitions: int) -> Trail:
         experiment.tree,
         time,
         visits,
-        target_of(lab.program),
+        rules.target(lab.program),
         Wishes(share=SHARE, overhead=None, coverage=0.0),
         visit_cost_s=cost_s * stretch(experiment, spent_s / repetitions),
         ends_s=ends_s(experiment),
@@ -251,7 +275,7 @@ def _refined(
     known: dict[str, FunctionVerdict],
     work: list[ModelSet],
 ) -> Refinement:
-    time, visits = _models(experiment)
+    time, visits = _models(experiment, Rules())
     return refine(
         experiment.tree,
         time,
@@ -268,19 +292,23 @@ def _refined(
     )
 
 
-def _by_rule(lab: Lab, method: str, experiment: Experiment, graph: CallGraph) -> Refinement:
-    time, visits = _models(experiment)
-    tree, target = experiment.tree, target_of(lab.program)
+def _by_rule(lab: Lab, method: str, experiment: Experiment, graph: CallGraph, rules: Rules) -> Refinement:
+    time, visits = _models(experiment, rules)
+    tree, target = experiment.tree, rules.target(lab.program)
     if method == "PIRA I":
         seconds = np.nanmean(experiment.over_locations("time")[:, -1], axis=1)
         return hotspots(tree, seconds, time, graph)
-    threshold_s = SHARE * float(np.nansum(np.maximum(time.predict(target[None]), 0.0)))
+    threshold_s = rules.threshold_s
+    if threshold_s is None:
+        threshold_s = SHARE * float(np.nansum(np.maximum(time.predict(target[None]), 0.0)))
     chosen = filter_only if method == "filter-only" else filter_and_expand
     return chosen(tree, time, visits, target, graph, threshold_s)
 
 
-def _models(experiment: Experiment) -> tuple[ModelSet, ModelSet]:
-    sets = model_experiment(experiment, ["time", "visits"])
+def _models(experiment: Experiment, rules: Rules) -> tuple[ModelSet, ModelSet]:
+    sets = model_experiment(experiment, ["time", "visits"], options=rules.options)
+    if rules.extrap is not None:
+        sets["time"] = times_by_extrap(rules.extrap, experiment, sets["time"])
     return sets["time"], sets["visits"]
 
 

@@ -8,20 +8,20 @@ beside.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
-
-from buran.instrument.filter_file import parse
+from buran.errors import UsageError
 from buran.measure.toolchain.runtime import find_toolchain
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
-from buran_studies.evaluation.study import Settings, Shard
+from buran_studies.evaluation.study import PUBLISHED, Settings, Shard
+from buran_studies.refinement import published
 from buran_studies.refinement.lab import PROGRAMS, Lab, source_of
-from buran_studies.refinement.methods import BRIEF, follow
+from buran_studies.refinement.methods import BRIEF, Rules, follow
+from buran_studies.refinement.trails import instrumented, overhead
 
 ROUNDS = 5
 REPETITIONS = 1
@@ -38,7 +38,19 @@ GOAL_ITERATIONS = 4
 
 
 def shards(settings: Settings) -> Sequence[Shard]:
-    """Return one shard for each program and group of methods."""
+    """Return one shard for each program and group of methods.
+
+    Raises
+    ------
+    UsageError
+        There is no such preset.
+    """
+    if settings.preset == PUBLISHED:
+        return published.shards(settings)
+    if settings.preset != "default":
+        raise UsageError(
+            f"the study refinement has no preset {settings.preset!r}", hint="choose from default, published"
+        )
     data = None if settings.data is None else settings.data_folder()
     programs = [name for name, program in PROGRAMS.items() if source_of(program, data) is not None]
     if settings.quick:
@@ -61,6 +73,7 @@ def shards(settings: Settings) -> Sequence[Shard]:
 
 def run_shard(shard: Shard, settings: Settings) -> Any:
     """Follow all methods on one program, then compare their last filters with the plain program."""
+    rules = published.rules_of(shard) if settings.preset == PUBLISHED else Rules()
     program = PROGRAMS[shard["program"]]
     data = None if settings.data is None else settings.data_folder()
     source = source_of(program, data)
@@ -69,7 +82,7 @@ def run_shard(shard: Shard, settings: Settings) -> Any:
     repetitions = shard["repetitions"]
     with tempfile.TemporaryDirectory(prefix="buran-refinement-") as name:
         lab = Lab(program, source, find_toolchain(), Path(name))
-        trails = {method: follow(lab, method, repetitions) for method in shard["methods"]}
+        trails = {method: follow(lab, method, repetitions, rules) for method in shard["methods"]}
         plain_s = lab.rounds((), 1)[None][0]
         finals = {method: trail.filters[-1] for method, trail in trails.items()}
         passes = {text: lab.experiment(text, program.points, repetitions)[2] for text in finals.values()}
@@ -97,6 +110,9 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
     programs: dict[str, dict[str, Any]] = {}
     for result in results:
         programs.setdefault(result["program"], {**result, "methods": {}})["methods"] |= result["methods"]
+    if settings.preset == PUBLISHED:
+        by_program = [*programs.values()]
+        return published.summarise(by_program, (_times(by_program), _counts(by_program)), settings)
     figures = [figure for result in programs.values() for figure in _figures(result)]
     return Evaluation(
         "Refinement of the instrumentation",
@@ -114,22 +130,11 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
     )
 
 
-def _overhead(result: Any, method: str) -> tuple[float, float | None, int]:
-    """Return the overhead in %, its standard error, and the number of samples."""
-    own = result["methods"][method]
-    plain = own["vanilla_s"]
-    if not own["hooked_s"]:
-        return 100 * (own["pass_s"] / (result["repetitions"] * median(plain)) - 1), None, 1
-    ratios = [100 * (a / b - 1) for a, b in zip(own["hooked_s"], plain, strict=True)]
-    error = 1.2533 * float(np.std(ratios, ddof=1)) / len(ratios) ** 0.5 if len(ratios) > 1 else None
-    return median(ratios), error, len(ratios)
-
-
 def _figures(result: Any) -> list[Figure]:
     program, methods = result["program"], result["methods"]
     out = []
     for name in methods:
-        value, error, samples = _overhead(result, name)
+        value, error, samples = overhead(result, name)
         goal = f"at most {GOAL_OVERHEAD:g}" if name == "ours" else ""
         out.append(Figure(f"{program} {name} overhead", value, "%", error, samples, Kind.MEASURED, goal))
     ours, reference = methods.get("ours"), methods.get("everything")
@@ -148,7 +153,7 @@ def _figures(result: Any) -> list[Figure]:
         return out
     every = set(reference["kernels"])
     for name, wanted in (("recall", every - set(reference["brief"])), ("recall with brief functions", every)):
-        lost = sorted(wanted - _instrumented(ours))
+        lost = sorted(wanted - instrumented(ours))
         note = f"lost: {', '.join(lost)}" if lost else ("" if wanted else "the reference has no kernel")
         figure(name, 100 * (1 - len(lost) / len(wanted)) if wanted else None, "%", "100", note, len(wanted))
     whole = reference["spent_s"]
@@ -158,19 +163,13 @@ def _figures(result: Any) -> list[Figure]:
     return out
 
 
-def _instrumented(trail: Mapping[str, Any]) -> set[str]:
-    """Return what a trail's last filter names, and what it gave hooks to."""
-    named = {rule.pattern for rule in parse(trail["filters"][-1]).regions if rule.include and rule.mangled}
-    return named | set(trail["marked"])
-
-
 def _times(results: Sequence[Any]) -> Table:
     rows: list[tuple[Any, ...]] = []
     for result in results:
         plain = result["repetitions"] * median(s for method in result["methods"].values() for s in method["vanilla_s"])
         rows.append((result["program"], "vanilla", plain, None, None, None, None))
         for name, method in result["methods"].items():
-            value, error, _ = _overhead(result, name)
+            value, error, _ = overhead(result, name)
             shown = f"{value:.1f}" if error is None else f"{value:.1f} ± {error:.1f}"
             spent = (
                 method["spent_s"],
