@@ -83,7 +83,7 @@ def test_the_published_preset_puts_errors_of_real_runs_beside_the_papers(monkeyp
     settings = Settings("priors", preset="published", quick=True)
     made = priors.shards(settings)
     kinds = [shard["kind"] for shard in made]
-    assert kinds == ["count", *["time"] * 5, *["judge"] * 12]
+    assert kinds == ["count", *["time"] * 5, *["judge"] * 4]
     assert all(list(shard[NEEDS]) == made[:6] for shard in made[6:])
     results = [{} for _ in range(6)]
     for shard in made[6:]:

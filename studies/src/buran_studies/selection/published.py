@@ -47,7 +47,8 @@ POWERS = (
 )  # fmt: skip
 _LOGS = (0, 1, 2)
 _LEAST = 0.01  # share of each term of a sum at both corners; relative slope of a product there
-_DRAWS, _QUICK_DRAWS, _QUICK_SWITCHED = 1000, 120, 40
+_DRAWS, _QUICK_DRAWS = 1000, 120
+_LEAST_SWITCHED, _SWITCHED = 20, 10  # functions for each switched step of the quick form, at least, or a tenth
 _TOGETHER = 10  # functions a shard
 
 PRINTED: Mapping[tuple[float, float], Mapping[str, float]] = {
@@ -166,7 +167,7 @@ STEPS = (
 def shards(settings: Settings) -> Sequence[Shard]:
     """Cut by cell, step and functions."""
     draws = settings.draws or (_QUICK_DRAWS if settings.quick else _DRAWS)
-    switched = min(draws, _QUICK_SWITCHED) if settings.quick else draws
+    switched = min(draws, max(_LEAST_SWITCHED, draws // _SWITCHED)) if settings.quick else draws
     cells = [HEADLINE] if settings.quick else list(PRINTED)
     out: list[Shard] = []
     for number, step in enumerate(STEPS):
