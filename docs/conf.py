@@ -44,7 +44,8 @@ def list_pages(app: Sphinx, name: str, source: list[str]) -> None:
     folder = (Path(app.srcdir) / name).parent
     linked = re.findall(r"\]\(([\w-]+)\.md\)", source[0])
     there = sorted(path.stem for path in folder.glob("*.md") if path.stem != "index")
-    pages = [f"{part}/index" for part in PARTS] if name == root_doc else dict.fromkeys([*linked, *there])
+    parts = [f"{part}/index" for part in PARTS] if name == root_doc else []
+    pages = [*parts, *dict.fromkeys([*linked, *there])]
     source[0] += "\n```{toctree}\n:hidden:\n\n" + "\n".join(pages) + "\n```\n"
 
 

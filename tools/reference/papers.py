@@ -85,6 +85,10 @@ PAPERS = (
                 DEVIATES,
                 "models after each round of 5 runs; `strategy: {batch: 1}` for one by one",
             ),
+            "Bayesian optimisation": (
+                DEVIATES,
+                "looks for the largest error of the model per core hour: our reading of the text",
+            ),
         },
     ),
     Paper(

@@ -209,8 +209,8 @@ def times_by_extrap(python: str, experiment: Experiment, models: ModelSet) -> Mo
         That Python has no Extra-P, or Extra-P fails.
     """
     values = experiment.over_locations("time")
-    known: NDArray[np.bool_] = np.isfinite(values).any(axis=2)
-    rows = np.flatnonzero(known.all(axis=1))
+    runs = np.isfinite(values).sum(axis=2)  # call path, point
+    rows = np.flatnonzero(runs.min(axis=1) > 0)
     if not len(rows):
         return models
     (answer,) = answers_of_extrap(python, [Task(experiment.points, values[rows], experiment.points[-1])])

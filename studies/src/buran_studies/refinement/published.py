@@ -15,7 +15,7 @@ from buran_studies.evaluation.evaluation import Beside, Evaluation, Table, Verdi
 from buran_studies.evaluation.study import Settings, Shard
 from buran_studies.extrap import extrap_python, name_of_modeller
 from buran_studies.refinement.lab import PROGRAMS, published_target, source_of
-from buran_studies.refinement.methods import Rules
+from buran_studies.refinement.methods import BRIEF, Rules
 from buran_studies.refinement.trails import instrumented, overhead
 
 REPETITIONS, ROUNDS = 5, 5
@@ -108,10 +108,14 @@ def _recalls(result: Mapping[str, Any]) -> list[Beside]:
     why = "the paper looked at it by hand: mostly relevant functions are preserved"
     out = []
     for method, trail in result["methods"].items():
-        if method in ("everything", "inline-filtered") or not wanted:
+        if method in ("everything", "inline-filtered"):
+            continue
+        element = f"section VI: relevant functions kept, {result['program']}, {NAMES[method]}"
+        if not wanted:
+            none = f"with hooks everywhere all growing functions have over {100 * BRIEF:g} % of their time in hooks"
+            out.append(Beside(element, None, None, "%", None, 1, Verdict.MISSING, none))
             continue
         share = 100 * len(wanted & instrumented(trail)) / len(wanted)
-        element = f"section VI: relevant functions kept, {result['program']}, {NAMES[method]}"
         verdict = Verdict.FAITHFUL if share > _MOSTLY else Verdict.DEVIATES
         out.append(Beside(element, None, share, "%", None, len(wanted), verdict, why))
     return out
