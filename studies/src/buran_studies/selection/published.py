@@ -335,17 +335,21 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
         cells = [cell for name in modellers for cell in _shares_within(errors[name], affordable)]
         made = [entry["points"] for entry in entries if entry["affordable"]]
         mean = float(np.mean(made)) if made else None
-        rows.append(
-            (STEPS[number].name, noise, budget, strategy, *cells, 100 * float(affordable.mean()), mean, len(entries))
-        )
+        same = gathered[0, noise, budget, strategy][: len(entries)]  # a switched step has the first functions alone
+        change = _share(entries, modellers[0])[0] - _share(same, modellers[0])[0] if number else None
+        fit = 100 * float(affordable.mean())
+        rows.append((STEPS[number].name, noise, budget, strategy, *cells, change, fit, mean, len(entries)))
     names = {"extrap": "Extra-P", "buran": "Buran"}
     header = (
         "protocol", "noise %", "B %", "strategy",
         *(f"{names[m]}, {what}" for m in modellers for what in ("<= 5 %", "of affordable")),
-        "base affordable %", "points", "functions",
+        "change, points", "base affordable %", "points", "functions",
     )  # fmt: skip
     title = "Share of functions predicted within 5 %, the protocol switched step by step"
-    note = "Both modellers have the same runs. Of affordable: of functions whose base fits into the budget."
+    note = (
+        "Both modellers have the same runs. Of affordable: of functions whose base fits into the budget. Change: of "
+        "the first share, against the authors' program on the same functions."
+    )
     compared = [
         _beside(gathered, key, modellers[0], settings) for key in gathered if key[0] == 0 and key[1:3] in PRINTED
     ]
