@@ -210,19 +210,6 @@ def test_comparison_of_different_things(file, tmp_path):
         run("--compare", file, other, "--metric", "time")
 
 
-def test_regimes(tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "300")  # no cell is folded
-    values = [10 + x if x < 32 else 400 + 2 * x * x for x in (2, 4, 8, 16, 32, 64, 128, 256)]
-    path = tmp_path / "regimes.txt"
-    path.write_text("PARAMETER x\nPOINTS 2 4 8 16 32 64 128 256\nREGION f\n" + "".join(f"DATA {v}\n" for v in values))
-    run(path)
-    out = capsys.readouterr().out
-    assert "2 (x >= 32) * x^2 + 400 (x >= 32) + (x < 32) * x + 10 (x < 32)" in out
-    run(path, "--json", "-o", tmp_path / "m.json")
-    run(tmp_path / "m.json", "--at", "x=1024")
-    assert "2.098e+06" in capsys.readouterr().out
-
-
 def test_criteria_and_terms_of_a_parameter(file, capsys):
     for criterion in ("error", "smape", "rss", "ar2", "bic"):
         run(file, "--metric", "time", "--criterion", criterion, "--terms-per-parameter", "1")

@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Matern
 
 from buran.model import ModelSet, fit_models
-from buran.model.discrepancy import Discrepancy, Process, discrepancies, left_over_at, length_scales
+from buran.model.discrepancy import Discrepancy, Process, discrepancies, left_over_at, length_scales, logarithms
 from buran.model.repetitions import scatter_of
 from buran.model.terms import ModelFunction
+from buran.model.tuning import DISCREPANCY
 from buran.prior.algebra import power
 from buran_studies.functions import grid
 from buran_studies.noise import inject
@@ -83,6 +86,19 @@ def test_many_points_are_thinned_to_a_bound():
     assert len(one.process.points) == 128
     shift, _ = left_over_at([one], [ModelFunction(1.0)], np.array([[1000.0, 2.0]]))
     assert np.exp(shift[0, 0]) == pytest.approx(2 * 1000**0.1, rel=0.02)
+
+
+def test_the_posterior_is_that_of_scikit_learn():
+    points = grid(2)
+    process = Process(points, length_scales(points), 0.3, 0.05)
+    values, at = np.random.default_rng(5).normal(size=25), np.array([[128.0, 60.0], [4.0, 33.0]])
+    trend = ConstantKernel(0.3**2 * DISCREPANCY.slope**2) * DotProduct(0.0)
+    kernel = ConstantKernel(0.3**2) * Matern(process.lengths, nu=1.5) + trend + ConstantKernel(1e5)
+    other = GaussianProcessRegressor(kernel, alpha=0.05**2, optimizer=None).fit(logarithms(points, points), values)
+    mean, deviation = other.predict(logarithms(at, points), return_std=True)
+    weights, own = process.at(at)
+    assert weights @ values == pytest.approx(mean, rel=1e-4)
+    assert own == pytest.approx(deviation, rel=1e-3)
 
 
 def test_weights_of_the_points_add_up_to_one():

@@ -1,23 +1,17 @@
-"""Gaussian processes: the posterior of one with given hyperparameters, and an average over them.
+"""Covariance functions of Gaussian processes, and a process that is averaged over its hyperparameters.
 
-`average_process` averages over many, each by its likelihood, where few points do not decide on one and nothing is
-known about the noise.
-
-Ours, not scikit-learn's: with the same likelihood to 0.01, a fit and 125 predictions take a third of the CPU time
-(medians of 20 pairs: 3.3 against 10.6 ms for 10 data, 16 against 58 ms for 125;
-`studies/benchmarks/gaussian_process.py`).
+The average is over many processes, each by its likelihood, where few points do not decide on one and nothing is known
+about the noise.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from buran.numerics.arrays import Array
 from buran.numerics.sequence import spread_evenly
-from buran.numerics.tuning import AVERAGE, POSTERIOR
+from buran.numerics.tuning import AVERAGE
 
 
 def matern(one: Array, other: Array, lengths: Array | float = 1.0) -> Array:
@@ -33,60 +27,6 @@ def squared_exponential(one: Array, other: Array, lengths: Array) -> Array:
     """Return correlations for many length scales (draw, parameter): shape (draw, one, other)."""
     gap = np.square(one[:, None, :] - other[None])
     return np.asarray(np.exp(-0.5 * np.einsum("qpv,dv->dqp", gap, lengths**-2.0)))
-
-
-@dataclass(frozen=True, eq=False)
-class Process:
-    """A process with the Matern kernel, and what data say about it.
-
-    Attributes
-    ----------
-    inputs
-        Shape (datum, parameter), scaled.
-    lengths
-        Length scales, shape (parameter,).
-    variance
-        Of the values around their mean.
-    mean
-        Of the process where nothing is known.
-    """
-
-    inputs: Array
-    lengths: Array | float
-    variance: float
-    mean: float
-    _whitening: Array
-    _weights: Array
-
-    @classmethod
-    def of(
-        cls, inputs: Array, values: Array, noise_variance: Array, lengths: Array | float, variance: float, mean: float
-    ) -> Process:
-        """Tell a process of given hyperparameters about data: shapes (datum, parameter) and (datum,)."""
-        covariance = variance * matern(inputs, inputs, lengths) + np.diag(noise_variance)
-        whitening = _whitening(covariance)
-        return cls(inputs, lengths, variance, mean, whitening, whitening.T @ (whitening @ (values - mean)))
-
-    def predict(self, inputs: Array) -> tuple[Array, Array]:
-        """Return mean and standard deviation without noise at `inputs` (place, parameter)."""
-        across = self.variance * matern(inputs, self.inputs, self.lengths)
-        variance = self.variance - ((across @ self._whitening.T) ** 2).sum(axis=1)
-        return self.mean + across @ self._weights, np.sqrt(np.maximum(variance, 0.0))
-
-    def covariance(self, inputs: Array) -> Array:
-        """Return the covariances without noise of the values at `inputs` (place, parameter)."""
-        white = self.variance * matern(inputs, self.inputs, self.lengths) @ self._whitening.T
-        return np.asarray(self.variance * matern(inputs, inputs, self.lengths) - white @ white.T)
-
-
-def _whitening(covariance: Array) -> Array:
-    """Return W, shape (direction, datum), with ``W.T @ W`` the inverse of a covariance."""
-    root, failed = dpotrf(covariance, lower=1)
-    if not failed:
-        return np.asarray(dtrtri(root, lower=1)[0])
-    values, vectors = np.linalg.eigh(covariance)  # equal inputs without noise
-    kept = values > POSTERIOR.jitter * values[-1]
-    return np.asarray((vectors[:, kept] / np.sqrt(values[kept])).T)
 
 
 def average_process(inputs: Array, values: Array) -> tuple[Array, Array]:

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from buran.numerics.origin import CORRECTIONS, JUDGED, tuned
-
-
-@dataclass(frozen=True)
-class PosteriorTuning:
-    """Of a Gaussian process and what data say about it."""
-
-    jitter: float = tuned(1e-10, "of the largest eigenvalue of a covariance, below which one is rounding", JUDGED)
-
-
-POSTERIOR = PosteriorTuning()
+from buran.numerics.origin import CORRECTIONS, tuned
 
 
 @dataclass(frozen=True)
