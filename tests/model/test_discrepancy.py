@@ -92,7 +92,7 @@ def test_the_posterior_is_that_of_scikit_learn():
     points = grid(2)
     process = Process(points, length_scales(points), 0.3, 0.05)
     values, at = np.random.default_rng(5).normal(size=25), np.array([[128.0, 60.0], [4.0, 33.0]])
-    trend = ConstantKernel(0.3**2 * DISCREPANCY.slope**2) * DotProduct(0.0)
+    trend = ConstantKernel(0.3**2 * DISCREPANCY.slope**2) * DotProduct(1e-6)
     kernel = ConstantKernel(0.3**2) * Matern(process.lengths, nu=1.5) + trend + ConstantKernel(1e5)
     other = GaussianProcessRegressor(kernel, alpha=0.05**2, optimizer=None).fit(logarithms(points, points), values)
     mean, deviation = other.predict(logarithms(at, points), return_std=True)
