@@ -89,7 +89,7 @@ def errors(session: Session, iteration: int, truth: float, target: dict[str, int
     assert table is not None
     times = table.over_locations("time", "mean")
     size = models.parameters.index("n")
-    out = []
+    out: list[tuple[float, ...]] = []
     for row, path in enumerate(models.call_paths):
         kernel = path.split("->")[-1]
         if kernel in KERNELS:
@@ -106,7 +106,7 @@ def errors(session: Session, iteration: int, truth: float, target: dict[str, int
 
 def twin(seeds: list[int], shares: list[float]) -> None:
     """Print medians over laws and seeds."""
-    found = defaultdict(list)
+    found: dict[tuple[str, str], list[tuple[float, ...]]] = defaultdict(list)
     for law, (price, sizes, size) in LAWS.items():
         target = {"p": 2, "n": size}
         for seed in seeds:
@@ -120,9 +120,9 @@ def twin(seeds: list[int], shares: list[float]) -> None:
                 found[law, "whole"] += errors(whole, last, truth, target)
                 timed = [run for run in History.open(whole).runs if run.mode is Mode.TIME]
                 hours = sum(run.wall_s * whole.campaign.cores(run.point) for run in timed) / 3600
-                for share in shares:
+                for number, share in enumerate(shares):
                     keys = {"budget": {"core_hours": share * hours}, "strategy": {"name": "design"}}
-                    own = campaign(folder, f"part{share}", sizes, seed, refinement=refinement, **keys)
+                    own = campaign(folder, f"part-{number}", sizes, seed, refinement=refinement, **keys)
                     found[law, f"{share:g}"] += errors(own, carry_out(own).iteration - 1, truth, target)
     print(f"{'law':28s}{'hours':>7s}{'error %':>9s}{'constant':>9s}{'held %':>8s}{'+- %':>7s}{'n':>5s}")
     for hours in dict.fromkeys(hours for _, hours in found):

@@ -185,8 +185,7 @@ def test_it_stops_when_the_prediction_is_certain_enough() -> None:
     known = measured(list(range(25)), plain, 5, 0.005)
     advice = Design(accuracy=0.3).suggest(known, space(), Budget(), PlanningState())
     assert advice.stop and "within 30%" in advice.stop
-    further = Design(accuracy=1e-6).suggest(known, space(), Budget(), PlanningState())
-    assert further.stop and "beyond a = 64 and b = 50 is not known" in further.stop
+    assert Design(accuracy=1e-6).suggest(known, space(), Budget(), PlanningState()).suggestions
 
 
 def test_batches_are_limited_by_runs_and_by_points() -> None:

@@ -26,14 +26,8 @@ def residues(numbers: Sequence[Fraction]) -> Residues:
 
 def inverse(numbers: Residues) -> Residues:
     """Return reciprocals modulo the prime, in the shape of `numbers`; 0 for 0."""
-    out, power = np.ones_like(numbers), numbers % PRIME
-    exponent = PRIME - 2  # by the little theorem of Fermat
-    while exponent:
-        if exponent & 1:
-            out = out * power % PRIME
-        power = power * power % PRIME
-        exponent >>= 1
-    return out
+    whole = (numbers % PRIME).ravel().tolist()
+    return np.array([pow(each, -1, PRIME) if each else 0 for each in whole], dtype=np.int64).reshape(numbers.shape)
 
 
 def product(left: Residues, right: Residues) -> Residues:

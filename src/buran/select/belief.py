@@ -85,8 +85,8 @@ def belief_of(measured: Observations, space: Space, unseen: bool = True) -> Targ
     Parameters
     ----------
     unseen
-        Whether waiting that only more ranks show is in doubt. A target far beyond all points leaves it so, whatever is
-        measured.
+        Whether what no run can show is uncertain: waiting that only more ranks show, and the part of the process at
+        the target that a run at every place would leave.
     """
     at = np.vstack([space.points, space.target])
     columns = _TermColumns(at, measured.points)
@@ -112,6 +112,8 @@ def belief_of(measured: Observations, space: Space, unseen: bool = True) -> Targ
         deviation: _process(at, measured.points, measured.counts, mean_noise, deviation, lengths)
         for deviation in set(deviations)
     }
+    if not unseen:
+        common = {deviation: _reachable(factors, mean_noise) for deviation, factors in common.items()}
     waiting = _unseen_waiting(at, measured, space, mean_noise)
     waits = np.array([unseen and bool(measured.waits) and measured.waits[call] for call in modelled])
     of_path = BELIEF.waiting / np.sqrt(max(waits.sum(), 1)) / np.maximum(share, _SMALLEST)
@@ -212,6 +214,14 @@ def _process(at: Array, measured: Array, counts: Ids, noise: float, deviation: f
     known = process.covariance(points, points) + np.diag(noise**2 / counts[here])
     covariance = process.covariance(places, places) - across @ np.linalg.solve(known, across.T)
     return _pivoted(covariance, BELIEF.discrepancy_directions)
+
+
+def _reachable(factors: Array, noise: float) -> Array:
+    """Return factors (place, direction) whose last row, the target, has what one run at each other place would show."""
+    places, target = factors[:-1], factors[-1]
+    # f' = F' (F F' + s^2 I)^-1 F f
+    gram = places @ places.T + max(noise, _SMALLEST) ** 2 * np.eye(len(places))
+    return np.vstack([places, places.T @ np.linalg.solve(gram, places @ target)])
 
 
 def _unseen_waiting(at: Array, measured: Observations, space: Space, noise: float) -> Array:
