@@ -19,7 +19,7 @@ import yaml
 
 from buran.campaign.load import load_campaign
 from buran.campaign.plan import Mode
-from buran.errors import ConfigError, UsageError
+from buran.errors import ConfigError
 from buran.experiment.build import experiment_from_profiles
 from buran.experiment.modelling import model_experiment
 from buran.files import not_synced, write_text
@@ -57,8 +57,7 @@ def shards(settings: Settings) -> Sequence[Shard]:
         For a preset that there is not: ``default`` is simulated, ``examples`` measures the bundled examples,
         ``examples-oversubscribed`` with four ranks too, ``examples-tiny`` the least of one.
     """
-    if settings.preset not in _PRESETS:
-        raise UsageError(f"the study has no preset {settings.preset!r}", hint=f"one of: {', '.join(_PRESETS)}")
+    settings.require(*_PRESETS)
     if settings.preset != "default":
         return campaign_measured.shards(settings.preset)
     names = _QUICK_CASES if settings.quick else tuple(CASES)

@@ -17,7 +17,6 @@ from buran.correct.domain import samples
 from buran.correct.formula import Array
 from buran.correct.mecp.expression import CASES
 from buran.correct.mecp.trials import Trials, run_trials
-from buran.errors import UsageError
 from buran.files import finite_or_none
 from buran_studies.correction import published
 from buran_studies.correction.figures import summary
@@ -53,10 +52,7 @@ def shards(settings: Settings) -> Sequence[Shard]:
     """
     if settings.preset == PUBLISHED:
         return published.shards(settings)
-    if settings.preset != "default":
-        raise UsageError(
-            f"the study correction has no preset {settings.preset!r}", hint="choose from default, published"
-        )
+    settings.require("default", PUBLISHED)
     counts = _QUICK if settings.quick else (_REPLICATES, _OTHERS, _TRIALS, _BROADCASTS, _BROADCAST_TRIALS)
     replicates, others, trials, broadcasts, broadcast_trials = (
         counts if settings.draws is None else (settings.draws, max(1, settings.draws // 4), *([settings.draws] * 2), 1)

@@ -76,6 +76,18 @@ class Settings:
         """Identity of the evaluation: equal settings share their results."""
         return digest(self.to_json())
 
+    def require(self, *presets: str) -> None:
+        """Refuse a preset that a study does not have.
+
+        Raises
+        ------
+        UsageError
+            With those that it has.
+        """
+        if self.preset not in presets:
+            what = f"the study {self.study} has no preset {self.preset!r}"
+            raise UsageError(what, hint=f"one of: {', '.join(presets)}")
+
     def data_folder(self) -> Path:
         """Return the folder of measured data.
 

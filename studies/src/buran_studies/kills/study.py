@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from buran.errors import UsageError
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
 from buran_studies.evaluation.study import NEEDS, RESULTS, Settings, Shard
 from buran_studies.kills.campaign import Harassed, derived, harass, harass_steps, write_campaign
@@ -28,8 +27,7 @@ def shards(settings: Settings) -> Sequence[Shard]:
     UsageError
         There is no such preset.
     """
-    if settings.preset not in KILLS:
-        raise UsageError(f"the study kills has no preset {settings.preset!r}", hint=f"one of: {', '.join(KILLS)}")
+    settings.require(*KILLS)
     kills = settings.draws or (_QUICK_KILLS if settings.quick else KILLS[settings.preset])
     measured = settings.preset.startswith("measured")
     undisturbed: Shard = {"kills": 0, "seed": settings.seed, "measured": measured}

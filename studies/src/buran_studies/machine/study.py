@@ -13,7 +13,7 @@ import numpy as np
 from buran.campaign.calibration import CALIBRATION, Calibration
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
-from buran.errors import ToolError, UsageError
+from buran.errors import ToolError
 from buran.experiment.build import Run
 from buran.files import write_json
 from buran.loop.calibrate import calibration_of
@@ -75,8 +75,7 @@ def shards(settings: Settings) -> Sequence[Shard]:
     UsageError
         For a preset that there is not.
     """
-    if settings.preset not in ("default", *_QUESTIONS):
-        raise UsageError(f"the study has no preset {settings.preset!r}", hint=f"one of: {', '.join(_QUESTIONS)}")
+    settings.require("default", *_QUESTIONS)
     ranks = _QUICK_RANKS if settings.quick else _RANKS
     waves = _QUICK_WAVE_RANKS if settings.quick else _WAVE_RANKS
     gathered = _QUICK_COLLECTIVE_RANKS if settings.quick else _COLLECTIVE_RANKS

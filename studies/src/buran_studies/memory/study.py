@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from buran.campaign.plan import Mode
-from buran.errors import UsageError
 from buran.profile.metrics import DETAILS, REQUIREMENTS
 from buran.profile.profile import Profile
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
@@ -37,9 +36,7 @@ def shards(settings: Settings) -> Sequence[Shard]:
 
     The preset ``times`` predicts times beyond the caches instead. A program that is given is predicted alone.
     """
-    if settings.preset not in ("default", times.PRESET):
-        what = f"the study memory has no preset {settings.preset!r}"
-        raise UsageError(what, hint=f"one of: default, {times.PRESET}")
+    settings.require("default", times.PRESET)
     if settings.preset == times.PRESET:
         return times.shards(settings)
     if given(settings):

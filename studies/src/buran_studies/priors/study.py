@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from buran.errors import UsageError
 from buran_studies.evaluation.evaluation import Curve, Evaluation, Figure, Kind, Plot, Table
 from buran_studies.evaluation.study import NEEDS, PUBLISHED, Settings, Shard
 from buran_studies.priors import cases as priors_cases
@@ -41,9 +40,7 @@ def shards(settings: Settings) -> Sequence[Shard]:
     """
     if settings.preset == PUBLISHED:
         return published.shards(settings)
-    if settings.preset not in _FUNCTIONS:
-        hint = f"one of: {', '.join((*_FUNCTIONS, PUBLISHED))}"
-        raise UsageError(f"the study has no preset {settings.preset!r}", hint=hint)
+    settings.require(*_FUNCTIONS, PUBLISHED)
     functions = _FUNCTIONS["small" if settings.quick else settings.preset]
     batch = min(_BATCH, functions)
     draws = settings.draws or (5 if settings.quick else 100)

@@ -14,7 +14,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from buran.errors import UsageError
 from buran.measure.toolchain.runtime import find_toolchain
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
 from buran_studies.evaluation.study import PUBLISHED, Settings, Shard
@@ -47,10 +46,7 @@ def shards(settings: Settings) -> Sequence[Shard]:
     """
     if settings.preset == PUBLISHED:
         return published.shards(settings)
-    if settings.preset != "default":
-        raise UsageError(
-            f"the study refinement has no preset {settings.preset!r}", hint="choose from default, published"
-        )
+    settings.require("default", PUBLISHED)
     data = None if settings.data is None else settings.data_folder()
     programs = [name for name, program in PROGRAMS.items() if source_of(program, data) is not None]
     if settings.quick:
