@@ -103,7 +103,7 @@ def test_the_posterior_is_that_of_scikit_learn():
 
 def test_weights_of_the_points_add_up_to_one():
     process = Process(SIZES, length_scales(SIZES), 0.3, 0.03)
-    assert process.weights(np.array([[5.0], [42.0], [4200.0]])).sum(axis=1) == pytest.approx([1, 1, 1])
+    assert process.at(np.array([[5.0], [42.0], [4200.0]]))[0].sum(axis=1) == pytest.approx([1, 1, 1])
 
 
 def test_a_truth_of_another_kind_has_a_wide_interval_beyond():

@@ -8,7 +8,7 @@ approximations are available", Biometrika 87 (2000): a cheap code plus a Gaussia
 | quantity | function |
 |---|---|
 | covariance of the process: Matern 3/2 plus a linear trend, over logarithms of parameters | `Process.covariance` |
-| mean and variance at a target, the constant mean being unknown (ordinary kriging) | `Process.weights`, `Process.at` |
+| mean and variance at a target, the constant mean being unknown (ordinary kriging) | `Process.at` |
 | hyperparameters by the evidence of all call paths together | `discrepancies` |
 """
 
@@ -68,22 +68,21 @@ class Process:
         trend = DISCREPANCY.slope**2 * (one @ other.T)
         return np.asarray(self.deviation**2 * (matern(one, other, self.lengths) + trend))
 
-    def weights(self, at: Array) -> Array:
-        """Return W, shape (target, point): the process at the targets is W y, with y its values at the points."""
-        inverse, ones = self._solved
-        across = self.covariance(logarithms(at, self.points), self._inputs)
-        # W = k C^-1 + (1 - k C^-1 1) (1 C^-1) / (1 C^-1 1): rows add up to 1, as the constant mean is unknown
-        return np.asarray(across @ inverse + np.outer((1 - across @ ones) / ones.sum(), ones))
-
     def at(self, at: Array) -> tuple[Array, Array]:
-        """Return the weights at targets (target, parameter), and the standard deviation of the process there."""
+        """Return weights W, shape (target, point), and the standard deviation at targets (target, parameter).
+
+        The process at the targets is W y, with y its values at the points.
+        """
         inverse, ones = self._solved
         targets = logarithms(at, self.points)
         across = self.covariance(targets, self._inputs)
+        # simple kriging k C^-1, and what the constant mean, which is unknown, has in it: 1 - k C^-1 1
+        simple, mean = across @ inverse, 1 - across @ ones
+        # W = k C^-1 + (1 - k C^-1 1) (1 C^-1) / (1 C^-1 1): rows add up to 1
+        weights = simple + np.outer(mean / ones.sum(), ones)
         own = self.deviation**2 * (1 + DISCREPANCY.slope**2 * (targets**2).sum(axis=1))
-        variance = own - np.einsum("tp,pq,tq->t", across, inverse, across)
-        variance += (1 - across @ ones) ** 2 / ones.sum()
-        return self.weights(at), np.sqrt(np.maximum(variance, 0.0))
+        variance = own - (simple * across).sum(axis=1) + mean**2 / ones.sum()
+        return np.asarray(weights), np.sqrt(np.maximum(variance, 0.0))
 
     def to_json(self) -> dict[str, Any]:
         """Return plain lists and numbers."""

@@ -24,7 +24,7 @@ from buran.model.scoring import MEAN_ABSOLUTE
 from buran.model.search import Progress, SearchOptions, search
 from buran.model.space import Spaces, full_space, is_full, space_of
 from buran.model.terms import Array
-from buran.model.tuning import CERTAIN, EXACT, SEARCH
+from buran.model.tuning import CERTAIN, DISCREPANCY, EXACT, SEARCH
 
 _LARGEST = 1e150  # squares of larger values overflow
 
@@ -153,30 +153,33 @@ def fit_models(
         if (below := models[call]) is not None:
             models[call] = replace(below, signed=True)
     if options.criterion == "error":  # the plain criteria are those of other modellers, as published
-        models = with_discrepancies(points, np.ldexp(values, binary[:, None]), models, scatter, ~exact)
+        unscaled = np.ldexp(values, binary[:, None])
+        left = [None if counted or not _leaves(model) else model for model, counted in zip(models, exact, strict=True)]
+        found = with_discrepancies(points, unscaled, left, scatter.share, scatter.degrees)
+        models = [own or model for own, model in zip(found, models, strict=True)]
     return Fit(tuple(models[call] for call in same.tolist()))
 
 
 def with_discrepancies(
-    points: Array, values: Array, models: Sequence[Model | None], scatter: Scatter, wanted: Mask
+    points: Array,
+    values: Array,
+    models: Sequence[Model | None],
+    noise: Array,
+    degrees: Ids | Array,
+    deviations: Sequence[float] = DISCREPANCY.deviations,
 ) -> list[Model | None]:
-    """Return models with the processes on what they leave over, for the `wanted` ones, shape (call path,).
-
-    Not where values are negative somewhere, which have no logarithm, nor where nothing is left over.
-    """
-    rows = [
-        row
-        for row, model in enumerate(models)
-        if model is not None and wanted[row] and not model.signed and not model.quality.error < CERTAIN
-    ]
-    out = list(models)
+    """Return models with the processes on what their functions leave over; see `discrepancies` for the arguments."""
+    rows = [row for row, model in enumerate(models) if model is not None]
     modelled = predict_models([models[row] for row in rows], points)
-    found = discrepancies(points, values[rows], modelled, scatter.share[rows], scatter.degrees[rows])
-    for row, one in zip(rows, found, strict=True):
-        model = models[row]
-        assert model is not None
-        out[row] = replace(model, discrepancy=one)
-    return out
+    found = dict(
+        zip(rows, discrepancies(points, values[rows], modelled, noise[rows], degrees[rows], deviations), strict=True)
+    )
+    return [None if model is None else replace(model, discrepancy=found[row]) for row, model in enumerate(models)]
+
+
+def _leaves(model: Model | None) -> bool:
+    """Tell whether a model leaves something over that has a logarithm: no negative values, no exact ones."""
+    return model is not None and not model.signed and not model.quality.error < CERTAIN
 
 
 def _first_alike(values: Array, exact: Mask) -> Ids:

@@ -73,11 +73,6 @@ class UncertaintyTuning:
         8.0, "times the points for each value of a parameter: how many share a systematic error", MODELLER
     )
     values: int = tuned(4, "of a parameter, to judge models without the largest", "fewer leave straight lines")
-    shortest: float = tuned(
-        0.25,
-        "of the mean logarithmic step between a parameter's values: the last step is no shorter",
-        "of ten equal steps from 1 on the last one is 0.4 of the mean",
-    )
     parts: tuple[float, ...] = tuned(
         (0.01, 0.03, 0.08, 0.2, 0.5, 0.8, 0.92, 0.97, 0.99),
         "of the weight, at which the hypotheses of a call path are divided, each part with one that stands for it",

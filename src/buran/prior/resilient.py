@@ -11,12 +11,12 @@ import numpy as np
 from buran.errors import UsageError
 from buran.model.alternative import Alternative
 from buran.model.candidates import Mask
-from buran.model.discrepancy import Discrepancy, discrepancies
 from buran.model.few_values import with_other_growth
+from buran.model.fit import with_discrepancies
 from buran.model.model import Model, Quality
 from buran.model.quality import adjusted_r2, rss, smape
 from buran.model.structures import OpenStructure, with_structures
-from buran.model.terms import Array, ModelFunction, predict
+from buran.model.terms import Array, ModelFunction
 from buran.model.tuning import DISCREPANCY
 from buran.prior.algorithms import with_algorithms
 from buran.prior.noise import PointNoise
@@ -166,24 +166,21 @@ def fit_priors(
                 float(fitted.noise[place]),
                 tuple(_costs(each, place) for each in fits or [fitted]),
             )
-    return _with_discrepancies(points, values, out, noise) if options.price else tuple(out)
+    return _priced(points, values, out, noise) if options.price else tuple(out)
 
 
-def _with_discrepancies(
+def _priced(
     points: Array, values: Array, fitted: Sequence[Resilient | None], noise: PointNoise | None
 ) -> tuple[Resilient | None, ...]:
     """Return models with the price of their work: the process on what counts at constant costs leave over."""
-    rows = [row for row, one in enumerate(fitted) if one is not None]
-    modelled = predict([one.model.function for one in fitted if one is not None], points)
-    deviation, degrees = np.zeros(len(rows)), np.zeros(len(rows))
+    deviation, degrees = np.zeros(len(fitted)), np.zeros(len(fitted))
     if noise is not None:
-        deviation, degrees = np.nanmin(noise.deviation[rows], axis=1, initial=np.inf), noise.degrees[rows]
-    found: dict[int, Discrepancy | None] = dict(
-        zip(rows, discrepancies(points, values[rows], modelled, deviation, degrees, (DISCREPANCY.price,)), strict=True)
-    )
+        deviation, degrees = np.nanmin(noise.deviation, axis=1, initial=np.inf), noise.degrees
+    models = [None if one is None else one.model for one in fitted]
+    found = with_discrepancies(points, values, models, deviation, degrees, (DISCREPANCY.price,))
     return tuple(
-        None if one is None else replace(one, model=replace(one.model, discrepancy=found[row]))
-        for row, one in enumerate(fitted)
+        None if one is None or model is None else replace(one, model=model)
+        for one, model in zip(fitted, found, strict=True)
     )
 
 

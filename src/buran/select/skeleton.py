@@ -9,7 +9,7 @@ import numpy as np
 
 from buran.model import Model, ModelFunction, Quality, Term
 from buran.model.alternative import Alternative
-from buran.model.discrepancy import discrepancies
+from buran.model.fit import with_discrepancies
 from buran.model.quality import adjusted_r2, rss, smape
 from buran.model.tuning import DISCREPANCY
 from buran.numerics.least_squares import solve, span
@@ -102,8 +102,8 @@ def fit_known(
     only = Alternative(function, 1.0, covariance, float(np.sqrt(spread)) if degrees else 0.0, degrees)
     # the price of a unit of work is that of the product's estimator
     known = np.array([runs[here].sum() - len(at)])
-    (left_over,) = discrepancies(at, y[None], predicted[None], np.array([noise]), known, (DISCREPANCY.price,))
-    return Model(function, quality, covariance, (only,), discrepancy=left_over)
+    constant = Model(function, quality, covariance, (only,))
+    return with_discrepancies(at, y[None], [constant], np.array([noise]), known, (DISCREPANCY.price,))[0]
 
 
 def _sum(functions: Sequence[ModelFunction], coefficients: Array) -> tuple[ModelFunction, Array]:
