@@ -102,7 +102,7 @@ def test_models_of_a_family_that_is_not_installed_are_refused_in_words(tmp_path:
     factor = {"parameter": 0, "family": "saturation", "half": 8.0}
     function = {"constant": 0.0, "terms": [{"coefficient": 1.0, "factors": [factor]}]}
     quality = {"points": 5, "smape": 0.0, "loo_smape": 0.0, "error": 0.0, "adjusted_r2": 1.0, "rss": 0.0}
-    entry = {"call_path": "main", "model": {"function": function, "quality": quality, "covariance": []}}
+    entry = {"call_path": "main", "model": {"function": function, "quality": quality}}
     rest = {"unit": "s", "aggregate": "mean", "repetition": "median", "points": [[1.0]], "call_paths": [entry]}
     path = tmp_path / "models.json"
     path.write_text(json.dumps({"schema": SCHEMA, "metrics": [{"parameters": ["p"], "metric": "time", **rest}]}))

@@ -35,7 +35,7 @@ def models(metric, **functions):
     for name in NAMES:
         value = functions.get(name, 0.0)
         one = ModelFunction(0.0, value, (CUBE,)) if isinstance(value, tuple) else ModelFunction(float(value))
-        own.append(Model(one, Quality(3, 0.0, 0.0, 0.0, 1.0, 0.0), ((0.0,) * 2,) * 2 if one.terms else ((0.0,),)))
+        own.append(Model(one, Quality(3, 0.0, 0.0, 0.0, 1.0, 0.0)))
     return ModelSet(("n",), metric, "sec", TREE.names, tuple(own), "mean", "median", POINTS)
 
 

@@ -71,11 +71,6 @@ def test_alternatives_are_weighed_and_the_chosen_one_leads():
         assert len({alternative.function.terms for alternative in model.alternatives}) == len(weights)
 
 
-def test_contributions_add_up():
-    model = fitted(5)[0].models[0]
-    assert model.contributions(POINTS).sum(axis=0) == pytest.approx(model.function.evaluate(POINTS))
-
-
 def test_too_few_points_give_no_bounds():
     fit = fit_models(np.array([[2.0]]), np.array([[5.0]]))
     lower, upper = fit.predict_interval(np.array([[4.0]]))

@@ -42,11 +42,12 @@ def test_noise_does_not_bend_the_model() -> None:
 def test_standard_errors_mean_what_they_say() -> None:
     noisy = inject(TRUE.evaluate(POINTS), 10, "gaussian", repetitions=300, seed=6).T
     found = fit_priors(POINTS, noisy, [PRIOR] * 300, FitOptions(share=False, cost_spread=np.inf, nonnegative=False))
-    gaps = [
-        (own.model.function.evaluate(FAR)[0] - TRUE.evaluate(FAR)[0]) / own.model.standard_error(FAR)[0]
-        for own in found
-        if own
-    ]
+    gaps = []
+    for own in filter(None, found):
+        best = own.model.alternatives[0]
+        row = np.array([1.0, *(term.evaluate(FAR)[0] for term in best.function.terms)])
+        gap = best.function.evaluate(FAR)[0] - TRUE.evaluate(FAR)[0]
+        gaps.append(gap / np.sqrt(row @ np.array(best.covariance) @ row))
     assert 0.8 < np.std(gaps) < 1.25
     model = found[0].model  # type: ignore[union-attr]
     low, high = model.predict_interval(FAR)

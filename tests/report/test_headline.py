@@ -31,7 +31,7 @@ def model(*terms: tuple[float, int, int], smape: float = 0.0) -> Model:
     function = ModelFunction(constant, tuple(c for c, _ in kept), tuple(map(Term, factors)))
     size = 1 + len(kept)
     sure = Alternative(function, 1.0, tuple(map(tuple, np.zeros((size, size)).tolist())), smape / 100, 20)
-    return Model(function, Quality(len(POINTS), smape, smape, smape, 1.0, smape), (), (sure,))
+    return Model(function, Quality(len(POINTS), smape, smape, smape, 1.0, smape), (sure,))
 
 
 def models(metric: str, unit: str, **of: Model) -> ModelSet:

@@ -26,7 +26,7 @@ N, S = 0, 1
 def test_terms_come_from_models_with_priors_in_the_order_of_the_points() -> None:
     work = Term((Factor(N, PowerLog(Fraction(3), 0)), Factor(S, PowerLog(Fraction(1), 0))))
     quality = Quality(5, 0.0, 0.0, 0.0, 1.0, 0.0)
-    models = tuple(Model(ModelFunction(1.0, (2.0,), (work,)), quality, ((0.0,),), ()) for _ in range(2))
+    models = tuple(Model(ModelFunction(1.0, (2.0,), (work,)), quality) for _ in range(2))
     times = ModelSet(("n", "s"), "time", "s", ("a", "b"), models, "mean", "median", ())
     said = ({"call_path": "a", "resilient": "2 n^3 s"}, {"call_path": "b", "resilient": ""})
     history = SimpleNamespace(findings=lambda _: SimpleNamespace(priors=said), models=lambda _: {"time": times})
@@ -97,7 +97,7 @@ def test_one_run_beyond_a_cliff_is_worth_more_than_all_before_it() -> None:
 def test_cliffs_come_from_what_was_found_in_the_order_of_the_points() -> None:
     quality = Quality(5, 0.0, 0.0, 0.0, 1.0, 0.0)
     function = ModelFunction(1.0, (2.0, 3.0), (CUBE, *MISSES.terms))
-    model = Model(function, quality, ((0.0,),), ())
+    model = Model(function, quality)
     times = ModelSet(("n", "s"), "time", "s", ("a",), (model,), "mean", "median", ())
     misses = [{"level": 2, "misses": MISSES.to_json(), "cost": [5e-4, 0.0]}]
     work = ModelFunction(0.0, (1.0,), (CUBE,)).to_json()

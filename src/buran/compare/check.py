@@ -140,7 +140,7 @@ def _checked(
         if model is None:
             second[row] = first[row] * change.ratio if np.isfinite(change.ratio) else change.after
         else:
-            second[row] = max(float(model.function.evaluate(at)[0]), 0.0)
+            second[row] = float(model.predict(at)[0])
             growth[row] = (
                 growth_class(earlier.function, before.parameters) if earlier else "",
                 growth_class(model.function, before.parameters),

@@ -200,7 +200,7 @@ def _most(points: Mapping[At, CoreUse], target: Array, mean_s: float, whole_s: f
     model = fit_models(np.array(list(uneven)), np.array([list(uneven.values())])).models[0]
     if model is None:
         return float("nan")
-    return float(np.clip(mean_s * model.function.evaluate(target)[0], mean_s, whole_s))
+    return float(np.clip(mean_s * model.predict(target)[0], mean_s, whole_s))
 
 
 def _interval(times: ModelSet, at: Array, parts: Sequence[NDArray[np.bool_]]) -> Interval | None:

@@ -239,7 +239,7 @@ def fitted_times(walls: Mapping[Point, Sequence[float]], parameters: Sequence[st
     def predict(point: Point) -> float:
         if point in fitted:
             return fitted[point]
-        value = longest if fit is None else float(fit.function.evaluate(as_array([point], parameters))[0])
+        value = longest if fit is None else float(fit.predict(as_array([point], parameters))[0])
         return max(value, shortest) if np.isfinite(value) else longest
 
     return predict

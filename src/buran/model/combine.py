@@ -40,8 +40,8 @@ def add_models(models: Sequence[Model | None], points: Array, values: Array) -> 
     Returns
     -------
     Model or None
-        None if there is none to add. Its covariance takes the errors of the parts as independent; its
-        intervals do so, too. It has no alternatives, and no error at left-out points.
+        None if there is none to add. Its intervals take the errors of the parts as independent. It has no
+        alternatives, and no error at left-out points.
     """
     present = [model for model in models if model is not None]
     if not present:
@@ -58,17 +58,4 @@ def add_models(models: Sequence[Model | None], points: Array, values: Array) -> 
         float(adjusted_r2(predicted, actual, np.array(1 + len(function.terms)))) if count else np.nan,
         float(rss(predicted, actual)),
     )
-    return Model(function, quality, _covariance(present, function), parts=tuple(present), signed=signed)
-
-
-def _covariance(models: Sequence[Model], function: ModelFunction) -> tuple[tuple[float, ...], ...]:
-    if not all(model.covariance for model in models):
-        return ()
-    place = {term: 1 + number for number, term in enumerate(function.terms)}
-    out = np.zeros((1 + len(place), 1 + len(place)))
-    for model in models:
-        # a term whose coefficients cancelled is not in the sum any more
-        kept = [0, *(1 + k for k, term in enumerate(model.function.terms) if term in place)]
-        columns = [0, *(place[term] for term in model.function.terms if term in place)]
-        out[np.ix_(columns, columns)] += np.array(model.covariance)[np.ix_(kept, kept)]
-    return tuple(map(tuple, out.tolist()))
+    return Model(function, quality, parts=tuple(present), signed=signed)

@@ -570,6 +570,4 @@ def _as_model(points: Array, values: Array, formulas: Sequence[Formula]) -> Mode
     varied = float("nan") if (values == values[0]).all() else 1.0
     quality = Quality(len(points), 0.0, 0.0, 0.0, varied, 0.0)
     best = alternatives[0]
-    return Model(
-        best.function, quality, best.covariance, with_structures(alternatives, points, values, OpenStructure.of(points))
-    )
+    return Model(best.function, quality, with_structures(alternatives, points, values, OpenStructure.of(points)))

@@ -399,13 +399,10 @@ def _final_fit(block: Block, calls: Ids, terms: int) -> tuple[list[Model], Array
         np.ldexp(rss(predicted, values), 2 * binary).tolist(),
         strict=True,
     )
-    coefficients, variances = block.unscaled(calls, regression)
-    count, rows = values.shape[1], variances.tolist()
+    coefficients, _ = block.unscaled(calls, regression)
+    count = values.shape[1]
     out = []
     for c, figure in enumerate(figures):
-        function, order = block.functions.make(chosen[c], coefficients[c], regression.free[c])
-        covariance: tuple[tuple[float, ...], ...] = ()
-        if regression.degrees[c] > 0:
-            covariance = tuple(tuple(rows[c][i][j] for j in order) for i in order)
-        out.append(Model(function, Quality(count, *figure), covariance, LazyAlternatives(block, int(calls[c]))))
+        function, _ = block.functions.make(chosen[c], coefficients[c], regression.free[c])
+        out.append(Model(function, Quality(count, *figure), LazyAlternatives(block, int(calls[c]))))
     return out, regression.penalty

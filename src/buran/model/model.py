@@ -54,9 +54,6 @@ class Model:
         How the metric grows; times the exponential of `discrepancy` it is the prediction.
     quality
         The fit of the function.
-    covariance
-        Of the constant and the coefficients, in the function's order; rows of a symmetric matrix. A constant
-        that was dropped has zeros. Empty if no degree of freedom remains.
     alternatives
         The hypotheses within reach of the best, the best one first, weights adding up to 1. They are fitted when
         they are asked for.
@@ -71,7 +68,6 @@ class Model:
 
     function: ModelFunction
     quality: Quality
-    covariance: tuple[tuple[float, ...], ...] = ()
     alternatives: Sequence[Alternative] = field(default=(), compare=False, repr=False)
     parts: Sequence[Model] = field(default=(), compare=False, repr=False)
     signed: bool = False
@@ -85,25 +81,9 @@ class Model:
         lower, upper = prediction_interval([self], points, level, of)
         return lower[0], upper[0]
 
-    def contributions(self, points: Array) -> Array:
-        """Return what the constant and each term add at `points` (..., parameter): shape (1 + term, ...)."""
-        at = np.asarray(points, dtype=np.float64)
-        terms = zip(self.function.coefficients, self.function.terms, strict=True)
-        constant = np.full(at.shape[:-1], self.function.constant)
-        return np.stack([constant, *(coefficient * term.evaluate(at) for coefficient, term in terms)])
-
-    def standard_error(self, points: Array) -> Array:
-        """Return the standard error of the predicted mean at `points` (..., parameter).
-
-        Holds for the chosen hypothesis; that another may be the right one is in `predict_interval`. NaN without
-        a covariance.
-        """
-        at = np.asarray(points, dtype=np.float64)
-        if not self.covariance:
-            return np.full(at.shape[:-1], np.nan)
-        row = np.stack([np.ones(at.shape[:-1]), *(term.evaluate(at) for term in self.function.terms)], axis=-1)
-        variance = np.einsum("...i,ij,...j->...", row, np.array(self.covariance), row)
-        return np.asarray(np.sqrt(np.maximum(variance, 0)))
+    def predict(self, points: Array) -> Array:
+        """Return what the model predicts at `points` (point, parameter), shape (point,). See `predict_models`."""
+        return np.asarray(predict_models([self], points)[0])
 
 
 def predict_models(models: Sequence[Model | None], points: Array) -> Array:

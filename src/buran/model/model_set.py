@@ -235,7 +235,6 @@ def _model_to_json(model: Model, processes: _Processes) -> dict[str, Any]:
     return {
         **_prediction_to_json(model, processes),
         "quality": quality,
-        "covariance": [list(row) for row in model.covariance],
         "alternatives": [
             {
                 "function": alternative.function.to_json(),
@@ -265,7 +264,6 @@ def _model_from_json(data: Mapping[str, Any], processes: Sequence[Process]) -> M
     figures = [math.nan if quality[name] is None else float(quality[name]) for name in _FIGURES]
     return Model(
         quality=Quality(int(quality["points"]), *figures),
-        covariance=tuple(tuple(map(float, row)) for row in data["covariance"]),
         alternatives=alternatives,
         signed=bool(data.get("signed", False)),
         **_prediction_from_json(data, processes),

@@ -259,7 +259,7 @@ def _judged(model: Model, points: Array, values: Array, weights: Array) -> Model
         float(adjusted_r2(predicted, values[None], np.array([size]))[0]),
         float(rss(predicted, values[None])[0]),
     )
-    return replace(model, quality=quality, covariance=alternatives[0].covariance, alternatives=tuple(alternatives))
+    return replace(model, quality=quality, alternatives=tuple(alternatives))
 
 
 def _rows(matrix: NDArray[Any]) -> tuple[tuple[float, ...], ...]:

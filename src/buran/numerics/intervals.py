@@ -12,6 +12,10 @@ ROUNDING = 1e-9
 """Relative difference that arithmetic may leave between numbers that are the same."""
 
 
+_TOLERANCES = {"xatol": 0.0, "xrtol": ROUNDING, "fatol": ROUNDING, "frtol": 0.0}
+"""Of the search for quantiles: a probability within rounding is met."""
+
+
 def of_mixture(middle: Array, scale: Array, degrees: Array, weight: Array, level: float) -> tuple[Array, Array]:
     """Return the ends that hold the middle `level` of mixtures of t distributions.
 
@@ -46,13 +50,18 @@ def of_mixture(middle: Array, scale: Array, degrees: Array, weight: Array, level
         with np.errstate(over="ignore"):
             return np.asarray((shares * stdtr(freedoms, (at - middles) / scales)).sum(axis=0) - arrays[-1])
 
-    ends = []
+    ends: list[Array] = []
     for target in ((1 - level) / 2, (1 + level) / 2):
         # A quantile of a mixture lies between those of its parts.
         quantiles = middle + stdtrit(usable, target) * spread
         low, high = quantiles.min(axis=1), quantiles.max(axis=1)
+        if middle.shape[1] == 1:
+            ends.append(low)
+            continue
         room = ROUNDING * (spread.max(axis=1) + np.abs(low) + np.abs(high)) + np.finfo(np.float64).tiny
-        root = find_root(below, (low - room, high + room), args=(*parts, np.full_like(low, target)))
+        root = find_root(
+            below, (low - room, high + room), args=(*parts, np.full_like(low, target)), tolerances=_TOLERANCES
+        )
         found = np.where(root.success, root.x, np.copysign(np.inf, target - 0.5))
         # All parts say the same where nothing is left to doubt, as of MPI on one rank: there is no root between.
         ends.append(np.where(high - low <= room, (low + high) / 2, found))

@@ -7,17 +7,19 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
 from buran.files import finite_or_none
-from buran.model.model import Model
+from buran.model.model import Model, predict_models, prediction_interval
 from buran.model.model_set import ModelSet
+from buran.model.terms import Array
 from buran.model.text import format_function, format_largest
 from buran.prior.algebra import added
 from buran.prior.tables import PathModel
 from buran.prior.waiting import Verdict, Waiting
 
 OTHERS_FOLLOW = (
-    "beyond the measured ranks and bytes MPI may take another algorithm: intervals are wider by what that may change"
+    "beyond the measured ranks or bytes MPI may choose another algorithm: intervals do not cover that choice"
 )
 
 
@@ -44,9 +46,12 @@ def noise_resilient(
     pairs = list(zip(path_models, alone.models, strict=True))
     models = tuple(plain if made.final is None else made.final for made, plain in pairs)
     at = np.array([target], dtype=np.float64)
+    predicted = predict_models([*alone.models, *models], at)[:, 0].reshape(2, -1).T.tolist()
+    errors = _errors_of_differences(pairs, at).tolist()
+    largest = np.array(alone.points).max(axis=0, initial=0.0)
     statements = tuple(
-        _statement(path, *pair, alone.parameters, at, np.array(alone.points).max(axis=0, initial=0.0))
-        for path, pair in zip(alone.call_paths, pairs, strict=True)
+        _statement(path, *pair, alone.parameters, at, largest, values, error)
+        for path, pair, values, error in zip(alone.call_paths, pairs, predicted, errors, strict=True)
     )
     held = {name: model for made in path_models for name, model in made.held.items()}
     return (
@@ -56,8 +61,31 @@ def noise_resilient(
     )
 
 
+def _errors_of_differences(pairs: Sequence[tuple[PathModel, Model | None]], at: Array) -> Array:
+    """Return the standard errors (call path,) of differences between models with and without prior; NaN without."""
+    some = {
+        row: (plain, made.resilient.model)
+        for row, (made, plain) in enumerate(pairs)
+        if plain is not None and made.resilient is not None
+    }
+    # half the width of an interval with the probability of one standard deviation to each side
+    lower, upper = prediction_interval(
+        [one for both in zip(*some.values(), strict=True) for one in both], at, 1 - 2 * float(ndtr(-1.0)), "mean"
+    )
+    out = np.full(len(pairs), np.nan)
+    out[list(some)] = np.linalg.norm(((upper - lower) / 2)[:, 0].reshape(2, -1), axis=0)
+    return out
+
+
 def _statement(
-    path: str, made: PathModel, plain: Model | None, parameters: tuple[str, ...], at: Any, largest: Any
+    path: str,
+    made: PathModel,
+    plain: Model | None,
+    parameters: tuple[str, ...],
+    at: Array,
+    largest: Array,
+    predicted: Sequence[float],
+    error: float,
 ) -> dict[str, Any]:
     there = dict(zip(parameters, at[0].tolist(), strict=True))
     out: dict[str, Any] = {
@@ -70,7 +98,7 @@ def _statement(
         "waiting": "",
         "waiting_share": None,
         "settled": made.settled,
-        "at_target_s": None if plain is None else finite_or_none(plain.function.evaluate(at)[0]),
+        "at_target_s": finite_or_none(predicted[1]),
         "difference_s": None,
         "difference_error_s": None,
         "work": None,
@@ -94,11 +122,9 @@ def _statement(
     out["resilient"] = format_largest(resilient.function, parameters, there)
     out["waiting"] = "" if made.waiting is None else waiting_text(made.waiting, parameters)
     out["waiting_share"] = None if made.waiting is None else finite_or_none(made.waiting.share)
-    out["at_target_s"] = finite_or_none(made.final.function.evaluate(at)[0])
     if plain is not None:
-        errors = [float(model.standard_error(at)[0]) for model in (plain, resilient)]
-        out["difference_s"] = finite_or_none(plain.function.evaluate(at)[0] - resilient.function.evaluate(at)[0])
-        out["difference_error_s"] = finite_or_none(np.hypot(errors[0], errors[1]))
+        out["difference_s"] = finite_or_none(predicted[0] - predicted[1])
+        out["difference_error_s"] = finite_or_none(error)
     return out
 
 

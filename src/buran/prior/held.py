@@ -58,7 +58,7 @@ def _part(model: Model, of_terms: Mapping[Term, float], other: float) -> Model:
     if alternatives and alternatives[0].function != model.function:
         alternatives = list(model.alternatives)
     shares = shares_in(model.function)
-    function, kept = _scaled(model.function, shares)
+    function, _ = _scaled(model.function, shares)
     parts = []
     for each in alternatives:
         own = shares_in(each.function)
@@ -70,8 +70,7 @@ def _part(model: Model, of_terms: Mapping[Term, float], other: float) -> Model:
         at = left_over.process.points
         left = ratios(left_over.logs, model.function.evaluate(at))
         left_over = Discrepancy.of(left_over.process, left, function.evaluate(at))
-    covariance = _covariance(model.covariance, shares, kept)
-    return Model(function, model.quality, covariance, tuple(parts), discrepancy=left_over)
+    return Model(function, model.quality, tuple(parts), discrepancy=left_over)
 
 
 def _scaled(function: ModelFunction, shares: Array) -> tuple[ModelFunction, Mask]:

@@ -361,7 +361,7 @@ def _models(
         alternatives = with_other_growth((Alternative(function, 1.0, covariance, noise, degrees),), points)
         if all(column.cost is None for column in prior.columns):  # what is known of memory is no open structure
             alternatives = with_structures(alternatives, points[here[place]], values[place, here[place]], left_open)
-        out.append(Model(function, Quality(int(here[place].sum()), *figures[place]), covariance, alternatives))
+        out.append(Model(function, Quality(int(here[place].sum()), *figures[place]), alternatives))
     return out
 
 

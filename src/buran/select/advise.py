@@ -108,6 +108,6 @@ def _notes(measured: Observations, space: Space) -> Sequence[str]:
     if measured.program_fit.models and (model := measured.program_fit.models[0]) is not None:
         if model.function.is_constant:
             out.append("the run time does not depend on any parameter as far as can be seen")
-        elif (model.function.evaluate(space.points) <= 0).any():
+        elif (model.predict(space.points) <= 0).any():
             out.append("the model predicts run times of 0 and less at some points: the shortest measured one is taken")
     return out

@@ -44,7 +44,7 @@ class Bayes(BeginsWithBase):
             return nothing_left(look, budget)
         here = (measured.counts > 0) & (measured.program_means_s > 0)
         seen = measured.program_means_s[here]
-        errors = np.abs(model.function.evaluate(measured.points[here]) / seen - 1)
+        errors = np.abs(model.predict(measured.points[here]) / seen - 1)
         process, converged = fitted_process(scaled(measured.points[here], space), errors, float(measured.noise.mean()))
         mean = process.predict(scaled(space.points, space))
         deviation = np.sqrt(variance_of(process, scaled(space.points, space)))

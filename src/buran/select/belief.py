@@ -15,7 +15,7 @@ import numpy as np
 
 from buran.model import Model, Term
 from buran.model.alternative import prepare
-from buran.model.discrepancy import Process, length_scales, logarithms
+from buran.model.discrepancy import Process, left_over_at, length_scales, logarithms
 from buran.model.tuning import DISCREPANCY
 from buran.select.observations import Observations
 from buran.select.outlook import by_powers
@@ -117,13 +117,18 @@ def belief_of(measured: Observations, space: Space, unseen: bool = True) -> Targ
     waiting = _unseen_waiting(at, measured, space, mean_noise)
     waits = np.array([unseen and bool(measured.waits) and measured.waits[call] for call in modelled])
     of_path = BELIEF.waiting / np.sqrt(max(waits.sum(), 1)) / np.maximum(share, _SMALLEST)
+    flat = [(model.discrepancy, hypothesis.function) for model in models for hypothesis in model.alternatives]
+    left_over = left_over_at([process for process, _ in flat], [function for _, function in flat], at)[0]
+    first = np.cumsum([0, *(len(model.alternatives) for model in models)]).tolist()
     factors = np.zeros((len(models), len(at), BELIEF.directions))
     disagreement = np.zeros(predicted.shape)
     for row, (call, model) in enumerate(zip(modelled, models, strict=True)):
         weights = np.sqrt(measured.runs[call]) / (noise[row] * np.where(measured.runs[call] > 0, 1.0, np.inf))
         means = measured.means[call]
         worth = weights / np.where(means != 0, np.abs(means), np.inf)
-        apart, inside = columns.mixture(model, worth, predicted[row], measured.cliffs_of(call))
+        apart, inside = columns.mixture(
+            model, worth, predicted[row], left_over[first[row] : first[row + 1]], measured.cliffs_of(call)
+        )
         disagreement[row] = apart @ apart[-1]
         parts = [apart, inside, common[deviations[row]]]
         if waits[row]:
@@ -158,10 +163,11 @@ class _TermColumns:
         return columns
 
     def mixture(
-        self, model: Model, weights: Array, predicted: Array, cliffs: Sequence[Cliff] = ()
+        self, model: Model, weights: Array, predicted: Array, left_over: Array, cliffs: Sequence[Cliff] = ()
     ) -> tuple[Array, Array]:
         """Return factors (place, direction) of the hypotheses' disagreement, and of their coefficients.
 
+        What each of them leaves over, in nats, is of shape (hypothesis, place).
         The last terms are those of the cliffs, each of which has one coefficient.
         """
         largest = np.abs(predicted).max()
@@ -169,7 +175,7 @@ class _TermColumns:
         logs, odds, inside = [], [], []
         used = weights > 0
         expected = np.array([1 / cliff.deviation for cliff in cliffs])
-        for hypothesis in model.alternatives:
+        for hypothesis, shift in zip(model.alternatives, left_over, strict=True):
             function = hypothesis.function
             own = function.terms[: len(function.terms) - sum(len(cliff.misses.terms) for cliff in cliffs)]
             columns = [np.ones(len(self._at)), *(self.term(term)[0] for term in own)]
@@ -179,7 +185,7 @@ class _TermColumns:
             rows += [cliff.misses.evaluate(self._measured[used]) for cliff in cliffs]
             design = np.stack(columns[first:], axis=1) / scale[:, None]
             fitted = np.stack(rows[first:], axis=1) * weights[used][:, None]
-            value = function.evaluate(self._at) / scale
+            value = function.evaluate(self._at) * np.exp(shift) / scale
             bent = np.log(np.clip(value * np.sign(predicted), np.exp(-BELIEF.extreme), np.exp(BELIEF.extreme)))
             logs.append(BELIEF.disagreement * np.tanh(bent / BELIEF.disagreement))
             odds.append(hypothesis.weight)

@@ -124,7 +124,7 @@ def _modelled_s(measured: Observations, space: Space, measured_before: Mask) -> 
     """
     if measured.program_s is None or not any(terms is not None for terms in measured.skeletons):
         model = measured.program_fit.models[0]
-        return None if model is None else model.function.evaluate(space.points)
+        return None if model is None else model.predict(space.points)
     times = slice(None) if measured.groups is None else measured.groups == 0
     at = np.vstack([space.points, measured.points[measured_before]])
     total = np.nansum(measured.fit.predict(at)[times], axis=0)

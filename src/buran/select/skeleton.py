@@ -102,7 +102,7 @@ def fit_known(
     only = Alternative(function, 1.0, covariance, float(np.sqrt(spread)) if degrees else 0.0, degrees)
     # the price of a unit of work is that of the product's estimator
     known = np.array([runs[here].sum() - len(at)])
-    constant = Model(function, quality, covariance, (only,))
+    constant = Model(function, quality, (only,))
     return with_discrepancies(at, y[None], [constant], np.array([noise]), known, (DISCREPANCY.price,))[0]
 
 

@@ -217,7 +217,7 @@ def times_by_extrap(python: str, experiment: Experiment, models: ModelSet) -> Mo
     found = list(models.models)
     for row, function in zip(rows.tolist(), answer.functions, strict=True):
         own = found[row]
-        found[row] = None if own is None else replace(own, function=function, covariance=(), alternatives=())
+        found[row] = None if own is None else replace(own, function=function, alternatives=(), discrepancy=None)
     return replace(models, models=tuple(found))
 
 
