@@ -166,19 +166,20 @@ def write_json(path: Path, value: Any, depth: int | None = None) -> None:
 
     What lies deeper than `depth` stands on one line: large files become a third as long, five times as fast.
     """
-    write_text(path, _indented(value, depth) + "\n")
+    write_text(path, indented(value, depth) + "\n")
 
 
-def _indented(value: Any, depth: int | None, margin: str = "\n") -> str:
+def indented(value: Any, depth: int | None, margin: str = "\n") -> str:
+    """Return JSON as text, what lies deeper than `depth` on one line; `margin` begins a line."""
     if depth is None:
         return json.dumps(value, indent=2, allow_nan=False)
     if not (depth and value and isinstance(value, (dict, list, tuple))):
         return json.dumps(value, allow_nan=False)
     inner = margin + "  "
     if isinstance(value, dict):
-        lines = [f"{json.dumps(key)}: {_indented(item, depth - 1, inner)}" for key, item in value.items()]
+        lines = [f"{json.dumps(key)}: {indented(item, depth - 1, inner)}" for key, item in value.items()]
         return f"{{{inner}{f',{inner}'.join(lines)}{margin}}}"
-    return f"[{inner}{f',{inner}'.join(_indented(item, depth - 1, inner) for item in value)}{margin}]"
+    return f"[{inner}{f',{inner}'.join(indented(item, depth - 1, inner) for item in value)}{margin}]"
 
 
 def read_json(path: Path) -> Any:

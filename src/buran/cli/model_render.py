@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from json import dumps
 
 import numpy as np
 
 from buran.cli.terminal import table
+from buran.files import indented
 from buran.model import ModelSet, format_function, models_to_json, python_names
 from buran.model.compare import ranking
 from buran.model.model_set import at_the_end
@@ -91,7 +91,7 @@ def json(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, le
                 for i in order
             ]
         data["predictions"] = {"at": dict(at), "level": level, "metrics": predictions}
-    return dumps(data, indent=2, allow_nan=False)
+    return indented(data, 4)
 
 
 def latex(sets: Mapping[str, ModelSet]) -> str:

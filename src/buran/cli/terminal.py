@@ -29,13 +29,15 @@ def style(text: str, name: str, stream: TextIO | None = None) -> str:
 
 def printable(text: str) -> str:
     """Return a text with characters that steer terminals, or that nobody sees, spelled out: a backslash and a code."""
-    if text.isprintable():
-        return text
-    return "".join(
-        char if char.isprintable() or char in _KEPT or unicodedata.category(char) == "Zs"  # kinds of blanks
-        else char.encode("unicode_escape").decode()
-        for char in text
-    )  # fmt: skip
+    lines = text.split("\n")
+    return "\n".join(line if line.isprintable() else "".join(map(_spelled, line)) for line in lines)
+
+
+def _spelled(char: str) -> str:
+    # kinds of blanks have the category Zs
+    if char.isprintable() or char in _KEPT or unicodedata.category(char) == "Zs":
+        return char
+    return char.encode("unicode_escape").decode()
 
 
 class _PrintableStream:

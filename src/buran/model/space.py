@@ -92,11 +92,6 @@ class HypothesisSpace:
         power, log = basis.lead
         return power >= self.steepest or log >= max((j for _, j in self.pairs if j), default=MOST_LOGS)
 
-    @cached_property
-    def of_two_values(self) -> HypothesisSpace:
-        """The space for a regime, of which two values of a parameter must do."""
-        return replace(self, least=2)
-
     def up_to(self, lead: Lead) -> HypothesisSpace:
         """Return the space without what grows faster than `lead` (power, power of the logarithm) and than a line."""
         most = max(lead, (Fraction(1), 0))

@@ -8,6 +8,8 @@ import numpy as np
 
 from buran.numerics.origin import JUDGED, MODELLER, tuned
 
+BEAMS = "ablation: 8 for all costs 2 to 4 points on lines of three parameters, 24 for one 4 (reference/modeller.md)"
+
 
 @dataclass(frozen=True)
 class SearchTuning:
@@ -16,14 +18,10 @@ class SearchTuning:
     progress: float = tuned(
         0.5, "an error so much smaller than with a term less lets the search go on, whatever the score says", MODELLER
     )
-    narrow: int = tuned(
-        5, "beam for a single parameter", "as measured by studies/benchmarks/modeller.py; no figures kept"
-    )
-    middle: int = tuned(
-        8, "beam where there are many points", "as measured by studies/benchmarks/modeller.py; no figures kept"
-    )
-    wide: int = tuned(24, "beam elsewhere", "as measured by studies/benchmarks/modeller.py; no figures kept")
-    many: int = tuned(10, "points a parameter from which on there are many", MODELLER)
+    narrow: int = tuned(5, "beam for a single parameter", BEAMS)
+    middle: int = tuned(8, "beam where there are many points", BEAMS)
+    wide: int = tuned(24, "beam elsewhere", BEAMS)
+    many: int = tuned(10, "points a parameter from which on there are many", BEAMS)
     steady: float = tuned(0.15, "error up to which hypotheses within reach are taken seriously", MODELLER)
     certain: float = tuned(1e-6, "error up to which there is nothing to explain", JUDGED)
     lacking: float = tuned(1.5, "times the noise: a larger error lets the search go on", MODELLER)
