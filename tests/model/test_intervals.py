@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from buran.errors import UsageError
-from buran.model import ModelSet, fit_models, full_space
+from buran.model import ModelFunction, ModelSet, fit_models, full_space
+from buran.model.alternative import Alternative, representatives
+from buran.model.tuning import UNCERTAINTY
 from buran_studies.noise import inject
 
 POINTS = np.array([[p, n] for p in (4.0, 8, 16, 32, 64) for n in (10.0, 20, 30, 40, 50)])
@@ -107,3 +109,12 @@ def test_no_interval_of_values_that_cannot_be_negative_reaches_below_zero():
     assert (signed.predict_interval(far)[0] < 0).any()
     document = ModelSet(("n",), "gain", "", ("f",), signed.models[:1], "mean", "median", ()).to_json()
     assert ModelSet.from_json(document).models[0].signed
+
+
+def test_hypotheses_whose_odds_vanish_stand_for_nothing():
+    slopes = range(1, 1 + 2 * len(UNCERTAINTY.parts))
+    term = fitted(5, 1)[0].models[0].function.terms[:1]
+    some = [Alternative(ModelFunction(0.0, (float(k),), term), float(k == 9), (), 0.1, 5) for k in slopes]
+    (kept,) = representatives(some, BEYOND)
+    assert kept.function.coefficients == (9.0,)
+    assert kept.weight == 1

@@ -51,6 +51,8 @@ def representatives(alternatives: Sequence[Alternative], far: Array) -> tuple[Al
         Shape (1, parameter): beyond the points.
     """
     edges = UNCERTAINTY.parts
+    # where there are many points, odds of what is not the best vanish
+    alternatives = [alternative for alternative in alternatives if alternative.weight > 0]
     if len(alternatives) <= len(edges):
         return tuple(alternatives)
     weights = np.array([alternative.weight for alternative in alternatives])
