@@ -8,28 +8,6 @@ from scipy.stats import t as student_t
 from buran.instrument.measured import MeasuredOverhead
 from buran.instrument.prediction import Floats, Mask, RegionPrediction
 from buran.instrument.tuning import FILTERS
-from buran.numerics.least_squares import nonnegative
-
-
-def times_as_expensive(predicted: Floats, measured: Floats, plain_s: Floats) -> float:
-    """Return how many times what was predicted hooks cost in the program itself, up to `FILTERS.dearest_visit`.
-
-    Hooks keep a compiler from inlining, and a loop over an empty function has its caches for itself. What is as long in
-    every run, starting and ending the measurement, is told apart from them.
-
-    Parameters
-    ----------
-    predicted, measured
-        Shape (point,): overhead.
-    plain_s
-        Shape (point,): CPU time without hooks.
-    """
-    some = (predicted > 0) & (plain_s > 0)
-    if not some.any():
-        return 1.0
-    columns = np.stack([predicted[some], 1 / plain_s[some]], axis=1)
-    factor = float(nonnegative(columns if some.sum() > 1 else columns[:, :1], measured[some])[0])
-    return min(max(factor, 1.0), FILTERS.dearest_visit)
 
 
 def beyond_startup(left: Floats, plain_s: Floats, ranks: Floats) -> tuple[MeasuredOverhead | None, Floats]:
@@ -72,9 +50,10 @@ def beyond_startup(left: Floats, plain_s: Floats, ranks: Floats) -> tuple[Measur
 
 
 def within_overhead(prediction: RegionPrediction, keep: Mask, worth: Floats, fixed: Mask, limit: float | None) -> Mask:
-    """Drop functions until the predicted overhead is allowed, at the target and over all points together.
+    """Choose functions as far as the predicted overhead is allowed, at the target and over all points together.
 
-    Those go first whose time without their hooks is the smallest for each second of hooks.
+    Those stay first whose time without their hooks is the largest for each second of hooks; one that no longer fits
+    makes room for the next. What all together costs next to nothing stays in any case.
 
     Parameters
     ----------
@@ -88,16 +67,18 @@ def within_overhead(prediction: RegionPrediction, keep: Mask, worth: Floats, fix
         Time in hooks over time without; None for no limit.
     """
     hooks, bare = prediction.at_most
-    allowed = np.inf if limit is None else limit * bare
-    out = keep.copy()
-    if (hooks[out].sum(axis=0) <= allowed).all():
-        return out
-    costs = (hooks / np.where(bare > 0, allowed, np.inf)[None]).max(axis=1)  # of what is allowed
-    for least in (FILTERS.worth_a_look, 0.0):
-        choice = np.flatnonzero(out & prediction.filterable & ~fixed & (costs > least))
-        order = np.lexsort((-costs[choice], worth[choice] / costs[choice]))
-        for i in choice[order].tolist():
-            if (hooks[out].sum(axis=0) <= allowed).all():
-                return out
-            out[i] = False
+    if limit is None:
+        return keep.copy()
+    costs = hooks / np.where(bare > 0, limit * bare, np.inf)[None]  # of what is allowed
+    most = costs.max(axis=1)
+    cheapest = np.argsort(most, kind="stable")
+    few = np.zeros_like(keep)
+    few[cheapest] = np.cumsum(np.where(keep & ~fixed, most, 0.0)[cheapest]) <= FILTERS.worth_a_look
+    out: Mask = keep & (fixed | few | ~prediction.filterable)
+    choice = np.flatnonzero(keep & ~out)
+    spent = costs[out].sum(axis=0)
+    for i in choice[np.lexsort((most[choice], -worth[choice] / most[choice]))].tolist():
+        if (spent + costs[i] <= 1).all():
+            out[i] = True
+            spent += costs[i]
     return out

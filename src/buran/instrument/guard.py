@@ -76,7 +76,6 @@ def guard(
     calibrated_s: float,
     limit: float = FILTERS.limit,
     keep: Sequence[str] = (),
-    share: float = 0.01,
 ) -> Throttled:
     """Throttle by the point of an experiment that took longest.
 
@@ -86,7 +85,7 @@ def guard(
         CPU time of a run at that point with hooks and without, of all ranks.
     calibrated_s
         Cost of a visit in a loop over an empty function.
-    limit, keep, share
+    limit, keep
         See `throttle`.
     """
     place = longest(experiment)
@@ -97,7 +96,7 @@ def guard(
         visits = visits / threads[:, place]
     cost_s = visit_cost_of(hooked_s, plain_s, every, calibrated_s)
     cost_s = min(cost_s, max(calibrated_s, _most_a_visit_costs(experiment.tree, seconds, visits)))
-    return throttle(experiment.tree, seconds, visits, cost_s * stretch(experiment, hooked_s, place), limit, keep, share)
+    return throttle(experiment.tree, seconds, visits, cost_s * stretch(experiment, hooked_s, place), limit, keep)
 
 
 def _most_a_visit_costs(tree: CallTree, seconds: Floats, visits: Floats) -> float:
@@ -149,13 +148,13 @@ def throttle(
     visit_cost_s: float,
     limit: float = FILTERS.limit,
     keep: Sequence[str] = (),
-    share: float = 0.01,
 ) -> Throttled:
     """Find the functions to leave out before anything larger is run: the shortest visits first.
 
     The limit is of the time in the program's own functions. MPI takes most of a small run, starting and connecting, and
-    would hide what becomes of larger ones. A function that has a share of the time without its hooks, and is not mostly
-    hooks, stays even above the limit: what it is worth at the target, and what it costs there, is for models to say.
+    would hide what becomes of larger ones. Even above the limit, a function stays that is not mostly hooks, or that has
+    few of the visits: what it is worth at the target, and what it costs there, is for models to say, and a larger run
+    spends more time in each of its visits.
 
     Parameters
     ----------
@@ -165,8 +164,6 @@ def throttle(
         Of the time in functions without hooks.
     keep
         Patterns of functions that stay whatever they cost.
-    share
-        Of the time without hooks, from which on a function may matter.
     """
     regions = tree.regions
     own_s, number = (_by_region(tree, values) for values in (seconds, visits))
@@ -180,13 +177,11 @@ def throttle(
         return Throttled({}, 0.0, 0.0)
     allowed = limit * bare
     each_s = np.maximum(own_s - hooks, 0.0) / np.where(number > 0, number, 1.0)
-    small = hooks <= FILTERS.worth_a_look * allowed
-    order = np.lexsort((-hooks, each_s, small))
-    matters = (own_s - hooks >= share * bare) & (hooks <= FILTERS.distorting * own_s)
-    order = order[(free & (hooks > 0) & ~matters)[order]]
+    order = np.lexsort((-hooks, each_s))
+    mostly_hooks, many = hooks > FILTERS.distorting * own_s, hooks > FILTERS.worth_a_look * hooks.sum()
+    order = order[(free & mostly_hooks & many)[order]]
     left = float(hooks.sum()) - np.concatenate([[0.0], np.cumsum(hooks[order])])
-    # where what stays is too much already, small ones gain nothing
-    count = int(np.argmax(left <= allowed)) if left[-1] <= allowed else int((~small[order]).sum())
+    count = int(np.argmax(left <= allowed)) if left[-1] <= allowed else len(order)
     verdicts = {
         symbol_of(regions[i]): FunctionVerdict(
             False,

@@ -56,6 +56,8 @@ class RegionPrediction:
         Shape (call path, point): exclusive time by the models, at the points.
     visit_cost_s
         What one visit costs.
+    plain_s
+        Shape (point,): time of whole runs without instrumentation, at the points; NaN where unknown.
     work
         For each further metric, its name and shape (region,): the share of each region in its total at the target, 0
         where it does not grow.
@@ -69,6 +71,7 @@ class RegionPrediction:
     visits: Floats
     measured_s: Floats
     visit_cost_s: float
+    plain_s: Floats
     work: tuple[tuple[str, Floats], ...] = ()
 
     # -- by region ----------------------------------------------------------------------------------
@@ -120,10 +123,11 @@ class RegionPrediction:
 
     def mostly_hooks(self, ratio: float) -> Mask:
         """Mark functions that call nothing measured and whose hooks take more than a share of their time."""
-        return self.filterable & self._leaves & (self.hook_s > ratio * self.own_s)
+        return self.filterable & self.leaves & (self.hook_s > ratio * self.own_s)
 
     @cached_property
-    def _leaves(self) -> Mask:
+    def leaves(self) -> Mask:
+        """Regions that call nothing measured."""
         out = np.ones(len(self.tree.regions), dtype=bool)
         out[self.tree.region[self.tree.parent[self.tree.parent >= 0]]] = False
         return out
@@ -162,9 +166,13 @@ class RegionPrediction:
 
     @cached_property
     def bare_s(self) -> Floats:
-        """Shape (1 + point,): time without any of these hooks, at the target and the points; not below 0."""
+        """Shape (1 + point,): time without any of these hooks, at the target and the points; not below 0.
+
+        At points, that of whole runs where it is known: what overhead is measured against, start and end included.
+        """
         whole = np.concatenate([[self.total_s], np.nansum(self.measured_s, axis=0)])
         bare: Floats = np.maximum(whole - self.hooks_s.sum(axis=0), 0.0)
+        bare[1:] = np.fmax(bare[1:], self.plain_s)
         return bare
 
     @cached_property
@@ -213,6 +221,7 @@ def predict_regions(
     work: Sequence[ModelSet] = (),
     threads: Floats | None = None,
     points: ArrayLike | None = None,
+    plain_s: ArrayLike | None = None,
 ) -> RegionPrediction:
     """Evaluate the models of an iteration.
 
@@ -232,6 +241,8 @@ def predict_regions(
         Shape (call path, point): how many threads of a rank share its visits, at the models' points; None for one.
     points
         Shape (point, parameter): where the overhead counts beside the target; the models' points if None.
+    plain_s
+        Shape (point,): CPU time of a thread there without instrumentation; NaN where unknown, as everywhere if None.
 
     Raises
     ------
@@ -276,6 +287,7 @@ def predict_regions(
         number,
         seconds[:, 2:],
         visit_cost_s,
+        np.full(len(places), np.nan) if plain_s is None else np.asarray(plain_s, dtype=np.float64),
         tuple((models.metric, _growing_share(tree, models, at, origin)) for models in work),
     )
 

@@ -239,6 +239,7 @@ def refine(
     ends_s: Floats | None = None,
     threads: Floats | None = None,
     points: ArrayLike | None = None,
+    plain_s: ArrayLike | None = None,
     graph: CallGraph | None = None,
     known: Verdicts | None = None,
     hooked: Collection[str] = (),
@@ -254,7 +255,7 @@ def refine(
 
     Parameters
     ----------
-    tree, time, visits, target, work, threads, points
+    tree, time, visits, target, work, threads, points, plain_s
         See `predict_regions`.
     visit_cost_s
         What one visit costs in hooks.
@@ -282,18 +283,18 @@ def refine(
     """
     wishes = wishes or Wishes()
     memory = known or {}
-    prediction = predict_regions(tree, time, visits, target, visit_cost_s, work, threads, points)
+    prediction = predict_regions(tree, time, visits, target, visit_cost_s, work, threads, points, plain_s)
     regions = tree.regions
     symbols = [symbol_of(region) for region in regions]
     unknown = np.isnan(prediction.share)
     before = np.array([name in memory and memory[name].kept for name in symbols], dtype=bool)
     least = np.where(before, wishes.share / 2, wishes.share)
     distorted = prediction.mostly_hooks(wishes.hook_share)
-    seen, grew = _measured(prediction, ends_s)
+    seen, grew = _measured(prediction, ends_s, _visits_there(time, visits, threads))
     positive = prediction.total_s > 0
     with np.errstate(invalid="ignore"):
         share: Floats = np.where(distorted, prediction.bare_share, prediction.upper_share)
-        large: Mask = ((share >= least) | (~distorted & (seen >= least))) & ~unknown & positive
+        large: Mask = ((share >= least) | (seen >= least)) & ~unknown & positive
     busy: Mask = np.any([growing >= wishes.share for _, growing in prediction.work] or [np.zeros_like(large)], axis=0)
     steady = prediction.constant & prediction.filterable & ~grew & ~busy
     waiting = _waiting(prediction, imbalance, wishes.share) & prediction.filterable
@@ -308,9 +309,10 @@ def refine(
     keep = prediction.filterable & (prediction.leading_to(kernels) | prediction.main) & ~dropped
     if wishes.closure == "static":
         keep |= prediction.filterable & _static_closure(graph, regions, kernels & keep) & ~dropped
-    cheap = _cheap(prediction, np.fmax(share, seen), wishes) & ~(dropped | keep | steady)
-    keep |= cheap
-    worth = np.where(kernels | cheap, np.nan_to_num(prediction.bare_share), 0.0)
+    near = np.fmax(share, seen) >= FILTERS.near_share * wishes.share
+    near &= prediction.filterable & np.isfinite(prediction.hook_s) & ~(dropped | keep | steady | distorted)
+    keep |= near
+    worth = np.where(kernels | near, np.fmax(np.nan_to_num(prediction.bare_share), seen), 0.0)
     kept = within_overhead(prediction, keep, worth, prediction.main | always, wishes.overhead)
     costly = keep & ~kept
     added: dict[str, str] = {}
@@ -321,7 +323,7 @@ def refine(
         added = {name: why for name, why in added.items() if name not in unwanted}
     never = tuple(sorted(set(hooked) - set(symbols) - {name for name in memory if memory[name].share is not None}))
     reasons = tuple(
-        _reason(prediction, i, wishes, kernels, kept, costly, steady, cheap, distorted, waiting, always, dropped)
+        _reason(prediction, i, wishes, kernels, kept, costly, steady, near, distorted, waiting, always, dropped)
         for i in range(len(regions))
     )
     result = Refinement(prediction, kept, kernels & (kept | ~prediction.filterable), reasons, added, (), never)
@@ -355,14 +357,36 @@ def _unmeasured(graph: CallGraph, patterns: Sequence[str], measured: Collection[
     return {graph.symbols[i] for i in numbers if graph.has_body[i]} - set(measured)
 
 
-def _measured(prediction: RegionPrediction, ends_s: Floats | None) -> tuple[Floats, Mask]:
-    """Return the share of each region in the time of the largest point, and whether its time grew clearly."""
+def _visits_there(time: ModelSet, visits: ModelSet | None, threads: Floats | None) -> Floats:
+    """Return shape (call path,): visits of one thread at the measured point with the most time in all."""
+    points = np.array(time.points, dtype=np.float64).reshape(-1, len(time.parameters))
+    if visits is None or not len(points):
+        return np.zeros(len(time.call_paths))
+    largest = int(np.nansum(time.predict(points), axis=0).argmax())
+    number: Floats = np.nan_to_num(visits.predict(points[largest][None])[:, 0])
+    return number if threads is None or threads.shape[1] <= largest else number / threads[:, largest]
+
+
+def _measured(prediction: RegionPrediction, ends_s: Floats | None, visits: Floats) -> tuple[Floats, Mask]:
+    """Return the share of each region in the time of the largest point, and whether its time grew clearly.
+
+    Hooks are taken off a function that calls nothing measured, as they are all in its own time.
+
+    Parameters
+    ----------
+    visits
+        Shape (call path,): at the largest point.
+    """
     if ends_s is None:
         return np.zeros(len(prediction.tree.regions)), np.zeros(len(prediction.tree.regions), dtype=bool)
     startup = prediction.seconds == 0  # starting and ending MPI, or nothing
     by_region = prediction.by_region(np.where(startup[:, None], 0.0, ends_s))
+    hooks = (
+        np.where(prediction.leaves & prediction.filterable, prediction.by_region(visits), 0) * prediction.visit_cost_s
+    )
+    bare = np.maximum(by_region[:, 1] - hooks, 0.0)
     total = float(by_region[:, 1].sum())
-    return by_region[:, 1] / (total or 1.0), by_region[:, 1] > FILTERS.grown * by_region[:, 0]
+    return bare / (total or 1.0), by_region[:, 1] > FILTERS.grown * by_region[:, 0]
 
 
 def _waiting(prediction: RegionPrediction, imbalance: Floats | None, share: float) -> Mask:
@@ -388,14 +412,6 @@ def _enough(prediction: RegionPrediction, kernels: Mask, allowed: Mask, coverage
     return out
 
 
-def _cheap(prediction: RegionPrediction, share: Floats, wishes: Wishes) -> Mask:
-    """Mark functions near the threshold whose hooks take little of their own time: to leave them out gains nothing."""
-    near = share >= FILTERS.near_share * wishes.share
-    light = prediction.hook_s <= FILTERS.cheap_hooks * prediction.own_s
-    marked: Mask = prediction.filterable & near & light
-    return marked
-
-
 def _static_closure(graph: CallGraph | None, regions: Sequence[Region], kernels: Mask) -> Mask:
     if graph is None:
         raise UsageError("paths of the call graph are wanted, but there is no call graph", hint="closure: measured")
@@ -413,7 +429,7 @@ def _reason(
     kept: Mask,
     costly: Mask,
     steady: Mask,
-    cheap: Mask,
+    near: Mask,
     distorted: Mask,
     waiting: Mask,
     always: Mask,
@@ -438,10 +454,10 @@ def _reason(
         return KEPT if always[i] else f"ranks wait for each other, {percent}"
     if prediction.main[i]:
         return "begin of the program"
-    if kept[i] and not cheap[i]:
+    if kept[i] and not near[i]:
         return f"on the way to such a function, {100 * share:.2g} % itself"
     if kept[i]:
-        return f"its hooks cost little beside {100 * share:.2g} % of the time"
+        return f"{100 * share:.2g} % of the time, which may be more: its hooks fit"
     if steady[i] and share >= wishes.share:
         return f"{percent}{CONSTANT}"
     if distorted[i] and prediction.own_s[i] > 0:

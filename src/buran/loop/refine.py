@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from functools import partial
 from statistics import median
 
 import numpy as np
@@ -31,7 +30,7 @@ from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import FunctionVerdict, read_verdicts, write_verdicts
 from buran.loop.findings import Findings
 from buran.loop.history import History
-from buran.loop.overhead import cost_factor, excessive
+from buran.loop.overhead import excessive
 from buran.loop.session import Session
 from buran.measure.toolchain.static_features import StaticFeatures, StaticFunction
 from buran.model.model_set import ModelSet
@@ -147,7 +146,7 @@ def _guarded(history: History) -> tuple[str, dict[str, FunctionVerdict]]:
     hooked_s, plain_s = pairs[-1] if pairs else (0.0, 0.0)
     wishes = wishes_of(history.session)
     limit = wishes.overhead or FILTERS.limit
-    decision = guard(experiment, hooked_s, plain_s, visit_cost_s(history), limit, wishes.keep, wishes.share)
+    decision = guard(experiment, hooked_s, plain_s, visit_cost_s(history), limit, wishes.keep)
     return guarded(findings.filter_text, decision), dict(decision.verdicts)
 
 
@@ -174,8 +173,7 @@ def _decide(history: History, verdicts: dict[str, FunctionVerdict]) -> tuple[str
     chosen = refinement_of(history, last, verdicts)
     if chosen is None:
         return findings.filter_text, {}
-    too_expensive = chosen.prediction.visit_cost_s > visit_cost_s(history, last)
-    if chosen.settled and not too_expensive and findings.filter_text:
+    if chosen.settled and findings.filter_text:
         return findings.filter_text, {}
     return WRITERS["scorep"](list_of(chosen)), chosen.verdicts
 
@@ -212,31 +210,35 @@ def refinement_of(history: History, iteration: int, verdicts: dict[str, Function
     if refinement.strategy != "relevance":
         return with_wishes(_published(session, findings, time, visits, target, graph), wishes_of(session))
     new = refinement.filtering != "run"  # what has no hooks cannot be switched on
-    choose = partial(
-        refine,
+    chosen = refine(
         tree,
         time,
         visits,
         target,
         wishes_of(session),
+        visit_cost_s=visit_cost_s(history, iteration),
         work=[sets[name] for name in work_metrics(sets)],
         imbalance=np.array(findings.imbalance_s),
         ends_s=np.array(findings.ends_s).reshape(-1, 2),
         threads=np.array(findings.threads) if findings.threads else None,
         points=[[point[name] for name in campaign.parameters] for point in campaign.points],
+        plain_s=_plain_s(campaign, findings),
         graph=graph if new or refinement.closure == "static" else None,
         known=verdicts,
         hooked=() if features is None else [function.mangled for function in features.functions if function.hooked],
         uncounted=_uncounted(history, iteration),
     )
-    cost_s = visit_cost_s(history, iteration)
-    chosen = choose(visit_cost_s=cost_s)
-    if excessive(history, iteration, chosen.prediction) is None:
-        return chosen
-    factor = cost_factor(history, iteration, chosen.prediction, time)
-    if factor > 1:
-        chosen = choose(visit_cost_s=factor * cost_s)
-    return replace(chosen, added={})  # first what costs too much goes
+    # where hooks cost too much, none are added
+    return chosen if excessive(history, iteration, chosen.prediction) is None else replace(chosen, added={})
+
+
+def _plain_s(campaign: Campaign, findings: Findings) -> list[float]:
+    """Return, for each point of a campaign, the CPU time of a thread without instrumentation; NaN where unknown."""
+    plain_s = {tuple(each.point.items()): each.vanilla_cpu_s for each in findings.overhead if each.vanilla_cpu_s > 0}
+    return [
+        plain_s.get(tuple(point.items()), np.nan) / (campaign.ranks(point) * campaign.threads(point))
+        for point in campaign.points
+    ]
 
 
 def _uncounted(history: History, iteration: int) -> list[str]:
