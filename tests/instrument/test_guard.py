@@ -109,7 +109,7 @@ def test_the_cost_of_a_visit_is_that_of_the_program_where_hooks_rule() -> None:
 
 def test_the_longest_point_decides_and_shared_machines_stretch_hooks() -> None:
     values = np.zeros((5, 2, 1, 5))
-    values[:, 0, 0, :] = np.array([1e-3, 0.01, 1e-3, 9.0, 0.0])[:, None]
+    values[:, 0, 0, :] = np.array([1e-3, 0.01, 1e-3, 19.0, 0.0])[:, None]  # MPI starts longer at the small point
     values[:, 1, 0, :] = np.array([1e-3, 2.0, 0.05, 9.0, 0.0])[:, None]
     visits = np.zeros_like(values)
     visits[:, :, 0, :] = np.array([1.0, 10.0, 3e6, 1.0, 0.0])[:, None, None]
