@@ -14,10 +14,10 @@ import pytest
 from buran.cli import main
 from buran.errors import UsageError
 from buran_studies.evaluation import study as studies
-from buran_studies.evaluation.evaluation import Curve, Evaluation, Figure, Plot, Table, Verdict, beside
+from buran_studies.evaluation.evaluation import Beside, Curve, Evaluation, Figure, Plot, Table, Verdict
 from buran_studies.evaluation.run import Run
 from buran_studies.evaluation.study import Settings, Shard
-from buran_studies.evaluation.text import deviation, text_of
+from buran_studies.evaluation.text import judged, text_of
 
 
 class Squares(ModuleType):
@@ -136,17 +136,25 @@ def test_missing_data_are_asked_for(tmp_path: Path) -> None:
         Settings("squares", data=str(tmp_path / "none")).data_folder()
 
 
-def test_a_number_beside_a_papers_is_the_same_within_tolerance_or_errors() -> None:
-    near, wide, apart = (
-        beside("x", 10.0, 10.4, why="chance"),
-        beside("x", 10.0, 12.0, error=0.8, theirs=0.7, why="chance"),
-        beside("x", 10.0, 12.0, error=0.8, unit="%", why="chance"),
-    )
-    assert (near.verdict, near.why) == (Verdict.FAITHFUL, "")
-    assert wide.verdict is Verdict.FAITHFUL
-    assert (apart.verdict, apart.why) == (Verdict.DEVIATES, "chance")
-    absent = beside("x", None, None, why="no data")
-    assert (absent.verdict, absent.why) == (Verdict.MISSING, "no data")
-    assert [deviation(row) for row in (near, apart, absent)] == ["+4.0 %", "+2.0 points", ""]
-    text = text_of(Evaluation("Title", beside=(near, apart, absent), modeller="Extra-P 4.2.5", cpu_s=3.0))
+def test_a_number_is_reproduced_within_two_standard_errors_of_the_difference() -> None:
+    wide = Beside("x", 10.0, 12.0, standard_error=0.8, published_error=0.7, why="chance")
+    apart = Beside("x", 77.8, 74.6, standard_error=1.5, unit="%", why="noise of other seeds")
+    unknown = Beside("x", 10.0, 10.4)
+    absent, alone = Beside("x", 3.0, None, why="no data"), Beside("x", None, 3.0)
+    assert [row.verdict for row in (wide, apart, unknown, absent, alone)] == [
+        Verdict.REPRODUCED,
+        Verdict.DIFFERS,
+        Verdict.DIFFERS,  # without standard errors only the same number is
+        Verdict.MISSING,
+        Verdict.ALONE,
+    ]
+    assert Beside("x", 0.0, 0.0).verdict is Verdict.REPRODUCED
+    assert [judged(row) for row in (wide, apart, unknown, absent, alone)] == [
+        "reproduced",
+        "differs by -3.2 points: noise of other seeds",
+        "differs by +4.0 %: reason not known",
+        "could not be had: no data",
+        "not in the paper",
+    ]
+    text = text_of(Evaluation("Title", beside=(wide, apart, absent), modeller="Extra-P 4.2.5", cpu_s=3.0))
     assert "modeller: Extra-P 4.2.5; 3 s of CPU time" in text and "12 ± 0.8" in text

@@ -117,7 +117,7 @@ def test_the_published_preset_says_which_step_decides(monkeypatch: pytest.Monkey
     found = selection.summarise([selection.run_shard(shard, settings) for shard in made], settings)
     assert [row.published for row in found.beside] == [77.8, 47.3, 66.0]
     assert "names no Python with Extra-P" in found.modeller
-    assert all("Buran's modeller instead" in row.why for row in found.beside if row.verdict is Verdict.DEVIATES)
+    assert all("Buran's modeller instead" in row.why for row in found.beside if row.verdict is Verdict.DIFFERS)
     assert {row[0] for row in found.tables[0].rows} == {step.name for step in published.STEPS}
     assert "Beside the paper" in text_of(found)
 

@@ -62,7 +62,7 @@ def test_the_published_preset_stands_beside_the_program_of_the_authors(
     outside = {"ask": "beyond", "setting": "gemm m < 512", "starts": 2, "seed": 0, "errors": [[0.3, 0.134, 0.2]] * 2}
     found = tensor.summarise([{**result, "errors": [0.05, 0.06]}, outside], settings)
     inside, beyond, *absent = found.beside
-    assert inside.here == pytest.approx(0.055) and inside.verdict is Verdict.FAITHFUL and not inside.why
+    assert inside.here == pytest.approx(0.055) and inside.verdict is Verdict.REPRODUCED
     assert beyond.published == 0.134 and beyond.here == pytest.approx(0.134)  # the least of all cells, as published
     assert [row.verdict for row in absent] == [Verdict.MISSING] * 2
 

@@ -18,7 +18,7 @@ from buran.correct.mecp.trials import run_trials
 from buran.correct.mecp.tuning import PROCEDURE
 from buran.files import finite_or_none
 from buran_studies.correction.truth import FAMILIES, draw
-from buran_studies.evaluation.evaluation import Beside, Evaluation, Table, beside
+from buran_studies.evaluation.evaluation import Beside, Evaluation, Table
 from buran_studies.evaluation.study import Settings, Shard
 
 BASE = "evh1_2d_reconstructed"
@@ -88,18 +88,18 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
         error = 100 * (share * (1 - share) / len(ratios)) ** 0.5
         name = f"Fig. 5: trials better than the original model, case {case}"
         why = _why(gathered, case)
-        rows.append(beside(name, published, 100 * share, unit="%", error=error, samples=len(ratios), why=why))
+        rows.append(Beside(name, published, 100 * share, unit="%", standard_error=error, samples=len(ratios), why=why))
     ratio = float(_ratios(gathered[FAMILY, 1]).min())
     name = "Fig. 4: error of the best trial over the original model's, case 1, at most"
     # The paper says "less than half": anything below is the same.
-    rows.append(beside(name, HALF, max(ratio, HALF), why=f"{ratio:.2f} here: {_LOST}"))
+    rows.append(Beside(name, HALF, max(ratio, HALF), why=f"{ratio:.2f} here: {_LOST}"))
     trials = [trial for case in CASES for own in gathered[FAMILY, case] for trial in own["train"]]
     failed = 120 * sum(trial is None for trial in trials) / len(trials)
     name = "trials of 120 that did not converge"
     why = "the criterion of convergence is not published; here a trial has converged with a value at each point"
-    rows.append(beside(name, NOT_CONVERGED, failed, samples=len(trials), why=why))
+    rows.append(Beside(name, NOT_CONVERGED, failed, samples=len(trials), why=why))
     why = "the measurements and the formula of the original model are lost"
-    rows.append(beside("Fig. 6 to 9: predictions at 16 points of EVH1", None, None, why=why))
+    rows.append(Beside("Fig. 6 to 9: predictions at 16 points of EVH1", None, None, why=why))
     header = ("truth", "case", "trials", "better %", "best of trials", "best in training")
     note = "Errors are root mean squares on the test half over that of the original model."
     return Evaluation(

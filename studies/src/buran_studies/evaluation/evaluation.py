@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
 SCHEMA = 1
+_ERRORS = 2.0  # standard errors within which two numbers are the same
 
 
 class Kind(StrEnum):
@@ -97,8 +99,9 @@ class Plot:
 class Verdict(StrEnum):
     """How our number relates to that of a paper."""
 
-    FAITHFUL = "faithful"
-    DEVIATES = "deviates"
+    REPRODUCED = "reproduced"
+    DIFFERS = "differs"
+    ALONE = "not in the paper"
     MISSING = "could not be had"
 
 
@@ -112,10 +115,10 @@ class Beside:
         What the number is of: a figure or table of the paper and its circumstances.
     published, here
         None where there is none.
-    standard_error
-        Of `here`; None where it has none.
+    standard_error, published_error
+        Standard errors of `here` and of `published`; None where they have none.
     why
-        The reason of a deviation, or of a number that could not be had.
+        The reason of a difference, or of a number that one side does not have; empty where it is not known.
     """
 
     element: str
@@ -124,38 +127,18 @@ class Beside:
     unit: str = ""
     standard_error: float | None = None
     samples: int = 1
-    verdict: Verdict = Verdict.FAITHFUL
     why: str = ""
+    published_error: float | None = None
 
-
-def beside(
-    element: str,
-    published: float | None,
-    here: float | None,
-    *,
-    unit: str = "",
-    error: float | None = None,
-    theirs: float = 0.0,
-    samples: int = 1,
-    tolerance: float = 0.05,
-    why: str = "",
-) -> Beside:
-    """Put our number beside a paper's and judge it.
-
-    Parameters
-    ----------
-    error, theirs
-        Standard errors of ours and of the published number.
-    tolerance
-        Share of the published number within which ours counts as the same; so do two standard errors of the difference.
-    why
-        The reason, if it is not the same.
-    """
-    if published is None or here is None:
-        return Beside(element, published, here, unit, error, samples, Verdict.MISSING, why)
-    same = abs(here - published) <= max(tolerance * abs(published), 2 * ((error or 0.0) ** 2 + theirs**2) ** 0.5)
-    verdict = Verdict.FAITHFUL if same else Verdict.DEVIATES
-    return Beside(element, published, here, unit, error, samples, verdict, "" if same else why)
+    @property
+    def verdict(self) -> Verdict:
+        """What the numbers say: reproduced is what lies within two standard errors of the difference."""
+        if self.here is None:
+            return Verdict.MISSING
+        if self.published is None:
+            return Verdict.ALONE
+        error = math.hypot(self.standard_error or 0.0, self.published_error or 0.0)
+        return Verdict.REPRODUCED if abs(self.here - self.published) <= _ERRORS * error else Verdict.DIFFERS
 
 
 @dataclass(frozen=True)

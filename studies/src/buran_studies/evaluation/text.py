@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from buran_studies.evaluation.evaluation import Beside, Evaluation, Table
+from buran_studies.evaluation.evaluation import Beside, Evaluation, Table, Verdict
 
 
 def text_of(found: Evaluation) -> str:
@@ -21,11 +21,8 @@ def text_of(found: Evaluation) -> str:
 
 
 def _beside(found: Evaluation) -> str:
-    rows = tuple(
-        (row.element, row.published, here(row), row.unit, deviation(row), row.samples, row.verdict.value, row.why)
-        for row in found.beside
-    )
-    header = ("element", "published", "here", "unit", "deviation", "samples", "verdict", "why")
+    rows = tuple((row.element, row.published, here(row), row.unit, row.samples, judged(row)) for row in found.beside)
+    header = ("element", "published", "here", "unit", "samples", "verdict")
     modeller = f"modeller: {found.modeller}; " if found.modeller else ""
     return _table(Table("Beside the paper", header, rows, f"{modeller}{found.cpu_s:.0f} s of CPU time"))
 
@@ -35,6 +32,15 @@ def here(row: Beside) -> str:
     if row.here is None:
         return "none"
     return _cell(row.here) + ("" if row.standard_error is None else f" ± {row.standard_error:.2g}")
+
+
+def judged(row: Beside) -> str:
+    """Return the verdict on our number: what it differs by, and why."""
+    if row.verdict is Verdict.REPRODUCED:
+        return row.verdict.value
+    if row.verdict is Verdict.DIFFERS:
+        return f"differs by {deviation(row)}: {row.why or 'reason not known'}"
+    return f"{row.verdict.value}: {row.why}" if row.why else row.verdict.value
 
 
 def deviation(row: Beside) -> str:

@@ -18,7 +18,7 @@ from buran.prior.algebra import added
 from buran.prior.paths import priors_of
 from buran.prior.prior import Prior
 from buran.prior.resilient import PUBLISHED, FitOptions, predictions
-from buran_studies.evaluation.evaluation import Beside, Evaluation, Table, beside
+from buran_studies.evaluation.evaluation import Beside, Evaluation, Table
 from buran_studies.evaluation.statistics import mean_and_error
 from buran_studies.evaluation.study import NEEDS, RESULTS, Settings, Shard
 from buran_studies.extrap import Task, answers_of_extrap, extrap_python, name_of_modeller
@@ -133,14 +133,14 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
             mean, error, count = _over(own["re"][method])
             noise = f"{level} % artificial noise" if level else "measured times"
             name = f"Fig. 3: relative error, {part}, {noise}, {'with' if 'fit' in method else 'without'} priors"
-            rows.append(beside(name, published, mean, unit="%", error=error, samples=count, why=_MACHINE))
+            rows.append(Beside(name, published, mean, unit="%", standard_error=error, samples=count, why=_MACHINE))
     for part in PARTS:
         known = judged[part, 0]["ed"]
         name = f"section 5.2.1: largest exponent deviation of priors, {part}"
-        rows.append(beside(name, 0.0, max(known), samples=len(known), why="a prior with another exponent"))
+        rows.append(Beside(name, 0.0, max(known), samples=len(known), why="a prior with another exponent"))
     for name in ("Kripke", "RELeARN"):
         why = "measured on clusters with 32 to 4096 ranks; counts of these runs are not public"
-        rows.append(beside(f"section 5.3: {name}", None, None, why=why))
+        rows.append(Beside(f"section 5.3: {name}", None, None, why=why))
     table = []
     for (part, level), own in judged.items():
         cells = []

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from buran.model import SearchOptions
-from buran_studies.evaluation.evaluation import Beside, Evaluation, Table, Verdict, beside
+from buran_studies.evaluation.evaluation import Beside, Evaluation, Table
 from buran_studies.evaluation.study import Settings, Shard
 from buran_studies.extrap import extrap_python, name_of_modeller
 from buran_studies.refinement.lab import PROGRAMS, published_target, source_of
@@ -26,7 +26,6 @@ METHODS = ("everything", "inline-filtered", "PIRA I", "filter-only", "filter-and
 _QUICK_METHODS = ("everything", "PIRA I", "filter-and-expand")
 _PROGRAMS = ("sweep", "stencil", "treesort", "LULESH", "HPCG")
 _QUICK_PROGRAMS = ("sweep", "LULESH", "HPCG")
-_MOSTLY = 50.0
 """In %: the paper says that mostly relevant functions are preserved."""
 NAMES = {
     "everything": "Score-P without filter",
@@ -76,7 +75,7 @@ def summarise(programs: Sequence[Mapping[str, Any]], tables: tuple[Table, ...], 
         why = "the program is not among those at hand" if name in ("SU2", "MILC") else "SPEC CPU 2006 is licensed"
         for method, value in printed.items():
             element = f"Table I: overhead, {name}, {NAMES[method]}"
-            rows.append(beside(element, value, None, unit="%", why=why))
+            rows.append(Beside(element, value, None, unit="%", why=why))
     for result in programs:
         for method in result["methods"]:
             value, error, samples = overhead(result, method)
@@ -84,7 +83,7 @@ def summarise(programs: Sequence[Mapping[str, Any]], tables: tuple[Table, ...], 
             own = [each[method] for each in PRINTED.values() if method in each]
             why = "a program that the paper does not have"
             why += f"; it prints {min(own):g} to {max(own):g} % for its own" if own else ""
-            rows.append(Beside(element, None, value, "%", error, samples, Verdict.DEVIATES, why))
+            rows.append(Beside(element, None, value, "%", error, samples, why))
         rows += _recalls(result)
     return Evaluation(
         "Refinement of the instrumentation by the rules of PIRA II",
@@ -113,9 +112,8 @@ def _recalls(result: Mapping[str, Any]) -> list[Beside]:
         element = f"section VI: relevant functions kept, {result['program']}, {NAMES[method]}"
         if not wanted:
             none = f"with hooks everywhere all growing functions have over {100 * BRIEF:g} % of their time in hooks"
-            out.append(Beside(element, None, None, "%", None, 1, Verdict.MISSING, none))
+            out.append(Beside(element, None, None, "%", why=none))
             continue
         share = 100 * len(wanted & instrumented(trail)) / len(wanted)
-        verdict = Verdict.FAITHFUL if share > _MOSTLY else Verdict.DEVIATES
-        out.append(Beside(element, None, share, "%", None, len(wanted), verdict, why))
+        out.append(Beside(element, None, share, "%", samples=len(wanted), why=why))
     return out

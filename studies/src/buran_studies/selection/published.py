@@ -28,7 +28,7 @@ from buran.select.protocol import Settings as Wishes
 from buran.select.simple import Base, nothing_left, suggestions
 from buran.select.space import Array, Space
 from buran.select.strategies import strategy_of
-from buran_studies.evaluation.evaluation import Beside, Evaluation, Table, beside
+from buran_studies.evaluation.evaluation import Beside, Evaluation, Table
 from buran_studies.evaluation.study import Settings, Shard
 from buran_studies.extrap import Task, answers_of_extrap, extrap_python, name_of_modeller
 from buran_studies.functions import AXES, beyond, grid
@@ -401,8 +401,14 @@ def _beside(
     name = {"gpr": "GPR", "cpf": "CPF", "full": "full matrix"}[strategy]
     at = "" if strategy == "full" else f", {budget:g} % of the budget"
     element = f"Fig. 5: within 5 %, {name}, two parameters, {noise:g} % noise{at}"
-    return beside(
-        element, PRINTED[noise, budget][strategy], share, unit="%", error=error, samples=len(gathered[key]), why=why
+    return Beside(
+        element,
+        PRINTED[noise, budget][strategy],
+        share,
+        unit="%",
+        standard_error=error,
+        samples=len(gathered[key]),
+        why=why,
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from buran.tensor import CPRegressor
-from buran_studies.evaluation.evaluation import Beside, Evaluation, Table, beside
+from buran_studies.evaluation.evaluation import Beside, Evaluation, Table
 from buran_studies.evaluation.statistics import mean_and_error
 from buran_studies.evaluation.study import Settings, Shard
 from buran_studies.tensor import beyond
@@ -148,12 +148,12 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
         if result["ask"] == "inside":
             own = REFERENCES[result["size"], result["data"]]
             name, published = f"Fig. 6: MLogQ, {result['data']}, {result['size']} observations", own.error
-            spread, why = own.spread / own.starts**0.5, "random starts"
+            spread, why = own.spread / own.starts**0.5, ""
             cells = own.cells if isinstance(own.cells, int) else "/".join(map(str, own.cells))
             table.append((name, f"{cells} cells, rank {own.rank}", min(errors), max(errors)))
         else:
             setting = result["setting"]
-            name, published, spread = f"Fig. 8: MLogQ beyond the training range, {setting}", BEYOND[setting], 0.0
+            name, published, spread = f"Fig. 8: MLogQ beyond the training range, {setting}", BEYOND[setting], None
             why = _SPLINES[len(beyond.SETTINGS[setting].places)]
             table += [
                 (name, f"{cells} cells", min(each), max(each))
@@ -161,10 +161,12 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
             ]
             errors = [min(each) for each in errors]
         mean, error = mean_and_error(errors)
-        rows.append(beside(name, published, mean, error=error, theirs=spread, samples=len(errors), why=why))
+        rows.append(
+            Beside(name, published, mean, standard_error=error, published_error=spread, samples=len(errors), why=why)
+        )
     for name in ABSENT:
         why = "its measurements are not among the published data"
-        rows.append(beside(f"Fig. 3 to 7: {name}", None, None, why=why))
+        rows.append(Beside(f"Fig. 3 to 7: {name}", None, None, why=why))
     return Evaluation(
         "Tensor completion by the CPR paper's own protocol (MLogQ: mean |ln(predicted / measured)|)",
         tables=(Table("Errors over random starts", ("", "configuration", "least", "most"), tuple(table)),),
