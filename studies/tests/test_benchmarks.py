@@ -29,6 +29,13 @@ def test_scripts_load(name: str, load) -> None:
     assert load(name).__doc__
 
 
+def test_a_round_is_timed_beyond_the_base_alone(load) -> None:
+    rounds = load("gpr_round")
+    assert rounds.round_s(2, 0, "gpr") > 0
+    with pytest.raises(SystemExit, match="nothing beyond the base"):
+        rounds.round_s(2, 0, "lines")
+
+
 @pytest.mark.parametrize("short", [True, False])
 def test_commands_of_the_table_exist(short: bool, load) -> None:
     from buran.cli import command_parser
