@@ -66,6 +66,16 @@ def test_a_binary_format_is_told_by_its_first_bytes(
     assert "a binary file of runs" in str(refused.value)
 
 
+@pytest.mark.parametrize("kept", ["latest", "."])
+def test_of_results_of_a_campaign_the_table_is_named(kept: str, tmp_path: Path) -> None:
+    (tmp_path / kept).mkdir(exist_ok=True)
+    table = tmp_path / kept / "experiment.jsonl"
+    table.touch()
+    with pytest.raises(FormatError, match="results of a campaign") as refused:
+        detect_format(tmp_path)
+    assert str(refused.value.hint).endswith(str(table))
+
+
 def test_a_folder_may_be_of_another_format(bring: Bring, tmp_path: Path) -> None:
     folder = tmp_path / "runs"
     folder.mkdir()

@@ -54,6 +54,7 @@ def _observations(arguments: argparse.Namespace) -> tuple[list[str], Any, Any, s
     import numpy as np
 
     from buran.experiment.read import read_experiment
+    from buran.experiment.values import added
 
     metrics = arguments.metric or []
     if len(metrics) > 1:
@@ -77,7 +78,7 @@ def _observations(arguments: argparse.Namespace) -> tuple[list[str], Any, Any, s
         raise UsageError(
             f"the measurements have no metric {metric!r}", hint=f"choose from {', '.join(experiment.metrics)}"
         )
-    program = experiment.over_locations(metric, arguments.aggregate).sum(axis=0)  # (point, repetition)
+    program = added(experiment.over_locations(metric, arguments.aggregate))  # (point, repetition)
     point, repetition = np.nonzero(np.isfinite(program))
     X = experiment.points[point]
     return list(experiment.parameters), X, program[point, repetition], metric, experiment.units.get(metric, "")

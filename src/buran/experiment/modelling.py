@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from buran.errors import UsageError
 from buran.experiment.table import Aggregate, Experiment
+from buran.experiment.values import added
 from buran.model import ModelSet, SearchOptions, fit_models
 from buran.model.combine import add_models
 from buran.model.derived import DerivedValue, with_blocks
@@ -25,7 +26,7 @@ Over = Literal["exclusive", "inclusive", "region", "program"]
 
 def strong_scaling(experiment: Experiment, metric: str) -> tuple[str, ...]:
     """Name the parameters along which the sum of a metric over all call paths falls."""
-    values = over_repetitions(experiment.over_locations(metric), "median").sum(axis=0)
+    values = added(over_repetitions(experiment.over_locations(metric), "median"))
     return tuple(experiment.parameters[p] for p in falling_parameters(experiment.points, values))
 
 
@@ -176,7 +177,6 @@ def _added(exclusive: ModelSet, experiment: Experiment, values: NDArray[np.float
     else:
         groups = [("whole program", list(range(len(tree))))]
     models = tuple(
-        add_models([exclusive.models[i] for i in group], experiment.points, values[group].sum(axis=0))
-        for _, group in groups
+        add_models([exclusive.models[i] for i in group], experiment.points, added(values[group])) for _, group in groups
     )
     return replace(exclusive, call_paths=tuple(name for name, _ in groups), models=models)

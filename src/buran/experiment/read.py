@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from buran.campaign.results import TABLE
 from buran.errors import BuranError, FormatError, UsageError
 from buran.experiment.formats import READERS, Sample
 from buran.experiment.source import read_text, wrong
@@ -32,6 +33,14 @@ def detect_format(path: Path) -> str:
     if fitting:
         return fitting[0]
     expected = "".join(f"\n- {reader.what}" for reader in READERS)
+    tables = (folder / TABLE for folder in (path, path / "latest"))
+    if (table := next((each for each in tables if each.is_file()), None)) is not None:
+        raise FormatError(
+            "these are the results of a campaign",
+            where=path,
+            why="a folder is read as one of profiles",
+            hint=f"its measurements: {table}",
+        )
     if path.is_dir():
         why = "no folder in it has a cubex file, and no other reader knows it"
         raise FormatError("there are no profiles", where=path, why=why, hint=f"expected: {expected}")

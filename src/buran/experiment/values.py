@@ -15,6 +15,25 @@ from buran.model.repetitions import over_repetitions
 from buran.profile.names import without_arguments
 
 
+def added(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Add up a metric over the call paths that have it anywhere: what is not measured is in a caller then.
+
+    A table with counts of all functions has call paths that timed runs, under a filter, do not.
+
+    Parameters
+    ----------
+    values
+        Shape (call path, ...); NaN where there is none.
+
+    Returns
+    -------
+    array
+        Shape (...): NaN where a call path lacks what it has elsewhere, and where none has any.
+    """
+    known = np.isfinite(values).any(axis=tuple(range(1, values.ndim)))
+    return np.asarray(values[known].sum(axis=0) if known.any() else np.full(values.shape[1:], np.nan))
+
+
 def one_call_path(experiment: Experiment, metric: str, call_path: str | None = None) -> NDArray[np.float64]:
     """Return a metric's medians over repetitions, shape (point,).
 
@@ -40,7 +59,7 @@ def one_call_path(experiment: Experiment, metric: str, call_path: str | None = N
         )
     values = over_repetitions(experiment.over_locations(metric), "median")
     if call_path is None:
-        return np.asarray(values.sum(axis=0))
+        return added(values)
     return np.asarray(values[place_of(experiment.tree.names, call_path)])
 
 
