@@ -561,8 +561,8 @@ def _refinement_mistakes(config: CampaignFile) -> Iterator[Mistake]:
             what = f"{pattern!r} stands in keep and in drop"
             yield Mistake(("refinement", "keep", i), what, "they contradict each other", "leave one of them out")
     for key, able in _OF_REFINEMENTS.items():
-        unset = (None, type(refinement).model_fields[key].default)
-        if refinement.enabled and refinement.strategy not in able and getattr(refinement, key) not in unset:
+        written = key in refinement.model_fields_set and getattr(refinement, key) is not None
+        if refinement.enabled and refinement.strategy not in able and written:
             what = f"the refinement {refinement.strategy!r} knows no {key}"
             yield Mistake(("refinement", key), what, f"it is of {listed(able)}", "leave it out")
     if refinement.target is not None:
@@ -625,7 +625,9 @@ def _strategy_mistakes(config: CampaignFile) -> Iterator[Mistake]:
         if key not in abilities.keys:
             able = [name for name in BUILT_IN if key in abilities_of(name).keys]
             what = f"the strategy {strategy.name!r} knows no {key}"
-            yield Mistake(("strategy", key), what, f"only {listed(able)} do", "leave it out")
+            yield Mistake(
+                ("strategy", key), what, f"only {listed(able)} {'does' if len(able) == 1 else 'do'}", "leave it out"
+            )
 
 
 def _target_mistakes(target: Mapping[str, Value | str], parameters: Sequence[str]) -> Iterator[Mistake]:

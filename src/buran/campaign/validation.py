@@ -43,6 +43,7 @@ _KINDS = {
 
 
 _PIRA = "the rules of PIRA II are `refinement: {strategy: filter-and-expand, start: statements}`"
+_PRIOR_FIT = "how priors are fitted is a key of its own: write model: {prior_fit: published}"
 _OTHER_NAMES: Mapping[tuple[KeyPath, str], str] = {
     **{
         (path, word): _PIRA
@@ -111,6 +112,8 @@ def _mistake(detail: ErrorDetails) -> Mistake:
         allowed = list(_schema_at(path, "enum") or [_schema_at(path, "const")])
         close = nearest(str(detail["input"]), allowed)
         hint = _OTHER_NAMES.get((path, str(detail["input"]))) or _belongs(detail["input"], path)
+        if path == ("model", "priors") and isinstance(detail["input"], Mapping):
+            hint = _PRIOR_FIT
         hint = hint or (None if close is None else f"did you mean {close!r}?")
         numbers = " and whole numbers" if _takes(path, "integer") else ""
         return Mistake(path, f"{shown} is not allowed", f"allowed are: {listed(allowed)}{numbers}", hint)

@@ -253,5 +253,6 @@ def refuse(points: Array, axes: Sequence[Axis], far: NDArray[np.bool_]) -> None:
         raise InputError(
             f"parameter {axis.name}: a point lies outside what was measured",
             why=f"{points[far[:, j], j][0]:g} is not between {axis.low:g} and {axis.high:g}",
-            hint=f"fit with extrapolate=[..., {axis.name!r}] (or its place), or predict with outside='clamp'",
+            hint=f"make the model with extrapolate=[{axis.name!r}] (--extrapolate {axis.name}), "
+            "or predict with outside='clamp' (--outside clamp)",
         )
