@@ -18,6 +18,7 @@ from buran.prior.algebra import added
 from buran.prior.paths import priors_of
 from buran.prior.prior import Prior
 from buran.prior.resilient import PUBLISHED, FitOptions, predictions
+from buran.prior.switches import KnownMpi
 from buran_studies.evaluation.evaluation import Beside, Evaluation, Table
 from buran_studies.evaluation.statistics import mean_and_error
 from buran_studies.evaluation.study import NEEDS, RESULTS, Settings, Shard
@@ -44,8 +45,8 @@ PRINTED: Mapping[tuple[str, int], tuple[float, float]] = {
 """Relative error in %, with priors and without, by part and level of artificial noise (section 5.2, Fig. 3)."""
 METHODS = ("published fit", "robust fit", "without priors", "without priors, Buran")
 _MACHINE = (
-    "another machine: 2 to 16 ranks on two cores instead of 128 to 2048 of a cluster; waiting for other ranks is in "
-    "the measured times"
+    "another machine: 2 to 16 ranks on two cores instead of 128 to 2048 of a cluster; how much of it is waiting for a "
+    "core is on the page of priors"
 )
 
 
@@ -71,10 +72,11 @@ def run_shard(shard: Shard, settings: Settings) -> Any:
         return measured.count(shard["functions"], shard["seed"])
     if shard["kind"] == "time":
         return measured.time_once(shard["functions"], shard["seed"], shard["repetition"])
-    return _judge(shard)
+    return judge(shard)
 
 
-def _judge(shard: Shard) -> Any:
+def judge(shard: Shard, mpi: KnownMpi | None = None) -> Any:
+    """Model times under noise with priors and without; `mpi` is for runs on a machine whose algorithms are known."""
     counts, *timed = shard[RESULTS]
     part, level, draws = shard["part"], shard["level"], shard["draws"]
     spec = random_spec("synthetic", shard["functions"], shard["seed"])
@@ -83,7 +85,7 @@ def _judge(shard: Shard) -> Any:
     everywhere = np.array(timed[0]["points"], dtype=np.float64)
     test = (everywhere == _AT).all(axis=1)
     points = everywhere[~test]
-    found = priors_of(counted.tree, counted, everywhere)
+    found = priors_of(counted.tree, counted, everywhere, mpi)
     priors: list[Prior | None] = [found.priors[row[part]] for _, row in rows]
     times = np.stack([np.array(run["time"][part]) for run in timed], axis=-1)  # function, point, repetition
     actual = np.median(times[:, test], axis=2)[:, 0]
