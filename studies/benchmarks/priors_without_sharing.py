@@ -83,8 +83,8 @@ def main() -> None:
             with np.errstate(divide="ignore", invalid="ignore"):  # an operation that takes no time there has no error
                 found = published.judge({**shard, RESULTS: runs}, mpi if options.known_mpi else None)
             values = [np.array([e for e in own if e is not None]) for own in found["re"].values()]
-            told = [f"{v.mean():.1f} ± {v.std(ddof=1) / len(v) ** 0.5:.1f}" for v in values]
-            print(f"{shard['part']}, {shard['level']} %, {len(values[0])} functions: {', '.join(told)}", flush=True)
+            errors = [f"{v.mean():.1f} ± {v.std(ddof=1) / len(v) ** 0.5:.1f}" for v in values]
+            print(f"{shard['part']}, {shard['level']} %, {len(values[0])} functions: {', '.join(errors)}", flush=True)
 
 
 if __name__ == "__main__":

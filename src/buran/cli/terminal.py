@@ -14,7 +14,6 @@ from buran.wording import aligned
 
 _CODES = {"red": "31", "green": "32", "yellow": "33", "bold": "1", "dim": "2"}
 _ESCAPE = f"<escape {os.urandom(8).hex()}>"  # no text of others has it; becomes the character that begins a colour
-_KEPT = "\n\t"
 
 
 def wants_colour(stream: TextIO) -> bool:
@@ -35,7 +34,7 @@ def printable(text: str) -> str:
 
 def _spelled(char: str) -> str:
     # kinds of blanks have the category Zs
-    if char.isprintable() or char in _KEPT or unicodedata.category(char) == "Zs":
+    if char.isprintable() or char == "\t" or unicodedata.category(char) == "Zs":
         return char
     return char.encode("unicode_escape").decode()
 

@@ -55,12 +55,6 @@ class Block:
         """Makes the functions of this block."""
         return Functions(self.tables)
 
-    def unscaled(self, calls: Ids, regression: Regression) -> tuple[Array, Array]:
-        """Return coefficients and covariances of `calls` in the metric's unit."""
-        binary = self.binary[calls]
-        variances = regression.inverse * regression.spread[:, None, None]
-        return np.ldexp(regression.coefficients, binary[:, None]), np.ldexp(variances, 2 * binary[:, None, None])
-
     def alternatives(self, calls: Sequence[int]) -> list[tuple[Alternative, ...]]:
         """Fit the hypotheses within reach for some call paths, all of the same size together."""
         call_rows = np.array(calls, dtype=np.int64)
@@ -122,7 +116,9 @@ class Block:
     def _alternatives(
         self, calls: Ids, chosen: Ids, regression: Regression, weight: Array, redundant: Array
     ) -> list[Alternative]:
-        coefficients, variances = self.unscaled(calls, regression)
+        binary = self.binary[calls]
+        coefficients = np.ldexp(regression.coefficients, binary[:, None])
+        variances = np.ldexp(regression.inverse * regression.spread[:, None, None], 2 * binary[:, None, None])
         # noise is a share of the value, but values below the floor of the weights count for less than 1
         size = ((self.values[calls] * self.weights[calls]) ** 2).mean(axis=1)
         share = 1 / np.sqrt(np.where(size > 0, size, 1.0))

@@ -399,7 +399,7 @@ def _final_fit(block: Block, calls: Ids, terms: int) -> tuple[list[Model], Array
         np.ldexp(rss(predicted, values), 2 * binary).tolist(),
         strict=True,
     )
-    coefficients, _ = block.unscaled(calls, regression)
+    coefficients = np.ldexp(regression.coefficients, binary[:, None])
     count = values.shape[1]
     out = []
     for c, figure in enumerate(figures):

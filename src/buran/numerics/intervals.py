@@ -35,38 +35,41 @@ def of_mixture(middle: Array, scale: Array, degrees: Array, weight: Array, level
     lower, upper
         Shape (mixture, place); infinite where a part has no degree of freedom or no scale.
     """
-    from scipy.optimize.elementwise import find_root  # it takes long, and few verbs need it
-    from scipy.special import stdtr, stdtrit
+    from scipy.special import stdtrit
 
     freedom = np.broadcast_to(degrees if degrees.ndim == scale.ndim else degrees[..., None], scale.shape)
     has_scale = (freedom > 0) & np.isfinite(scale)
-    usable, share = np.maximum(freedom, 1.0), np.broadcast_to(weight[..., None], scale.shape)
-    spread = np.where(has_scale, scale, 0.0)
-    safe = np.maximum(spread, np.finfo(np.float64).tiny)
-    parts = [part for array in (usable, share, middle, safe) for part in np.moveaxis(array, 1, 0)]
-
-    def below(at: Array, *arrays: Array) -> Array:
-        freedoms, shares, middles, scales = np.array(arrays[:-1]).reshape(4, -1, *at.shape)
-        with np.errstate(over="ignore"):
-            return np.asarray((shares * stdtr(freedoms, (at - middles) / scales)).sum(axis=0) - arrays[-1])
-
-    ends: list[Array] = []
+    usable, spread = np.maximum(freedom, 1.0), np.where(has_scale, scale, 0.0)
+    ends = []
     for target in ((1 - level) / 2, (1 + level) / 2):
-        # A quantile of a mixture lies between those of its parts.
         quantiles = middle + stdtrit(usable, target) * spread
-        low, high = quantiles.min(axis=1), quantiles.max(axis=1)
-        if middle.shape[1] == 1:
-            ends.append(low)
-            continue
-        room = ROUNDING * (spread.max(axis=1) + np.abs(low) + np.abs(high)) + np.finfo(np.float64).tiny
-        root = find_root(
-            below, (low - room, high + room), args=(*parts, np.full_like(low, target)), tolerances=_TOLERANCES
-        )
-        found = np.where(root.success, root.x, np.copysign(np.inf, target - 0.5))
-        # All parts say the same where nothing is left to doubt, as of MPI on one rank: there is no root between.
-        ends.append(np.where(high - low <= room, (low + high) / 2, found))
+        one = quantiles.shape[1] == 1
+        ends.append(quantiles[:, 0] if one else _of_mixture(quantiles, target, middle, spread, usable, weight))
     void = ~has_scale.all(axis=1)
     return np.where(void, -np.inf, ends[0]), np.where(void, np.inf, ends[1])
+
+
+def _of_mixture(quantiles: Array, target: float, middle: Array, spread: Array, degrees: Array, weight: Array) -> Array:
+    """Return the quantile of mixtures, shape (mixture, place), from those of their parts (mixture, part, place)."""
+    from scipy.optimize.elementwise import find_root  # it takes long, and few verbs need it
+    from scipy.special import stdtr
+
+    share = np.broadcast_to(weight[..., None], spread.shape)
+    safe = np.maximum(spread, np.finfo(np.float64).tiny)
+    parts = [part for array in (degrees, share, middle, safe) for part in np.moveaxis(array, 1, 0)]
+
+    def below(at: Array, *arrays: Array) -> Array:
+        freedoms, shares, middles, scales = np.array(arrays).reshape(4, -1, *at.shape)
+        with np.errstate(over="ignore"):
+            return np.asarray((shares * stdtr(freedoms, (at - middles) / scales)).sum(axis=0) - target)
+
+    # A quantile of a mixture lies between those of its parts.
+    low, high = quantiles.min(axis=1), quantiles.max(axis=1)
+    room = ROUNDING * (spread.max(axis=1) + np.abs(low) + np.abs(high)) + np.finfo(np.float64).tiny
+    root = find_root(below, (low - room, high + room), args=tuple(parts), tolerances=_TOLERANCES)
+    found = np.where(root.success, root.x, np.copysign(np.inf, target - 0.5))
+    # All parts say the same where nothing is left to doubt, as of MPI on one rank: there is no root between.
+    return np.asarray(np.where(high - low <= room, (low + high) / 2, found))
 
 
 def of_mean(values: Array, level: float) -> tuple[Array, Array]:

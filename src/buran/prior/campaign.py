@@ -69,9 +69,8 @@ def _errors_of_differences(pairs: Sequence[tuple[PathModel, Model | None]], at: 
         if plain is not None and made.resilient is not None
     }
     # half the width of an interval with the probability of one standard deviation to each side
-    lower, upper = prediction_interval(
-        [one for both in zip(*some.values(), strict=True) for one in both], at, 1 - 2 * float(ndtr(-1.0)), "mean"
-    )
+    models = [*(plain for plain, _ in some.values()), *(own for _, own in some.values())]
+    lower, upper = prediction_interval(models, at, 1 - 2 * float(ndtr(-1.0)), "mean")
     out = np.full(len(pairs), np.nan)
     out[list(some)] = np.linalg.norm(((upper - lower) / 2)[:, 0].reshape(2, -1), axis=0)
     return out

@@ -119,16 +119,14 @@ def belief_of(measured: Observations, space: Space, unseen: bool = True) -> Targ
     of_path = BELIEF.waiting / np.sqrt(max(waits.sum(), 1)) / np.maximum(share, _SMALLEST)
     flat = [(model.discrepancy, hypothesis.function) for model in models for hypothesis in model.alternatives]
     left_over = left_over_at([process for process, _ in flat], [function for _, function in flat], at)[0]
-    first = np.cumsum([0, *(len(model.alternatives) for model in models)]).tolist()
+    left_over_by_path = np.split(left_over, np.cumsum([len(model.alternatives) for model in models])[:-1])
     factors = np.zeros((len(models), len(at), BELIEF.directions))
     disagreement = np.zeros(predicted.shape)
     for row, (call, model) in enumerate(zip(modelled, models, strict=True)):
         weights = np.sqrt(measured.runs[call]) / (noise[row] * np.where(measured.runs[call] > 0, 1.0, np.inf))
         means = measured.means[call]
         worth = weights / np.where(means != 0, np.abs(means), np.inf)
-        apart, inside = columns.mixture(
-            model, worth, predicted[row], left_over[first[row] : first[row + 1]], measured.cliffs_of(call)
-        )
+        apart, inside = columns.mixture(model, worth, predicted[row], left_over_by_path[row], measured.cliffs_of(call))
         disagreement[row] = apart @ apart[-1]
         parts = [apart, inside, common[deviations[row]]]
         if waits[row]:

@@ -26,7 +26,6 @@ METHODS = ("everything", "inline-filtered", "PIRA I", "filter-only", "filter-and
 _QUICK_METHODS = ("everything", "PIRA I", "filter-and-expand")
 _PROGRAMS = ("sweep", "stencil", "treesort", "LULESH", "HPCG")
 _QUICK_PROGRAMS = ("sweep", "LULESH", "HPCG")
-"""In %: the paper says that mostly relevant functions are preserved."""
 NAMES = {
     "everything": "Score-P without filter",
     "inline-filtered": "Score-P with compile-time filter",
