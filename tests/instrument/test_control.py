@@ -9,10 +9,11 @@ import pytest
 from buran.errors import FormatError, UsageError
 from buran.experiment.table import Experiment
 from buran.instrument.callgraph import CALL, make_graph
-from buran.instrument.control import beyond_startup
+from buran.instrument.control import beyond_startup, times_as_expensive
 from buran.instrument.measured import MeasuredOverhead, ends_s, imbalance_s
 from buran.instrument.pira import filter_and_expand, filter_only, hotspots
 from buran.instrument.refine import NEVER_CALLED, Wishes, refine
+from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import FunctionVerdict, read_verdicts, write_verdicts
 from buran.model import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
 from buran.profile.profile import CallTree, Region
@@ -279,6 +280,17 @@ def test_verdicts_survive_their_file(tmp_path):
     (tmp_path / "other.json").write_text('{"schema": "other"}')
     with pytest.raises(FormatError, match="no file of verdicts"):
         read_verdicts(tmp_path / "other.json")
+
+
+def test_hooks_are_told_apart_from_starting_and_ending_the_measurement():
+    plain_s = np.array([0.1, 0.4, 1.6, 6.4])
+    predicted = np.array([0.01, 0.02, 0.03, 0.04])
+    assert times_as_expensive(predicted, predicted + 0.02 / plain_s, plain_s) == pytest.approx(1)
+    assert times_as_expensive(predicted, 5 * predicted + 0.02 / plain_s, plain_s) == pytest.approx(5)
+    assert times_as_expensive(predicted, 500 * predicted, plain_s) == FILTERS.dearest_visit
+    assert times_as_expensive(predicted, -predicted, plain_s) == 1
+    assert times_as_expensive(0 * predicted, predicted, plain_s) == 1
+    assert times_as_expensive(predicted[:1], 3 * predicted[:1], plain_s[:1]) == pytest.approx(3)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,28 @@ from scipy.stats import t as student_t
 from buran.instrument.measured import MeasuredOverhead
 from buran.instrument.prediction import Floats, Mask, RegionPrediction
 from buran.instrument.tuning import FILTERS
+from buran.numerics.least_squares import nonnegative
+
+
+def times_as_expensive(predicted: Floats, measured: Floats, plain_s: Floats) -> float:
+    """Return how many times what was predicted hooks cost in the program itself, up to `FILTERS.dearest_visit`.
+
+    Hooks keep a compiler from inlining, and a loop over an empty function has its caches for itself. What is as long in
+    every run, starting and ending the measurement, is told apart from them.
+
+    Parameters
+    ----------
+    predicted, measured
+        Shape (point,): overhead.
+    plain_s
+        Shape (point,): CPU time without hooks.
+    """
+    some = (predicted > 0) & (plain_s > 0)
+    if not some.any():
+        return 1.0
+    columns = np.stack([predicted[some], 1 / plain_s[some]], axis=1)
+    factor = float(nonnegative(columns if some.sum() > 1 else columns[:, :1], measured[some])[0])
+    return min(max(factor, 1.0), FILTERS.dearest_visit)
 
 
 def beyond_startup(left: Floats, plain_s: Floats, ranks: Floats) -> tuple[MeasuredOverhead | None, Floats]:

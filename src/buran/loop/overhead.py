@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from buran.campaign.config import Campaign
-from buran.instrument.control import beyond_startup
+from buran.instrument.control import beyond_startup, times_as_expensive
 from buran.instrument.filter_file import parse
 from buran.instrument.measured import MeasuredOverhead
 from buran.instrument.prediction import RegionPrediction
@@ -17,6 +17,7 @@ from buran.instrument.start import EVERY
 from buran.loop.collect import timed_filters
 from buran.loop.findings import Overhead
 from buran.loop.history import History
+from buran.model.model_set import ModelSet
 
 
 def allowed_overhead(campaign: Campaign) -> float | None:
@@ -68,6 +69,28 @@ def excessive(history: History, iteration: int, prediction: RegionPrediction | N
     points = overheads_by_filter(history, iteration).get(history.findings(iteration).filter_text, ())
     measured = without_startup(history.session.campaign, points, prediction)
     return measured if measured is not None and measured.exceeds(allowed) else None
+
+
+def cost_factor(history: History, iteration: int, prediction: RegionPrediction, time: ModelSet) -> float:
+    """Return how many times the calibrated cost a visit has in the program, by the filter of an iteration; at least 1.
+
+    It counts only where hooks, not starting and ending the measurement, explain that they cost more than is allowed.
+    """
+    campaign = history.session.campaign
+    allowed = allowed_overhead(campaign)
+    _, *predicted = prediction.overhead(np.ones(len(prediction.tree.regions), dtype=bool)).tolist()
+    points = map(tuple, prediction.points.tolist())
+    at = {point: share for point, share in zip(points, predicted, strict=True) if np.isfinite(share)}
+    rows = [
+        (at[point], overhead.time_ratio - 1 - _openmp(campaign, overhead, prediction), overhead.vanilla_cpu_s)
+        for overhead in overheads_by_filter(history, iteration).get(history.findings(iteration).filter_text, ())
+        if (point := tuple(overhead.point[name] for name in time.parameters)) in at and overhead.time_ratio is not None
+    ]
+    if not rows or allowed is None:
+        return 1.0
+    shares, gain, plain_s = np.array(rows).T
+    factor = times_as_expensive(shares, gain, plain_s)
+    return factor if factor * float(np.median(shares)) > allowed else 1.0
 
 
 def missed_limit(history: History, iteration: int) -> str:

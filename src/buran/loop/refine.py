@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from statistics import median
 
 import numpy as np
@@ -30,7 +31,7 @@ from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import FunctionVerdict, read_verdicts, write_verdicts
 from buran.loop.findings import Findings
 from buran.loop.history import History
-from buran.loop.overhead import excessive
+from buran.loop.overhead import cost_factor, excessive
 from buran.loop.session import Session
 from buran.measure.toolchain.static_features import StaticFeatures, StaticFunction
 from buran.model.model_set import ModelSet
@@ -173,7 +174,8 @@ def _decide(history: History, verdicts: dict[str, FunctionVerdict]) -> tuple[str
     chosen = refinement_of(history, last, verdicts)
     if chosen is None:
         return findings.filter_text, {}
-    if chosen.settled and findings.filter_text:
+    too_expensive = chosen.prediction.visit_cost_s > visit_cost_s(history, last)
+    if chosen.settled and not too_expensive and findings.filter_text:
         return findings.filter_text, {}
     return WRITERS["scorep"](list_of(chosen)), chosen.verdicts
 
@@ -210,13 +212,13 @@ def refinement_of(history: History, iteration: int, verdicts: dict[str, Function
     if refinement.strategy != "relevance":
         return with_wishes(_published(session, findings, time, visits, target, graph), wishes_of(session))
     new = refinement.filtering != "run"  # what has no hooks cannot be switched on
-    chosen = refine(
+    choose = partial(
+        refine,
         tree,
         time,
         visits,
         target,
         wishes_of(session),
-        visit_cost_s=visit_cost_s(history, iteration),
         work=[sets[name] for name in work_metrics(sets)],
         imbalance=np.array(findings.imbalance_s),
         ends_s=np.array(findings.ends_s).reshape(-1, 2),
@@ -228,8 +230,15 @@ def refinement_of(history: History, iteration: int, verdicts: dict[str, Function
         hooked=() if features is None else [function.mangled for function in features.functions if function.hooked],
         uncounted=_uncounted(history, iteration),
     )
-    # where hooks cost too much, none are added
-    return chosen if excessive(history, iteration, chosen.prediction) is None else replace(chosen, added={})
+    cost_s = visit_cost_s(history, iteration)
+    chosen = choose(visit_cost_s=cost_s)
+    if excessive(history, iteration, chosen.prediction) is None:
+        return chosen
+    # the measured overhead is above the limit: choose anew by what a visit costs in the program, and add no hooks
+    factor = cost_factor(history, iteration, chosen.prediction, time)
+    if factor > 1:
+        chosen = choose(visit_cost_s=factor * cost_s)
+    return replace(chosen, added={})
 
 
 def _plain_s(campaign: Campaign, findings: Findings) -> list[float]:
