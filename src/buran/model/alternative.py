@@ -42,31 +42,50 @@ class Alternative:
 def representatives(alternatives: Sequence[Alternative], far: Array) -> tuple[Alternative, ...]:
     """Return the few alternatives that carry the interval, the best first: one for each part of the mixture.
 
-    Sorted by their predictions far out, hypotheses fall into parts of the weight, narrow ones at the ends. The one in
-    the middle of each stands for all of it.
-
     Parameters
     ----------
     far
         Shape (1, parameter): beyond the points.
     """
+    if len(alternatives) <= len(UNCERTAINTY.parts):
+        return tuple(alternative for alternative in alternatives if alternative.weight > 0)
+    predicted = np.array([float(alternative.function.evaluate(far)[0]) for alternative in alternatives])
+    rows, weights = divided(np.array([alternative.weight for alternative in alternatives]), predicted)
+    return tuple(replace(alternatives[row], weight=weight) for row, weight in zip(rows, weights, strict=True))
+
+
+def divided(weights: Array, predicted: Array) -> tuple[list[int], list[float]]:
+    """Return the hypotheses that stand for the parts of a mixture, the best first, and the weights of these parts.
+
+    Sorted by their predictions far out, hypotheses fall into parts of the weight, narrow ones at the ends. The one in
+    the middle of each stands for all of it.
+
+    Parameters
+    ----------
+    weights, predicted
+        Shape (hypothesis,): the best first; what has no weight stands for nothing.
+    """
     edges = UNCERTAINTY.parts
-    # where there are many points, odds of what is not the best vanish
-    alternatives = [alternative for alternative in alternatives if alternative.weight > 0]
-    if len(alternatives) <= len(edges):
-        return tuple(alternatives)
-    weights = np.array([alternative.weight for alternative in alternatives])
-    order = np.argsort([float(alternative.function.evaluate(far)[0]) for alternative in alternatives], kind="stable")
+    if not weights.all():  # where there are many points, odds of what is not the best vanish
+        some = np.flatnonzero(weights)
+        rows, of_parts = divided(weights[some], predicted[some])
+        return some[rows].tolist(), of_parts
+    if len(weights) <= len(edges):
+        return list(range(len(weights))), weights.tolist()
+    # place of each hypothesis in the cumulative weight, and the part that it falls into
+    order = np.argsort(predicted, kind="stable")
     middle = np.empty(len(weights))
     middle[order] = (np.cumsum(weights[order]) - weights[order] / 2) / weights.sum()
     part = np.searchsorted(edges, middle, side="right")
-    chosen = [0]  # the best stands for its part, wherever it lies there
-    for number in np.setdiff1d(part, part[:1]).tolist():
-        inside = np.flatnonzero(part == number)
-        centre = np.average(middle[inside], weights=weights[inside])
-        chosen.append(int(inside[np.argmin(np.abs(middle[inside] - centre))]))
+    # of each part the hypothesis nearest to its centre; the best stands for its own, wherever it lies there
     weight = np.bincount(part, weights)
-    return tuple(replace(alternatives[row], weight=float(weight[part[row]])) for row in chosen)
+    centre = np.bincount(part, weights * middle)
+    gap = np.round(np.abs(middle - centre[part] / weight[part]), 9)  # rounding errors choose none
+    gap[0] = -1.0
+    nearest = np.lexsort((gap, part))
+    first = nearest[np.unique(part[nearest], return_index=True)[1]]
+    rows = [0, *first[first != 0].tolist()]
+    return rows, weight[part[rows]].tolist()
 
 
 class Hypotheses(Protocol):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
-from buran.model.alternative import Alternative, representatives
+from buran.model.alternative import Alternative, divided
 from buran.model.best_hypotheses import BestHypotheses, odds
 from buran.model.candidates import Ids, TermTable
 from buran.model.few_values import with_other_growth
@@ -16,7 +17,7 @@ from buran.model.regression import Functions, Regression, regress
 from buran.model.scatter import Scatter
 from buran.model.structures import OpenStructure, with_structures
 from buran.model.terms import Array, ModelFunction
-from buran.model.tuning import SEARCH, UNCERTAINTY
+from buran.model.tuning import UNCERTAINTY
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,22 +79,57 @@ class Block:
         of_best = spread[np.arange(len(call_rows)), np.argmin(scores, axis=1)]
         redundant = self._redundancy(call_rows, of_best)
         weight **= 1 / redundant[:, None]
-        alternatives: list[list[Alternative]] = [[] for _ in calls]
-        order = np.empty(len(place), dtype=object)
+        # the few that stand for the mixture of a call path: only these become functions
+        alike, predicted = self._distinguished(call_rows[place], place, groups)
+        standing, shares = _representatives(len(calls), place, alike, weight[place, hypothesis], predicted)
+        made: dict[int, Alternative] = {}
         for some, chosen, fitted in groups:
-            order[some] = self._alternatives(
-                call_rows[place[some]], chosen, fitted, weight[place[some], hypothesis[some]], redundant[place[some]]
+            kept = np.flatnonzero(np.isin(some, standing))
+            paths = place[some[kept]]
+            made |= zip(
+                some[kept].tolist(),
+                self._alternatives(call_rows[paths], chosen[kept], fitted.of(kept), redundant[paths]),
+                strict=True,
             )
-        for row, alternative in zip(place.tolist(), order.tolist(), strict=True):
-            alternatives[row].append(alternative)
+        alternatives: list[list[Alternative]] = [[] for _ in calls]
+        for row, share in zip(standing, shares, strict=True):
+            alternatives[place[row]].append(replace(made[row], weight=share))
         left_open = OpenStructure.of(self.points)
         values = np.ldexp(self.values[call_rows], self.binary[call_rows, None])
-        far = SEARCH.reach * self.points.max(axis=0, keepdims=True)
-        merged = [representatives(_merged(group), far) for group in alternatives]
         return [
             with_structures(with_other_growth(group, self.points), self.points, values[row], left_open)
-            for row, group in enumerate(merged)
+            for row, group in enumerate(alternatives)
         ]
+
+    def _distinguished(
+        self, calls: Ids, place: Ids, groups: Sequence[tuple[Ids, Ids, Regression]]
+    ) -> tuple[Ids, Array]:
+        """Return a number for each different hypothesis of a call path, and its prediction far out, (hypothesis,).
+
+        Some became the same when contributions were dropped.
+
+        Parameters
+        ----------
+        calls, place
+            Shape (hypothesis,): its call path, and the place of that among those that are fitted.
+        groups
+            Hypotheses of the same number of terms: their numbers, rows of the tables, and their fit.
+        """
+        there = [table.over_range[:, -1] for table in self.tables]
+        most = max((chosen.shape[1] for _, chosen, _ in groups), default=0)
+        identity = np.zeros((len(place), 1 + most), dtype=np.int64)
+        identity[:, 0] = place
+        predicted = np.zeros(len(place))
+        for some, chosen, fitted in groups:
+            number, columns = np.zeros(chosen.shape[:2], dtype=np.int64), np.ones(chosen.shape[:2])
+            for p, factors in enumerate(there):
+                number = number * len(factors) + chosen[..., p]
+                columns *= factors[chosen[..., p]]
+            identity[some, 1 : 1 + chosen.shape[1]] = np.sort(np.where(fitted.free[:, 1:], number, 0))[:, ::-1]
+            # f(x) = c_0 + sum_k c_k prod_p x_p^i_pk log^j_pk(x_p), where x has the ends of all ranges
+            sums = fitted.coefficients[:, 0] + (fitted.coefficients[:, 1:] * columns).sum(axis=1)
+            predicted[some] = np.ldexp(sums, self.binary[calls[some]])
+        return np.unique(identity, axis=0, return_inverse=True)[1].reshape(-1), predicted
 
     def _weights(self, scores: Array) -> Array:
         """Return how much speaks for hypotheses by their scores, both of shape (call path, hypothesis)."""
@@ -113,9 +149,8 @@ class Block:
         systematic = np.clip(1 - noise / np.where(measured_twice, spread, 1.0), 0.0, 1.0)
         return np.asarray(np.where(measured_twice, 1 + (most - 1) * systematic, 1.0))
 
-    def _alternatives(
-        self, calls: Ids, chosen: Ids, regression: Regression, weight: Array, redundant: Array
-    ) -> list[Alternative]:
+    def _alternatives(self, calls: Ids, chosen: Ids, regression: Regression, redundant: Array) -> list[Alternative]:
+        """Make hypotheses, one for each of `calls`, without a weight yet."""
         binary = self.binary[calls]
         coefficients = np.ldexp(regression.coefficients, binary[:, None])
         variances = np.ldexp(regression.inverse * regression.spread[:, None, None], 2 * binary[:, None, None])
@@ -131,7 +166,7 @@ class Block:
             covariance: tuple[tuple[float, ...], ...] = ()
             if degrees > 0:
                 covariance = tuple(tuple(rows[c][i][j] * excess * redundant[c] for j in order) for i in order)
-            out.append(Alternative(function, float(weight[c]), covariance, noise[c] * excess**0.5, degrees))
+            out.append(Alternative(function, 0.0, covariance, noise[c] * excess**0.5, degrees))
         return out
 
 
@@ -140,13 +175,25 @@ def _factors(function: ModelFunction) -> int:
     return len({factor for term in function.terms for factor in term.factors})
 
 
-def _merged(alternatives: Sequence[Alternative]) -> tuple[Alternative, ...]:
-    """Join hypotheses that became the same when contributions were dropped; let weights add up to 1."""
-    total = sum(alternative.weight for alternative in alternatives)
-    weights: dict[object, float] = {}
-    first: dict[object, Alternative] = {}
-    for alternative in alternatives:
-        terms = alternative.function.terms
-        first.setdefault(terms, alternative)
-        weights[terms] = weights.get(terms, 0.0) + alternative.weight / total
-    return tuple(replace(hypothesis, weight=weights[terms]) for terms, hypothesis in first.items())
+def _representatives(
+    calls: int, place: Ids, alike: Ids, weight: Array, predicted: Array
+) -> tuple[list[int], list[float]]:
+    """Return the hypotheses that stand for the mixtures, those of each call path the best first, and their weights.
+
+    Parameters
+    ----------
+    place, alike, weight, predicted
+        Shape (hypothesis,): place of the call path, ascending, a number for each different one, weight, prediction.
+    """
+    first, number = np.unique(alike, return_index=True, return_inverse=True)[1:]
+    merged = np.bincount(number.reshape(-1), weight)[number.reshape(-1)]
+    different = np.sort(first)
+    starts = np.searchsorted(place[different], np.arange(calls + 1)).tolist()
+    rows: list[int] = []
+    shares: list[float] = []
+    for start, end in pairwise(starts):
+        some = different[start:end]
+        chosen, of_parts = divided(merged[some] / merged[some].sum(), predicted[some])
+        rows += some[chosen].tolist()
+        shares += of_parts
+    return rows, shares

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations, product
 
 import numpy as np
 
-from buran.model.alternative import Alternative, representatives
+from buran.model.alternative import Alternative, divided
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.tuning import FEW_VALUES, SEARCH, UNCERTAINTY
@@ -40,16 +40,22 @@ def with_other_growth(alternatives: Sequence[Alternative], points: Array) -> tup
     ends = [sorted({column.min(), column.max(), SEARCH.reach * column.max()}) for column in points.T]
     far = np.array(list(product(*ends)))
     most = max(alternative.weight for alternative in alternatives)
-    out: list[Alternative] = []
-    beside: list[Alternative] = []
+    first: list[tuple[float, float]] = []  # of each hypothesis its weight, and its prediction at the farthest place
+    beside: list[tuple[float, float]] = []
+    made: list[_Other] = []
     for alternative in alternatives:
-        others = []
+        at_far = alternative.function.evaluate(far)
+        others: list[_Other] = []
         if alternative.weight >= FEW_VALUES.within * most:
-            others = [other for p, values in few.items() for other in _through(alternative, p, values, far)]
+            others = [other for p, values in few.items() for other in _through(alternative, p, values, far, at_far)]
         share = FEW_VALUES.prior * alternative.weight / max(len(others), 1)
-        out.append(replace(alternative, weight=alternative.weight - share * len(others)))
-        beside += [replace(other, weight=share) for other in others]
-    return representatives((*out, *beside), far[-1:])
+        first.append((alternative.weight - share * len(others), float(at_far[-1])))
+        beside += [(share, float(other.at_far[-1])) for other in others]
+        made += others
+    weights, predicted = np.array(first + beside).T
+    rows, of_parts = divided(weights, predicted)
+    chosen = (alternatives[row] if row < len(first) else made[row - len(first)].made() for row in rows)
+    return tuple(replace(one, weight=weight) for one, weight in zip(chosen, of_parts, strict=True))
 
 
 def cancels_through(function: ModelFunction, points: Array) -> bool:
@@ -74,7 +80,36 @@ def cancels_through(function: ModelFunction, points: Array) -> bool:
     return False
 
 
-def _through(alternative: Alternative, parameter: int, values: Array, far: Array) -> list[Alternative]:
+@dataclass(frozen=True, eq=False)
+class _Other:
+    """A hypothesis with other factors of a parameter, made only if it stands for a part of the mixture.
+
+    Attributes
+    ----------
+    alternative
+        What it agrees with at all values of the parameter.
+    rests
+        The factors of each term that do not depend on the parameter.
+    functions, shares
+        The new functions, a constant before them, and shape (term, new function): how much of each a term is.
+    at_far
+        Shape (place,): its predictions.
+    """
+
+    alternative: Alternative
+    parameter: int
+    rests: Sequence[tuple[Factor, ...]]
+    functions: tuple[PowerLog, ...]
+    shares: Array
+    at_far: Array
+
+    def made(self) -> Alternative:
+        """Write it out."""
+        factors = [(), *((Factor(self.parameter, basis),) for basis in self.functions)]
+        return _rewritten(self.alternative, self.rests, factors, self.shares)
+
+
+def _through(alternative: Alternative, parameter: int, values: Array, far: Array, at_far: Array) -> list[_Other]:
     """Return hypotheses with other terms of a parameter that agree at all its values."""
     function = alternative.function
     parts = [_split(term, parameter) for term in function.terms]
@@ -82,31 +117,70 @@ def _through(alternative: Alternative, parameter: int, values: Array, far: Array
         return []
     if any(len(factor.columns) > 1 for along, _ in parts for factor in along):
         return []  # how these parameters act together is what the formula says
-    at = np.zeros((len(values), far.shape[1]))
-    at[:, parameter] = values
-    shapes = np.array([Term(along).evaluate(at) if along else np.ones(len(values)) for along, _ in parts])
     power, log = max(term.lead(parameter) for term in function.terms)
     steepest = power + Fraction(log, 2) + FEW_VALUES.steeper
+    shapes, rests = (tuple(some) for some in zip(*parts, strict=True))
+    others = _shares(shapes, parameter, far.shape[1], tuple(values.tolist()), float(far[:, parameter].max()), steepest)
+    if not others:
+        return []
+    positive, ones = bool((at_far >= 0).all()), np.ones(len(far))
+    sizes = np.array(function.coefficients)[:, None] * [Term(rest).evaluate(far) if rest else ones for rest in rests]
+    along = tuple(far[:, parameter].tolist())
+    own = {(rest, factors) for rest, factors in zip(rests, shapes, strict=True)}
+    out = []
+    for some, shares in others:
+        # c_0 + sum over terms of c_t rest_t(x) sum_k shares_tk f_k(x)
+        there = function.constant + (sizes * (shares @ _columns(some, along))).sum(axis=0)
+        if not (positive and (there < 0).any()) and _pairs(rests, parameter, some, shares) != own:
+            out.append(_Other(alternative, parameter, rests, some, shares, there))
+    return out
+
+
+def _pairs(
+    rests: Sequence[tuple[Factor, ...]], parameter: int, functions: Sequence[PowerLog], shares: Array
+) -> set[tuple[tuple[Factor, ...], tuple[Factor, ...]]]:
+    """Return the terms of a hypothesis with other functions of a parameter, without its constant."""
+    factors = ((), *((Factor(parameter, basis),) for basis in functions))
+    found = {(rest, factors[k]) for rest, row in zip(rests, shares, strict=True) for k in np.flatnonzero(row).tolist()}
+    return found - {((), ())}
+
+
+@lru_cache(maxsize=4096)
+def _shares(
+    shapes: tuple[tuple[Factor, ...], ...],
+    parameter: int,
+    parameters: int,
+    values: tuple[float, ...],
+    end: float,
+    steepest: Fraction,
+) -> tuple[tuple[tuple[PowerLog, ...], Array], ...]:
+    """Return other functions that go through the same values, with shape (shape, function): how much of each.
+
+    Parameters
+    ----------
+    shapes
+        The factors of each term that depend on the parameter.
+    values, end
+        Of the parameter: measured ones, and up to where no function may fall.
+    """
+    at = np.zeros((len(values), parameters))
+    at[:, parameter] = values
+    wanted = np.array([Term(along).evaluate(at) if along else np.ones(len(values)) for along in shapes])
     rising = combinations([PowerLog(*pair) for pair in _PLAIN if pair[0] <= steepest], len(values) - 1)
     bounded = combinations([PowerLog(*pair) for pair in _FALLING], len(values) - 1)
-    known, reach = tuple(values.tolist()), tuple(np.geomspace(values[0], far[:, parameter].max(), _STEPS).tolist())
-    rounding = FEW_VALUES.nothing * np.abs(shapes).max()
-    positive = bool((function.evaluate(far) >= 0).all())
+    reach = tuple(np.geomspace(values[0], end, _STEPS).tolist())
+    rounding = FEW_VALUES.nothing * np.abs(wanted).max()
     out = []
     for some in (*rising, *bounded):
-        shares = np.linalg.solve(_columns(some, known).T, shapes.T).T  # shape (term, new function)
+        shares = np.linalg.solve(_columns(some, values).T, wanted.T).T
         shares[np.abs(shares) < FEW_VALUES.nothing * np.abs(shares).max(axis=1, keepdims=True)] = 0.0
         if some[0].exponent < 0:
             falls = np.diff(shares @ _columns(some, reach)).min() < -rounding
         else:
             falls = (shares[:, 1:] < 0).any()
-        if falls:
-            continue
-        factors = [(), *((Factor(parameter, basis),) for basis in some)]
-        other = _rewritten(alternative, [rest for _, rest in parts], factors, shares)
-        if other.function.terms != function.terms and not (positive and (other.function.evaluate(far) < 0).any()):
-            out.append(other)
-    return out
+        if not falls:
+            out.append((some, shares))
+    return tuple(out)
 
 
 @lru_cache(maxsize=1024)

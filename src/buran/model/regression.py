@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -51,6 +51,10 @@ class Regression:
     spread: Array
     inverse: Array
     penalty: Array
+
+    def of(self, rows: Ids) -> Regression:
+        """Return the part for some call paths."""
+        return Regression(**{each.name: getattr(self, each.name)[rows] for each in fields(self)})
 
 
 def regress(
