@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "correct": {"campaign", "model", "numerics"},
     "experiment": {"campaign", "model", "profile"},
     "prior": {"experiment", "model", "numerics", "profile"},
-    "select": {"campaign", "experiment", "model", "numerics", "profile", "tensor"},
+    "select": {"campaign", "experiment", "model", "numerics", "prior", "profile", "tensor"},
     "compare": {"campaign", "experiment", "model", "numerics", "profile"},
     "instrument": {"campaign", "experiment", "measure", "model", "numerics", "profile"},
     "report": {"campaign", "compare", "experiment", "instrument", "model", "profile", "select"},

@@ -35,14 +35,13 @@ from buran.model.terms import ModelFunction
 from buran.prior.algebra import power
 from buran.prior.distances import DistanceModels, distance_models
 from buran.prior.memory import CacheCost, MemoryAccount, MissCost
-from buran.prior.prior import computation_prior
+from buran.prior.prior import Prior, computation_prior
 from buran.prior.resilient import fit_priors
 from buran.profile.profile import Profile
 from buran.profile.reuse import BINS, LEAST_DISTANCE, LINE, NEVER
 from buran.select.design import DESIGN
 from buran.select.observations import Observations
 from buran.select.protocol import Budget, PlanningState
-from buran.select.skeleton import Cliff
 from buran.select.space import Space
 from buran_studies.machine.laboratory import EXAMPLES
 from buran_studies.priors.runs import Workshop
@@ -170,14 +169,10 @@ def played(program: Program, share: float, knows: bool, seed: int) -> tuple[floa
         seen = Observations.nothing(1)
         if runs:
             points, values = _table(program.space, runs)
-            cliffs: tuple[tuple[Cliff, ...], ...] = ()
+            prior: Prior | None = BLOCKS
             if knows and len(points) > 2:
                 (prior,) = program.account.added_to([BLOCKS], [True], points, np.nanmean(values, axis=2))
-                assert prior is not None
-                given = [(column.level, column.function, column.cost) for column in prior.columns]
-                cliffs = (tuple(Cliff(level, misses, *cost) for level, misses, cost in given if cost is not None),)
-            terms = BLOCKS.columns[1].function.terms
-            seen = Observations(points, values, values[0], (terms,), names=(("time", "a"),), cliffs=cliffs)
+            seen = Observations(points, values, values[0], (prior,), names=(("time", "a"),))
         state = PlanningState(seed, frozenset(), (), None, None, None)
         advice = DESIGN.suggest(seen, program.space, Budget(budget, spent), state)
         for suggestion in advice.suggestions:

@@ -12,15 +12,20 @@ import pytest
 from buran.loop import plan
 from buran.model import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
 from buran.model.outgrown import Outgrown
+from buran.prior.prior import Column, Prior, terms_prior
 from buran.select.belief import belief_of, fewer
 from buran.select.design import DESIGN, gains
 from buran.select.observations import Observations
 from buran.select.outlook import predicted_s
 from buran.select.protocol import Budget, PlanningState
-from buran.select.skeleton import Cliff
 from buran.select.space import Space
 
 N, S = 0, 1
+
+
+def known(*terms: Term) -> Prior:
+    """A call path of which counts tell the terms."""
+    return terms_prior(ModelFunction(0.0, (1.0,) * len(terms), terms), "basic_blocks")
 
 
 def test_terms_come_from_models_with_priors_in_the_order_of_the_points() -> None:
@@ -28,10 +33,11 @@ def test_terms_come_from_models_with_priors_in_the_order_of_the_points() -> None
     quality = Quality(5, 0.0, 0.0, 0.0, 1.0, 0.0)
     models = tuple(Model(ModelFunction(1.0, (2.0,), (work,)), quality) for _ in range(2))
     times = ModelSet(("n", "s"), "time", "s", ("a", "b"), models, "mean", "median", ())
-    said = ({"call_path": "a", "resilient": "2 n^3 s"}, {"call_path": "b", "resilient": ""})
+    said = ({"call_path": "a", "resilient": "2 n^3 s", "source": "counts"}, {"call_path": "b", "resilient": ""})
     history = SimpleNamespace(findings=lambda _: SimpleNamespace(priors=said), models=lambda _: {"time": times})
-    (key,), (terms,) = zip(*plan._terms(history, 0, ("s", "n")).items(), strict=True)
-    assert key == ("time", "a")
+    (path,), (prior,) = zip(*plan._priors(history, 0, ("s", "n")).items(), strict=True)  # type: ignore[arg-type]
+    terms = prior.columns[1].function.terms
+    assert path == "a" and len(prior.columns) == 2
     assert terms == (Term((Factor(0, PowerLog(Fraction(1), 0)), Factor(1, PowerLog(Fraction(3), 0)))),)
     at = np.array([[7.0, 2.0]])
     assert terms[0].evaluate(at) == pytest.approx(work.evaluate(at[:, ::-1]))
@@ -42,7 +48,7 @@ def test_told_terms_leave_only_coefficients_open_but_prices_may_change() -> None
     space = Space(("n",), x[:, None], np.ones(6), np.array([12.0]))
     values = (5 + 3 * x**2)[None, :4, None] * np.array([0.99, 1.01])
     term = Term((Factor(0, PowerLog(Fraction(2), 0)),))
-    told = belief_of(Observations(space.points[:4], values, skeletons=((term,),)), space)
+    told = belief_of(Observations(space.points[:4], values, priors=(known(term),)), space)
     open_ = belief_of(Observations(space.points[:4], values), space)
     assert told is not None and open_ is not None
     assert told.disagreement == pytest.approx(np.zeros((1, 7)))
@@ -61,8 +67,10 @@ def cliff_at_25(measured: int, seconds: float = 0.0) -> tuple[Observations, Obse
     space = Space(("n",), SIZES[:, None], np.ones(9), np.array([64.0]), expected_s=1e-3 * SIZES**3)
     truth = 1e-3 * SIZES**3 + seconds * MISSES.evaluate(space.points)
     values = truth[None, :measured, None] * np.array([0.99, 1.01])
-    blind = Observations(space.points[:measured], values, values[0], ((CUBE,),))
-    return replace(blind, cliffs=((Cliff(2, MISSES, 5e-4, 1e-3),),)), blind, space
+    prior = known(CUBE)
+    misses = Column("misses", MISSES, cost=(5e-4, 1e-3), level=2)
+    blind = Observations(space.points[:measured], values, values[0], (prior,))
+    return replace(blind, priors=(replace(prior, columns=(*prior.columns, misses)),)), blind, space
 
 
 def test_misses_that_nobody_has_seen_cost_what_the_machine_lets_expect() -> None:
@@ -101,14 +109,14 @@ def test_cliffs_come_from_what_was_found_in_the_order_of_the_points() -> None:
     times = ModelSet(("n", "s"), "time", "s", ("a",), (model,), "mean", "median", ())
     misses = [{"level": 2, "misses": MISSES.to_json(), "cost": [5e-4, 0.0]}]
     work = ModelFunction(0.0, (1.0,), (CUBE,)).to_json()
-    said = ({"call_path": "a", "resilient": "2 n^3 s", "work": work, "misses": misses},)
+    said = ({"call_path": "a", "resilient": "2 n^3 s", "source": "counts", "work": work, "misses": misses},)
     history = SimpleNamespace(findings=lambda _: SimpleNamespace(priors=said), models=lambda _: {"time": times})
-    (terms,) = plan._terms(history, 0, ("s", "n")).values()  # type: ignore[arg-type]
-    assert terms == (Term((Factor(1, PowerLog(Fraction(3), 0)),)),)
-    ((cliff,),) = plan._cliffs(history, 0, ("s", "n")).values()  # type: ignore[arg-type]
+    (prior,) = plan._priors(history, 0, ("s", "n")).values()  # type: ignore[arg-type]
+    _, effort, cliff = prior.columns
+    assert effort.function.terms == (Term((Factor(1, PowerLog(Fraction(3), 0)),)),)
     at = np.array([[7.0, 40.0]])
-    assert cliff.misses.evaluate(at) == pytest.approx(MISSES.evaluate(at[:, ::-1]))
-    assert (cliff.level, cliff.cost) == (2, 5e-4) and cliff.deviation > 0
+    assert cliff.function.evaluate(at) == pytest.approx(MISSES.evaluate(at[:, ::-1]))
+    assert cliff.cost is not None and cliff.level == 2 and cliff.cost[0] == 5e-4 and cliff.cost[1] > 0
 
 
 def test_costs_grow_as_call_paths_with_known_terms_do_where_the_start_hides_it() -> None:
@@ -118,14 +126,14 @@ def test_costs_grow_as_call_paths_with_known_terms_do_where_the_start_hides_it()
     start = 0.5 + np.array([0.2, 0.05, 0.0, 0.1])  # seconds, and how they scatter
     term = Term((Factor(0, PowerLog(Fraction(2), 0)),))
     told = Observations(
-        space.points[:4], work[None, :, None], (start + work)[:, None], ((term,),), names=(("time", "a"),)
+        space.points[:4], work[None, :, None], (start + work)[:, None], (known(term),), names=(("time", "a"),)
     )
     seconds = predicted_s(told, space)
     assert seconds is not None
     assert seconds[:4] == pytest.approx(start + work)
     assert seconds[4:] == pytest.approx(0.575 + 0.01 * n[4:] ** 2, rel=0.01)
     visits = np.stack([work, 100 + 0 * work])[:, :, None]
-    both = Observations(told.points, visits, told.program_s, ((term,), None), np.array([0, 1]))
+    both = Observations(told.points, visits, told.program_s, (known(term), None), np.array([0, 1]))
     assert predicted_s(both, space) == pytest.approx(seconds)
 
 

@@ -13,7 +13,8 @@ from simulated import constant, full_space, measured, plain, space
 
 from buran.campaign.strategies import STRATEGIES
 from buran.errors import UsageError
-from buran.model import Factor, PowerLog, Term
+from buran.model import Factor, ModelFunction, PowerLog, Term
+from buran.prior.prior import terms_prior
 from buran.select.base import base_places
 from buran.select.observations import Observations
 from buran.select.outlook import Outlook, predicted_s
@@ -233,10 +234,13 @@ def test_unknown_strategies_and_goals_are_refused() -> None:
 def test_known_terms_need_a_smaller_base() -> None:
     terms = (Term((Factor(0, PowerLog(1, 1)),)), Term((Factor(1, PowerLog(2, 0)),)))  # type: ignore[arg-type]
     asked = space()
-    nothing = replace(Observations.nothing(2), skeletons=(terms,))
+    nothing = replace(Observations.nothing(2), priors=(terms_prior(ModelFunction(0.0, (1.0, 1.0), terms), "counts"),))
     first = strategy_of("design").suggest(nothing, asked, Budget(), PlanningState())
     assert len(first.suggestions) < 6
-    few = replace(measured([suggestion.place for suggestion in first.suggestions], plain, 1, 0.0), skeletons=(terms,))
+    few = replace(
+        measured([suggestion.place for suggestion in first.suggestions], plain, 1, 0.0),
+        priors=(terms_prior(ModelFunction(0.0, (1.0, 1.0), terms), "counts"),),
+    )
     model = few.fit.models[0]
     assert model is not None
     assert float(model.function.evaluate(asked.target)) == pytest.approx(float(plain(asked.target[None])[0]))

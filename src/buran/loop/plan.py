@@ -28,12 +28,12 @@ from buran.loop.overhead import missed_limit
 from buran.loop.refine import begins_with_pilot, rules_of, tell_growth
 from buran.loop.session import Session
 from buran.measure.bundle import configuration
-from buran.model import ModelFunction, Term, fit_models
+from buran.model import ModelFunction, fit_models
+from buran.prior.prior import Column, Prior, terms_prior
 from buran.profile.metrics import counted
 from buran.select.observations import Observations
 from buran.select.planner import next_plan
 from buran.select.question import Knowledge, Question
-from buran.select.skeleton import Cliff
 from buran.select.space import Array
 from buran.select.tuning import PLANNING
 
@@ -311,11 +311,9 @@ def _measured(history: History, imported: Sequence[FinishedRun] = ()) -> Observa
         for row, point in enumerate(points.tolist()):
             runs = walls.get(tuple(point), [])
             seconds[row, : len(runs)] = runs
-        terms, cliffs = _terms(history, last, names), _cliffs(history, last, names)
-        skeletons = tuple(terms.get((metric, path)) for metric, path in observations.names)
-        beyond = tuple(cliffs.get((metric, path), ()) for metric, path in observations.names)
-        told = replace(observations, points=points, program_s=seconds, skeletons=skeletons, cliffs=beyond)
-        return _of_changed(history, told)
+        known = _priors(history, last, names)
+        priors = tuple(known.get(path) if metric == "time" else None for metric, path in observations.names)
+        return _of_changed(history, replace(observations, points=points, program_s=seconds, priors=priors))
     points = np.array(list(walls), dtype=np.float64)
     values = np.full((1, len(points), most), np.nan)
     for row, runs in enumerate(walls.values()):
@@ -339,41 +337,36 @@ def _of_changed(history: History, observations: Observations) -> Observations:
     return observations.only(rows) if rows else observations
 
 
-def _terms(history: History, iteration: int, names: tuple[str, ...]) -> dict[tuple[str, str], tuple[Term, ...]]:
-    """Return the terms of call paths' times that counters of effort told, by metric and call path.
+def _priors(history: History, iteration: int, names: tuple[str, ...]) -> dict[str, Prior]:
+    """Return what call paths' times are made of, as counts have told; their parameters are `names`, in that order.
 
-    The parameters of the terms are those called `names`, in that order. Misses are none of them; see `_cliffs`.
+    Its columns are the terms that are left in the models of an iteration, and misses of caches with what the machine
+    lets expect of their cost.
     """
-    resilient = {prior["call_path"]: prior for prior in history.findings(iteration).priors if prior["resilient"]}
-    if not resilient:
+    said = {prior["call_path"]: prior for prior in history.findings(iteration).priors if prior["resilient"]}
+    if not said:
         return {}
     times = history.models(iteration)["time"]
-    column = [names.index(name) for name in times.parameters]
+    moved = [names.index(name) for name in times.parameters]
     out = {}
     for path, model in zip(times.call_paths, times.models, strict=True):
-        if path in resilient and model is not None:
-            said = resilient[path]
-            terms = model.function.terms
-            if said.get("misses"):
-                work = set(ModelFunction.from_json(said["work"]).terms)
-                terms = tuple(term for term in terms if term in work)
-            out["time", path] = tuple(term.moved(column) for term in terms)
+        if path in said and model is not None:
+            misses = said[path].get("misses") or ()
+            function = model.function.moved(moved)
+            if misses:
+                work = set(ModelFunction.from_json(said[path]["work"]).moved(moved).terms)
+                pairs = [pair for pair in zip(function.coefficients, function.terms, strict=True) if pair[1] in work]
+                function = ModelFunction(0.0, tuple(c for c, _ in pairs), tuple(term for _, term in pairs))
+            prior = terms_prior(function, said[path]["source"])
+            out[path] = replace(prior, columns=(*prior.columns, *(_misses(data, moved) for data in misses)))
     return out
 
 
-def _cliffs(history: History, iteration: int, names: tuple[str, ...]) -> dict[tuple[str, str], tuple[Cliff, ...]]:
-    """Return the misses that call paths' times have, by metric and call path, with what the machine lets expect."""
-    said = [prior for prior in history.findings(iteration).priors if prior.get("misses")]
-    if not said:
-        return {}
-    column = [names.index(name) for name in history.models(iteration)["time"].parameters]
-
-    def cliff(data: Mapping[str, Any]) -> Cliff:
-        misses = ModelFunction.from_json(data["misses"]).moved(column)
-        cost, deviation = data["cost"]
-        return Cliff(int(data["level"]), misses, cost, max(deviation, PLANNING.counts * cost))
-
-    return {("time", prior["call_path"]): tuple(map(cliff, prior["misses"])) for prior in said}
+def _misses(data: Mapping[str, Any], moved: Sequence[int]) -> Column:
+    """Return misses of a cache as findings keep them."""
+    cost, deviation = data["cost"]
+    function = ModelFunction.from_json(data["misses"]).moved(moved)
+    return Column("misses", function, cost=(cost, max(deviation, PLANNING.counts * cost)), level=int(data["level"]))
 
 
 def _errors(history: History) -> tuple[float, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol, overload
 
 import numpy as np
@@ -37,21 +37,6 @@ class Alternative:
     covariance: tuple[tuple[float, ...], ...]
     noise: float
     degrees: int
-
-
-def representatives(alternatives: Sequence[Alternative], far: Array) -> tuple[Alternative, ...]:
-    """Return the few alternatives that carry the interval, the best first: one for each part of the mixture.
-
-    Parameters
-    ----------
-    far
-        Shape (1, parameter): beyond the points.
-    """
-    if len(alternatives) <= len(UNCERTAINTY.parts):
-        return tuple(alternative for alternative in alternatives if alternative.weight > 0)
-    predicted = np.array([float(alternative.function.evaluate(far)[0]) for alternative in alternatives])
-    rows, weights = divided(np.array([alternative.weight for alternative in alternatives]), predicted)
-    return tuple(replace(alternatives[row], weight=weight) for row, weight in zip(rows, weights, strict=True))
 
 
 def divided(weights: Array, predicted: Array) -> tuple[list[int], list[float]]:

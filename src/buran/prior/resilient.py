@@ -166,7 +166,7 @@ def fit_priors(
                 float(fitted.noise[place]),
                 tuple(_costs(each, place) for each in fits or [fitted]),
             )
-    return _priced(points, values, out, noise) if options.price else tuple(out)
+    return _priced(points, values, out, noise) if options.price and any(out) else tuple(out)
 
 
 def _priced(

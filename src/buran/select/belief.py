@@ -7,19 +7,18 @@ a further run would change. Everything is relative to the predicted value: noise
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from buran.model import Model, Term
+from buran.model import Model, ModelFunction, Term
 from buran.model.alternative import prepare
 from buran.model.discrepancy import Process, left_over_at, length_scales, logarithms
 from buran.model.tuning import DISCREPANCY
+from buran.prior.prior import Prior
 from buran.select.observations import Observations
 from buran.select.outlook import by_powers
-from buran.select.skeleton import Cliff
 from buran.select.space import Array, Ids, Space
 from buran.select.tuning import BELIEF
 
@@ -101,11 +100,11 @@ def belief_of(measured: Observations, space: Space, unseen: bool = True) -> Targ
     groups = np.zeros(len(models), dtype=np.int64) if measured.groups is None else measured.groups[modelled]
     most = BELIEF.wild * by_powers(measured.points, measured.means[modelled], space.target[None])[:, 0]
     share = _shares(np.minimum(np.abs(predicted[:, -1]), most), groups)
-    counted = np.array([call < len(measured.skeletons) and measured.skeletons[call] is not None for call in modelled])
+    priors = [measured.prior_of(call) for call in modelled]
     mean_noise = float((share * noise).sum())
     deviations = [
-        DISCREPANCY.price if known or model.discrepancy is None else model.discrepancy.process.deviation
-        for model, known in zip(models, counted.tolist(), strict=True)
+        DISCREPANCY.price if prior is not None or model.discrepancy is None else model.discrepancy.process.deviation
+        for model, prior in zip(models, priors, strict=True)
     ]
     lengths = length_scales(measured.points)
     common = {
@@ -126,7 +125,7 @@ def belief_of(measured: Observations, space: Space, unseen: bool = True) -> Targ
         weights = np.sqrt(measured.runs[call]) / (noise[row] * np.where(measured.runs[call] > 0, 1.0, np.inf))
         means = measured.means[call]
         worth = weights / np.where(means != 0, np.abs(means), np.inf)
-        apart, inside = columns.mixture(model, worth, predicted[row], left_over_by_path[row], measured.cliffs_of(call))
+        apart, inside = columns.mixture(model, worth, predicted[row], left_over_by_path[row], priors[row])
         disagreement[row] = apart @ apart[-1]
         parts = [apart, inside, common[deviations[row]]]
         if waits[row]:
@@ -161,48 +160,58 @@ class _TermColumns:
         return columns
 
     def mixture(
-        self, model: Model, weights: Array, predicted: Array, left_over: Array, cliffs: Sequence[Cliff] = ()
+        self, model: Model, weights: Array, predicted: Array, left_over: Array, prior: Prior | None = None
     ) -> tuple[Array, Array]:
         """Return factors (place, direction) of the hypotheses' disagreement, and of their coefficients.
 
-        What each of them leaves over, in nats, is of shape (hypothesis, place).
-        The last terms are those of the cliffs, each of which has one coefficient.
+        What each of them leaves over, in nats, is of shape (hypothesis, place). All have the coefficients of a prior.
         """
         largest = np.abs(predicted).max()
         scale = np.maximum(np.abs(predicted), _SMALLEST * largest if largest > 0 else 1.0)
-        logs, odds, inside = [], [], []
-        used = weights > 0
-        expected = np.array([1 / cliff.deviation for cliff in cliffs])
+        logs, inside = [], []
         for hypothesis, shift in zip(model.alternatives, left_over, strict=True):
-            function = hypothesis.function
-            own = function.terms[: len(function.terms) - sum(len(cliff.misses.terms) for cliff in cliffs)]
-            columns = [np.ones(len(self._at)), *(self.term(term)[0] for term in own)]
-            rows = [np.ones(int(used.sum())), *(self.term(term)[1][used] for term in own)]
-            first = 0 if function.constant or not function.terms else 1  # a dropped constant is not uncertain
-            columns += [cliff.misses.evaluate(self._at) for cliff in cliffs]
-            rows += [cliff.misses.evaluate(self._measured[used]) for cliff in cliffs]
-            design = np.stack(columns[first:], axis=1) / scale[:, None]
-            fitted = np.stack(rows[first:], axis=1) * weights[used][:, None]
-            value = function.evaluate(self._at) * np.exp(shift) / scale
+            value = hypothesis.function.evaluate(self._at) * np.exp(shift) / scale
             bent = np.log(np.clip(value * np.sign(predicted), np.exp(-BELIEF.extreme), np.exp(BELIEF.extreme)))
             logs.append(BELIEF.disagreement * np.tanh(bent / BELIEF.disagreement))
-            odds.append(hypothesis.weight)
+            if prior is None:
+                inside.append(np.sqrt(hypothesis.weight) * self._of_terms(hypothesis.function, weights, scale))
+        if prior is not None:
             # what a machine lets expect of a cost is a further point
-            fitted = np.vstack([fitted, np.eye(fitted.shape[1])[fitted.shape[1] - len(cliffs) :] * expected[:, None]])
-            length = np.linalg.norm(fitted, axis=0)
-            length = np.where(length > 0, length, 1.0)
-            if len(fitted) >= fitted.shape[1]:
-                r = np.asarray(np.linalg.qr(fitted / length, mode="r"), dtype=np.float64)
-                if np.abs(np.diag(r)).min() > 1e-9:
-                    inside.append(np.sqrt(hypothesis.weight) * np.linalg.solve(r.T, (design / length).T).T)
-        odds_ = np.array(odds)
+            expected = np.array([0.0 if each.cost is None else 1 / each.cost[1] for each in prior.columns])
+            rows, further = prior.design(self._measured) * weights[:, None], np.diag(expected)[expected > 0]
+            inside.append(_coefficients(prior.design(self._at) / scale[:, None], np.vstack([rows, further])))
+        odds = np.array([hypothesis.weight for hypothesis in model.alternatives])
         apart = np.stack(logs, axis=1)
-        apart = (apart - (apart @ odds_)[:, None]) * np.sqrt(odds_)
-        if not inside:
-            return apart, np.zeros((len(predicted), 0))
+        apart = (apart - (apart @ odds)[:, None]) * np.sqrt(odds)
         open_ = np.concatenate(inside, axis=1)
         width = np.linalg.norm(open_, axis=1, keepdims=True)
         return apart, open_ * (BELIEF.widest / np.maximum(width, BELIEF.widest))
+
+    def _of_terms(self, function: ModelFunction, weights: Array, scale: Array) -> Array:
+        """Return factors (place, direction) of the coefficients of a function that was searched for."""
+        first = 0 if function.constant or not function.terms else 1  # a dropped constant is not uncertain
+        terms = [self.term(term) for term in function.terms]
+        design = np.stack([np.ones(len(self._at)), *(there for there, _ in terms)][first:], axis=1)
+        fitted = np.stack([np.ones(len(self._measured)), *(here for _, here in terms)][first:], axis=1)
+        return _coefficients(design / scale[:, None], fitted * weights[:, None])
+
+
+def _coefficients(design: Array, fitted: Array) -> Array:
+    """Return factors (place, direction) of what coefficients leave open; none where rows do not determine them.
+
+    Parameters
+    ----------
+    design, fitted
+        Shapes (place, coefficient) and (row, coefficient), the latter in units of the noise.
+    """
+    fitted = fitted[fitted.any(axis=1)]
+    length = np.linalg.norm(fitted, axis=0)
+    length = np.where(length > 0, length, 1.0)
+    if len(fitted) >= fitted.shape[1]:
+        r = np.asarray(np.linalg.qr(fitted / length, mode="r"), dtype=np.float64)
+        if np.abs(np.diag(r)).min(initial=1.0) > 1e-9:
+            return np.asarray(np.linalg.solve(r.T, (design / length).T).T)
+    return np.zeros((len(design), 0))
 
 
 def _process(at: Array, measured: Array, counts: Ids, noise: float, deviation: float, lengths: Array) -> Array:

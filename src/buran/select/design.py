@@ -53,7 +53,7 @@ class Design:
         look = Outlook.of(measured, space, state)
         if first := self._first(look, space, budget):
             return first
-        terms_known = bool(measured.skeletons) and all(terms is not None for terms in measured.skeletons)
+        terms_known = bool(measured.priors) and all(prior is not None for prior in measured.priors)
         base = Base(1, 2) if terms_known else self.base
         # with few rounds left, the base must not take many of them
         together = PLANNING.base_share if state.rounds_left is None else PLANNING.base_together
@@ -236,10 +236,12 @@ def _beyond_cliffs(measured: Observations, space: Space) -> dict[int, str]:
     lost: dict[int, Array] = {}
     before: dict[int, Array] = {}
     for call, model in enumerate(measured.fit.models):
-        for cliff in measured.cliffs_of(call) if model is not None else ():
-            misses, there = (cliff.cost * cliff.misses.evaluate(where) for where in (at, measured.points))
-            lost[cliff.level] = lost.get(cliff.level, 0.0) + misses
-            before[cliff.level] = before.get(cliff.level, 0.0) + there
+        prior = None if model is None else measured.prior_of(call)
+        for column in () if prior is None else prior.columns:
+            if column.level and column.cost is not None:
+                misses, there = (column.cost[0] * column.function.evaluate(where) for where in (at, measured.points))
+                lost[column.level] = lost.get(column.level, 0.0) + misses
+                before[column.level] = before.get(column.level, 0.0) + there
     whole, seen = (np.nansum(np.abs(measured.fit.predict(where)), axis=0) for where in (at, measured.points))
     tiny = np.finfo(np.float64).tiny
     out: dict[int, str] = {}

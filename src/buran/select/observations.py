@@ -10,14 +10,17 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.experiment.table import Aggregate, Experiment
-from buran.model import Fit, SearchOptions, Term, fit_models
+from buran.model import Fit, SearchOptions, fit_models
 from buran.model.noise import noise_level
 from buran.model.repetitions import over_repetitions, scatter_of
-from buran.select.skeleton import Cliff, fit_known
-from buran.select.space import Array, Ids
+from buran.numerics.least_squares import span
+from buran.prior.noise import PointNoise
+from buran.prior.prior import Prior
+from buran.prior.resilient import fit_priors
+from buran.select.space import Array, Ids, Mask
 from buran.select.tuning import PLANNING
 
-Skeleton = tuple[Term, ...]
+_RANK = 1e-9  # of the largest singular value: what is smaller, the points do not determine
 OPTIONS = SearchOptions(alternatives=64)
 
 
@@ -33,10 +36,8 @@ class Observations:
         Shape (call path, point, repetition); NaN where there is none.
     program_s
         Shape (point, repetition): run time of the whole program; None where the single call path is the program.
-    skeletons
-        For each call path its terms, where counters of effort have told them; empty where nothing is known.
-    cliffs
-        For each call path what misses of caches add to these terms; empty where nothing is known.
+    priors
+        For each call path what its time is made of, where counts say so, otherwise None; empty where nothing is known.
     groups
         For each call path the number of its metric: shares are those within a metric, and all metrics count alike;
         None for a single metric.
@@ -50,10 +51,9 @@ class Observations:
     points: Array
     values: Array
     program_s: Array | None = None
-    skeletons: Sequence[Skeleton | None] = ()
+    priors: Sequence[Prior | None] = ()
     groups: Ids | None = None
     names: tuple[tuple[str, str], ...] = ()
-    cliffs: Sequence[Sequence[Cliff]] = ()
     waits: Sequence[bool] = ()
 
     @classmethod
@@ -101,10 +101,9 @@ class Observations:
         return replace(
             self,
             values=self.values[list(rows)],
-            skeletons=tuple(self.skeletons[row] for row in rows) if self.skeletons else (),
+            priors=tuple(self.priors[row] for row in rows) if self.priors else (),
             groups=None if self.groups is None else self.groups[list(rows)],
             names=tuple(self.names[row] for row in rows) if self.names else (),
-            cliffs=tuple(self.cliffs[row] for row in rows) if self.cliffs else (),
             waits=tuple(self.waits[row] for row in rows) if self.waits else (),
         )
 
@@ -130,22 +129,34 @@ class Observations:
             return np.asarray(self.means.sum(axis=0))
         return over_repetitions(self.program_s, "mean")
 
-    def cliffs_of(self, call: int) -> Sequence[Cliff]:
-        """Return those of a call path."""
-        return self.cliffs[call] if self.cliffs else ()
+    def prior_of(self, call: int) -> Prior | None:
+        """Return what the time of a call path is made of; None where counts do not say so."""
+        return self.priors[call] if self.priors else None
 
     @cached_property
     def fit(self) -> Fit:
-        """Models of all call paths, by the modeller of the product."""
-        with_terms = [k for k, terms in enumerate(self.skeletons) if terms is not None]
-        without_terms = [k for k in range(len(self.values)) if k not in set(with_terms)]
-        fit = _fit(self.points, self.values[without_terms])
-        models = dict(zip(without_terms, fit.models, strict=True))
-        for k in with_terms:
-            terms = self.skeletons[k]
-            assert terms is not None
-            models[k] = fit_known(self.points, self.means[k], self.runs[k], terms, self.cliffs_of(k))
+        """Models of all call paths, by the estimators of the product."""
+        known = [k for k in range(len(self.values)) if self.prior_of(k) is not None]
+        others = [k for k in range(len(self.values)) if self.prior_of(k) is None]
+        models = dict(zip(others, _fit(self.points, self.values[others]).models, strict=True))
+        fitted = fit_priors(
+            self.points,
+            self.means[known],
+            [self.prior_of(k) if self._determined(k) else None for k in known],
+            noise=PointNoise.of(self.values[known], "mean"),
+        )
+        models |= {k: None if one is None else one.model for k, one in zip(known, fitted, strict=True)}
         return Fit(tuple(models[k] for k in range(len(self.values))))
+
+    def _determined(self, call: int) -> bool:
+        """Whether the points of a call path determine all coefficients that nothing but times can tell."""
+        prior = self.prior_of(call)
+        here = (self.runs[call] > 0) & (np.nan_to_num(self.means[call]) != 0)
+        if prior is None or here.sum() < prior.told_by_times:
+            return False
+        open_: Mask = np.array([column.cost is None for column in prior.columns])
+        design = prior.design(self.points[here])[:, open_] / np.abs(self.means[call, here])[:, None]
+        return bool(span(design, _RANK).shape[1] == design.shape[1])
 
     @cached_property
     def program_fit(self) -> Fit:
@@ -175,11 +186,11 @@ class Observations:
         degrees = np.where(here, runs - 1, 0).sum(axis=1).astype(np.float64)
         predicted = self.fit.predict(self.points)
         rest = np.where(here, runs * (1 - predicted / safe) ** 2, 0.0).sum(axis=1)
-        known = [self.skeletons[k] if k < len(self.skeletons) else None for k in range(len(runs))]
-        fitted = [model.function.terms if model else () for model in self.fit.models]
-        terms = np.array([len(found if told is None else told) for found, told in zip(fitted, known, strict=True)])
-        factor = np.array([0 if told else 1 for told in known])
-        free = here.sum(axis=1) - 1 - terms * (1 + factor)  # each term's exponents were chosen, too
+        found = [0 if model is None else len(model.function.terms) for model in self.fit.models]
+        known = [self.prior_of(k) for k in range(len(runs))]
+        # each term of a function that was searched for has chosen exponents, too
+        used = [2 * n if prior is None else prior.told_by_times - 1 for n, prior in zip(found, known, strict=True)]
+        free = here.sum(axis=1) - 1 - np.array(used)
         squares += np.where((free > 0) & np.isfinite(rest), rest, 0.0)
         degrees += np.maximum(free, 0)
         total = squares + PLANNING.first_worth * PLANNING.first_noise**2

@@ -122,7 +122,7 @@ def _modelled_s(measured: Observations, space: Space, measured_before: Mask) -> 
     Start and end of a program hide in its wall time how the rest of it grows. Where the terms of call paths are known
     from counts, their models are added up, and what wall times have beyond them is taken to stay.
     """
-    if measured.program_s is None or not any(terms is not None for terms in measured.skeletons):
+    if measured.program_s is None or not any(prior is not None for prior in measured.priors):
         model = measured.program_fit.models[0]
         return None if model is None else model.predict(space.points)
     times = slice(None) if measured.groups is None else measured.groups == 0

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from buran.model import Fit, Term, fit_models
+from buran.model import Fit, fit_models
 from buran.model.repetitions import over_repetitions, scatter_of
+from buran.prior.prior import Prior
 from buran.select.base import base_places
 from buran.select.observations import Observations
 from buran.select.protocol import Budget, PlanningState, Strategy
@@ -65,7 +66,7 @@ def play(
     *,
     seed: int = 0,
     most: int | None = None,
-    skeletons: Sequence[Sequence[Term]] = (),
+    priors: Sequence[Prior] = (),
     known: bool = False,
 ) -> tuple[Outcome, Observations]:
     """Let a strategy spend a budget.
@@ -81,15 +82,14 @@ def play(
         Shape (place, repetition): how long they will take.
     most
         Runs between two models; None leaves it to the strategy.
-    skeletons
-        Terms of each call path, where they are known beforehand.
+    priors
+        What the time of each call path is made of, where that is known beforehand.
     known
         Whether the strategy knows what the very next run of each point will take, as in the published evaluation.
     """
     count = np.zeros(len(space.points), dtype=np.int64)
     left, lost, rounds = budget_core_hours, 0, 0
-    told = tuple(tuple(terms) for terms in skeletons)
-    measured = _seen(space, values, program_s, count, told)
+    measured = _seen(space, values, program_s, count, priors)
     while left > 0 and rounds < MOST_ROUNDS:
         budget = Budget(budget_core_hours, budget_core_hours - left)
         if known:
@@ -106,7 +106,7 @@ def play(
                 break
             left -= cost
             count[suggestion.place] += 1
-        measured = _seen(space, values, program_s, count, told)
+        measured = _seen(space, values, program_s, count, priors)
     spent = 1 - left / budget_core_hours
     return Outcome(int(count.sum()), int((count > 0).sum()), lost, spent, rounds), measured
 
@@ -116,17 +116,15 @@ def modelled(measured: Observations) -> Fit:
 
     Where terms are known beforehand, they are kept.
     """
-    if any(measured.skeletons):
+    if any(measured.priors):
         return measured.fit
     # medians, and weights by values alone: the defaults of `model`
     medians, scatter = over_repetitions(measured.values, "median"), scatter_of(measured.values, "median")
     return fit_models(measured.points, medians, scatter=scatter)
 
 
-def _seen(
-    space: Space, values: Array, program_s: Array, count: Ids, skeletons: tuple[tuple[Term, ...], ...]
-) -> Observations:
+def _seen(space: Space, values: Array, program_s: Array, count: Ids, priors: Sequence[Prior]) -> Observations:
     here = np.flatnonzero(count)
     made = np.arange(program_s.shape[1]) < count[here, None]
     program = None if len(values) == 1 else np.where(made, program_s[here], np.nan)
-    return Observations(space.points[here], np.where(made, values[:, here], np.nan), program, skeletons)
+    return Observations(space.points[here], np.where(made, values[:, here], np.nan), program, tuple(priors))

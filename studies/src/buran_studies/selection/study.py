@@ -18,6 +18,7 @@ import numpy as np
 from buran.errors import UsageError
 from buran.experiment.read import read_experiment
 from buran.model import ModelFunction
+from buran.prior.prior import terms_prior
 from buran.select.protocol import Strategy
 from buran.select.simple import Base
 from buran.select.space import Array, Space
@@ -124,10 +125,12 @@ def _function(cell: Cell, number: int, seed: int) -> dict[str, float]:
     affordable = base_core_hours(space, truth, wanted) <= budget
     if cell.protocol != FAIR and not affordable and cell.strategy != "design":
         return _entry(np.inf, affordable, Outcome(0, 0, 0, 0.0, 0))
-    skeletons = [function.terms] if cell.strategy == TERMS_KNOWN and isinstance(function, ModelFunction) else []
+    priors = []
+    if cell.strategy == TERMS_KNOWN and isinstance(function, ModelFunction):
+        priors = [terms_prior(function, "generated")]
     limit = 1.05 * budget if cell.strategy == "full" and cell.budget == 100 else budget  # noise makes it dearer
     outcome, measured = play(
-        _strategy(cell), space, runs[None], runs, limit, seed=number, most=round_of(cell.strategy), skeletons=skeletons
+        _strategy(cell), space, runs[None], runs, limit, seed=number, most=round_of(cell.strategy), priors=priors
     )
     model = modelled(measured).models[0] if outcome.runs else None
     true = float(function.evaluate(space.target))
