@@ -206,7 +206,8 @@ def test_verify_finds_damage_and_loss(copy: Workbench) -> None:
 @pytest.mark.thorough
 def test_counts_are_the_same_in_every_run(workbench: Workbench) -> None:
     workbench.write(
-        effort_repetitions=3, parameters={**workbench.config["parameters"], "n": {"role": "size", "values": [20, 30]}}
+        effort_repetitions=3,
+        parameters={**workbench.config["parameters"], "n": {"role": "size", "values": [20, 30, 40]}},
     )
     workbench.buran("run", "campaign.yaml")
     report = json.loads((workbench.results / "latest" / "report.json").read_text())

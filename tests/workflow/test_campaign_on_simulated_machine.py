@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from pathlib import Path
@@ -64,7 +65,13 @@ def decided(bench: Workbench) -> dict[str, str]:
     kept = [*bench.results.glob("iterations/**/*"), *bench.results.glob("decisions/**/*")]
     kept += [bench.results / "latest" / name for name in LATEST]
     texts = {path.relative_to(bench.results): path for path in kept if path.is_file() and path.suffix != ".npz"}
-    return {str(name): path.read_text().replace(str(bench.folder), "") for name, path in texts.items()}
+    return {str(name): text_of(path).replace(str(bench.folder), "") for name, path in texts.items()}
+
+
+def text_of(path: Path) -> str:
+    """Return what a file says, which may be compressed."""
+    content = path.read_bytes()
+    return (gzip.decompress(content) if content.startswith(b"\x1f\x8b") else content).decode()
 
 
 def test_everything_says_that_it_is_simulated_and_two_checkouts_do_the_same(tmp_path: Path) -> None:
