@@ -101,7 +101,7 @@ def test_a_part_that_fails_is_a_row(load, tmp_path: Path, monkeypatch: pytest.Mo
     assert everything.run(part, resume=True)[0] == rows["works"]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.mpi
 def test_separate_jobs_are_handed_over_as_arrays(load, tmp_path: Path) -> None:
     found = load("size").graph(tmp_path, 2500, 1)

@@ -86,7 +86,7 @@ def test_roles_are_told_by_command_lines(words: list[str], role: str | None) -> 
     assert role_of(words) == role
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_engine_is_stopped_while_it_updates_its_plan_and_the_next_run_goes_on(harassed: Harassed) -> None:
     """It logs the update while its thread holds the lock that its handler of SIGTERM waits for."""
 

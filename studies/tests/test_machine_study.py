@@ -91,7 +91,7 @@ def test_algorithms_of_a_known_mpi_are_predicted_at_twice_the_ranks() -> None:
     assert beyond < 0.12 < unknown
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.skipif(shutil.which("smpirun") is None, reason="SimGrid is not installed")
 def test_a_generated_program_is_judged_where_it_was_executed(tmp_path: Path) -> None:
     result = generated.executed(study.MACHINES["fat tree"], 2, (2, 3, 4, 6, 8, 16), (0.0,), 1, 11, tmp_path)

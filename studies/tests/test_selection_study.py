@@ -109,6 +109,7 @@ def test_functions_of_the_authors_are_read_as_text(tmp_path: Path) -> None:
         published.authors_functions(Settings("selection", data=str(tmp_path)))
 
 
+@pytest.mark.thorough
 def test_the_published_preset_says_which_step_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BURAN_EXTRAP_PYTHON", raising=False)
     settings = Settings("selection", preset="published", quick=True, seed=4, draws=1)
@@ -230,7 +231,7 @@ def test_real_data_are_played_without_the_point_they_are_judged_at() -> None:
     assert (program >= values.max(axis=0) * (1 - 1e-9)).all()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.mpi
 @pytest.mark.skipif(shutil.which("smpirun") is None, reason="SimGrid is not installed")
 def test_strategies_are_played_on_programs_that_were_executed() -> None:

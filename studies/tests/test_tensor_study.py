@@ -98,6 +98,7 @@ def test_training_and_testing_do_not_overlap(folder: Path) -> None:
     assert train.X[:, 0].max() <= 512 and test.X[:, 0].min() >= 2048
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", ["k nearest neighbours", "log-polynomial ridge and boosting", "support vector machine"]
 )
@@ -142,7 +143,7 @@ def test_sparse_grids_learn() -> None:
     assert own.error < 0.2
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_extrapolations_tell_how_many_their_intervals_hold(folder: Path) -> None:
     rows = tensor_beyond.work(folder, "gemm m < 512", 200, 0)
     default = next(row for row in rows if row["method"] == "default")

@@ -29,6 +29,7 @@ def test_pairs_differ_in_what_they_say_and_depend_on_the_seed() -> None:
             assert paths and list(made.before.values()) == list(made.after.values())
 
 
+@pytest.mark.thorough
 def test_changes_are_found_and_none_is_invented(tmp_path: Path) -> None:
     run = Run.create(Settings("versions", quick=True, seed=1, draws=8), tmp_path)
     run.work_on_all(lambda done, of: None)

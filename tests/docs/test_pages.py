@@ -18,7 +18,7 @@ DOCS = ROOT / "docs"
 INDEXES = sorted(DOCS.glob("*/index.md"))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_pages_build_without_a_warning(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", "-d", str(tmp_path / "trees")]
     done = subprocess.run([*command, str(DOCS), str(tmp_path / "pages")], capture_output=True, text=True)

@@ -225,6 +225,7 @@ def test_instrumentation_is_off_during_configure(cmake_project):
     cmake_project.check("build/program")
 
 
+@pytest.mark.thorough
 def test_cmake_with_precompiled_headers_is_told_what_to_do(cmake_project):
     lists = cmake_project.folder / "CMakeLists.txt"
     lists.write_text(CMAKE + "target_precompile_headers(program PRIVATE <vector>)\n")
@@ -239,7 +240,8 @@ def test_cmake_with_precompiled_headers_is_told_what_to_do(cmake_project):
 # ---- autotools
 
 
-@pytest.mark.parametrize("wrapper", ["on", pytest.param("off", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("wrapper", ["on", "off"])
 def test_autotools_with_libtool(bench, wrapper):
     """With the wrapper on or off while it is configured."""
     need("autoreconf", "libtoolize", "make")

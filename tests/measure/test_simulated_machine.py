@@ -182,7 +182,7 @@ def test_constants_of_fortran_mean_what_they_do_under_a_real_mpi(tmp_path: Path)
         assert table(at_the_desk, metric) == table(real, metric), metric
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @needs_simgrid
 def test_a_wavefront_waits_as_its_theory_says(tmp_path: Path) -> None:
     """Eight directions, of which pairs follow each other without a gap: 6 (sqrt(p) - 1) blocks of n^3 cells."""

@@ -136,7 +136,7 @@ def test_unusable_clang_is_named(tmp_path, monkeypatch):
     assert any("gcc: has no headers for compiler plugins" in note for note in tools.notes)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.mpi
 def test_cache_is_filled_once_and_by_several_at_once(tmp_path):
     environment = {**os.environ, "BURAN_CACHE": str(tmp_path / "cache")}

@@ -105,6 +105,7 @@ def huge(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.mark.thorough
 def test_a_hundred_thousand_call_paths(browser, huge):
     assert huge.stat().st_size < MOST_BYTES
     opened(browser, huge)
@@ -256,6 +257,7 @@ def test_inclusive_shares_contain_what_is_called(browser, small):
     assert "exclusive" in browser.execute_script("return document.querySelector('#icicle title').textContent")
 
 
+@pytest.mark.thorough
 def test_small_call_paths_are_folded_away(browser, large):
     from selenium.webdriver.common.by import By
 
@@ -391,7 +393,7 @@ def test_the_bundled_example(browser, bundled):
 
 
 @pytest.mark.parametrize("width", [1280, 400])
-@pytest.mark.parametrize("which", ["small", "large", "bundled"])
+@pytest.mark.parametrize("which", ["small", "large", pytest.param("bundled", marks=pytest.mark.thorough)])
 def test_there_is_something_to_see(browser, which, width, request):
     opened(browser, request.getfixturevalue(which), width)
     picture = browser.get_screenshot_as_png()

@@ -73,10 +73,13 @@ CASES: dict[str, tuple[int, str, dict[str, Any], dict[str, Any]]] = {
         KEPT,
     ),
 }
+QUICKEST = ("effort that depends on the run", "nothing that ever succeeds")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [each if each in QUICKEST else pytest.param(each, marks=pytest.mark.thorough) for each in CASES]
+)
 def test_a_campaign_ends_with_what_it_has_and_says_why(tmp_path: Path, name: str) -> None:
     code, reason, described, changes = CASES[name]
     file = written(tmp_path, described, **changes)

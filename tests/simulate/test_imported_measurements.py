@@ -629,7 +629,7 @@ def drive(words: list[str], folder: Path) -> subprocess.Popen[bytes]:
     )
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_workflow_imports_killed_and_resumed(tmp_path: Path, tree: Path) -> None:
     whole, broken = (importing(tmp_path / name, tree) for name in ("whole", "broken"))
     carry_out(whole)

@@ -105,7 +105,7 @@ def test_killed_in_every_phase_and_resumed_it_ends_the_same(tmp_path: Path) -> N
     assert whole["models"]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_same_seed_gives_the_same_plans_another_another(tmp_path: Path) -> None:
     noisy = {**PROGRAM, "noise": {"percent": 5, "tail": {"probability": 0.05, "mean": 1}}}
     file = written(tmp_path, noisy, strategy={"name": "design", "max_iterations": 2}, budget={"core_hours": 0.05})

@@ -152,7 +152,7 @@ def test_whole_numbers_with_three_values(preset):
     assert [len(axis.values) for axis in model.model_.axes] == [3, 3]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_twenty_parameters():
     random = np.random.default_rng(0)
     X = np.exp(random.uniform(0, 3, (400, 20)))

@@ -114,7 +114,7 @@ def test_very_many_jobs_are_one_for_the_engine(
     assert division_of(session, plan, in_arrays=False).arrays == {}, "another executor takes each job for itself"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_one_failing_point_does_not_stop_the_others_of_its_job(workbench: Workbench) -> None:
     run = "bash -c 'test {n} != 20 || exit 3; exec {binary} {n}'"
     workbench.write(
@@ -134,7 +134,7 @@ def test_one_failing_point_does_not_stop_the_others_of_its_job(workbench: Workbe
     assert len(workbench.started()) == len(before) + 6
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_campaign_that_is_made_needs_no_engine_until_something_changes(copy: Workbench) -> None:
     words = "nothing is left to do"
     log = copy.results / "logs" / "snakemake.log"

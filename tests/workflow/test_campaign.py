@@ -80,7 +80,7 @@ def test_a_second_run_measures_nothing(copy: Workbench) -> None:
     assert copy.started() == before
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_forcing_everything_measures_nothing(copy: Workbench) -> None:
     before = copy.started()
     copy.buran("run", "campaign.yaml", "--", "-F")
@@ -95,7 +95,7 @@ def test_another_command_of_the_run_measures_again(copy: Workbench) -> None:
     assert len(copy.started()) == 2 * len(before), "with the same builds, but no number is that of the other command"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_losing_the_engines_memory_measures_nothing(copy: Workbench) -> None:
     before = copy.started()
     for name in (".snakemake", "pointers", "iterations", "reports"):
@@ -104,7 +104,7 @@ def test_losing_the_engines_memory_measures_nothing(copy: Workbench) -> None:
     assert copy.started() == before
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_report_that_fails_leaves_the_last_one_and_is_made_again(copy: Workbench) -> None:
     """The engine removes what a rule makes before it runs, and dates what it puts back anew."""
     shown = copy.buran("report", "campaign.yaml", "--full")
@@ -262,7 +262,7 @@ def test_failures_are_recorded_and_the_others_go_on(workbench: Workbench) -> Non
     assert workbench.started() == before, "failures are final until a retry is asked for"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_program_without_mpi_is_said_for_what_it_is(workbench: Workbench) -> None:
     (workbench.folder / "source" / "program.c").write_text(
         '#include <stdio.h>\nvoid work(void) { puts("on my own"); }\nint main(void) { work(); return 0; }\n'
@@ -303,7 +303,7 @@ def test_no_binary_is_a_clear_error(workbench: Workbench) -> None:
     assert "made no file 'program' (target.binary)" in output
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_failed_build_stops_the_campaign_and_is_tried_again(workbench: Workbench) -> None:
     flag = workbench.folder / "broken"
     flag.touch()
@@ -338,7 +338,7 @@ def test_a_budget_below_the_first_plan_is_refused(workbench: Workbench) -> None:
     assert workbench.started() == []
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_an_interrupt_keeps_what_is_finished(workbench: Workbench) -> None:
     process = start(workbench)
     wait_for_runs(workbench, 4)

@@ -29,6 +29,7 @@ CAMPAIGN = {
 }
 
 
+@pytest.mark.thorough
 def test_it_holds_the_page_and_the_tables(tmp_path: Path) -> None:
     (tmp_path / "program.yaml").write_text(yaml.safe_dump(PROGRAM))
     file = tmp_path / "campaign.yaml"

@@ -43,7 +43,7 @@ def snakemake(workbench: Workbench, module: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.mpi
 def test_without_a_target_a_module_does_the_whole_campaign(workbench: Workbench) -> None:
     workbench.write()

@@ -71,7 +71,8 @@ def iterations_of(bench: Workbench) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in found]
 
 
-@pytest.mark.parametrize("compiler", ["clang", pytest.param("gcc", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("compiler", ["clang", "gcc"])
 def test_a_campaign_does_not_start_with_tiny_hot_functions(compiler: str, tmp_path: Path) -> None:
     if compiler == "gcc" and find_toolchain(compiler="gcc").kind != GCC_PLUGIN:
         pytest.skip("no headers for GCC's plugins")
@@ -105,13 +106,9 @@ def test_the_first_filter_by_the_call_graph(tmp_path: Path) -> None:
     assert "INCLUDE MANGLED grind" in bench.buran("filter", "campaign.yaml")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("strategy", "keep", "tried"),
-    [
-        pytest.param("lines", [], True, marks=pytest.mark.thorough),
-        ("design", [], False),
-        pytest.param("design", ["within"], True, marks=pytest.mark.thorough),
-    ],
+    ("strategy", "keep", "tried"), [("lines", [], True), ("design", [], False), ("design", ["within"], True)]
 )
 def test_functions_that_are_not_counted_are_tried_unless_each_run_is_weighed(
     strategy: str, keep: list[str], tried: bool, tmp_path: Path

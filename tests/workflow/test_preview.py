@@ -36,7 +36,8 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("points_per_job", [1, pytest.param(3, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("points_per_job", [1, 3])
 def test_the_shown_command_is_the_one_that_is_submitted(workbench: Workbench, slurm: Path, points_per_job: int) -> None:
     workbench.write(
         resources={"time_limit_s": 60, "nodes": "p", "points_per_job": points_per_job, "partition": "debug"}

@@ -85,6 +85,7 @@ def test_what_only_builds_with_hooks_show_is_another_program(copy: Workbench) ->
     assert looked_at(copy)[1][-1] == "it is another program: its functions differ"
 
 
+@pytest.mark.thorough
 def test_runs_are_taken_over_knowingly(copy: Workbench) -> None:
     assert "its finished runs are in use" in copy.buran("adopt", expect=2)
     before = copy.started()

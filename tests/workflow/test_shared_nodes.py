@@ -118,7 +118,7 @@ def records(workbench: Workbench) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in found]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.skipif(len(cores_here()) < 2, reason="one core: nothing goes on side by side")
 @pytest.mark.parametrize("share", ["counts", "all"])
 def test_a_campaign_is_measured_side_by_side_here(workbench: Workbench, share: str) -> None:

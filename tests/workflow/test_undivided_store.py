@@ -86,7 +86,7 @@ def test_it_goes_on_and_nothing_is_measured_twice(old: Session) -> None:
     assert progress_of(History.open(old)).measured == measured
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_engine_goes_on_with_it(old: Session, capsys: pytest.CaptureFixture[str]) -> None:
     before = checksums(old.layout)
     assert main(["run", str(old.campaign.path)]) == Exit.BUDGET_REACHED
@@ -100,6 +100,7 @@ def test_the_engine_goes_on_with_it(old: Session, capsys: pytest.CaptureFixture[
     assert main(["verify", str(old.campaign.path)]) == 0
 
 
+@pytest.mark.thorough
 def test_campaigns_share_points_across_old_and_new_places(old: Session) -> None:
     data = yaml.safe_load(old.campaign.path.read_text())
     data["parameters"]["n"]["values"].append(50)
@@ -117,6 +118,7 @@ def test_campaigns_share_points_across_old_and_new_places(old: Session) -> None:
     assert len(ours & theirs) > 20 and theirs - ours
 
 
+@pytest.mark.thorough
 def test_what_is_wanted_again_is_put_beside_the_old_runs(old: Session) -> None:
     carry_out(old)
     point = next(read_run(run).point for run in store.finished(old.layout.store) if is_flat(run))
