@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import importlib
-import importlib.util
 import inspect
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -20,33 +20,36 @@ LARGEST_ROUNDING, LEAST_OVERFLOW = 1e-6, 500.0
 EXACT = {"MEAN_ABSOLUTE", "_NORMAL", "_LIKELIHOOD", "_LOGARITHM", "QUANTILES", "_POISSON_RATE"}
 
 
-@pytest.fixture(scope="module")
-def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("tuning_page", ROOT / "tools" / "reference" / "tuning.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+SETTINGS = ("buran.correct.gate", "buran.model.scoring")  # numbers that users may change, too
 
 
-def test_every_number_says_what_it_means_and_where_it_is_from(tool: ModuleType) -> None:
-    rows = list(tool.numbers())
-    assert len(rows) > 100 and {module.split(".")[1] for module, _ in rows} == set(PACKAGES)
-    for module, number in rows:
-        assert number.meaning and number.origin, f"{module}: {number.method}.{number.name}"
-        assert isinstance(number.value, int | float | tuple)
+def modules() -> Iterator[ModuleType]:
+    """The modules that hold numbers which tune a method."""
+    paths = sorted((ROOT / "src" / "buran").rglob("tuning.py"))
+    names = [".".join(path.relative_to(ROOT / "src").with_suffix("").parts) for path in paths]
+    return map(importlib.import_module, [*names, *SETTINGS])
 
 
-def test_the_page_lists_what_is_in_the_code(tool: ModuleType) -> None:
-    assert tool.PAGE.read_text() == tool.page(), "run `python tools/reference/tuning.py`"
+def tuned_in(module: ModuleType) -> Iterator[type[Any]]:
+    """The dataclasses of a module that hold such numbers."""
+    for _, kind in inspect.getmembers(module, inspect.isclass):
+        own = kind.__module__ == module.__name__ and is_dataclass(kind)
+        if own and (module.__name__.endswith(".tuning") or any("origin" in each.metadata for each in fields(kind))):
+            yield kind
 
 
-def test_what_tunes_is_frozen(tool: ModuleType) -> None:
-    for module in {importlib.import_module(name) for name, _ in tool.numbers()}:
-        for _, kind in inspect.getmembers(module, inspect.isclass):
-            if is_dataclass(kind) and kind.__module__ == module.__name__:
-                assert kind.__dataclass_params__.frozen
-                assert set(kind.__annotations__) == {field.name for field in fields(kind)}
+def test_every_number_says_what_it_means_and_where_it_is_from() -> None:
+    rows = [(kind, number) for module in modules() for kind in tuned_in(module) for number in fields(kind)]
+    assert len(rows) > 100 and {kind.__module__.split(".")[1] for kind, _ in rows} == set(PACKAGES)
+    for kind, number in rows:
+        assert number.metadata.get("meaning") and number.metadata.get("origin"), f"{kind.__name__}.{number.name}"
+        assert isinstance(number.default, int | float | tuple)
+
+
+def test_what_tunes_is_frozen() -> None:
+    for kind in (kind for module in modules() for kind in tuned_in(module)):
+        assert kind.__dataclass_params__.frozen
+        assert set(kind.__annotations__) == {field.name for field in fields(kind)}
 
 
 def bare_floats(path: Path) -> Iterator[tuple[str, float, str]]:

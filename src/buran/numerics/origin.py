@@ -1,8 +1,7 @@
 """Numbers that tune a method say what they mean and where they are from.
 
-Every package of methods has a module `tuning` with frozen dataclasses of such numbers, and
-`docs/development/tuning.md` lists them all. A number that decides nothing but rounding, memory or overflow stays where
-it is used, with a comment.
+Every package of methods has a module `tuning` with frozen dataclasses of such numbers. A number that decides nothing
+but rounding, memory or overflow stays where it is used, with a comment.
 """
 
 from __future__ import annotations
