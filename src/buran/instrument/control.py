@@ -14,8 +14,8 @@ from buran.numerics.least_squares import nonnegative
 def times_as_expensive(predicted: Floats, measured: Floats, plain_s: Floats) -> float:
     """Return how many times what was predicted hooks cost in the program itself, up to `FILTERS.dearest_visit`.
 
-    Hooks keep a compiler from inlining, and a loop over an empty function has its caches for itself. What is as long in
-    every run, starting and ending the measurement, is told apart from them.
+    Hooks keep a compiler from inlining, and a loop over an empty function has its caches for itself. Start-up and
+    shutdown of the measurement, which take as long in every run, are fitted beside the factor.
 
     Parameters
     ----------

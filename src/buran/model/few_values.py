@@ -90,23 +90,21 @@ class _Other:
         What it agrees with at all values of the parameter.
     rests
         The factors of each term that do not depend on the parameter.
-    functions, shares
-        The new functions, a constant before them, and shape (term, new function): how much of each a term is.
+    factors, shares
+        Those of each new function, none of the constant, and shape (term, new function): how much of each a term is.
     at_far
         Shape (place,): its predictions.
     """
 
     alternative: Alternative
-    parameter: int
     rests: Sequence[tuple[Factor, ...]]
-    functions: tuple[PowerLog, ...]
+    factors: Sequence[tuple[Factor, ...]]
     shares: Array
     at_far: Array
 
     def made(self) -> Alternative:
         """Write it out."""
-        factors = [(), *((Factor(self.parameter, basis),) for basis in self.functions)]
-        return _rewritten(self.alternative, self.rests, factors, self.shares)
+        return _rewritten(self.alternative, self.rests, self.factors, self.shares)
 
 
 def _through(alternative: Alternative, parameter: int, values: Array, far: Array, at_far: Array) -> list[_Other]:
@@ -131,16 +129,16 @@ def _through(alternative: Alternative, parameter: int, values: Array, far: Array
     for some, shares in others:
         # c_0 + sum over terms of c_t rest_t(x) sum_k shares_tk f_k(x)
         there = function.constant + (sizes * (shares @ _columns(some, along))).sum(axis=0)
-        if not (positive and (there < 0).any()) and _pairs(rests, parameter, some, shares) != own:
-            out.append(_Other(alternative, parameter, rests, some, shares, there))
+        factors = ((), *((Factor(parameter, basis),) for basis in some))
+        if not (positive and (there < 0).any()) and _pairs(rests, factors, shares) != own:
+            out.append(_Other(alternative, rests, factors, shares, there))
     return out
 
 
 def _pairs(
-    rests: Sequence[tuple[Factor, ...]], parameter: int, functions: Sequence[PowerLog], shares: Array
+    rests: Sequence[tuple[Factor, ...]], factors: Sequence[tuple[Factor, ...]], shares: Array
 ) -> set[tuple[tuple[Factor, ...], tuple[Factor, ...]]]:
     """Return the terms of a hypothesis with other functions of a parameter, without its constant."""
-    factors = ((), *((Factor(parameter, basis),) for basis in functions))
     found = {(rest, factors[k]) for rest, row in zip(rests, shares, strict=True) for k in np.flatnonzero(row).tolist()}
     return found - {((), ())}
 
