@@ -216,10 +216,11 @@ class Drawing:
             self._deviation[scenario, :, row] = np.sqrt(np.maximum(variance, 0.0) + (share * middle) ** 2)
             if not scenario:
                 caches = [self._place[column.level] for column in misses]
-                self._misses[caches, row] = there[len(plain) :, None] * lines
+                cost = price * there[len(plain) :, None]  # of a miss, at this point
+                self._misses[caches, row] = cost * lines
                 written = lines - self._exact[caches, row]  # misses as a formula are a little off
                 errors = np.hypot(self._errors[caches, row], np.where(self._alone[caches, None], written, 0.0))
-                self._miss_error[row] = np.sqrt(((there[len(plain) :, None] * errors) ** 2).sum(axis=0))
+                self._miss_error[row] = np.sqrt(((cost * errors) ** 2).sum(axis=0))
 
     def _costs(
         self,
