@@ -71,6 +71,66 @@ def seconds(experiment: Experiment) -> dict[str, np.ndarray]:
     return dict(zip(experiment.tree.names, experiment.over_locations("time"), strict=True))
 
 
+BLOCK_S = 1e-9
+
+
+def counted_pool(block_s: float, both: int, percent: float = 0.0, bias: float = 1.0) -> Pooled:
+    """Pool timed runs at the first points with counting runs at all, whose blocks cost so much."""
+    described: dict[str, Any] = {
+        "schema": "buran-program/1",
+        "noise": {"percent": percent},
+        "instrumentation": {"visit_s": COST_S, "block_s": block_s},
+        "program": {
+            "main": {
+                "time_s": 0.01,
+                "basic_blocks": "10",
+                "calls": {
+                    "solve": {"time_s": "n**2", "visits": 10, "basic_blocks": "4e7 * n**2"},
+                    "setup": {"time_s": "2 * n", "visits": "1e5 * n", "basic_blocks": "3e7 * n"},
+                    "MPI_Barrier": {"time_s": 0.2, "visits": 5},
+                },
+            }
+        },
+    }
+    slower = {**described, "instrumentation": {"visit_s": COST_S, "block_s": bias * block_s}}
+    timed, counting = (
+        Variant(program_of(text, ("n",), "test"), mode, frozenset(hooked))
+        for text, mode, hooked in (
+            (described, Mode.TIME, {"main", "solve"}),
+            (slower, Mode.EFFORT, {"main", "solve", "setup"}),
+        )
+    )
+    earlier = EarlierRuns(
+        runs(counting, key="counting"), lambda each: True, lambda each: each.name in {"main", "solve"}, counting=True
+    )
+    return pool(runs(timed, SIZES[:both], key="timed"), [earlier], HookCost(COST_S, 0.02 * COST_S))
+
+
+@settings(max_examples=8)
+@given(st.floats(0.0, 3e-9), st.integers(2, 4))
+def test_counting_runs_tell_times_where_two_points_show_what_a_block_costs(block_s: float, both: int) -> None:
+    found = counted_pool(block_s, both)
+    assert found.proven == pytest.approx(1.0) and found.runs > 0
+    truth = {"solve": [n**2 for n in SIZES], "main": [0.01 + 2 * n for n in SIZES]}  # main has the time of setup
+    for name, values in seconds(found.experiment).items():
+        if (own := truth.get(name.rpartition("->")[2])) is not None:
+            corrected = values[both:, ~found.direct]
+            assert np.allclose(corrected, np.array(own)[both:, None], rtol=2e-3)
+    assert not any(name.startswith("correction") for name in found.experiment.metrics)
+
+
+def test_counting_runs_tell_no_times_before_two_points_have_both() -> None:
+    found = counted_pool(BLOCK_S, 1)
+    assert found.runs == 0 and found.proven is None
+    assert np.isnan(found.experiment.over_locations("time")[:, :, ~found.direct]).all()
+
+
+@pytest.mark.parametrize("percent", [1.0, 5.0])
+def test_noise_of_timed_runs_does_not_refute_counting_runs(percent: float) -> None:
+    proven = [counted_pool(BLOCK_S, both, percent).proven for both in (2, 3, 4)]
+    assert np.mean([1.0 if each is None else each for each in proven]) > 0.9
+
+
 SETS = st.sets(st.sampled_from(NAMES)).map(frozenset)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from buran.measure.build import first_error
+from buran.measure.build import first_error, next_step
 
 
 @pytest.mark.parametrize(
@@ -29,3 +29,9 @@ def test_the_first_error_of_a_build_is_shown(log: str, shown: str) -> None:
 
 def test_a_long_line_is_cut() -> None:
     assert 100 < len(first_error("error: " + "x" * 1000)) < 200
+
+
+def test_c_of_before_1999_is_named_where_the_compiler_refuses_it() -> None:
+    refused = "a.c:3:6: error: call to undeclared library function 'strcmp' [-Wimplicit-function-declaration]\n"
+    assert "compiler: gcc" in next_step(refused)
+    assert "compiler: gcc" not in next_step(refused.replace("error", "warning"))

@@ -289,6 +289,19 @@ def adaptive_question(**changes: Any) -> Question:
     return question(**(plain | changes))
 
 
+@pytest.mark.parametrize(("proven", "both"), [(None, 2), (1.0, 2), (0.5, None)])
+def test_a_counting_run_replaces_a_timed_one_where_two_points_have_both(proven: float | None, both: int | None) -> None:
+    metrics = frozenset({"time", "visits", "basic_blocks"})
+    asked = adaptive_question(
+        metrics=metrics, counting_tells_times=True, effort_repetitions=1, budget=lambda full: 50.0
+    )
+    first = next_plan(asked, Knowledge(counting_proven=proven))
+    modes = {bundle.point: Counter(run.mode for run in bundle.runs) for bundle in first.bundles}
+    assert all(each[Mode.EFFORT] == 1 for each in modes.values()) and len(modes) > 2
+    timed = sum(each[Mode.TIME] > 0 for each in modes.values())
+    assert timed == (len(modes) if both is None else both)
+
+
 @pytest.mark.parametrize("strategy", ["design", "cpf", "gpr", "random"])
 def test_adaptive_campaigns_measure_within_the_budget_and_never_a_run_twice(strategy: str) -> None:
     plans, outcomes = adaptive(adaptive_question(strategy=strategy))

@@ -1,8 +1,10 @@
-"""Times under an earlier filter as they would be under the newest one: without the hooks that are gone.
+"""Times of other runs as they would be under the newest filter: without hooks that are gone, and without counting.
 
 Functions that are no longer measured give their time to the one they are called from, and what their hooks cost is
 taken off there. It does not matter how a hook's cost is shared between a function and its caller: both are in the same
-call path then. Hooks that both filters have cost the same in both.
+call path then. Hooks that both filters have cost the same in both. Runs that count basic blocks take a little longer
+for each block: how much, points with runs of both kinds show. At two of them the corrected times of a call path must
+agree with those measured without counting.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.experiment.build import Run, experiment_from_profiles
-from buran.experiment.table import Experiment
+from buran.experiment.table import AGGREGATES, Experiment
 from buran.instrument.prediction import FILTERABLE, Floats, Mask, symbol_of
 from buran.instrument.tuning import POOLING
 from buran.model.repetitions import over_repetitions
@@ -24,7 +26,7 @@ from buran.profile.regroup import combine, fold, project
 
 STRIDE = 1 << 20
 """Repetitions under the n-th earlier filter have numbers from n times this on."""
-_SHARE, _DOUBT = "correction_share", "correction_doubt"
+_SHARE, _DOUBT, _BLOCKS = "correction_share", "correction_doubt", "correction_blocks"
 _HOPELESS = 1e6  # doubts are cut there: an infinite one is no number to work with
 
 
@@ -89,7 +91,7 @@ class BareProfile:
     doubt: Floats
 
 
-def without_hooks(profile: Profile, keep: Mask, cost: HookCost) -> BareProfile:
+def without_hooks(profile: Profile, keep: Mask, cost: HookCost, counts: Sequence[str] = ()) -> BareProfile:
     """Take the hooks of functions out of a profile.
 
     Parameters
@@ -98,9 +100,11 @@ def without_hooks(profile: Profile, keep: Mask, cost: HookCost) -> BareProfile:
         As measured, with times and visits.
     keep
         Shape (region,): those that keep their hooks, or never had any.
+    counts
+        Metrics that the profile keeps beside.
     """
     folding = fold(profile.tree, keep)
-    metrics = {name: profile.metrics[name] for name in ("time", "visits")}
+    metrics = {name: profile.metrics[name] for name in ("time", "visits", *counts)}
     left = project(replace(profile, metrics=metrics, values={name: profile.values[name] for name in metrics}), keep)
     visits = profile.exclusive("visits")
     removed = np.where(folding.stays[:, None], 0.0, visits)
@@ -116,7 +120,7 @@ def without_hooks(profile: Profile, keep: Mask, cost: HookCost) -> BareProfile:
 
 @dataclass(frozen=True)
 class EarlierRuns:
-    """Runs under another filter than that of the models.
+    """Runs under another filter than that of the models, or that counted basic blocks.
 
     Attributes
     ----------
@@ -126,11 +130,14 @@ class EarlierRuns:
         Whether a region had hooks in these runs.
     keeps
         Whether a region has hooks under the filter of the models.
+    counting
+        Whether they counted basic blocks.
     """
 
     runs: Iterable[Run]
     had: Callable[[Region], bool]
     keeps: Callable[[Region], bool]
+    counting: bool = False
 
 
 @dataclass(frozen=True)
@@ -149,6 +156,9 @@ class Pooled:
         How many times of theirs were taken, and how many were not.
     share, doubt
         The largest of those that were taken: what was taken off over what is left, and its uncertainty.
+    proven
+        At points with and without counting, the share of the time in call paths whose corrected times agree; None
+        without such points.
     """
 
     experiment: Experiment
@@ -158,6 +168,7 @@ class Pooled:
     lost: int = 0
     share: float = 0.0
     doubt: float = 0.0
+    proven: float | None = None
 
     @property
     def uncorrected(self) -> Experiment:
@@ -191,7 +202,8 @@ def pool(direct: Iterable[Run], earlier: Sequence[EarlierRuns], cost: HookCost) 
             for point, repetition, profile in group.runs:
                 used.add(number * STRIDE + repetition)
                 keep = np.array([stays(region, group) for region in profile.tree.regions], dtype=bool)
-                yield point, number * STRIDE + repetition, _marked(without_hooks(profile, keep, cost))
+                counts = ("basic_blocks",) if group.counting else ()
+                yield point, number * STRIDE + repetition, _marked(without_hooks(profile, keep, cost, counts))
 
     def stays(region: Region, group: EarlierRuns) -> bool:
         return _is_free(region) or symbol_of(region) in seen or group.keeps(region)
@@ -202,7 +214,50 @@ def pool(direct: Iterable[Run], earlier: Sequence[EarlierRuns], cost: HookCost) 
     repetitions = whole.over_locations("time").shape[2]
     groups = np.zeros(repetitions, dtype=np.int64)
     groups[repetitions - len(used) :] = np.array(sorted(used), dtype=np.int64) // STRIDE
+    for number, group in enumerate(earlier, start=1):
+        if group.counting:
+            whole = without_counting(whole, groups == 0, groups == number)
     return _judged(whole, groups, earlier)
+
+
+def without_counting(whole: Experiment, direct: Mask, counting: Mask) -> Experiment:
+    """Take what counting basic blocks has cost off the times of runs that counted.
+
+    Parameters
+    ----------
+    direct, counting
+        Shape (repetition,): runs that did not count, and those that did.
+
+    Returns
+    -------
+    Experiment
+        Times that counted are NaN where fewer than `POOLING.proven` points have runs of both kinds.
+    """
+    time, blocks = whole.over_locations("time"), whole.over_locations(_BLOCKS)
+    # D, E, B: seconds without and with counting, and blocks, shape (call path, point)
+    without, with_, counted = (
+        over_repetitions(values, "median")
+        for values in (time[:, :, direct], time[:, :, counting], blocks[:, :, counting])
+    )
+    both = (without > 0) & (with_ > 0) & (counted > 0)
+    base, more, number = (np.where(both, values, 0.0).sum(axis=0) for values in (without, with_ - without, counted))
+    points = base > 0
+    values = {name: cells.copy() for name, cells in whole.values.items()}
+    if points.sum() < POOLING.proven:
+        values["time"][:, :, counting] = np.nan
+        return replace(whole, values=values)
+    # (E - D) / D = b B / D + noise, over points: noise is a share of the time
+    share, gain = number[points] / base[points], more[points] / base[points]
+    cost = max(float((share * gain).sum() / (share**2).sum()), 0.0)
+    rest = float(((gain - cost * share) ** 2).sum() / (points.sum() - 1))
+    deviation = max(float(np.sqrt(rest / (share**2).sum())), POOLING.least_doubt * cost)
+    values["time"][:, :, counting] -= cost * values[_BLOCKS][:, :, counting]
+    left = values["time"][:, :, counting, AGGREGATES.index("mean")][..., None]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        of_one = np.where(left > 0, values[_BLOCKS][:, :, counting] / left, _HOPELESS)
+    values[_SHARE][:, :, counting] += np.minimum(cost * of_one, _HOPELESS)
+    values[_DOUBT][:, :, counting] = np.hypot(values[_DOUBT][:, :, counting], np.minimum(deviation * of_one, _HOPELESS))
+    return replace(whole, values=values)
 
 
 def _is_free(region: Region) -> bool:
@@ -217,6 +272,9 @@ def _marked(corrected: BareProfile) -> Profile:
         name: np.repeat(np.minimum(values, _HOPELESS)[:, None], width, axis=1)
         for name, values in ((_SHARE, corrected.share), (_DOUBT, corrected.doubt))
     }
+    if "basic_blocks" in profile.metrics:
+        marks[_BLOCKS] = profile.exclusive("basic_blocks")
+        profile = replace(profile, metrics={name: profile.metrics[name] for name in ("time", "visits")})
     metrics = {name: Metric(name, "", "exclusive", "MAXDOUBLE") for name in marks}
     return replace(profile, metrics={**profile.metrics, **metrics}, values={**profile.values, **marks})
 
@@ -229,7 +287,7 @@ def _judged(whole: Experiment, groups: NDArray[np.int64], earlier: Sequence[Earl
     groups
         Shape (repetition,): 0 for the runs under the filter of the models, else the number of the filter.
     """
-    values = {name: cells.copy() for name, cells in whole.values.items() if name not in (_SHARE, _DOUBT)}
+    values = {name: cells.copy() for name, cells in whole.values.items() if name not in (_SHARE, _DOUBT, _BLOCKS)}
     direct = groups == 0
     plain = Pooled(replace(whole, values=values), direct)
     if direct.all():
@@ -238,6 +296,7 @@ def _judged(whole: Experiment, groups: NDArray[np.int64], earlier: Sequence[Earl
     time = whole.over_locations("time")
     beside: Mask = np.asarray(np.isfinite(time[:, :, direct]).any(axis=2))
     taken = np.zeros(time.shape, dtype=bool)
+    shown: float | None = None
     for number, group in enumerate(earlier, start=1):
         columns = groups == number
         comparable = _comparable(whole.tree, group.had)
@@ -245,9 +304,12 @@ def _judged(whole: Experiment, groups: NDArray[np.int64], earlier: Sequence[Earl
             values[name][np.ix_(~comparable, np.ones(time.shape[1], dtype=bool), columns)] = np.nan
         sure = np.isfinite(time[:, :, columns]) & (doubt[:, :, columns] <= POOLING.most_doubt)
         sure &= comparable[:, None, None]
-        agrees = _agrees(time[:, :, direct], np.where(sure, time[:, :, columns], np.nan), doubt[:, :, columns])
+        proven = POOLING.proven if group.counting else 0
+        agrees = _agrees(time[:, :, direct], np.where(sure, time[:, :, columns], np.nan), doubt[:, :, columns], proven)
         as_good = ~beside[:, :, None] | (doubt[:, :, columns] <= POOLING.as_good)
         taken[:, :, columns] = sure & agrees[:, None, None] & as_good
+        if group.counting:
+            shown = _share_of_time(time[:, :, direct], time[:, :, columns], sure & agrees[:, None, None])
     corrected: Mask = np.isfinite(time) & ~direct
     values["time"][corrected & ~taken] = np.nan
     return replace(
@@ -257,7 +319,17 @@ def _judged(whole: Experiment, groups: NDArray[np.int64], earlier: Sequence[Earl
         lost=int((corrected & ~taken).sum()),
         share=float(share[taken].max(initial=0.0)),
         doubt=float(doubt[taken].max(initial=0.0)),
+        proven=shown,
     )
+
+
+def _share_of_time(direct: Floats, corrected: Floats, sure: Mask) -> float | None:
+    """Return the share of the time, at points with both, of values (call path, point, repetition) that are `sure`."""
+    seconds = over_repetitions(direct, "median")
+    both: Mask = (np.nansum(seconds, axis=0) > 0) & np.isfinite(corrected).any(axis=(0, 2))
+    whole = float(np.nansum(seconds[:, both]))
+    agreed: Mask = np.asarray(sure.any(axis=2))
+    return float(np.nansum(seconds[agreed & both])) / whole if whole > 0 else None
 
 
 def _comparable(tree: CallTree, had: Callable[[Region], bool]) -> Mask:
@@ -268,7 +340,7 @@ def _comparable(tree: CallTree, had: Callable[[Region], bool]) -> Mask:
     return folding.stays & alone
 
 
-def _agrees(direct: Floats, corrected: Floats, doubt: Floats) -> Mask:
+def _agrees(direct: Floats, corrected: Floats, doubt: Floats, proven: int = 0) -> Mask:
     """Mark call paths whose corrected times are not known to be others than the uncorrected ones of the same points.
 
     Parameters
@@ -277,6 +349,8 @@ def _agrees(direct: Floats, corrected: Floats, doubt: Floats) -> Mask:
         Shape (call path, point, repetition); NaN where there is none.
     doubt
         Shape of `corrected`: relative standard deviation.
+    proven
+        Points, at least, at which both must be known; with 0, nothing known contradicts nothing.
     """
     one, other = (over_repetitions(values, "median") for values in (direct, corrected))
     common = (one > 0) & (other > 0)
@@ -286,5 +360,6 @@ def _agrees(direct: Floats, corrected: Floats, doubt: Floats) -> Mask:
     spread = np.sqrt(np.where(common, (gap - mean[:, None]) ** 2, 0.0).sum(axis=1) / np.maximum(number - 1, 1))
     spread = np.where(number > 1, spread, POOLING.one_pair) / np.sqrt(np.maximum(number, 1))
     largest = np.where(np.isfinite(corrected), np.nan_to_num(doubt), 0.0).max(axis=(1, 2))
-    agreeing: Mask = (number == 0) | (np.abs(mean) <= POOLING.agreement + POOLING.sigmas * np.hypot(spread, largest))
+    near: Mask = np.abs(mean) <= POOLING.agreement + POOLING.sigmas * np.hypot(spread, largest)
+    agreeing: Mask = (number >= proven) & ((number == 0) | near)
     return agreeing

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -73,6 +73,10 @@ def question_of(history: History) -> Question:
         earlier_counts=session.earlier is not None and session.earlier.has_counts and bool(counted(config.metrics)),
         pooled=config.model.pool_filters == "auto",
         counts_with_times=campaign.counts_with_times,
+        counting_tells_times=config.model.pool_filters == "auto"
+        and "basic_blocks" in config.metrics
+        and not config.beside_metrics
+        and not campaign.choices,
         memory_points=None
         if campaign.memory_points and not config.memory.points
         else frozenset(campaign.memory_points),
@@ -179,6 +183,7 @@ def knowledge_of(history: History) -> Knowledge:
         pilot_s=max((max(walls) for walls in trial.values()), default=None),
         counts_settled=_counts_settled(findings),
         missed_limit=missed_limit(history, plans[-1].iteration),
+        counting_proven=None if findings.pooled is None else cast(float | None, findings.pooled.get("proven")),
     )
     question = question_of(history)
     usable = list[FinishedRun]()

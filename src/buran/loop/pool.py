@@ -1,4 +1,4 @@
-"""Times of earlier filters for the models of an iteration: which runs may be pooled, and what their hooks have cost."""
+"""Times of other runs for the models of an iteration: under earlier filters, and of runs that counted."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def hooks_of(history: History, builds: Iterable[BuildSpec]) -> Hooks:
 def pooled_times(
     history: History, runs: Sequence[FinishedRun], parameters: Sequence[str], filter_text: str
 ) -> PooledTimes | None:
-    """Bring times under a filter and corrected ones under earlier filters into one table.
+    """Bring times under a filter and corrected ones, under earlier filters and of runs that count, into one table.
 
     Where filters are applied when the program runs, hooks that are switched off still cost something, in the runs that
     would be corrected as in the others: they are not mixed.
@@ -84,34 +84,34 @@ def pooled_times(
     PooledTimes
         None without a run under the filter.
     """
-    timed = [run for run in runs if run.mode in (Mode.TIME, Mode.IMPORTED)]
-    current = [run for run in timed if run.filter_text == filter_text]
+    kinds: dict[tuple[bool, str], list[FinishedRun]] = {}  # by whether they count, and filter
+    for run in runs:
+        if run.mode in (Mode.TIME, Mode.IMPORTED, Mode.EFFORT):
+            kinds.setdefault((run.mode is Mode.EFFORT, run.filter_text), []).append(run)
+    current = kinds.pop((False, filter_text), [])
     if not current:
         return None
-    groups: dict[str, list[FinishedRun]] = {}
-    for run in timed:
-        groups.setdefault(run.filter_text, []).append(run)
-    del groups[filter_text]
-    builds = {text: {run.build.hash: run.build for run in members} for text, members in groups.items()}
+    builds = {kind: {run.build.hash: run.build for run in members} for kind, members in kinds.items()}
     compiled = all(run.build.hooks is None for run in current)
     groups = {
-        text: members
-        for text, members in groups.items()
-        if compiled and all(build.hooks is None for build in builds[text].values())
+        kind: members
+        for kind, members in kinds.items()
+        if compiled and all(build.hooks is None for build in builds[kind].values())
     }
     keeps = hooks_of(history, {run.build.hash: run.build for run in current}.values())
     earlier = [
-        EarlierRuns(profiles_of(members, parameters), hooks_of(history, builds[text].values()), keeps)
-        for text, members in groups.items()
+        EarlierRuns(profiles_of(members, parameters), hooks_of(history, builds[kind].values()), keeps, counting=kind[0])
+        for kind, members in groups.items()
     ]
-    cost = _cost(visit_cost_s(history), runs, list(groups.values()), parameters)
+    timed = [members for (counting, _), members in groups.items() if not counting]
+    cost = _cost(visit_cost_s(history), runs, timed, parameters)
     pooled = pool(profiles_of(current, parameters), earlier, cost)
     numbers = {run.repetition for run in current}
     numbers |= {n * STRIDE + run.repetition for n, members in enumerate(groups.values(), start=1) for run in members}
     elsewhere = np.array([number % STRIDE >= IMPORTED_FROM for number in sorted(numbers)], dtype=bool)
     pooled = replace(pooled, experiment=without_one_sided(pooled.experiment, elsewhere))
     account = None
-    if pooled.runs:
+    if pooled.runs or pooled.proven is not None:
         account = {
             "runs": pooled.runs,
             "values": pooled.values,
@@ -120,6 +120,7 @@ def pooled_times(
             "largest_doubt": pooled.doubt,
             "visit_cost_s": cost.seconds,
             "visit_cost_doubt_s": cost.doubt_s,
+            **({} if pooled.proven is None else {"proven": pooled.proven}),
         }
     return PooledTimes(pooled.experiment, pooled.uncorrected, account)
 

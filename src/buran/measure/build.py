@@ -68,13 +68,27 @@ def check_build(layout: Layout, spec: BuildSpec, outcome: BuildOutcome) -> None:
     if outcome.status is not Status.FAILED or not spec.is_for_every_point:
         return
     log = layout.root / outcome.folder / LOG
-    last = [line for line in log.read_text(errors="replace").splitlines() if line.strip()][-_LAST_LINES:]
+    text = log.read_text(errors="replace")
+    last = [line for line in text.splitlines() if line.strip()][-_LAST_LINES:]
     raise BuildError(
         f"the program does not build ({spec.mode})",
         where=log,
         why="\n".join([str(outcome.reason), *last]),
-        hint="mend it; `buran run` builds again",
+        hint=next_step(text),
     )
+
+
+def next_step(log: str) -> str:
+    """Say what to do about a build that failed, from what it printed."""
+    if _OLDER_C.search(log):
+        return (
+            "this is C of before 1999, which clang refuses from version 16 on: write compiler: gcc in the campaign "
+            "file, or give the flag -std=gnu89 to the build"
+        )
+    return "mend it; `buran run` builds again"
+
+
+_OLDER_C = re.compile(r"error: .*\[-Wimplicit-(int|function-declaration)\]")
 
 
 def tree(layout: Layout, build_hash: str) -> Path:

@@ -161,13 +161,19 @@ class Draft(RunCosts):
 
     def bundles(self, points: Mapping[Point, int], purpose: Purpose, filter_text: str) -> list[Bundle]:
         """Return the bundles of some points: the first ones beside the baseline, until enough have shown its cost."""
-        compared = self.compared(filter_text)
+        compared, both = self.compared(filter_text), self.points_of_both(filter_text)
         bundles = []
         counting = self.counting(points)
         for point, count in points.items():
             beside = purpose is not Purpose.MODEL or not self.is_compared(compared)
-            bundles.append(self.bundle(point, purpose, filter_text, count, beside, counting[point]))
+            counts = self._is_counted(point) or bool(counting[point] and not self.counts_settled)
+            # where enough points have shown that the counting run tells the time, it is one of the timed runs
+            told = purpose is Purpose.MODEL and both is not None and both >= PLANNING.both
+            timed = count - (told and counts and not self._is_counted(point) and count > 0)
+            bundles.append(self.bundle(point, purpose, filter_text, timed, beside, counting[point]))
             compared += any(run.mode is Mode.VANILLA for run in bundles[-1].runs)
+            if both is not None:
+                both += counts and timed > 0
         return bundles
 
     def counting(self, points: Iterable[Point]) -> dict[Point, int]:

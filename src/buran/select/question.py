@@ -58,6 +58,8 @@ class Question:
         Whether times under earlier filters are used.
     counts_with_times
         Whether timed runs tell the counts, too, and what the program takes without hooks.
+    counting_tells_times
+        Whether times of counting runs are used, corrected, where they prove to agree with those of timed runs.
     memory_points
         Where the user wants accesses to memory sampled; None where the points are the strategy's to choose.
     conditions
@@ -95,6 +97,7 @@ class Question:
     paired: bool = False
     pooled: bool = False
     counts_with_times: bool = False
+    counting_tells_times: bool = False
     memory_points: frozenset[Point] | None = frozenset()
     conditions: Callable[[Point], str] = lambda point: ""
 
@@ -220,6 +223,8 @@ class Knowledge:
         Whether the counts so far tell how the effort of all call paths that matter grows.
     missed_limit
         That the filter in force costs more than is allowed, in words; empty where it does not.
+    counting_proven
+        Share of the time whose values of counting runs agree with those of timed runs; None before both were made.
     choice
         How the filter for the next iteration differs from the last one, in words.
     """
@@ -239,6 +244,7 @@ class Knowledge:
     pilot_s: float | None = None
     counts_settled: bool = False
     missed_limit: str = ""
+    counting_proven: float | None = None
     choice: str = "the models chose other functions"
 
     @property

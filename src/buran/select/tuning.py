@@ -105,6 +105,12 @@ class PlanningTuning:
         "points with runs beside the baseline's, which tell what the hooks of a filter cost",
         "figures of reference/loop.md, What changed the outcome, on tuning seeds",
     )
+    both: int = tuned(
+        2, "points with timed and counting runs, from which on the latter tell times", "the fewest that tell a scatter"
+    )
+    agreeing: float = tuned(
+        0.9, "share of the time whose values of counting runs must agree, for these to replace timed runs", JUDGED
+    )
     comparing: float = tuned(1 / 20, "of a budget, that these baseline runs may take beyond the first", JUDGED)
     change: float = tuned(
         0.5,
