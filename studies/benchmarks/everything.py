@@ -4,7 +4,7 @@
                                     [--extrap-python PYTHON] [--cpr-data FOLDER]
 
 Runs the scripts of this folder and the studies of `buran evaluate`, one after the other, and writes a page with the
-date, the machine and a row for each figure; each row names its command. The short form takes smaller sizes and fewer
+date, the machine and a row for each figure, below its command. The short form takes smaller sizes and fewer
 draws: it shows that everything works, and its figures scatter. Where Extra-P's Python is not named, an environment with
 it is made in build/peers, if pip can. What fails is a row that says so, and ends the whole with exit code 1.
 """
@@ -29,7 +29,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "bench"
-PAGE = {False: ROOT / "docs" / "reference" / "benchmarks.md", True: ROOT / "build" / "benchmarks-short.md"}
+PAGE = {False: ROOT / "docs" / "evidence" / "benchmarks.md", True: ROOT / "build" / "benchmarks-short.md"}
 EXTRAP = ("extrap==4.2.5", "numpy<2")
 
 Found = Mapping[str, Any]
@@ -319,25 +319,21 @@ def page(found: Sequence[tuple[Part, list[Row], float]], short: bool, load: floa
     lines = [
         "# Benchmarks",
         "",
-        f"Written by `{command}` (`make bench`) on {datetime.now(UTC):%Y-%m-%d}; {form}. {machine()}.",
-        f"Load average {load:.1f} when it began, {os.getloadavg()[0]:.1f} when it ended. What stands in one row comes",
-        "from the same data and the same run. Commands are numbered below the table.",
-        "",
-        "| area | what | Buran | peers | goal | command |",
-        "| --- | --- | --- | --- | --- | --- |",
+        f"Written by `{command}` (`make bench`) on {datetime.now(UTC):%Y-%m-%d}; {form}.",
+        f"{machine()}.",
+        f"Load average {load:.1f} at the start, {os.getloadavg()[0]:.1f} at the end. Each row comes from the same data",
+        "and the same run.",
     ]
-    for number, (part, rows, _) in enumerate(found, 1):
-        for row in rows:
-            peers = ", ".join(f"{name} {value}" for name, value in row.peers.items())
-            cells = (part.area, row.what, row.ours, peers, row.goal, str(number))
-            lines.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
-    lines += ["", "| command | | wall time |", "| --- | --- | --- |"]
-    for number, (part, _, seconds) in enumerate(found, 1):
+    for part, rows, seconds in found:
         words = [word for word in part.command if word not in ("--json", "{out}", "-o")]
         shown = re.sub(r"/\S*/(?=bin/python|cpr)", ".../", shlex.join(words))
-        lines.append(
-            f"| {number} | `{shown}` | {f'{seconds:.0f} s' if seconds >= 0.5 else 'kept from an earlier call'} |"
-        )
+        title = part.name.removeprefix("evaluate ").replace("_", " ").capitalize()
+        lines += ["", f"## {title}", "", f"`{shown}`" + (f", {seconds:.0f} s" if seconds >= 0.5 else "")]
+        lines += ["", "| what | Buran | peers | goal |", "| --- | --- | --- | --- |"]
+        for row in rows:
+            peers = ", ".join(f"{name} {value}" for name, value in row.peers.items())
+            cells = (row.what, row.ours, peers, row.goal)
+            lines.append("| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -345,7 +341,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="small sizes, few draws: does everything work?")
     parser.add_argument(
-        "-o", "--output", type=Path, help="page to write (default: docs/reference/benchmarks.md, or in build/)"
+        "-o", "--output", type=Path, help="page to write (default: docs/evidence/benchmarks.md, or in build/)"
     )
     parser.add_argument("--only", nargs="+", metavar="AREA", help="these areas alone")
     parser.add_argument("--resume", action="store_true", help="keep what an earlier call finished")

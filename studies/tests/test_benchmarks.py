@@ -96,7 +96,7 @@ def test_a_part_that_fails_is_a_row(load, tmp_path: Path, monkeypatch: pytest.Mo
         rows[name], _ = everything.run(part, resume=False)
     assert rows["fails"][0].what == "failed: no compiler"
     text = everything.page([(part, rows["works"], 1.0)], True, 0.5)
-    assert "| area | a/b | 1 |  |  | 1 |" in text and "| 1 | `python works.py` | 1 s |" in text
+    assert "## Works\n\n`python works.py`, 1 s\n" in text and "| a/b | 1 |  |  |" in text
     (tmp_path / "works.py").unlink()
     assert everything.run(part, resume=True)[0] == rows["works"]
 

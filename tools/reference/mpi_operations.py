@@ -5,7 +5,7 @@ Written to standard output: ``python tools/reference/mpi_operations.py > docs/re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from buran.measure.toolchain.mpi_table import GROUPS, RULES, MpiOperation
 
@@ -18,54 +18,59 @@ The embedded backend records these operations as regions of their own: visits, t
 communicators. They are intercepted through MPI's profiling interface, whatever the filter says. What an MPI does not
 have is left out, so that MPI 3.0 to 5.0 will do.
 
-N is the size of the communicator, of the remote group for intercommunicators; P is the size of the own group; *me* is
-the own rank; n is a count times the size of its data type. "In place" is what changes where a process gives
-`MPI_IN_PLACE`. In rooted operations on intercommunicators, the processes in the root's group that are not the root
-send and receive nothing.
+N is the size of the communicator (of the remote group for intercommunicators), P the size of the own group, *me* the
+own rank, n a count times the size of its data type. "In place" applies with `MPI_IN_PLACE`. In rooted operations on
+intercommunicators, processes of the root's group other than the root send and receive nothing.
 
-- **Where bytes are booked.** At the operation itself, with these exceptions. What `Irecv` and its like receive is
-  booked where the request completes (`Wait`, `Test`, ...), as it is only known there. Non-blocking and persistent
-  collectives are booked where they complete, both directions. Persistent sends are booked by each `Start`.
-- **What counts nothing.** `MPI_PROC_NULL`, cancelled receives, and operations that end with an error.
-- **One-sided operations** have metrics of their own, `bytes_put` and `bytes_get`, which a profile has only if the
-  program uses such operations.
-- **The communicator's size** is added up over visits: divide by the visits for the mean. Operations that name no
-  communicator (`Wait`, `Put`) add 0. `Start` adds that of its request, `Startall` the largest one.
-- **Polls** are operations that programs repeat until something has happened. How often is a matter of time, so their
-  visits are not the same in every run, nor are the basic blocks of what calls them. The profile's attribute
-  `polling_regions` names the ones that a program uses, with their callers. Loops that wait for a variable in memory
-  to change cannot be recognised.
+- **Bytes** are booked at the operation itself, except: receives of `Irecv` and the like where the request completes
+  (`Wait`, `Test`, ...); non-blocking and persistent collectives where they complete; persistent sends at each `Start`.
+- **Not counted**: `MPI_PROC_NULL`, cancelled receives, and operations that return an error.
+- **One-sided operations** have their own metrics `bytes_put` and `bytes_get`.
+- **The communicator's size** is summed over visits. Operations without a communicator (`Wait`, `Put`) add 0; `Start`
+  adds that of its request, `Startall` the largest one.
+- **Polls** are operations that programs repeat until something has happened. Their visits, and the basic blocks of
+  their callers, differ from run to run. The profile's attribute `polling_regions` names them and their callers.
+  Busy-waiting on a variable in memory is not recognised.
 - **Ours** marks rules where Score-P books no bytes. All other rules are Score-P's.
-- MPICH does not set the status of `MPI_Isendrecv` and `MPI_Isendrecv_replace` (seen in 5.0.2): with MPICH nothing is
-  booked for what they receive.
+- MPICH 5.0.2 does not set the status of `MPI_Isendrecv` and `MPI_Isendrecv_replace`; no received bytes are booked then.
 
-Operations that only ask or compute locally (`Comm_rank`, `Type_size`, `Pack`, groups, attributes) are not recorded,
-nor are files, generalised requests and the start of further processes.
+Names have the prefix `MPI_`; `_c` marks operations that also exist for large counts. A number is the first version of
+MPI with the operation. Local operations (`Comm_rank`, `Type_size`, `Pack`, groups, attributes), files, generalised
+requests and the start of processes are not recorded.
 """
 
-_COLUMNS = ("operation", "sent", "received", "communicator", "role", "since", "")
+_COLUMNS = ("operations", "sent", "received", "communicator", "role", "")
 
 
 def reference() -> str:
     """Return the page as Markdown."""
     parts = [_HEAD]
     for title, operations in GROUPS.items():
-        rows = [_row(operation) for operation in operations]
-        parts.append(f"## {title}\n\n{_table(rows)}\n")
+        parts.append(f"## {title}\n\n{_table(_rows(operations))}\n")
     return "\n".join(parts)
 
 
-def _row(operation: MpiOperation) -> tuple[str, ...]:
+def _rows(operations: Iterable[MpiOperation]) -> Iterator[tuple[str, ...]]:
+    """Yield a row for all operations that are treated alike, in the order of the first one."""
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for operation in operations:
+        alike.setdefault(_treatment(operation), []).append(_name(operation))
+    for treatment, names in alike.items():
+        yield (", ".join(names), *treatment)
+
+
+def _name(operation: MpiOperation) -> str:
+    return f"`{operation.name}`" + (" `_c`" if operation.has_large_variant else "") + f" {operation.since}".rstrip()
+
+
+def _treatment(operation: MpiOperation) -> tuple[str, ...]:
     rule = RULES[operation.rule]
-    name = f"`MPI_{operation.name}`" + (", `_c`" if operation.has_large_variant else "")
     remarks = ("polls" if operation.polls else "", "" if operation.like_score_p else "ours")
     return (
-        name,
         rule.says_sent,
         rule.says_received,
         "yes" if operation.comm else "",
         operation.role,
-        operation.since,
         ", ".join(filter(None, remarks)),
     )
 
