@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from buran.cli import command_parser
@@ -20,21 +21,35 @@ _INTRODUCTION = """\
 
 `buran VERB --help` shows the same in the terminal, and `buran completion` makes the shell complete it.
 """
+_HEADER = "| argument | meaning |\n|---|---|"
+
+
+COMMON = 4
+"""So many verbs have the same option with the same words: it stands once, at the top."""
 
 
 def reference_text() -> str:
     """Return the page."""
-    return "\n".join([_INTRODUCTION, *_verbs(), "## Exit codes\n", *_exit_codes()]) + "\n"
-
-
-def _verbs() -> Iterator[str]:
     choices = next(action for action in command_parser()._actions if isinstance(action, argparse._SubParsersAction))
-    for name, parser in choices.choices.items():
+    tables = {name: list(_rows(parser)) for name, parser in choices.choices.items()}
+    often = Counter(row for rows in tables.values() for row in rows)
+    common = [row for row, times in often.items() if times >= COMMON and row.startswith("| `--")]
+    shared = ["Options of several verbs, not repeated below:\n", _HEADER, *common, ""]
+    verbs = _verbs(choices.choices, {name: [row for row in rows if row not in common] for name, rows in tables.items()})
+    return "\n".join([_INTRODUCTION, *shared, *verbs, "## Exit codes\n", *_exit_codes()]) + "\n"
+
+
+def _rows(parser: argparse.ArgumentParser) -> Iterator[str]:
+    yield from (_row(action) for action in parser._actions if not isinstance(action, argparse._HelpAction))
+
+
+def _verbs(parsers: Mapping[str, argparse.ArgumentParser], tables: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    for name, parser in parsers.items():
         yield f"## buran {name}\n"
         yield f"{_sentence(parser.description)}\n"
-        rows = [_row(action) for action in parser._actions if not isinstance(action, argparse._HelpAction)]
+        rows = tables[name]
         if rows:
-            yield "| argument | meaning |\n|---|---|"
+            yield _HEADER
             yield from rows
             yield ""
         if parser.epilog:

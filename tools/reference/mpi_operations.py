@@ -28,18 +28,18 @@ intercommunicators, processes of the root's group other than the root send and r
 - **One-sided operations** have their own metrics `bytes_put` and `bytes_get`.
 - **The communicator's size** is summed over visits. Operations without a communicator (`Wait`, `Put`) add 0; `Start`
   adds that of its request, `Startall` the largest one.
-- **Polls** are operations that programs repeat until something has happened. Their visits, and the basic blocks of
+- **Polls** (‡) are operations that programs repeat until something has happened. Their visits, and the basic blocks of
   their callers, differ from run to run. The profile's attribute `polling_regions` names them and their callers.
   Busy-waiting on a variable in memory is not recognised.
-- **Ours** marks rules where Score-P books no bytes. All other rules are Score-P's.
+- **Rules** are Score-P's, except where it books no bytes.
 - MPICH 5.0.2 does not set the status of `MPI_Isendrecv` and `MPI_Isendrecv_replace`; no received bytes are booked then.
 
-Names have the prefix `MPI_`; `_c` marks operations that also exist for large counts. A number is the first version of
-MPI with the operation. Local operations (`Comm_rank`, `Type_size`, `Pack`, groups, attributes), files, generalised
-requests and the start of processes are not recorded.
+Names have the prefix `MPI_`. An asterisk marks operations that also exist for large counts (`_c`), † our own rules,
+‡ polls; a number is the first version of MPI with the operation. Local operations (`Comm_rank`, `Type_size`, `Pack`,
+groups, attributes), files, generalised requests and the start of processes are not recorded.
 """
 
-_COLUMNS = ("operations", "sent", "received", "communicator", "role", "")
+_COLUMNS = ("operations", "sent", "received", "communicator", "role")
 
 
 def reference() -> str:
@@ -60,19 +60,14 @@ def _rows(operations: Iterable[MpiOperation]) -> Iterator[tuple[str, ...]]:
 
 
 def _name(operation: MpiOperation) -> str:
-    return f"`{operation.name}`" + (" `_c`" if operation.has_large_variant else "") + f" {operation.since}".rstrip()
+    marks = (operation.has_large_variant, not operation.like_score_p, operation.polls)
+    signs = "".join(sign for sign, is_so in zip((r"\*", "†", "‡"), marks, strict=True) if is_so)
+    return f"`{operation.name}`{signs} {operation.since}".rstrip()
 
 
 def _treatment(operation: MpiOperation) -> tuple[str, ...]:
     rule = RULES[operation.rule]
-    remarks = ("polls" if operation.polls else "", "" if operation.like_score_p else "ours")
-    return (
-        rule.says_sent,
-        rule.says_received,
-        "yes" if operation.comm else "",
-        operation.role,
-        ", ".join(filter(None, remarks)),
-    )
+    return rule.says_sent, rule.says_received, "yes" if operation.comm else "", operation.role
 
 
 def _table(rows: Iterable[Sequence[str]]) -> str:

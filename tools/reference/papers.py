@@ -15,6 +15,7 @@ import importlib
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,7 +38,8 @@ _HEAD = """\
 
 Buran implements the methods of five papers, each selected by one key or option. The tables name the file of each
 element, and deviations from the paper; elements without a remark are as published. Our numbers follow the protocol of
-the paper, with standard errors. "Reproduced" means within two standard errors of the published value.
+the paper, with standard errors. "Reproduced" means within two standard errors of the published value. A number in
+parentheses stands for a reason given earlier in the table.
 """
 _DIGITS = 4
 
@@ -282,16 +284,19 @@ def _numbers(record: Mapping[str, Any]) -> list[str]:
         "| number | published | ours | samples | |",
         "| --- | --- | --- | --- | --- |",
     ]
-    reason = ""
-    for row in (Beside(**each) for each in record["beside"]):
+    rows = [Beside(**each) for each in record["beside"]]
+    reasons = Counter(judged(row).partition(": ")[2] for row in rows)
+    repeated = [reason for reason, times in reasons.items() if reason and times > 1]  # told once, then by their number
+    told: set[str] = set()
+    for row in rows:
         unit = f" {row.unit}" if row.unit else ""
         published = "" if row.published is None else f"{row.published:g}{_error(row.published_error)}{unit}"
         ours = "" if row.here is None else f"{row.here:.{_DIGITS}g}{_error(row.standard_error)}{unit}"
         samples = "" if row.here is None else row.samples
         verdict, _, why = judged(row).partition(": ")
-        if why:
-            verdict += ", for the same reason" if why == reason else f": {why}"
-            reason = why
+        verdict += f": {why}" if why and why not in told else ""
+        verdict += f" ({repeated.index(why) + 1})" if why in repeated else ""
+        told.add(why)
         out.append(f"| {row.element} | {published} | {ours} | {samples} | {verdict} |")
     return [*out, ""]
 
