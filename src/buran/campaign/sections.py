@@ -93,8 +93,7 @@ class TargetKeys(Keys, title="Target"):
     """The program that is measured: where it is, how it is built and run."""
 
     source: OfTarget[Source] = Field(
-        description="Folder with the sources, relative to this file; or `{git: URL, revision: REVISION}`. A link in it "
-        "that leads out of it counts as what it leads to.",
+        description="Folder with the sources, relative to this file, or `{git: URL, revision: REVISION}`.",
         examples=["../examples/stencil", {"git": "https://example.org/code.git", "revision": "v1.2"}],
     )
     build: OfTarget[Text] = Field(
@@ -116,8 +115,7 @@ class TargetKeys(Keys, title="Target"):
     )
     inputs: OfRun[tuple[Input, ...]] = Field(
         (),
-        description="Files and folders that are copied into the folder in which a run starts, which is empty else. A "
-        "change of their content measures again.",
+        description="Files and folders copied into the folder in which a run starts, which is otherwise empty.",
         examples=[["data/mesh.dat", {"path": "{build}/inputs", "name": "."}, {"path": "big.h5", "link": True}]],
     )
     start_in: OfRun[Text] = Field(
@@ -130,14 +128,14 @@ class TargetKeys(Keys, title="Target"):
     )
     keep_output: OfQueue[tuple[Text, ...]] = Field(
         (),
-        description="Patterns of files, relative to where runs start, that stay in the store with each run, in its "
-        "folder `output`; else only what a run prints stays. Runs made before have none.",
+        description="Patterns of files, relative to where runs start, that are kept in the store, in the run's "
+        "folder `output`.",
         examples=[["*.log", "stats/**/*.csv"]],
     )
     output_limit_mb: OfQueue[Annotated[float, Field(gt=0, le=100_000)]] = Field(
         10.0,
-        description="What stays of the output of one run, in MB (10^6 bytes): of its standard output and error output "
-        "beginning and end, of kept files those that still fit. The run's record says what was left out.",
+        description="What is kept of a run's output, in MB (10^6 bytes): beginning and end of what it prints, and "
+        "kept files that still fit.",
     )
 
 
@@ -165,9 +163,9 @@ class MachineDescription(Keys, title="OtherMachine"):
     )
     shape: OfRun[tuple[Count, ...] | None] = Field(
         None,
-        description="How nodes are arranged. Fat tree: nodes on a leaf switch, leaf switches, switches above. Torus: "
-        "its lengths. Dragonfly: groups, chassis, routers, nodes on a router. By default about as long in each "
-        "dimension, and half as many switches above as a leaf switch has nodes.",
+        description="Fat tree: nodes on a leaf switch, leaf switches, switches above. Torus: its lengths. "
+        "Dragonfly: groups, chassis, routers, nodes on a router. By default about equal in each "
+        "dimension.",
         examples=[[16, 4, 16], [4, 4, 4]],
     )
     bandwidth_gb_s: OfRun[Positive | None] = Field(
@@ -200,9 +198,8 @@ class MachineDescription(Keys, title="OtherMachine"):
     )
     calibrated: OfRun[Text | None] = Field(
         None,
-        description="Instead of `seconds_per_block`: what computing cost in a measured campaign of the same program, "
-        "by call path and point. Its campaign file, its folder of results, or `calibration.json` of that folder; "
-        "relative to this file.",
+        description="Instead of `seconds_per_block`: the cost of computing by call path and point, from a measured "
+        "campaign of the same program: its file, its folder of results, or `calibration.json` there.",
         examples=["measured.yaml", "calibration.json"],
     )
 
@@ -212,8 +209,8 @@ class MachineKeys(MachineDescription, title="SimulatedMachine"):
 
     what_if: OfRun[dict[Text, dict[Text, MachineDescription]]] = Field(
         default_factory=dict,
-        description="Machines to compare: for a parameter and its values, what is another there. Where a value is not "
-        "named, the machine is as described above.",
+        description="Machines to compare: for a parameter and its values, what differs. Other values mean the "
+        "machine as described.",
         examples=[{"network": {"2": {"bandwidth_gb_s": 25}, "3": {"topology": "torus"}}}],
     )
     run_limit_s: OfPlan[Positive] = Field(
@@ -260,10 +257,9 @@ class ParameterKeys(Keys, title="Parameter"):
     """A quantity that is varied: with `values` or `range`, unless points are listed one by one."""
 
     role: OfPlan[Literal["ranks", "threads", "size", "choice"]] = Field(
-        description="`ranks`: number of MPI ranks (at most one parameter has it); `threads`: threads per rank "
-        "(likewise); `choice`: a number that stands for a choice without an order, such as a solver: the run time is "
-        "then modelled by a tensor, and call paths at the choice of `refinement.target`; `size`: anything else that "
-        "the program is given."
+        description="`ranks`: number of MPI ranks; `threads`: threads per rank (at most one parameter each); "
+        "`choice`: a number that stands for a choice without an order, such as a solver; `size`: "
+        "anything else."
     )
     values: OfPlan[tuple[Number, ...] | None] = Field(
         None, description="The values, all different, at least two.", examples=[[1, 2, 4, 8]]
@@ -286,29 +282,26 @@ class MemoryKeys(Keys, title="Memory"):
 
     points: OfPlan[Annotated[tuple[PointMapping, ...], Field(min_length=1)] | None] = Field(
         None,
-        description="Modelling points at which accesses are sampled, one run each; by default all, or the cheapest "
-        "that tell growth with each parameter where the strategy chooses points. Small ones are enough: reuse "
-        "distances grow with the sizes long before a cache is left.",
+        description="Modelling points at which accesses are sampled, one run each; by default all, or a few cheap "
+        "ones where the strategy chooses points. Small ones are enough.",
         examples=[[{"p": 1, "n": 8}, {"p": 1, "n": 12}]],
     )
     caches_kib: OfAnalysis[CacheSizes | None] = Field(
         None,
-        description="Sizes of the caches whose misses are modelled, nearest first, in KiB (1024 bytes); by default as "
-        "the machine tells them. A change measures nothing again.",
+        description="Sizes of the caches whose misses are modelled, nearest first, in KiB (1024 bytes); by default "
+        "those of the machine.",
         examples=[[32, 1024]],
     )
     ways: OfAnalysis[CacheWays | None] = Field(
         None,
-        description="Of these caches, nearest first: how many places there are for a line, which it shares with the "
-        "others of its set. By default as the machine tells them. Where they are not known, a cache is taken to hold "
-        "any lines.",
+        description="Associativity of these caches, nearest first; by default that of the machine, or full where it "
+        "is unknown.",
         examples=[[8, 16]],
     )
     machine: OfAnalysis[Text | None] = Field(
         None,
-        description="File of `buran doctor --calibrate`, written where the programs run: how fast caches, memory and "
-        "cores are. The report then says what bounds each call path. It also has the sizes of the caches, for machines "
-        "that do not tell them.",
+        description="File of `buran doctor --calibrate` for the machine where the programs run: speed and sizes of "
+        "caches, memory and cores. The report then says what bounds each call path.",
         examples=["machine.json"],
     )
 
@@ -324,8 +317,8 @@ class BudgetKeys(Keys, title="BudgetPart"):
     )
     charge: OfPlan[Literal["allocated", "program"]] = Field(
         "allocated",
-        description="What a run in a job is charged. `allocated`: all CPUs that the job holds, from its start, "
-        "as sites do. `program`: ranks times threads while the program runs. Outside of jobs it is the latter.",
+        description="What a run in a job is charged. `allocated`: all CPUs that the job holds, from its start. "
+        "`program`: ranks times threads while the program runs.",
     )
     build_cores: OfPlan[Annotated[int, Field(ge=1)] | None] = Field(
         None, description="Cores that the site charges for builds; by default builds cost nothing."
@@ -337,35 +330,30 @@ class StrategyKeys(Keys, title="StrategyPart"):
 
     name: OfPlan[StrategyName] = Field(
         "full",
-        description="`full`: every point. `lines`: along each parameter all values, with the others at their "
-        "smallest (at two ranks, where there are two), and as many points off the lines as there are "
-        "parameters, where parameters are large together. "
-        "The others begin with these lines and go on from "
-        "what the models say: `design`: the runs that make the prediction at `refinement.target` most certain for "
-        "their cost; `cpf`: cheapest points first; `tensor`: where tensor models of the run time disagree most for the "
-        "cost, for many parameters and choices. As published, for comparison: `gpr`: Gaussian process regression, "
-        "`hybrid`: first `cpf`, then `gpr`; `bayes`, `ucb`: where the largest errors are expected; `random`, `grid`. "
-        "Installed packages bring more.",
+        description="`full`: every point. `lines`: all values along each parameter, and as many points off the "
+        "lines as there are parameters. The others begin with lines: `design`: the runs that narrow the "
+        "interval at `refinement.target` most for their cost; `tensor`: where tensor models disagree "
+        "most, for many parameters and choices. Published, for comparison: `cpf`: cheapest points "
+        "first; `gpr`: Gaussian process regression; `hybrid`: `cpf`, then `gpr`; `bayes`, `ucb`: "
+        "largest expected errors; `random`, `grid`. Packages may add more.",
     )
     max_iterations: OfPlan[Annotated[int, Field(ge=1, le=100)] | None] = Field(
         None,
-        description="The campaign ends after this many rounds of planning and measuring, whatever is left to spend. By "
-        "default 4 with `full` and `lines`, whose further rounds are those of new filters, and 12 with the others, "
-        "which mostly end earlier: by the budget, the accuracy, or where nothing more helps.",
+        description="The campaign ends after this many rounds of planning and measuring. By default 4 with `full` "
+        "and `lines`, 12 with the others, which mostly end earlier.",
     )
     batch: OfPlan[Annotated[int, Field(ge=1)] | None] = Field(
         None,
-        description="Points of each round after the first; by default as many as the strategy wants before it sees new "
-        "models. More points save waiting in the queue, fewer are chosen better. Not for `full` and `lines`.",
+        description="Points of each round after the first; by default as many as the strategy wants. More save "
+        "waiting in the queue, fewer are chosen better. Not for `full` and `lines`.",
     )
     base: OfPlan[Literal["cheapest", "lines", "spread", "published"] | None] = Field(
         None,
-        description="Points to begin with. `cheapest`, the default of `design` and `tensor`: along each parameter the "
-        "five cheapest, and for each parameter one point off these lines, where the others are large together. "
-        "`published`, the default of the strategies for comparison and of `cpf`: the cheapest points off these lines. "
-        "`lines`: none off them (9, 13 or 17 points for two to four parameters). `spread`: as `cheapest`, but with "
-        "values from the whole range of each parameter, evenly on a logarithmic scale, where there are more than five. "
-        "Not for `full` and `lines`.",
+        description="Points to begin with. `cheapest` (default of `design` and `tensor`): the five cheapest along "
+        "each parameter, and for each one point off these lines, where the others are large. "
+        "`published` (default of the published strategies): the cheapest points off the lines. `lines`: "
+        "none off the lines. `spread`: as `cheapest`, over the whole range of each parameter. Not for "
+        "`full` and `lines`.",
     )
     base_repetitions: OfPlan[Annotated[int, Field(ge=1, le=10)] | None] = Field(
         None,
@@ -399,8 +387,8 @@ class RefinementKeys(Keys, title="Refinement"):
     )
     start: OfPlan[Literal["default", "everything", "statements", "loops", "instructions", "branches"]] = Field(
         "default",
-        description="What has hooks in the beginning. `default`: the measurement system's own choice; `everything`; "
-        "the others: functions that reach most of these in the call graph, each counted once.",
+        description="What is instrumented first. `default`: the measurement system's choice; `everything`; others: "
+        "functions that reach most of these in the call graph.",
     )
     start_threshold: OfPlan[Threshold] = Field(
         "unique_median",
@@ -409,10 +397,9 @@ class RefinementKeys(Keys, title="Refinement"):
     )
     pilot: OfPlan[bool | None] = Field(
         None,
-        description="Whether the campaign begins with a single run at the smallest point, after which functions with "
-        "many short visits lose their hooks, and, with strategies that do not adapt, single runs at a few small "
-        "points, after which the filter is refined for the first time. By default where `start` is not `default`, "
-        "with strategy `design`, and where a budget in core hours is to hold and `resources.expected_s` is not given.",
+        description="Whether the campaign begins with single runs at the smallest points, after which functions "
+        "with many short visits are dropped. By default where `start` is not `default`, with strategy "
+        "`design`, and with a budget in core hours without `resources.expected_s`.",
     )
     share: OfPlan[Annotated[float, Field(gt=0, lt=1)]] = Field(
         0.01, description="Functions above this share of the run time at `target` stay instrumented."
@@ -424,15 +411,15 @@ class RefinementKeys(Keys, title="Refinement"):
     )
     target: OfPlan[dict[str, Formula] | None] = Field(
         None,
-        description="Point the models are extrapolated to, for each parameter: a value; `linear` (one mean step beyond "
-        "the largest), `geometric` (one mean factor beyond), or an expression in which the parameter stands for its "
-        "largest value. By default the largest value of each.",
+        description="The point of interest, for each parameter: a value, `linear` (one mean step beyond the "
+        "largest), `geometric` (one mean factor), or an expression in which the parameter is its "
+        "largest value. By default the largest values.",
         examples=[{"p": 64, "n": 512}, {"p": "4 * p", "n": "linear"}],
     )
     overhead_percent: OfPlan[Annotated[float, Field(gt=0, le=10_000)] | None] = Field(
         5.0,
-        description="Time in hooks over time without that is allowed, at `target` and over all points together; "
-        "what informs least for its hooks is dropped first. `null` for no limit.",
+        description="Allowed instrumentation overhead in percent, at `target` and over all points together. `null` "
+        "for no limit.",
     )
     constants: OfPlan[bool] = Field(
         False, description="Whether functions whose time does not grow stay instrumented too."
@@ -451,8 +438,8 @@ class RefinementKeys(Keys, title="Refinement"):
     drop: OfPlan[tuple[Text, ...]] = Field((), description="Patterns of functions that have no hooks; `keep` wins.")
     filtering: OfPlan[Literal["compile", "run", "hybrid"]] = Field(
         "compile",
-        description="`compile`: every filter has its own build. `run`: one build, in which hooks of filtered functions "
-        "only look whether they are wanted. `hybrid`: a build for every `rebuild_every` filters.",
+        description="`compile`: a build for every filter. `run`: one build, whose filtered functions check a flag. "
+        "`hybrid`: a build for every `rebuild_every` filters.",
     )
     rebuild_every: OfPlan[Annotated[int, Field(ge=2, le=100)]] = Field(2, description="For `filtering: hybrid`.")
 
@@ -506,9 +493,8 @@ class ScorePKeys(Keys, title="ScoreP"):
 
     process_memory_mb: OfPlan[Annotated[int, Field(ge=16, le=4000)]] = Field(
         128,
-        description="Memory for its profile in each process: about 230 bytes for each call path of each thread. A run "
-        "that fills it fails, and says so. What `scorep-score` asks for is the memory of a trace, which grows with "
-        "visits.",
+        description="Memory for the profile of each process: about 230 bytes for each call path of each thread. A "
+        "run that fills it fails. (`scorep-score` states that of a trace, which grows with visits.)",
     )
     effort_metric: OfTarget[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_:.\-]*$")] | None] = Field(
         None,
@@ -546,14 +532,14 @@ class CommandKeys(Keys, title="Command"):
     )
     afterwards: OfTarget[Text | None] = Field(
         None,
-        description="Shell command that makes the profile of what a run has left, in the run's folder. Its time is not "
-        "the program's. `$BURAN_BINARY` is the program.",
+        description="Shell command that makes the profile, in the run's folder; it is not timed. `$BURAN_BINARY` is "
+        "the program.",
         examples=['gprof -b -p "$BURAN_BINARY" gmon.out > profile.txt'],
     )
     profile: OfTarget[Text | None] = Field(
         None,
-        description="Pattern of the one file that a run leaves, relative to where it starts; any format that "
-        "`buran convert` reads, or a cubex file. Without, times are those of the whole run.",
+        description="Pattern of the file that a run leaves, relative to where it starts; any format that `buran "
+        "convert` reads, or cubex. Without it, times are those of the whole run.",
         examples=["perf.csv", "*.cali"],
     )
     format: OfTarget[Word | None] = Field(
@@ -567,9 +553,9 @@ class CommandKeys(Keys, title="Command"):
     )
     figures_of_merit: OfTarget[dict[Identifier, NumberPattern]] = Field(
         default_factory=dict,
-        description="Numbers that the program prints, as metrics of the whole program; they may be rates. For each "
-        "its name, and a regular expression with a group around the number, which must be in the output once. `time`: "
-        "the program's own clock, in seconds.",
+        description="Numbers that the program prints, as metrics of the whole program: name, and a regular "
+        "expression with a group around the number, which must match once. `time`: the program's own "
+        "clock, in seconds.",
         examples=[{"updates_per_s": r"rate: (\S+) updates/s"}],
     )
 
@@ -579,36 +565,35 @@ class ModelKeys(Keys, title="Modelling"):
 
     priors: OfAnalysis[Literal["auto", "off"]] = Field(
         "auto",
-        description="`auto`: where effort was counted and `strong_scaling` is not given, models of time are made from "
-        "counts: they give the growth, times only the coefficients; not where `what_if` makes the machine depend on a "
-        "parameter that is no choice. `off`: from times alone.",
+        description="`auto`: where effort was counted and `strong_scaling` is not given, models of time take their "
+        "terms from counts; not where `what_if` makes the machine depend on a parameter that is no "
+        "choice. `off`: from times alone.",
     )
     prior_fit: OfAnalysis[Literal["robust", "published"]] = Field(
         "robust",
-        description="How priors get their coefficients. `robust`: costs are not negative, points far off pull no "
-        "harder, and call paths share what they tell of costs. `published`: linear regression of each call path alone, "
-        "as in the paper on noise-resilient priors.",
+        description="`robust`: non-negative costs, down-weighted outliers, and costs shared by call paths. "
+        "`published`: linear regression of each call path, as in the paper on noise-resilient priors.",
     )
     waiting: OfAnalysis[Literal["auto", "always"]] = Field(
         "auto",
-        description="Which times of MPI and locks enter models. `auto`: those of points with a core for each rank and "
-        "thread; elsewhere ranks take turns, which says nothing of waiting. `always`: those of all points.",
+        description="Times of MPI and locks that enter models. `auto`: of points with a core for each rank and "
+        "thread. `always`: of all points.",
     )
     pool_filters: OfAnalysis[Literal["auto", "off"]] = Field(
         "auto",
-        description="`auto`: times taken under earlier filters are used too, without what the hooks that are gone have "
-        "cost, where that is certain. `off`: those under the last filter alone.",
+        description="`auto`: times under earlier filters are used, corrected for instrumentation that is gone, "
+        "where that is certain. `off`: those under the last filter alone.",
     )
     kind: OfAnalysis[Literal["auto", "pmnf", "cpr"]] = Field(
         "auto",
-        description="Model of the whole program's run time. `pmnf`: normal form. `cpr`: a tensor model, for many "
-        "parameters. `auto`: `cpr` where a parameter is a choice; from 20 measured points on also with more than four "
-        "parameters, and with three or four where its cross-validated error is clearly smaller; else `pmnf`.",
+        description="Model of the program's run time. `pmnf`: normal form. `cpr`: a tensor model, for many "
+        "parameters. `auto`: `cpr` where a parameter is a choice, or from 20 points on with more than "
+        "four parameters, or where its cross-validated error is clearly smaller.",
     )
     strong_scaling: OfAnalysis[Text | None] = Field(
         None,
-        description="Parameter that counts the processes: everything measured is multiplied by it, so that models tell "
-        "the resources that are consumed; by default nothing is.",
+        description="Strong scaling: the parameter that is the number of processes. Metrics are multiplied by it, "
+        "so models describe the resources used (core-seconds).",
         examples=["p"],
     )
     criterion: OfAnalysis[Literal["error", "smape", "rss", "ar2", "bic"]] = Field(
@@ -628,8 +613,7 @@ class ModelKeys(Keys, title="Modelling"):
     nonnegative: OfAnalysis[bool] = Field(False, description="Whether only coefficients of 0 and more are allowed.")
     repetition: OfAnalysis[Literal["median", "mean", "min"]] = Field(
         "median",
-        description="How the repetitions of a point become one value. `min`: what the program takes without "
-        "disturbance, for machines that other work slows down from time to time.",
+        description="How repetitions of a point become one value. `min` is for machines that other work disturbs.",
     )
 
 
@@ -694,19 +678,16 @@ class ResourcesKeys(Keys, title="Resources"):
     )
     time_margin: OfQueue[Annotated[float, Field(ge=1, le=100)]] = Field(
         3.0,
-        description="A job's time limit is the predicted time of its runs times this; it doubles each time a job runs "
-        "out of time, up to the sum of its runs' own limits. Only for jobs of a scheduler.",
+        description="A job's time limit is the predicted time of its runs times this. It doubles each time a job "
+        "runs out of time, up to the sum of its runs' own limits.",
     )
     points_per_job: OfQueue[Annotated[int, Field(ge=1, le=10_000)] | Literal["auto"]] = Field(
         1,
-        description="Up to so many points that need the same resources share a job and are measured in it one after "
-        "the other; each keeps its own records, and one that fails does not stop the others. `auto`: as many as are "
-        "expected to take ten minutes together.",
+        description="Points with equal resources that may share a job, one after the other. `auto`: as many as take "
+        "about ten minutes together.",
     )
     share_nodes: OfRun[Literal["none", "counts", "all"]] = Field(
         "none",
-        description="Runs that may go on side by side on a node that the job has for itself, each on cores of its own: "
-        "none, those that count, whose numbers do not depend on it, or all. Times beside others are noisier: `all` "
-        "keeps them apart from those of runs that had the node alone. A job then has at least as many points as fit "
-        "on a node.",
+        description="Runs that may go on side by side on a node of the job, each on its own cores: none, those that "
+        "count, or all. Times of `all` are noisier and kept apart.",
     )

@@ -96,21 +96,20 @@ class CampaignFile(Keys):
     )
     evaluation_points: OfPlan[tuple[PointMapping, ...]] = Field(
         (),
-        description="Points that are measured but never used for modelling, to see how well models predict them. They "
-        "are taken out of the combinations of values; constraints do not apply to them.",
+        description="Points that are measured but never used for modelling, to test predictions. Constraints do not "
+        "apply to them.",
         examples=[[{"p": 16, "n": 128}]],
     )
     repetitions: OfPlan[Annotated[int, Field(ge=1, le=1000)]] = Field(3, description="Timed runs of each point.")
     effort_repetitions: OfPlan[Annotated[int, Field(ge=1, le=1000)]] = Field(
         2,
-        description="Runs of each point that count basic blocks and bytes. These do not depend on the run; the second "
-        "one checks that. Strategies that weigh each run, such as 'design', have the check at one point, and count the "
-        "others once.",
+        description="Runs of each point that count basic blocks and bytes; the second one checks that they do not "
+        "vary. 'design' has this check at one point only.",
     )
     warmup: OfPlan[bool] = Field(
         True,
-        description="Whether a first run of each point is kept apart as a warm-up. Strategies that weigh each run make "
-        "none where a run that counts goes first.",
+        description="Whether a first run of each point is kept apart as a warm-up. Strategies that weigh each run "
+        "do without where a counting run goes first.",
     )
     budget: sections.BudgetKeys = Field(default_factory=sections.BudgetKeys, description="What the campaign may cost.")
     metrics: OfPlan[Annotated[tuple[MetricName, ...], Field(min_length=1)]] = Field(
@@ -123,25 +122,24 @@ class CampaignFile(Keys):
     )
     counters: OfTarget[tuple[CounterName, ...]] = Field(
         (),
-        description="Counters of the processor and the kernel that the timed runs read at every visit, and that are "
-        "modelled too. Each visit takes longer; what the machine does not have is named in the report.",
+        description="Counters of the processor and the kernel, read by timed runs at every visit, which takes "
+        "longer. The report names those that are not available.",
         examples=[["instructions", "cache_misses"]],
     )
     energy: OfPlan[bool] = Field(
         False,
-        description="Whether the energy of runs is measured and modelled, in joules of the whole program: by RAPL, "
-        "where Linux shows it (powercap), or as the scheduler accounts for steps. Where neither tells, the report "
-        "says why. Runs made before have none.",
+        description="Whether the energy of runs is measured, in joules of the whole program: by RAPL (powercap), or "
+        "as the scheduler accounts for steps.",
     )
     aggregate: OfAnalysis[Literal["mean", "median", "min", "max", "sum"]] = Field(
         "mean", description="How the values of the ranks become one value for modelling."
     )
     backend: OfTarget[BackendName] = Field(
         "embedded",
-        description="Measurement system: Buran's own, or Score-P, which must be in PATH; basic blocks are then counted "
-        "in builds of their own with Buran's. `command`: the program measures itself, or another tool measures it, as "
-        "the section `command` says; there are no filters then. `simulated`, of the package buran-studies: nothing is "
-        "measured, everything follows from the description that `program` names; `target` may then be left out.",
+        description="Measurement system: Buran's own, or Score-P, which must be in PATH (basic blocks are then "
+        "counted in builds with Buran's). `command`: as the section `command` says, without filters. "
+        "`simulated`, of the package buran-studies: everything follows from `program`; needs no "
+        "`target`.",
     )
     program: OfTarget[Text | None] = Field(
         None,
@@ -161,9 +159,9 @@ class CampaignFile(Keys):
     )
     compare_with: OfPlan[Text | None] = Field(
         None,
-        description="An earlier version of the program: the campaign file that measured it, or a folder with its "
-        "results (`results/NAME/latest`, or a copy), relative to this file. A few cheap runs under its last filter "
-        "then tell first whether anything has changed; if nothing has, the campaign ends with that.",
+        description="An earlier version of the program: its campaign file, or a folder with its results, relative "
+        "to this file. A few cheap runs tell first whether anything has changed; if not, the campaign "
+        "ends.",
         examples=["../before/campaign.yaml"],
     )
     goal: OfPlan[Literal["both", "filter", "models"]] = Field(
@@ -179,8 +177,8 @@ class CampaignFile(Keys):
     )
     correct: OfAnalysis[dict[Text, Text]] = Field(
         default_factory=dict,
-        description="Kernels with an analytical model that the measurements correct: a call path or region, and its "
-        "base model: a YAML file relative to this one, the name of a bundled one, or `model` for the campaign's own.",
+        description="Kernels with an analytical model that measurements correct: call path or region, and its base "
+        "model: a YAML file, the name of a bundled one, or `model` for the campaign's own.",
         examples=[{"exchange": "exchange.yaml", "MPI_Allreduce": "allreduce", "relax": "model"}],
     )
     refinement: sections.RefinementKeys = Field(
