@@ -5,7 +5,7 @@
 # make fuzz   damaged files for every reader, ten minutes at most
 # make lint   formatting, types and workflow checks alone
 # make docs   builds the documentation as pages, in build/docs
-# make bench  measures Buran itself, beside its peers, and writes docs/reference/benchmarks.md (BENCH=--short: in minutes)
+# make bench  measures Buran itself, beside its peers, and writes build/benchmarks.md (BENCH=--short: in minutes)
 # make slurm-sandbox   starts a whole Slurm of four emulated nodes on this machine, to try the profile slurm
 # make packages   builds what is published into dist/, and tries it in environments of its own, far from this folder
 # make lock   choose new versions of all dependencies (needs uv)

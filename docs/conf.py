@@ -31,7 +31,7 @@ napoleon_use_rtype = False
 autodoc_typehints = "none"  # signatures say them
 autodoc_member_order = "bysource"
 
-PARTS = ("tutorial", "how-to", "reference", "explanation", "development")
+PARTS = ("tutorial", "how-to", "reference", "explanation", "evidence", "development")
 
 
 def list_pages(app: Sphinx, name: str, source: list[str]) -> None:

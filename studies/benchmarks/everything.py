@@ -29,7 +29,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "bench"
-PAGE = {False: ROOT / "docs" / "evidence" / "benchmarks.md", True: ROOT / "build" / "benchmarks-short.md"}
+PAGE = {False: ROOT / "build" / "benchmarks.md", True: ROOT / "build" / "benchmarks-short.md"}
 EXTRAP = ("extrap==4.2.5", "numpy<2")
 
 Found = Mapping[str, Any]
@@ -341,7 +341,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="small sizes, few draws: does everything work?")
     parser.add_argument(
-        "-o", "--output", type=Path, help="page to write (default: docs/evidence/benchmarks.md, or in build/)"
+        "-o", "--output", type=Path, help="page to write (default: in build/)"
     )
     parser.add_argument("--only", nargs="+", metavar="AREA", help="these areas alone")
     parser.add_argument("--resume", action="store_true", help="keep what an earlier call finished")

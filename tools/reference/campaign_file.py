@@ -18,6 +18,9 @@ from buran.files import write_text
 SCHEMA_PATH = Path("config/campaign.schema.json")
 REFERENCE_PATH = Path("docs/reference/campaign.md")
 
+PROFILES = " Only with a profile that hands it on."
+"""Said of many resources: once above their table, then by a sign."""
+
 _INTRODUCTION = """\
 # Campaign file
 
@@ -33,7 +36,7 @@ text). Unknown keys are errors. Paths are relative to the campaign file.
 ## What a change of a key causes
 
 A campaign file can be edited at any time; `buran run` continues from there. The tables below name for each key what a
-change of it repeats:
+change of it repeats; keys that are sections have their own table:
 
 | a change repeats | what happens |
 |---|---|
@@ -111,17 +114,19 @@ def _sections(path: str, title: str, schema: Schema) -> Iterator[str]:
     yield f"## {title}\n"
     if path and schema.get("description"):
         yield f"{_plain(schema['description'])}\n"
-    effects = {_EFFECTS.get(value.get(DECIDES), "see below") for value in schema["properties"].values()}
-    common = effects.pop() if len(effects) == 1 and "see below" not in effects else None
+    effects = {_EFFECTS.get(value.get(DECIDES), "") for value in schema["properties"].values()}
+    common = effects.pop() if len(effects) == 1 else None
     if common:
         yield f"A change repeats: {common}.\n"
+    if any(PROFILES in value["description"] for value in schema["properties"].values()):
+        yield f"†{PROFILES}\n"
     heads = ("key", "type", "default", *(() if common else ("a change repeats",)), "meaning")
     yield f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|"
     for key, value in schema["properties"].items():
         default = "needed" if key in schema.get("required", ()) else _default(value)
         examples = "; ".join(f"`{_literal(example)}`" for example in value.get("examples", ()))
-        meaning = _plain(value["description"] + (f" Example: {examples}" if examples else ""))
-        effect = () if common else (_EFFECTS.get(value.get(DECIDES), "see below"),)
+        meaning = _plain(value["description"].replace(PROFILES, "†") + (f" Example: {examples}" if examples else ""))
+        effect = () if common else (_EFFECTS.get(value.get(DECIDES), ""),)
         yield f"| {' | '.join((f'`{key}`', _type(value), default, *effect, meaning))} |"
         own = f"{path}.{key}" if path else key
         for variant in variants(value):
@@ -140,11 +145,7 @@ def _plain(text: str) -> str:
 
 
 def _default(schema: Schema) -> str:
-    if "default" not in schema:
-        nested = "$ref" in schema or "$ref" in schema.get("additionalProperties", {})
-        return "see below" if nested else "none"
-    default = schema["default"]
-    return "none" if default is None else f"`{_literal(default)}`"
+    return f"`{_literal(schema['default'])}`" if schema.get("default") is not None else ""
 
 
 def _literal(value: Any) -> str:

@@ -251,7 +251,7 @@ def page() -> str:
             f"{citation(paper)}.\n",
             f"As published: {paper.word}.\n",
             "| element | file | |",
-            "| --- | --- | --- |",
+            "|---|---|---|",
         ]
         for element, text in elements(paper):
             verdict, why = paper.reserved.get(element, (FAITHFUL, ""))
@@ -282,7 +282,7 @@ def _numbers(record: Mapping[str, Any]) -> list[str]:
         record["command"],
         "```\n",
         "| number | published | ours | samples | |",
-        "| --- | --- | --- | --- | --- |",
+        "|---|---|---|---|---|",
     ]
     rows = [Beside(**each) for each in record["beside"]]
     reasons = Counter(judged(row).partition(": ")[2] for row in rows)

@@ -31,12 +31,12 @@ class Gate:
     gain: float = tuned(
         0.15,
         "share of the base model's error that must disappear at left-out points",
-        "first 0.1, then 0.07; the fresh seed 20261120 showed that to be too small (reference/correction.md)",
+        "first 0.1, then 0.07; the fresh seed 20261120 showed that to be too small (evidence/correction.md)",
     )
     bare_gain: float = tuned(
         0.3,
         "the same where a Gaussian process takes part, which few points flatter",
-        "first 0.15; changed while the method was built, no figures kept (reference/correction.md)",
+        "first 0.15; changed while the method was built, no figures kept (evidence/correction.md)",
     )
     formula_bonus: float = tuned(
         0.15, "share by which what has a Gaussian process must beat what has none", CORRECTIONS
@@ -44,12 +44,12 @@ class Gate:
     forward_level: float = tuned(
         0.01,
         "chance of refusing wrongly in the paired test of the errors at the largest points",
-        "first 0.05; changed while the method was built, no figures kept (reference/correction.md)",
+        "first 0.05; changed while the method was built, no figures kept (evidence/correction.md)",
     )
     forward_limit: float = tuned(
         1.05,
         "forward error over the base model's that is never refused",
-        "first 1.25; changed while the method was built, no figures kept (reference/correction.md)",
+        "first 1.25; changed while the method was built, no figures kept (evidence/correction.md)",
     )
     term_price: float = tuned(
         0.03, "share of the error that each term after the first must at least take away", CORRECTIONS

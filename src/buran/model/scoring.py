@@ -22,7 +22,7 @@ ROUNDING_ERROR = 1e-11  # relative error below which two fits differ by rounding
 MEAN_ABSOLUTE = (2 / np.pi) ** 0.5  # of Gaussian noise, by its standard deviation
 
 
-SATURATION = "ablation of the three: saturating functions, 1 % noise, err 10.9 instead of 7.5 % (reference/modeller.md)"
+SATURATION = "ablation of the three: saturating functions, 1 % noise, err 10.9 instead of 7.5 % (evidence/models.md)"
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,17 @@ class Costs:
     coefficient: float = tuned(
         4.0,
         "for each coefficient beside the constant",
-        "first 1.5, then 3, then 5; changed while the method was built, no figures kept (reference/modeller.md)",
+        "first 1.5, then 3, then 5; changed while the method was built, no figures kept (evidence/models.md)",
     )
     parameter: float = tuned(
         1.5,
         "for each parameter that matters",
-        "ablation: without, noise around a constant stays a constant in 83 instead of 90 % (reference/modeller.md)",
+        "ablation: without, noise around a constant stays a constant in 83 instead of 90 % (evidence/models.md)",
     )
     extra_term: float = tuned(
         5.0,
         "for each second and further factor of the same parameter",
-        "first 3.5; changed while the method was built, no figures kept (reference/modeller.md)",
+        "first 3.5; changed while the method was built, no figures kept (evidence/models.md)",
     )
     extra_plain_term: float = tuned(1.5, "the same for plain exponents, which are few, hence cheaper", MODELLER)
     saturating: float = tuned(
@@ -62,7 +62,7 @@ class Costs:
     declining: float = tuned(
         4.0,
         "added to the score for each other negative coefficient: the prediction falls below zero sooner or later",
-        "first 1.5; changed while the method was built, no figures kept (reference/modeller.md)",
+        "first 1.5; changed while the method was built, no figures kept (evidence/models.md)",
     )
     alternating: float = tuned(
         0.5, "added to the score once if a rising term that another outgrows has a negative coefficient", SATURATION
@@ -70,7 +70,7 @@ class Costs:
     steep: float = tuned(
         0.25,
         "added to the score, times the error and the degree of growth beyond 1: one chance value must not become cubic",
-        "ablation: of scarce, noisy values 5 instead of 2 % at most become cubic (reference/modeller.md)",
+        "ablation: of scarce, noisy values 5 instead of 2 % at most become cubic (evidence/models.md)",
     )
 
 

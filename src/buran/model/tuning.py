@@ -8,7 +8,7 @@ import numpy as np
 
 from buran.numerics.origin import JUDGED, MODELLER, tuned
 
-BEAMS = "ablation: 8 for all costs 2 to 4 points on lines of three parameters, 24 for one 4 (reference/modeller.md)"
+BEAMS = "ablation: 8 for all costs 2 to 4 points on lines of three parameters, 24 for one 4 (evidence/models.md)"
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class SearchTuning:
     grid_power: float = tuned(
         0.75,
         "power of the value by which a point weighs less, where half of the grid was measured",
-        "reason in explanation/models.md; tuned on other seeds than the reported ones (reference/modeller.md)",
+        "reason in explanation/models.md; tuned on other seeds than the reported ones (evidence/models.md)",
     )
     belief: float = tuned(0.45, "nats of odds for a nat of the score, times the points", MODELLER)
     likely: float = tuned(0.1, "odds of hypotheses that may be chosen for predicting the median", MODELLER)
@@ -153,7 +153,7 @@ class ExactTuning:
 EXACT = ExactTuning()
 
 
-PRICES = "ablation on drifting prices, seeds 1 to 3 (docs/reference/price.md)"
+PRICES = "ablation on drifting prices, seeds 1 to 3 (docs/evidence/price.md)"
 
 
 @dataclass(frozen=True)

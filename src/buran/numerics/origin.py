@@ -12,9 +12,9 @@ from typing import TypeVar
 T = TypeVar("T")
 
 JUDGED = "judgement when first written; unchanged since, no record of tuning"
-MODELLER = "no record of its own; all was tuned on seeds other than the reported ones (reference/modeller.md)"
-CORRECTIONS = "no record of its own; choices were made on the seeds 7001 and 7003 (reference/correction.md)"
-TENSORS = "no record of its own; choices were made under seeds other than the reported one (reference/tensor.md)"
+MODELLER = "no record of its own; all was tuned on seeds other than the reported ones (evidence/models.md)"
+CORRECTIONS = "no record of its own; choices were made on the seeds 7001 and 7003 (evidence/correction.md)"
+TENSORS = "no record of its own; choices were made under seeds other than the reported one (evidence/tensor.md)"
 
 
 def tuned(value: T, meaning: str, origin: str) -> T:

@@ -14,7 +14,7 @@ class BeliefTuning:
     disagreement: float = tuned(
         0.5,
         "hypotheses count as no further apart than about this, in logarithms: a miss is a miss",
-        "named by reference/selection.md: chosen on functions of seeds other than the reported ones",
+        "named by evidence/point-selection.md: chosen on functions of seeds other than the reported ones",
     )
     waiting: float = tuned(
         0.1,
@@ -49,12 +49,12 @@ class PlanningTuning:
     part: float = tuned(
         0.34,
         "share of what is left of the budget that one round of a plan spends",
-        "named by reference/selection.md: chosen on functions of seeds other than the reported ones",
+        "named by evidence/point-selection.md: chosen on functions of seeds other than the reported ones",
     )
     rounds: int = tuned(
         12,
         "most rounds of a strategy that chooses by what was measured: a guard, the budget ends most campaigns before",
-        "of all campaigns of reference/loop.md",
+        "of all campaigns of evidence/campaigns.md",
     )
     filters: int = tuned(4, "most rounds of other strategies, under a new filter each but the first", JUDGED)
     helps: float = tuned(
@@ -94,7 +94,7 @@ class PlanningTuning:
     full_repetitions: int = tuned(
         5,
         "runs of each point of the full matrix that a budget in percent refers to",
-        "the unit of the budgets in reference/selection.md",
+        "the unit of the budgets in evidence/point-selection.md",
     )
     first_noise: float = tuned(0.03, "relative noise of one run until repetitions and residuals say more", JUDGED)
     first_worth: float = tuned(2.0, "repetitions that this first guess is worth", JUDGED)
@@ -103,7 +103,7 @@ class PlanningTuning:
     compared: int = tuned(
         3,
         "points with runs beside the baseline's, which tell what the hooks of a filter cost",
-        "figures of reference/loop.md, What changed the outcome, on tuning seeds",
+        "tuning seeds of the campaigns in evidence/campaigns.md",
     )
     both: int = tuned(
         2, "points with timed and counting runs, from which on the latter tell times", "the fewest that tell a scatter"
@@ -115,7 +115,7 @@ class PlanningTuning:
     change: float = tuned(
         0.5,
         "of what is left of the budget, that measuring again under a new filter may take",
-        "figures of reference/loop.md, What changed the outcome, on tuning seeds",
+        "tuning seeds of the campaigns in evidence/campaigns.md",
     )
     evaluation: float = tuned(0.5, "of the budget, that evaluation points may keep from models", JUDGED)
     unseen: float = tuned(0.5, "of what is left, that pilot runs may take, or a plan of unknown cost", JUDGED)
@@ -128,7 +128,7 @@ class PlanningTuning:
     sampled: float = tuned(
         3.0,
         "times a plain run, that one takes that samples accesses to memory, until one was seen",
-        "between the least and the most of reference/figures.md, Misses of caches",
+        "between the least and the most of evidence/caches.md",
     )
     farthest: float = tuned(1000.0, "factor beyond all points from which on no model is trusted", JUDGED)
 

@@ -40,11 +40,11 @@ class BlendTuning:
     shares: tuple[float, ...] = tuned(
         (0.0, 0.5, 1.0),
         "how much of the base is the CP parts; main effects are the rest",
-        "first 0, 0.5 and 0.8; changed while the method was built, no figures kept (reference/tensor.md)",
+        "first 0, 0.5 and 0.8; changed while the method was built, no figures kept (evidence/tensor.md)",
     )
     patience: int = tuned(4, "steps without a smaller error that end a trial", TENSORS)
     most_parts: int = tuned(
-        10, "CP parts", "first 6; changed while the method was built, no figures kept (reference/tensor.md)"
+        10, "CP parts", "first 6; changed while the method was built, no figures kept (evidence/tensor.md)"
     )
     mixed: tuple[float, ...] = tuned((0.0, 0.25, 0.5, 0.75), "how much of an ensemble's trees is mixed in", TENSORS)
     rates: tuple[float, float] = tuned((0.6, 1.6), "factors of the rate that are tried", TENSORS)

@@ -43,5 +43,5 @@ The paper numbers no algorithm. Where ours differs, and why:
   where noise would decide on the slope beyond them, and nodes with few observations do not enter.
 - Products of rows are in single precision, for speed; sums over them are solved in double precision.
 
-Figures beside the authors' program are in docs/reference/tensor.md.
+Figures beside the authors' program are in docs/evidence/tensor.md.
 """
