@@ -340,9 +340,7 @@ def page(found: Sequence[tuple[Part, list[Row], float]], short: bool, load: floa
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--short", action="store_true", help="small sizes, few draws: does everything work?")
-    parser.add_argument(
-        "-o", "--output", type=Path, help="page to write (default: in build/)"
-    )
+    parser.add_argument("-o", "--output", type=Path, help="page to write (default: in build/)")
     parser.add_argument("--only", nargs="+", metavar="AREA", help="these areas alone")
     parser.add_argument("--resume", action="store_true", help="keep what an earlier call finished")
     parser.add_argument("--extrap-python", metavar="PYTHON", help="one that has extrap 4.2.5; none: without this peer")
