@@ -581,8 +581,9 @@ class ModelKeys(Keys, title="Modelling"):
     )
     pool_filters: OfAnalysis[Literal["auto", "off"]] = Field(
         "auto",
-        description="`auto`: times under earlier filters are used, corrected for instrumentation that is gone, "
-        "where that is certain. `off`: those under the last filter alone.",
+        description="`auto`: times under earlier filters and of counting runs are used, corrected for "
+        "instrumentation that is gone and for counting, where that is certain. `off`: timed runs under the last "
+        "filter alone.",
     )
     kind: OfAnalysis[Literal["auto", "pmnf", "cpr"]] = Field(
         "auto",

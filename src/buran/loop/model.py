@@ -183,7 +183,9 @@ def gather(history: History) -> Material:
     stored = collect.in_store(run for run in runs if all(run.point[name] == at[name] for name in choices))
     earlier = session.campaign.config.model.pool_filters == "auto" and not plan.pilot
     modelled, imports = judge(history, stored, parameters, plan.filter_text, earlier)
-    poolable = [run for run in modelled if earlier or run.filter_text == plan.filter_text]
+    poolable = [
+        run for run in modelled if earlier or (run.mode is not Mode.EFFORT and run.filter_text == plan.filter_text)
+    ]
     pooled = pooled_times(history, poolable, parameters, plan.filter_text)
     counting = (Mode.TIME,) if session.campaign.counts_with_times else COUNTING
     wanted = (

@@ -133,6 +133,9 @@ def _builds_of_models(history: History, findings: Findings) -> list[str]:
     runs = [run for run in history.runs if run.mode is Mode.TIME or run.build.hash in pooled]
     used = sum(run.filter_text == last for run in runs if run.purpose is Purpose.MODEL)
     other_runs = sum(run.filter_text != last for run in runs)
+    counting = sum(run.mode is Mode.EFFORT and run.purpose is Purpose.MODEL for run in history.runs)
+    if findings.pooled is not None and "proven" in findings.pooled:
+        other_runs += counting
     if not other_runs or not used:
         return []
     builds = sorted({b.hash for plan in plans for b in plan.builds if b.mode is Mode.TIME and b.filter_text == last})
@@ -143,10 +146,10 @@ def _builds_of_models(history: History, findings: Findings) -> list[str]:
     account = findings.pooled
     cost, doubt = f"{1e9 * account['visit_cost_s']:.3g} ns", f"{1e9 * account['visit_cost_doubt_s']:.2g} ns"
     return [
-        f"{sentence} and {account['runs']} of {other_runs} runs under other filters, without what the hooks that "
-        f"are gone have cost, {cost} a visit within {doubt}: at most {100 * account['largest_share']:.2g} % of a "
-        f"corrected time, {100 * account['largest_doubt']:.2g} % uncertain; "
-        f"{account['left_out']} times of theirs were left out."
+        f"{sentence} and {account['runs']} of {other_runs} runs under other filters or with counts, without what "
+        f"counting and the hooks that are gone have cost, {cost} a visit within {doubt}: at most "
+        f"{100 * account['largest_share']:.2g} % of a corrected time, "
+        f"{100 * account['largest_doubt']:.2g} % uncertain; {account['left_out']} times of theirs were left out."
     ]
 
 
