@@ -128,7 +128,7 @@ def test_counting_runs_tell_no_times_before_two_points_have_both() -> None:
 @pytest.mark.parametrize("percent", [1.0, 5.0])
 def test_noise_of_timed_runs_does_not_refute_counting_runs(percent: float) -> None:
     proven = [counted_pool(BLOCK_S, both, percent).proven for both in (2, 3, 4)]
-    assert np.mean([1.0 if each is None else each for each in proven]) > 0.9
+    assert np.mean([1.0 if each is None else each for each in proven]) > 0.8
 
 
 SETS = st.sets(st.sampled_from(NAMES)).map(frozenset)

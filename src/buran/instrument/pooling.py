@@ -27,6 +27,7 @@ from buran.profile.regroup import combine, fold, project
 STRIDE = 1 << 20
 """Repetitions under the n-th earlier filter have numbers from n times this on."""
 _SHARE, _DOUBT, _BLOCKS = "correction_share", "correction_doubt", "correction_blocks"
+_EXACT = 1e-30  # squares below are none
 _HOPELESS = 1e6  # doubts are cut there: an infinite one is no number to work with
 
 
@@ -158,7 +159,7 @@ class Pooled:
         The largest of those that were taken: what was taken off over what is left, and its uncertainty.
     proven
         At points with and without counting, the share of the time in call paths whose corrected times agree; None
-        without such points.
+        without enough such points.
     """
 
     experiment: Experiment
@@ -223,6 +224,10 @@ def pool(direct: Iterable[Run], earlier: Sequence[EarlierRuns], cost: HookCost) 
 def without_counting(whole: Experiment, direct: Mask, counting: Mask) -> Experiment:
     """Take what counting basic blocks has cost off the times of runs that counted.
 
+    What counting costs a loop depends on what the compiler makes of it. So each call path has a cost of a block of its
+    own, drawn towards the mean as far as costs do not differ beyond their errors: random effects as of R. DerSimonian
+    and N. Laird, Controlled Clinical Trials 7 (1986).
+
     Parameters
     ----------
     direct, counting
@@ -231,7 +236,7 @@ def without_counting(whole: Experiment, direct: Mask, counting: Mask) -> Experim
     Returns
     -------
     Experiment
-        Times that counted are NaN where fewer than `POOLING.proven` points have runs of both kinds.
+        Times with counting are NaN for call paths with blocks and fewer than `POOLING.proven` points of both kinds.
     """
     time, blocks = whole.over_locations("time"), whole.over_locations(_BLOCKS)
     # D, E, B: seconds without and with counting, and blocks, shape (call path, point)
@@ -240,23 +245,41 @@ def without_counting(whole: Experiment, direct: Mask, counting: Mask) -> Experim
         for values in (time[:, :, direct], time[:, :, counting], blocks[:, :, counting])
     )
     both = (without > 0) & (with_ > 0) & (counted > 0)
-    base, more, number = (np.where(both, values, 0.0).sum(axis=0) for values in (without, with_ - without, counted))
-    points = base > 0
+    base = np.where(both, without, 1.0)
+    # (E - D) / D = b B / D + noise, for each call path over its points; b may be below 0: the compiler made other code
+    share, gain = (np.where(both, values, 0.0) / base for values in (counted, with_ - without))
+    points, square = both.sum(axis=1), (share**2).sum(axis=1)
+    cost = np.divide((share * gain).sum(axis=1), square, out=np.zeros(len(square)), where=square > 0)
+    rest = np.where(both, (gain - cost[:, None] * share) ** 2, 0.0)
+    enough = points >= POOLING.proven
+    # s^2 of a call path from its n - 1 degrees of freedom, and one more by what half of the time stays below
+    own = rest.sum(axis=1) / np.maximum(points - 1, 1)
+    order = np.argsort(np.where(enough, own, np.inf), kind="stable")
+    weight = np.cumsum(np.where(enough, np.where(both, base, 0.0).sum(axis=1), 0.0)[order])
+    common = float(own[order][np.searchsorted(weight, weight[-1] / 2)]) if len(own) else 0.0
+    variance = (rest.sum(axis=1) + common) / np.maximum(points, 1)
+    # b = N(mean, tau^2) over call paths, each known with the variance v = s^2 / sum (B / D)^2
+    known = enough & (square > 0)
+    precision = np.where(known, square / np.maximum(np.where(known, variance, 1.0), _EXACT), 0.0)
+    whole_precision = max(float(precision.sum()), _EXACT)
+    mean = float((precision * cost).sum()) / whole_precision
+    excess = float((precision * (cost - mean) ** 2).sum()) - (known.sum() - 1)
+    between = max(excess, 0.0) / max(whole_precision - float((precision**2).sum()) / whole_precision, _EXACT)
+    inner = 1 / max(between, _EXACT)
+    cost = np.where(known, (precision * cost + inner * mean) / (precision + inner), 0.0)
+    deviation = np.where(known, 1 / np.sqrt(precision + inner) + 1 / np.sqrt(whole_precision), 0.0)
+    deviation = np.maximum(deviation, POOLING.least_doubt * np.abs(cost))
     values = {name: cells.copy() for name, cells in whole.values.items()}
-    if points.sum() < POOLING.proven:
-        values["time"][:, :, counting] = np.nan
-        return replace(whole, values=values)
-    # (E - D) / D = b B / D + noise, over points: noise is a share of the time
-    share, gain = number[points] / base[points], more[points] / base[points]
-    cost = max(float((share * gain).sum() / (share**2).sum()), 0.0)
-    rest = float(((gain - cost * share) ** 2).sum() / (points.sum() - 1))
-    deviation = max(float(np.sqrt(rest / (share**2).sum())), POOLING.least_doubt * cost)
-    values["time"][:, :, counting] -= cost * values[_BLOCKS][:, :, counting]
-    left = values["time"][:, :, counting, AGGREGATES.index("mean")][..., None]
+    number = np.nan_to_num(values[_BLOCKS][:, :, counting])
+    values["time"][:, :, counting] -= cost[:, None, None, None] * number
+    left = values["time"][:, :, counting][..., AGGREGATES.index("mean")][..., None]
     with np.errstate(divide="ignore", invalid="ignore"):
-        of_one = np.where(left > 0, values[_BLOCKS][:, :, counting] / left, _HOPELESS)
-    values[_SHARE][:, :, counting] += np.minimum(cost * of_one, _HOPELESS)
-    values[_DOUBT][:, :, counting] = np.hypot(values[_DOUBT][:, :, counting], np.minimum(deviation * of_one, _HOPELESS))
+        of_one = np.where(number > 0, np.where(left > 0, number / left, np.inf), 0.0)
+        taken, doubt = (np.nan_to_num(each[:, None, None, None] * of_one) for each in (np.abs(cost), deviation))
+    values[_SHARE][:, :, counting] += np.minimum(taken, _HOPELESS)
+    values[_DOUBT][:, :, counting] = np.hypot(values[_DOUBT][:, :, counting], np.minimum(doubt, _HOPELESS))
+    unproven = ~enough & (np.nan_to_num(counted).max(axis=1) > 0)
+    values["time"][np.ix_(unproven, np.ones(time.shape[1], dtype=bool), counting)] = np.nan
     return replace(whole, values=values)
 
 
@@ -327,7 +350,7 @@ def _share_of_time(direct: Floats, corrected: Floats, sure: Mask) -> float | Non
     """Return the share of the time, at points with both, of values (call path, point, repetition) that are `sure`."""
     seconds = over_repetitions(direct, "median")
     both: Mask = (np.nansum(seconds, axis=0) > 0) & np.isfinite(corrected).any(axis=(0, 2))
-    whole = float(np.nansum(seconds[:, both]))
+    whole = float(np.nansum(seconds[:, both])) if both.sum() >= POOLING.proven else 0.0
     agreed: Mask = np.asarray(sure.any(axis=2))
     return float(np.nansum(seconds[agreed & both])) / whole if whole > 0 else None
 
