@@ -113,9 +113,12 @@ def test_ranks_that_shared_cores_in_a_test_are_named(small):
     tests = [{**test, "crowded": True} for test in said.evaluation]
     shared = replace(said, evaluation=tests)
     assert "n=6000, p=64" in render(shared) or "p=64, n=6000" in render(shared)
-    assert "has the waiting for cores in it" in render(shared) and "waiting for cores" not in render(said)
+    assert "has the waiting for cores in it" in " ".join(render(shared).split()) and "waiting for cores" not in render(
+        said
+    )
     how_sure = answers(shared, data_of(shared, table))[1]
-    assert any(fact.endswith("(ranks shared cores)") for fact in how_sure.facts)
+    assert any("waited for cores" in fact for fact in how_sure.facts)
+    assert not any(fact.startswith("Tested at") for fact in how_sure.facts)
 
 
 def test_drawings_know_of_a_simulated_machine(small):

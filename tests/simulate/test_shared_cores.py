@@ -14,7 +14,7 @@ from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.campaign.records import RunRecord, Status
 from buran.loop import crowded
-from buran.loop.crowded import crowded_points, sharing, sharing_ahead
+from buran.loop.crowded import crowded_points, points_without_cores, sharing, sharing_ahead
 
 QUIET: dict[str, Any] = {
     "clock": "real",
@@ -43,7 +43,9 @@ def said_of(monkeypatch: pytest.MonkeyPatch, *changes: dict[str, Any]) -> tuple[
     runs = [SimpleNamespace(folder=folder) for folder in records]
     history: Any = SimpleNamespace(runs=runs, run_record=records.__getitem__, plans=(), runs_of=lambda plans: runs)
     monkeypatch.setattr(crowded, "in_store", list)
-    return sharing(history), crowded_points(history, history.runs)
+    crowded_here = crowded_points(history, history.runs)
+    assert set(crowded_here) <= set(points_without_cores(history, history.runs))
+    return sharing(history), crowded_here
 
 
 def test_quiet_runs_are_not_talked_about(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,6 +67,17 @@ def test_shared_cores_are_named_with_their_extent(monkeypatch: pytest.MonkeyPatc
         assert words in said
     assert "903 involuntary switches" in said and "the host took 5 % of the cores" in said
     assert said.endswith("times of computation are CPU times, those of MPI are not.")
+
+
+def test_times_are_not_compared_with_predictions_where_runs_waited_for_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crowded, "in_store", list)
+    for cpu_s, waited in ((7.8, False), (3.0, True)):
+        record = RunRecord(
+            status=Status.MEASURED, build="b", target="t", mode=Mode.TIME, point=Point.of({"p": 1}), repetition=0,
+            **{**QUIET, "computation": {"cpu_s": cpu_s, "wall_s": 8.0}},
+        )  # fmt: skip
+        history: Any = SimpleNamespace(run_record=lambda folder, record=record: record)
+        assert bool(points_without_cores(history, [SimpleNamespace(folder=Path("0"))])) == waited
 
 
 def test_a_missing_clock_of_cpu_time_is_told_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
 from buran.campaign.config import Campaign
@@ -23,6 +24,7 @@ from buran.measure.store.sharing import Sharing, is_crowded
 from buran.measure.store.store import folder_of
 
 _LEAST_SHARE = 0.95  # of the wall-clock time of computation that its CPU time is on a core of its own
+_COMPARABLE = 0.9  # likewise, of runs whose wall-clock time is compared with a prediction
 _WORTH_KEEPING = 1000  # records: reading so many takes a third of a second
 _MOST_STOLEN = 0.01  # of a run's cores, by the host of a virtual machine
 
@@ -31,6 +33,17 @@ def crowded_points(history: History, runs: Iterable[FinishedRun]) -> list[Point]
     """Return the points at which some runs had more ranks and threads than cores, as far as their records tell."""
     records = (history.run_record(run.folder) for run in in_store(runs))
     return list(dict.fromkeys(record.point for record in records if record.clock == "real" and is_crowded(record)))
+
+
+def points_without_cores(history: History, runs: Iterable[FinishedRun]) -> list[Point]:
+    """Return the points whose wall-clock times contain waiting for cores: crowded, or beside other programs."""
+    shares: dict[Point, list[float]] = {}
+    for run in in_store(runs):
+        record = history.run_record(run.folder)
+        made = Sharing.of(record)
+        if made.is_real and (made.is_crowded or made.share is not None):
+            shares.setdefault(record.point, []).append(0.0 if made.is_crowded else made.share or 0.0)
+    return [point for point, some in shares.items() if median(some) < _COMPARABLE]
 
 
 def sharing(history: History, places: Sequence[str] | None = None) -> list[str]:

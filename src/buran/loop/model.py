@@ -26,7 +26,7 @@ from buran.instrument.balance import Balance, balance_of
 from buran.instrument.measured import ends_s, imbalance_s, threads_of
 from buran.loop import collect
 from buran.loop.comparison import compare_runs
-from buran.loop.crowded import crowded_points
+from buran.loop.crowded import crowded_points, points_without_cores
 from buran.loop.energy import energy_table
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
@@ -464,7 +464,7 @@ def _evaluation(history: History, runtime: ModelSet | None, tensor: CPRegressor 
     times = collect.baseline(history.runs, Purpose.EVALUATION)
     if not times or runtime is None:
         return ()
-    crowded = crowded_points(history, (run for run in history.runs if run.purpose is Purpose.EVALUATION))
+    crowded = points_without_cores(history, (run for run in history.runs if run.purpose is Purpose.EVALUATION))
     points = collect.as_array(times, history.session.campaign.parameters)
     predicted = runtime.predict(points)[0] if tensor is None else tensor.predict(points)
     if not np.isfinite(predicted).all():

@@ -374,9 +374,9 @@ def not_measured(point: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def crowded_tests(report: Report) -> str:
-    """Say at which evaluation points ranks waited for cores; empty where at none."""
+    """Say at which evaluation points runs waited for cores; empty where at none."""
     points = [named(prediction["point"]) for prediction in report.evaluation if prediction.get("crowded")]
-    said = "more ranks and threads ran than there are cores: what was measured has the waiting for cores in it."
+    said = "cores were shared: what was measured has the waiting for cores in it, and tests no prediction."
     return f"At {', '.join(points)} {said}" if points else ""
 
 
