@@ -18,6 +18,8 @@ from buran.instrument.prediction import reached_by_filters, symbol_of
 from buran.loop.collect import experiment_of, profiles_of
 from buran.loop.history import IMPORTED_FROM, FinishedRun, History
 from buran.loop.refine import visit_cost_s
+from buran.measure.bundle import PROFILE
+from buran.profile.call_paths import read_profile
 from buran.profile.profile import Region
 
 _MOST_PAIRS = 32  # of a filter, whose visits are looked up
@@ -96,7 +98,9 @@ def pooled_times(
     groups = {
         kind: members
         for kind, members in kinds.items()
-        if compiled and all(build.hooks is None for build in builds[kind].values())
+        if compiled
+        and all(build.hooks is None for build in builds[kind].values())
+        and (not kind[0] or _has_times(members[0]))
     }
     keeps = hooks_of(history, {run.build.hash: run.build for run in current}.values())
     earlier = [
@@ -123,6 +127,11 @@ def pooled_times(
             **({} if pooled.proven is None else {"proven": pooled.proven}),
         }
     return PooledTimes(pooled.experiment, pooled.uncorrected, account)
+
+
+def _has_times(run: FinishedRun) -> bool:
+    """Tell whether a run that counts has what its times are corrected by."""
+    return {"time", "visits", "basic_blocks"} <= read_profile(run.folder / PROFILE).metrics.keys()
 
 
 def _cost(
