@@ -37,6 +37,8 @@ COMMANDS = ("sh", "console")
 SHOWN = ("text", "json", "toml", "csv", "c", "cpp", "make", "bibtex")
 LANGUAGES = (*COMMANDS, "python", "yaml", *SHOWN)
 
+# Blocks of code and comments, then spans of code as one word, then links as their text.
+_NOT_READ = ((r"```.*?```|<!--.*?-->", "\n\n"), (r"`[^`]*`", "code"), (r"\]\([^)]*\)", "]"))
 _COMMENT = re.compile(r"<!--\s*(not run|file|exit code|given|first):\s*(.*?)\s*-->", re.DOTALL)
 
 
@@ -79,6 +81,13 @@ class Block:
 def name_of(page: Path) -> str:
     """Path of a page in the repository."""
     return page.relative_to(ROOT).as_posix()
+
+
+def prose(text: str) -> str:
+    """Return what of a page is read as sentences."""
+    for pattern, instead in _NOT_READ:
+        text = re.sub(pattern, instead, text, flags=re.DOTALL)
+    return text
 
 
 def blocks_of(page: Path) -> Iterator[Block]:

@@ -6,21 +6,17 @@ import re
 from pathlib import Path
 
 import pytest
+from snippets import ROOT, prose
 
-ROOT = Path(__file__).parents[2]
 LONGEST = 40
 PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-# Blocks of code and comments, then spans of code as one word, then links as their text.
-NOT_READ = ((r"```.*?```|<!--.*?-->", "\n\n"), (r"`[^`]*`", "code"), (r"\]\([^)]*\)", "]"))
 BLOCKS = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*]|\d+\.) )|\n(?=[|#])")
 ENDS = re.compile(r"(?<=[.!?:])\s+|\s·\s")
 
 
 def sentences(text: str) -> list[str]:
     """Return the sentences of a page; tables and headings have none. A colon ends a sentence: a list may follow."""
-    for pattern, instead in NOT_READ:
-        text = re.sub(pattern, instead, text, flags=re.DOTALL)
-    blocks = (block.strip() for block in BLOCKS.split(text))
+    blocks = (block.strip() for block in BLOCKS.split(prose(text)))
     return [sentence for block in blocks if not block.startswith(("|", "#")) for sentence in ENDS.split(block)]
 
 

@@ -33,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--case",
         choices=_CASES,
         help="terms: a formula only; 1 to 4: cases of the published procedure, or with the robust preset a genetic "
-        "search of that case beside the terms (default: the best of terms, a Gaussian process and their average; "
-        "published: 4)",
+        "search of that case in addition to the terms (default: the best of terms, a Gaussian process and their "
+        "average; published: 4)",
     )
     parser.add_argument(
         "--preset",

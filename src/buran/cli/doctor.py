@@ -10,7 +10,7 @@ from pathlib import Path
 from buran.cli.terminal import style, table
 from buran.errors import Exit, UsageError
 
-HELP = "say what this machine can do for campaigns, and what each lack costs"
+HELP = "report what this machine can do for campaigns, and the consequences of what is missing"
 
 _COLOURS = {"works": "green", "limited": "yellow", "missing": "yellow", "needed": "red"}
 
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--calibrate", type=Path, metavar="FILE", help="measure caches, memory and cores instead, and write FILE"
     )
-    parser.add_argument("--caches-kib", metavar="KIB,...", help="of a machine that does not tell its caches")
+    parser.add_argument("--caches-kib", metavar="KIB,...", help="of a machine that does not report its caches")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PROJECT",
         help="folder with a Makefile or files of CMake, autotools or Meson",
     )
-    project = parser.add_argument_group("what is known of the project; on a terminal the rest is asked")
+    project = parser.add_argument_group("what is known of the project; on a terminal, questions cover the rest")
     project.add_argument("--system", choices=_SYSTEMS, help="where a project has several (default cmake)")
     project.add_argument(
         "--makefile", type=Path, metavar="FILE", help="which one, relative to PROJECT (default: found)"

@@ -7,7 +7,7 @@ import argparse
 from buran.cli.arguments import add_campaign_file, add_profile
 from buran.cli.points import named_numbers
 
-HELP = "measure a point again, as a new generation beside the old one"
+HELP = "measure a point again, as a new generation; the old one is kept"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

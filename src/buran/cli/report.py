@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="CONDITION,...",
-        help="exit code 5 if something grew beyond doubt: grown, runtime, effort (each also with a tolerance, as in "
+        help="exit code 5 if something certainly grew: grown, runtime, effort (each also with a tolerance, as in "
         "grown:10%%), class, counts, new",
     )
     beside.add_argument(

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--strategy",
         metavar="NAME",
         default="design",
-        help=f"who chooses: {', '.join(BUILT_IN)}, or what another package brings (default: design)",
+        help=f"who chooses: {', '.join(BUILT_IN)}, or one from another package (default: design)",
     )
     parser.add_argument(
         "--budget",

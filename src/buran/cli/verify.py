@@ -14,7 +14,7 @@ HELP = "compare a campaign's results with what the store says they must be"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_campaign_file(parser)
-    parser.add_argument("--repair", action="store_true", help="rebuild what the store tells, and say what was done")
+    parser.add_argument("--repair", action="store_true", help="rebuild the rest from the store, and report it")
     parser.add_argument("--json", action="store_true", help="for programs")
 
 

@@ -15,15 +15,15 @@ from buran_studies.evaluation.evaluation import Evaluation
 STUDIES: Mapping[str, str] = {
     "campaign": "the whole loop against the manual way and PIRA II's, at equal cost and for equal accuracy",
     "correction": "what correcting an analytical model is worth, as published and by default",
-    "coverage": "how often intervals beyond the points hold, for truths of many kinds",
+    "coverage": "how often intervals beyond the points cover the truth, for truths of many kinds",
     "kills": "campaigns whose parts are killed at renames, checkpoint updates and any other call",
-    "machine": "real programs on simulated machines, beside a real MPI and beside theory",
-    "memory": "counted flops, loads and stores and sampled misses, beside theory and beside valgrind",
-    "priors": "what noise-resilient priors save, and how much noise they bear",
+    "machine": "real programs on simulated machines, compared with a real MPI and with theory",
+    "memory": "counted flops, loads and stores and sampled misses, compared with theory and valgrind",
+    "priors": "what noise-resilient priors save, and how much noise they tolerate",
     "refinement": "what finding and using a filter costs, and what it loses",
     "selection": "strategies that choose measurement points",
     "versions": "whether changes between two versions are found by counts at few ranks, and none invented",
-    "tensor": "CP tensor completion and its rivals, on the data of the CPR paper",
+    "tensor": "CP tensor completion and other methods, on the data of the CPR paper",
 }
 """Names of the studies, each a package with a module `study`, and what they ask."""
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from buran_studies.evaluation.run import Run
 
 WORKFLOW = Path(__file__).parents[1] / "workflow" / "evaluate.smk"
-HELP = "rerun the evaluations that Buran's methods are judged by"
+HELP = "rerun the evaluations of Buran's methods"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

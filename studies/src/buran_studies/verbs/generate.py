@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-HELP = "write C++ and MPI programs whose complexity is known, with the truth beside them"
+HELP = "write C++ and MPI programs of known complexity, with the ground truth"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
