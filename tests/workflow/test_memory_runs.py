@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from workbench import Workbench
 
 from buran.profile.cubex_read import read_cubex
+from workbench import Workbench
 
 SOURCE = Path(__file__).parents[1] / "measure" / "programs" / "reuse.c"
 LINES = (4000, 8000, 12000, 16000, 20000)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi, pytest.mark.thorough]

@@ -18,7 +18,7 @@ from buran import __version__
 from buran.cli.terminal import printable_output, style
 from buran.crash import shown_error
 from buran.errors import Exit, PluginError
-from buran.plugins import Door
+from buran.extensions import ExtensionPoint
 
 
 class Verb(Protocol):
@@ -37,7 +37,7 @@ VERBS = (
     "init", "doctor", "check", "plan", "estimate", "run", "status", "verify", "adopt", "remeasure", "model",
     "convert", "rerun", "filter", "report", "correct", "suggest", "predict", "completion",
 )  # fmt: skip
-DOOR: Door[Verb] = Door(
+DOOR: ExtensionPoint[Verb] = ExtensionPoint(
     "verb",
     "buran.verbs",
     Verb,

@@ -17,7 +17,7 @@ from buran.experiment.collect import Collector
 from buran.experiment.formats import Reader, Sample
 from buran.experiment.run_metadata import difference_note, parameters_of
 from buran.experiment.table import Experiment
-from buran.plugins import from_extra
+from buran.extensions import from_extra
 from buran.profile.metrics import metric_of
 from buran.profile.profile import SEPARATOR, Region
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buran.errors import PluginError, UsageError
-from buran.plugins import Door
+from buran.extensions import ExtensionPoint
 
 if TYPE_CHECKING:
     from buran.errors import BuranError
@@ -108,7 +108,7 @@ class Writer:
     all_locations: bool = False
 
 
-READERS: Door[Reader] = Door(
+READERS: ExtensionPoint[Reader] = ExtensionPoint(
     "format",
     "buran.readers",
     Reader,
@@ -128,7 +128,7 @@ READERS: Door[Reader] = Door(
         "parquet": "buran.experiment.frames:READER",
     },
 )
-WRITERS: Door[Writer] = Door(
+WRITERS: ExtensionPoint[Writer] = ExtensionPoint(
     "writer",
     "buran.writers",
     Writer,

@@ -17,7 +17,7 @@ from buran.experiment.collect import Collector
 from buran.experiment.formats import Reader, Sample, Writer
 from buran.experiment.source import export_names
 from buran.experiment.table import AGGREGATES, Aggregate, Experiment
-from buran.plugins import from_extra
+from buran.extensions import from_extra
 from buran.profile.metrics import metric_of
 from buran.profile.profile import CallTree, Region
 

@@ -15,7 +15,7 @@ from buran.errors import FormatError, UsageError
 from buran.experiment.collect import Collector
 from buran.experiment.run_metadata import of_program, parameters_of
 from buran.experiment.table import AGGREGATES, Experiment
-from buran.plugins import from_extra
+from buran.extensions import from_extra
 from buran.profile.profile import SEPARATOR, Region
 
 EXTRA = "hatchet"

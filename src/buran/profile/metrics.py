@@ -12,7 +12,7 @@ from functools import cache
 from typing import Literal
 
 from buran.errors import PluginError
-from buran.plugins import Door
+from buran.extensions import ExtensionPoint
 
 Role = Literal["time", "exact", "sampled"]
 Build = Literal["time", "effort", "memory"]
@@ -269,7 +269,7 @@ METRICS: Mapping[str, Metric] = {
 }  # fmt: skip
 
 
-_BROUGHT: Door[Metric] = Door("metric", "buran.metrics", Metric, {})
+_BROUGHT: ExtensionPoint[Metric] = ExtensionPoint("metric", "buran.metrics", Metric, {})
 
 
 def table() -> Mapping[str, Metric]:

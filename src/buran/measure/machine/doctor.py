@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from buran.errors import PluginError, ToolError
+from buran.extensions import ExtensionPoint, version_of
 from buran.measure.backends.base import MeasurementSystem
 from buran.measure.backends.registry import SYSTEMS
 from buran.measure.finding import Finding, Health
@@ -23,7 +24,6 @@ from buran.measure.toolchain.installed import NO_MPI_HINT
 from buran.measure.toolchain.runtime import FALLBACK_NOTES, find_toolchain
 from buran.measure.toolchain.tool import find_tool
 from buran.measure.toolchain.toolchain import CLANG_PLUGIN, GCC_FALLBACK, GCC_PLUGIN, Toolchain
-from buran.plugins import Door, version_of
 
 
 def examine(folder: Path) -> list[Finding]:
@@ -87,7 +87,7 @@ def _measuring() -> Iterator[Finding]:
         yield Finding("Fortran", Health.MISSING, why, "Fortran programs cannot be measured", "apt install gfortran")
 
 
-def stand_of(door: Door[Scheduler] | Door[MeasurementSystem]) -> Iterator[Finding]:
+def stand_of(door: ExtensionPoint[Scheduler] | ExtensionPoint[MeasurementSystem]) -> Iterator[Finding]:
     """Let all of a kind say how they stand; one that another package brings and that does not work is named."""
     for name in door.names:
         try:

@@ -1,23 +1,25 @@
-"""Doors of the package: what is built in, what distributions bring, and what is wrong with what they bring."""
+"""Extension points: what is built in, what distributions bring, and what is wrong with what they bring."""
 
 from __future__ import annotations
 
 import json
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
+from importlib.metadata import distribution
 from pathlib import Path
 from typing import Protocol
 
 import pytest
 
-from buran import plugins
+from buran import extensions
 from buran.cli import main
 from buran.errors import Exit, PluginError, UsageError
+from buran.extensions import ExtensionPoint
 from buran.measure.backends.registry import SYSTEMS
 from buran.measure.finding import Health
 from buran.measure.machine import doctor
 from buran.measure.schedulers.registry import SCHEDULERS
-from buran.plugins import Door
 
 Bring = Callable[..., None]
 TARGET = {"source": "source", "build": "{mpicc} {flags} a.c", "binary": "a.out", "run": "{binary} {p}"}
@@ -61,8 +63,8 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bring]:
 
 
 @pytest.fixture
-def door() -> Door[Encoder]:
-    return Door("encoder", "test.encoders", Encoder, {"plain": f"{__name__}:PLAIN"})
+def door() -> ExtensionPoint[Encoder]:
+    return ExtensionPoint("encoder", "test.encoders", Encoder, {"plain": f"{__name__}:PLAIN"})
 
 
 class Plain:
@@ -75,7 +77,7 @@ class Plain:
 PLAIN = Plain()
 
 
-def test_what_is_built_in_and_what_is_brought_is_found_by_name(door: Door[Encoder], bring: Bring) -> None:
+def test_what_is_built_in_and_what_is_brought_is_found_by_name(door: ExtensionPoint[Encoder], bring: Bring) -> None:
     assert door.names == ("plain",) and door.load("plain") is PLAIN
     bring("outside", "other", GOOD)
     assert door.names == ("plain", "other")
@@ -83,13 +85,13 @@ def test_what_is_built_in_and_what_is_brought_is_found_by_name(door: Door[Encode
     assert door.load("other").encode(1, sort=True) == "other"
 
 
-def test_nothing_is_imported_before_it_is_asked_for(door: Door[Encoder], bring: Bring) -> None:
+def test_nothing_is_imported_before_it_is_asked_for(door: ExtensionPoint[Encoder], bring: Bring) -> None:
     bring("explosive", "other", "raise SystemError('too early')")
     assert door.names == ("plain", "other") and door.load("plain") is PLAIN
     assert "explosive_code" not in sys.modules
 
 
-def test_an_unknown_name_is_refused_with_those_that_are_known(door: Door[Encoder]) -> None:
+def test_an_unknown_name_is_refused_with_those_that_are_known(door: ExtensionPoint[Encoder]) -> None:
     with pytest.raises(UsageError, match="unknown encoder 'plan'") as refused:
         door.load("plan")
     assert refused.value.why == "known here: plain" and "test.encoders" in str(refused.value.hint)
@@ -111,7 +113,7 @@ def test_an_unknown_name_is_refused_with_those_that_are_known(door: Door[Encoder
         ("class E: name, indent, encode = {name!r}, 1, 2\nencoder = E()", "encode is no method"),
     ],
 )
-def test_what_is_wrong_with_a_plugin_is_said(door: Door[Encoder], bring: Bring, code: str, why: str) -> None:
+def test_what_is_wrong_with_a_plugin_is_said(door: ExtensionPoint[Encoder], bring: Bring, code: str, why: str) -> None:
     bring("faulty", "other", code)
     with pytest.raises(PluginError, match="the encoder 'other' cannot be used") as refused:
         door.load("other")
@@ -124,7 +126,7 @@ def test_what_is_wrong_with_a_plugin_is_said(door: Door[Encoder], bring: Bring, 
     assert door.load("plain") is PLAIN, "what is not asked for harms nobody"
 
 
-def test_a_name_is_given_once(door: Door[Encoder], bring: Bring) -> None:
+def test_a_name_is_given_once(door: ExtensionPoint[Encoder], bring: Bring) -> None:
     bring("first", "plain", GOOD)
     with pytest.raises(PluginError) as refused:
         door.load("plain")
@@ -132,7 +134,7 @@ def test_a_name_is_given_once(door: Door[Encoder], bring: Bring) -> None:
     assert refused.value.hint == "uninstall one of them, or give one another name"
 
 
-def test_two_distributions_cannot_have_one_name(door: Door[Encoder], bring: Bring) -> None:
+def test_two_distributions_cannot_have_one_name(door: ExtensionPoint[Encoder], bring: Bring) -> None:
     bring("first", "other", GOOD)
     bring("second", "other", GOOD)
     with pytest.raises(PluginError) as refused:
@@ -142,8 +144,35 @@ def test_two_distributions_cannot_have_one_name(door: Door[Encoder], bring: Brin
 
 
 def test_what_is_built_in_has_what_the_protocols_ask_for() -> None:
-    assert [scheduler.name for scheduler in SCHEDULERS] == ["none", "slurm", "pbs", "grid-engine", "lsf", "flux"]
+    assert [scheduler.name for scheduler in SCHEDULERS][:2] == ["none", "slurm"]
     assert [system.name for system in SYSTEMS] == ["embedded", "scorep", "command", "simulated"]
+
+
+def test_a_plugin_whose_folder_is_not_there_is_named(bring: Bring, door: ExtensionPoint[Encoder]) -> None:
+    bring("complete", "other", GOOD)
+    entries = Path(sys.path[0]) / "complete-1.5.dist-info" / "entry_points.txt"
+    entries.write_text("[test.encoders]\nother = buran.plugins.nowhere.other:OTHER\n")
+    assert door.names == ("plain",) and door.possible_names == ("plain", "other")
+    with pytest.raises(UsageError, match="the encoder 'other' is not installed") as refused:
+        door.load("other")
+    assert "it belongs to the plug-in 'nowhere'" in str(refused.value.why)
+
+
+def test_what_is_installed_is_what_the_package_declares() -> None:
+    """Where this fails, install the package again: `tools/setup test`."""
+    root = Path(__file__).parents[1]
+    declared = tomllib.loads((root / "pyproject.toml").read_text())["project"].get("entry-points", {})
+    installed = {
+        group: {entry.name: entry.value for entry in distribution("buran").entry_points if entry.group == group}
+        for group in declared
+    }
+    assert installed == declared
+
+
+def test_each_plugin_is_reached_by_an_entry_point() -> None:
+    entries = [entry.value for entry in distribution("buran").entry_points]
+    for folder in extensions.PLUGINS.glob("*/__init__.py"):
+        assert any(value.startswith(f"buran.plugins.{folder.parent.name}") for value in entries)
 
 
 @pytest.fixture
@@ -196,7 +225,7 @@ def test_the_doctor_names_what_does_not_work(bring: Bring) -> None:
 def test_a_simulated_campaign_names_the_package_that_it_lacks(
     monkeypatch: pytest.MonkeyPatch, campaign: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(plugins, "_installed", lambda group, path: ())
+    monkeypatch.setattr(extensions, "_installed", lambda group, path: ())
     for verb in ("check", "status", "run"):
         assert main([verb, str(campaign)]) == Exit.USAGE
         said = " ".join(capsys.readouterr().err.split())

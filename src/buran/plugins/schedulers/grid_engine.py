@@ -18,7 +18,7 @@ from buran.errors import ConfigError, ToolError
 from buran.files import digest
 from buran.measure.schedulers.base import Allocation, Job, JobRequest, Partition
 from buran.measure.schedulers.submission import JobReport, NotSubmitted, Refusal, Submission
-from buran.measure.schedulers.tabled import JobRow, TabledScheduler, allocation_with, megabytes_of
+from buran.plugins.schedulers.tabled import JobRow, TabledScheduler, allocation_with, megabytes_of
 
 _FOLDER_LETTERS = 8  # of the digest of a campaign's folder, in the names of its jobs: tables have no folders
 _LIMIT_REACHED = (37,)  # codes of `failed` in the accounting, from its manual

@@ -19,15 +19,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buran.errors import ConfigError, RunError, ToolError
-from buran.measure.schedulers import flux, grid_engine, lsf, pbs
 from buran.measure.schedulers.base import Job, JobRequest, JobState, Partition
-from buran.measure.schedulers.flux import FLUX
-from buran.measure.schedulers.grid_engine import GRID_ENGINE
-from buran.measure.schedulers.lsf import LSF
-from buran.measure.schedulers.pbs import PBS
 from buran.measure.schedulers.registry import SCHEDULERS, current_scheduler
 from buran.measure.schedulers.submission import NotSubmitted, Refusal, Submission
-from buran.measure.schedulers.tabled import TabledScheduler, megabytes_of, seconds_of
+from buran.plugins.schedulers import flux, grid_engine, lsf, pbs
+from buran.plugins.schedulers.flux import FLUX
+from buran.plugins.schedulers.grid_engine import GRID_ENGINE
+from buran.plugins.schedulers.lsf import LSF
+from buran.plugins.schedulers.pbs import PBS
+from buran.plugins.schedulers.tabled import TabledScheduler, megabytes_of, seconds_of
 
 REQUEST = JobRequest(
     nodes=1, tasks=2, cpus_per_task=1, ranks_per_node=2, minutes=5, tasks_per_node=None, memory_mb=None,
@@ -682,7 +682,7 @@ def test_a_job_that_ended_meanwhile_is_no_failure_of_cancelling(play: Play, tmp_
 def test_a_scheduler_that_never_tells_a_job_what_it_has_is_not_waited_for_for_ever(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("buran.measure.schedulers.tabled._PATIENCE_S", 0.0)
+    monkeypatch.setattr("buran.plugins.schedulers.tabled._PATIENCE_S", 0.0)
     monkeypatch.setenv("PBS_JOBID", "5.s")
     with pytest.raises(RunError, match="does not tell"):
         PBS.allocation()

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-PROGRAM = Path(__file__).parent / "program"
+PROGRAM = Path(__file__).parent / "workflow" / "program"
 
 
 @dataclass

@@ -17,7 +17,7 @@ from typing import Any
 from buran.errors import ConfigError, ToolError
 from buran.measure.schedulers.base import Allocation, Job, JobRequest, Partition
 from buran.measure.schedulers.submission import JobReport, NotSubmitted, Refusal, Submission
-from buran.measure.schedulers.tabled import JobRow, TabledScheduler, allocation_with, megabytes_of, seconds_of
+from buran.plugins.schedulers.tabled import JobRow, TabledScheduler, allocation_with, megabytes_of, seconds_of
 
 _STATES = {
     **{"Q": "PENDING", "W": "PENDING", "T": "PENDING", "H": "PENDING", "B": "RUNNING", "R": "RUNNING"},

@@ -12,7 +12,7 @@ from typing import Any
 from buran.errors import ConfigError, ToolError
 from buran.measure.schedulers.base import Allocation, Job, JobRequest, Partition
 from buran.measure.schedulers.submission import Submission
-from buran.measure.schedulers.tabled import JobRow, TabledScheduler, allocation_with, megabytes_of, seconds_of
+from buran.plugins.schedulers.tabled import JobRow, TabledScheduler, allocation_with, megabytes_of, seconds_of
 
 _FIELDS = (
     "jobid jobindex stat job_name sub_cwd pend_reason exit_code exit_reason run_time runtimelimit exec_host "

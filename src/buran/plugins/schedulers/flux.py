@@ -12,7 +12,7 @@ from buran.errors import ConfigError
 from buran.measure.schedulers.base import Allocation, Job, JobRequest, Partition
 from buran.measure.schedulers.node_lists import expand_nodes
 from buran.measure.schedulers.submission import Submission
-from buran.measure.schedulers.tabled import JobRow, TabledScheduler, allocation_with
+from buran.plugins.schedulers.tabled import JobRow, TabledScheduler, allocation_with
 
 _FIELDS = (
     *("id.f58", "status", "name", "exception.type", "exception.note", "returncode", "urgency", "t_submit", "t_run"),

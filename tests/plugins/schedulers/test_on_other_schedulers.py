@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from workbench import Workbench
 
 from buran.campaign.launcher import cores_here
+from workbench import Workbench
 
 pytestmark = [pytest.mark.thorough, pytest.mark.mpi]
-TOOL = str(Path(__file__).parents[2] / "tools" / "grid-engine-sandbox")
+TOOL = str(Path(__file__).parents[3] / "tools" / "grid-engine-sandbox")
 
 
 def said(*words: str) -> str:

@@ -1,17 +1,20 @@
-"""Doors of the package: what is found by name, built in or brought by another distribution as an entry point.
+"""Extension points: what is found by name, in the core, in a plug-in of this package or in another distribution.
 
-An entry point names an object that has the members of the door's protocol. Nothing is imported before it is asked for.
+Plug-ins, the folders of `buran.plugins`, and other distributions bring objects by entry points; an object has the
+members of the extension point's protocol. Nothing is imported before it is asked for.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
+from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from buran.errors import PluginError, ToolError, UsageError
@@ -20,10 +23,26 @@ T = TypeVar("T")
 _MISSING = object()
 
 
+PLUGINS = Path(__file__).with_name("plugins")
+"""The folders of this package's own plug-ins; each may be missing."""
+
+
 @lru_cache(maxsize=32)
 def _installed(group: str, path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Return what the distributions on a path offer in a group."""
-    return tuple(entry_points(group=group))
+    """Return what the distributions on a path offer in a group, those of this package's plug-ins first."""
+    return tuple(sorted(entry_points(group=group), key=lambda entry: _plugin_of(entry) is None))
+
+
+def _plugin_of(entry: EntryPoint) -> str | None:
+    """Return the name of the plug-in of this package that an entry point leads to; None if it leads elsewhere."""
+    found = re.match(r"buran\.plugins\.(\w+)", entry.value)
+    return found[1] if found else None
+
+
+@lru_cache(maxsize=64)
+def _is_missing(plugin: str | None) -> bool:
+    """Return whether a plug-in of this package is not there, although its distribution names it."""
+    return plugin is not None and not (PLUGINS / plugin / "__init__.py").is_file()
 
 
 def version_of(distribution: str) -> str | None:
@@ -44,7 +63,7 @@ def from_extra(module: str, extra: str, what: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Door(Generic[T]):
+class ExtensionPoint(Generic[T]):
     """A protocol, and what there is that has it.
 
     Attributes
@@ -84,7 +103,7 @@ class Door(Generic[T]):
     @property
     def possible_names(self) -> tuple[str, ...]:
         """Names of all that can be loaded here or once a well-known distribution is installed."""
-        return tuple(dict.fromkeys((*self.builtin, *self.elsewhere, *self.names)))
+        return tuple(dict.fromkeys((*self.builtin, *self.elsewhere, *self._missing(), *self.names)))
 
     def load(self, name: str) -> T:
         """Return the object of a name.
@@ -103,6 +122,13 @@ class Door(Generic[T]):
                 f"the {self.noun} {name!r} is not installed",
                 why=f"the package {brings} brings it",
                 hint=f"pip install {brings}",
+            )
+        if name in (missing := self._missing()):
+            plugin = missing[name]
+            raise UsageError(
+                f"the {self.noun} {name!r} is not installed",
+                why=f"it belongs to the plug-in {plugin!r}, and this installation has no folder buran/plugins/{plugin}",
+                hint="install Buran with all its plug-ins: pip install --force-reinstall --no-deps buran",
             )
         if name in self.renamed:
             now = self.renamed[name]
@@ -125,6 +151,8 @@ class Door(Generic[T]):
     def _entries(self) -> dict[str, EntryPoint]:
         entries = {name: EntryPoint(name, value, self.group) for name, value in self.builtin.items()}
         for entry in _installed(self.group, tuple(sys.path)):
+            if _is_missing(_plugin_of(entry)):
+                continue
             other = entries.setdefault(entry.name, entry)
             if other is not entry:
                 raise _error(
@@ -134,6 +162,11 @@ class Door(Generic[T]):
                     "uninstall one of them, or give one another name",
                 )
         return entries
+
+    def _missing(self) -> dict[str, str]:
+        """Return the names that belong to plug-ins of this package that are not there, with these plug-ins."""
+        plugins = {entry.name: _plugin_of(entry) for entry in _installed(self.group, tuple(sys.path))}
+        return {name: plugin for name, plugin in plugins.items() if plugin is not None and _is_missing(plugin)}
 
     @cached_property
     def members(self) -> dict[str, Any]:
@@ -149,7 +182,7 @@ class Door(Generic[T]):
 
 
 @lru_cache(maxsize=256)
-def _load(door: Door[Any], entry: EntryPoint) -> Any:
+def _load(door: ExtensionPoint[Any], entry: EntryPoint) -> Any:
     try:
         loaded = entry.load()
     except Exception as error:  # whatever its import does
@@ -189,7 +222,7 @@ def _origin(entry: EntryPoint) -> str:
     return f"{brought_by}, {entry.name} = {entry.value}"
 
 
-def _error(door: Door[Any], entry: EntryPoint, why: str, hint: str = "") -> PluginError:
+def _error(door: ExtensionPoint[Any], entry: EntryPoint, why: str, hint: str = "") -> PluginError:
     mend = f"mend it, or uninstall it: pip uninstall {entry.dist.name}" if entry.dist else ""
     return PluginError(
         f"the {door.noun} {entry.name!r} cannot be used",
