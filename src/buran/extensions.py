@@ -103,7 +103,7 @@ class ExtensionPoint(Generic[T]):
     @property
     def possible_names(self) -> tuple[str, ...]:
         """Names of all that can be loaded here or once a well-known distribution is installed."""
-        return tuple(dict.fromkeys((*self.builtin, *self.elsewhere, *self._missing(), *self.names)))
+        return tuple(dict.fromkeys((*self.builtin, *self.elsewhere, *self.missing, *self.names)))
 
     def load(self, name: str) -> T:
         """Return the object of a name.
@@ -123,7 +123,7 @@ class ExtensionPoint(Generic[T]):
                 why=f"the package {brings} brings it",
                 hint=f"pip install {brings}",
             )
-        if name in (missing := self._missing()):
+        if name in (missing := self.missing):
             plugin = missing[name]
             raise UsageError(
                 f"the {self.noun} {name!r} is not installed",
@@ -163,8 +163,9 @@ class ExtensionPoint(Generic[T]):
                 )
         return entries
 
-    def _missing(self) -> dict[str, str]:
-        """Return the names that belong to plug-ins of this package that are not there, with these plug-ins."""
+    @property
+    def missing(self) -> dict[str, str]:
+        """Names that belong to plug-ins of this package that are not there, with these plug-ins."""
         plugins = {entry.name: _plugin_of(entry) for entry in _installed(self.group, tuple(sys.path))}
         return {name: plugin for name, plugin in plugins.items() if plugin is not None and _is_missing(plugin)}
 

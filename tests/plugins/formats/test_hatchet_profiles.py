@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from profiles_of_tools import hpctoolkit, hpctoolkit_4, tau, timemory
 
 from buran.errors import BuranError, FormatError, ToolError
 from buran.experiment.read import detect_format, read_experiment
 from buran.experiment.table import Experiment
-from profiles_of_tools import hpctoolkit, hpctoolkit_4, tau, timemory
 
 pytest.importorskip("hatchet")
 

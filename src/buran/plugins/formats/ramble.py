@@ -13,8 +13,8 @@ import numpy as np
 from buran.errors import BuranError, FormatError
 from buran.experiment.collect import Collector
 from buran.experiment.formats import Reader, Sample
-from buran.experiment.run_metadata import parameters_of
 from buran.experiment.table import Experiment
+from buran.plugins.formats.run_metadata import parameters_of
 
 _KEYS = ("experiments", "workspace_hash", "workspace_name")
 """What the file begins with."""

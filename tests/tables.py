@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from hypothesis import strategies as st
 
+from buran.errors import FormatError
 from buran.experiment.build import Run
+from buran.experiment.read import read_experiment
 from buran.experiment.table import Experiment
 from buran.profile.metrics import METRICS
 from buran.profile.profile import CallTree, Location, Profile, Region
@@ -147,3 +150,21 @@ def same(a: Experiment, b: Experiment) -> None:
         assert region == other
         for metric in a.metrics:
             assert np.array_equal(a.values[metric][i], b.values[metric][second[path]], equal_nan=True)
+
+
+def damage(file: Path, cut: int, insert: str, length: int) -> None:
+    """Put a text in the place of a part of a file."""
+    content = file.read_text()
+    content = content[:cut] + insert + content[cut + length :]
+    file.write_bytes(content.encode("utf-8", "surrogatepass"))
+
+
+def read_if_possible(file: Path, kind: str) -> None:
+    """Read a file, as the format that it seems to be and as the one that it was: a table of numbers, or a refusal."""
+    for format in (None, kind):
+        try:
+            read = read_experiment(file, format)
+        except FormatError:
+            continue
+        assert not any(np.isinf(values).any() for values in read.values.values())
+        assert np.isfinite(read.points).all()

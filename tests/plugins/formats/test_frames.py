@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from tables import experiments, same, tree_of
 
 import buran
 from buran.cli import main
 from buran.errors import FormatError, ToolError, UsageError
-from buran.experiment.frames import read_parquet
 from buran.experiment.modelling import model_experiment
 from buran.experiment.read import read_experiment
 from buran.experiment.table import AGGREGATES, Experiment
+from buran.plugins.formats.frames import from_dataframe, read_parquet, to_dataframe, to_dataset
+from tables import experiments, same, tree_of
 
 pandas = pytest.importorskip("pandas")
 reuse_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
@@ -34,21 +34,21 @@ def table() -> Experiment:
 @given(measured=experiments())
 @settings(max_examples=60, deadline=None)
 def test_frames_lose_nothing(measured: Experiment) -> None:
-    same(measured, Experiment.from_dataframe(measured.to_dataframe()))
+    same(measured, from_dataframe(to_dataframe(measured)))
 
 
 @reuse_folder
 @given(measured=experiments())
 def test_parquet_loses_nothing(measured: Experiment, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
-    from buran.experiment.frames import write_parquet
+    from buran.plugins.formats.frames import write_parquet
 
     write_parquet(measured, tmp_path / "t.parquet", "mean")
     same(measured, read_experiment(tmp_path / "t.parquet"))
 
 
 def test_a_frame_is_tidy() -> None:
-    frame = table().to_dataframe()
+    frame = to_dataframe(table())
     assert list(frame.columns) == ["call_path", "metric", "unit", "p", "n", "repetition", *AGGREGATES]
     assert len(frame) == 3 * 3 * 2 - 1
     row = frame[(frame.call_path == "main->solve") & (frame.p == 4) & (frame.n == 20)]
@@ -58,7 +58,7 @@ def test_a_frame_is_tidy() -> None:
 
 def test_frames_of_others_need_few_columns() -> None:
     frame = pandas.DataFrame({"call_path": ["a->b", "a->b", "a"], "n": [1, 2, 1], "value": [3.0, 4.0, 1.0]})
-    read = Experiment.from_dataframe(frame)
+    read = from_dataframe(frame)
     assert read.parameters == ("n",)
     assert read.metrics == ("time",)
     assert read.units == {"time": "sec"}
@@ -69,15 +69,15 @@ def test_frames_of_others_need_few_columns() -> None:
 
 def test_rows_of_a_point_are_repetitions() -> None:
     frame = pandas.DataFrame({"call_path": ["a"] * 4, "n": [1, 1, 2, 2], "value": [1.0, 2.0, 3.0, np.nan]})
-    read = Experiment.from_dataframe(frame)
+    read = from_dataframe(frame)
     assert read.over_locations("time")[0] == pytest.approx(np.array([[1.0, 2.0], [3.0, np.nan]]), nan_ok=True)
 
 
 def test_another_order_of_rows_is_the_same_table() -> None:
-    frame = table().to_dataframe()
-    same(table(), Experiment.from_dataframe(frame.sample(frac=1, random_state=3)))
+    frame = to_dataframe(table())
+    same(table(), from_dataframe(frame.sample(frac=1, random_state=3)))
     part = frame[frame.p == 4]
-    assert np.isnan(Experiment.from_dataframe(part).over_locations("time")[:, 0]).all()
+    assert np.isnan(from_dataframe(part).over_locations("time")[:, 0]).all()
 
 
 @pytest.mark.parametrize(
@@ -95,22 +95,22 @@ def test_another_order_of_rows_is_the_same_table() -> None:
     ],
 )
 def test_frames_that_are_no_tables_are_refused(change, words: str) -> None:
-    frame = table().to_dataframe()
+    frame = to_dataframe(table())
     attributes = dict(frame.attrs)
     changed = change(frame)
     changed.attrs = attributes
     with pytest.raises(FormatError, match=words):
-        Experiment.from_dataframe(changed)
+        from_dataframe(changed)
 
 
 def test_a_parameter_with_the_name_of_a_column_is_refused() -> None:
     with pytest.raises(UsageError, match="'mean'"):
-        replace(table(), parameters=("p", "mean")).to_dataframe()
+        to_dataframe(replace(table(), parameters=("p", "mean")))
 
 
 def test_a_data_set_has_units_and_parameters() -> None:
     pytest.importorskip("xarray")
-    data = table().to_dataset()
+    data = to_dataset(table())
     assert data["time"].attrs == {"units": "sec"}
     assert data["time"].dims == ("call_path", "point", "repetition", "statistic")
     grid = data.set_index(point=["p", "n"]).unstack("point")
@@ -159,8 +159,8 @@ def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "use"),
     [
-        ("pandas", lambda: table().to_dataframe()),
-        ("xarray", lambda: table().to_dataset()),
+        ("pandas", lambda: to_dataframe(table())),
+        ("xarray", lambda: to_dataset(table())),
         ("pyarrow", lambda: read_parquet(Path("t.parquet"))),
     ],
 )

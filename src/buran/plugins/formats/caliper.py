@@ -15,9 +15,9 @@ import numpy as np
 from buran.errors import BuranError, FormatError
 from buran.experiment.collect import Collector
 from buran.experiment.formats import Reader, Sample
-from buran.experiment.run_metadata import difference_note, parameters_of
 from buran.experiment.table import Experiment
 from buran.extensions import from_extra
+from buran.plugins.formats.run_metadata import difference_note, parameters_of
 from buran.profile.metrics import metric_of
 from buran.profile.profile import SEPARATOR, Region
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from buran.errors import FormatError, UsageError
 from buran.experiment.collect import Collector
-from buran.experiment.run_metadata import of_program, parameters_of
 from buran.experiment.table import AGGREGATES, Experiment
 from buran.extensions import from_extra
+from buran.plugins.formats.run_metadata import of_program, parameters_of
 from buran.profile.profile import SEPARATOR, Region
 
 EXTRA = "hatchet"

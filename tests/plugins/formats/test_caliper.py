@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from caliper_files import cali
 
 from buran.errors import BuranError, FormatError, ToolError
-from buran.experiment.caliper import read_caliper
 from buran.experiment.read import read_experiment
 from buran.experiment.single_run import read_single_run
-from caliper_files import cali
+from buran.plugins.formats.caliper import read_caliper
 
 pytest.importorskip("caliperreader")
 

@@ -18,10 +18,10 @@ import numpy as np
 
 from buran.errors import BuranError, FormatError
 from buran.experiment.formats import Reader, Sample
-from buran.experiment.graph_frames import EXTRA, from_graphframes
-from buran.experiment.run_metadata import parameters_of
 from buran.experiment.table import Experiment
 from buran.extensions import from_extra
+from buran.plugins.formats.graph_frames import EXTRA, from_graphframes
+from buran.plugins.formats.run_metadata import parameters_of
 from buran.profile.extrap_names import parse_folder_name
 
 _NO_NUMBER = re.compile(r'^".*" [^"\n]*\b(?:nan|inf)\b', re.MULTILINE | re.IGNORECASE)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from simulated_campaigns import opened
+from caliper_files import cali
+from profiles_of_tools import tau
 
 from buran.errors import BuranError
 from buran.files import not_synced
@@ -13,8 +14,7 @@ from buran.loop.import_runs import changed_sources
 from buran.loop.imported import imports_of
 from buran.model.model_set import read_models
 from buran_studies.simulate.in_process import carry_out
-from caliper_files import cali
-from profiles_of_tools import tau
+from simulated_campaigns import opened
 
 pytest.importorskip("caliperreader")
 

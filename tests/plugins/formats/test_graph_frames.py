@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tables import PLAIN_NAMES, experiments, same, tree_of
 
 from buran.errors import FormatError, ToolError, UsageError
-from buran.experiment.graph_frames import from_graphframes, from_thicket
 from buran.experiment.table import Experiment
+from buran.plugins.formats.graph_frames import from_graphframes, from_thicket, to_graphframe, to_thicket
 from buran.profile.profile import CallTree, Region
+from tables import PLAIN_NAMES, experiments, same, tree_of
 
 hatchet = pytest.importorskip("hatchet")
 pytestmark = pytest.mark.filterwarnings("ignore")  # of their packages
@@ -34,7 +34,7 @@ def table(points: list[list[float]], repetitions: int = 1, metrics: tuple[str, .
 
 def test_a_graph_frame_has_exclusive_and_inclusive_metrics() -> None:
     measured = table([[1, 10], [2, 10]])
-    frame = measured.to_graphframe({"p": 2, "n": 10})
+    frame = to_graphframe(measured, {"p": 2, "n": 10})
     assert frame.exc_metrics == ["time", "visits"]
     assert frame.inc_metrics == ["time (inc)", "visits (inc)"]
     assert frame.metadata["p"] == 2
@@ -52,7 +52,7 @@ def test_graph_frames_give_the_table_back() -> None:
         for point in measured.points.tolist()
         for repetition in range(2)
     ]
-    same(measured, from_graphframes((point, measured.to_graphframe(point, repetition)) for point, repetition in runs))
+    same(measured, from_graphframes((point, to_graphframe(measured, point, repetition)) for point, repetition in runs))
 
 
 @settings(max_examples=8, deadline=None)
@@ -71,9 +71,9 @@ def test_any_values_come_back_from_graph_frames_and_thickets(seed: int, points: 
         for point in measured.points.tolist()
         for repetition in range(repetitions)
     ]
-    same(measured, from_graphframes((point, measured.to_graphframe(point, repetition)) for point, repetition in runs))
+    same(measured, from_graphframes((point, to_graphframe(measured, point, repetition)) for point, repetition in runs))
     if points > 1:  # of one point, a Thicket keeps one parameter
-        same(measured, from_thicket(measured.to_thicket()))
+        same(measured, from_thicket(to_thicket(measured)))
 
 
 @settings(max_examples=25, deadline=None)
@@ -91,13 +91,13 @@ def test_any_tree_comes_back_from_graph_frames(measured: Experiment) -> None:
         for point in measured.points.tolist()
         for repetition in range(next(iter(values.values())).shape[2])
     ]
-    same(measured, from_graphframes((point, measured.to_graphframe(point, repetition)) for point, repetition in runs))
+    same(measured, from_graphframes((point, to_graphframe(measured, point, repetition)) for point, repetition in runs))
 
 
 def test_thickets_give_the_table_back() -> None:
     pytest.importorskip("thicket")
     measured = table([[1, 10], [2, 10], [2, 20]], repetitions=2)
-    thicket = measured.to_thicket()
+    thicket = to_thicket(measured)
     assert len(thicket.profile) == 6
     assert sorted(set(thicket.metadata["n"])) == [10, 20]
     same(measured, from_thicket(thicket))
@@ -105,7 +105,7 @@ def test_thickets_give_the_table_back() -> None:
 
 def test_inclusive_metrics_alone_lose_their_callees() -> None:
     measured = table([[1, 10]], metrics=("time",))
-    frame = measured.to_graphframe({"p": 1, "n": 10})
+    frame = to_graphframe(measured, {"p": 1, "n": 10})
     frame.dataframe = frame.dataframe.drop(columns="time")
     frame.exc_metrics = []
     same(measured, from_graphframes([({"p": 1, "n": 10}, frame)]))
@@ -113,7 +113,7 @@ def test_inclusive_metrics_alone_lose_their_callees() -> None:
 
 def test_call_paths_that_a_run_lacks_are_0() -> None:
     measured = table([[1, 10], [2, 10]], metrics=("time",))
-    first = measured.to_graphframe({"p": 1, "n": 10})
+    first = to_graphframe(measured, {"p": 1, "n": 10})
     small = hatchet.GraphFrame.from_literal([{"frame": {"name": "main"}, "metrics": {"time": 3.0, "time (inc)": 3.0}}])
     both = from_graphframes([({"p": 1}, first), ({"p": 2}, small)])
     assert len(both.tree) == 6, "this main has no mangled name"
@@ -122,13 +122,13 @@ def test_call_paths_that_a_run_lacks_are_0() -> None:
 
 def test_what_is_no_table_is_refused() -> None:
     measured = table([[1, 10]], metrics=("time",))
-    frame = measured.to_graphframe({"p": 1, "n": 10})
+    frame = to_graphframe(measured, {"p": 1, "n": 10})
     with pytest.raises(FormatError, match="no graph frames"):
         from_graphframes([])
     with pytest.raises(FormatError, match="same parameters"):
         from_graphframes([({"p": 1}, frame), ({"n": 1}, frame)])
     with pytest.raises(UsageError, match="no such point"):
-        measured.to_graphframe({"p": 7, "n": 10})
+        to_graphframe(measured, {"p": 7, "n": 10})
     frame.exc_metrics, frame.inc_metrics = [], []
     with pytest.raises(FormatError, match="no metric"):
         from_graphframes([({"p": 1}, frame)])
@@ -137,13 +137,13 @@ def test_what_is_no_table_is_refused() -> None:
 def test_without_the_package_its_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hatchet", None)
     with pytest.raises(ToolError) as caught:
-        table([[1, 10]]).to_graphframe({"p": 1, "n": 10})
+        to_graphframe(table([[1, 10]]), {"p": 1, "n": 10})
     assert caught.value.hint == "pip install 'buran[hatchet]'"
 
 
 def test_metadata_without_numbers_are_named() -> None:
     pytest.importorskip("thicket")
-    thicket = table([[1, 10], [2, 10]]).to_thicket()
+    thicket = to_thicket(table([[1, 10], [2, 10]]))
     thicket.metadata = thicket.metadata[["units"]]
     with pytest.raises(FormatError, match="no number in the metadata"):
         from_thicket(thicket)
@@ -152,7 +152,7 @@ def test_metadata_without_numbers_are_named() -> None:
 def test_inclusive_columns_of_caliper_lose_their_callees_and_metadata_of_the_machine_are_no_parameters() -> None:
     pytest.importorskip("thicket")
     measured = table([[1, 10], [2, 10]], metrics=("time",))
-    thicket = measured.to_thicket()
+    thicket = to_thicket(measured)
     rows = thicket.dataframe
     thicket.dataframe = rows.assign(**dict.fromkeys(("Avg time/rank", "Min time/rank"), rows["time (inc)"]))
     thicket.dataframe = thicket.dataframe.drop(columns=["time", "time (inc)"])
