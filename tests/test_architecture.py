@@ -23,7 +23,6 @@ MAY_IMPORT = {
     "tensor": {"numerics"},
     "campaign": {"profile"},
     "measure": {"campaign", "experiment", "profile"},
-    "project": {"campaign", "measure"},
     "correct": {"campaign", "model", "numerics"},
     "experiment": {"campaign", "model", "profile"},
     "prior": {"experiment", "model", "numerics", "profile"},

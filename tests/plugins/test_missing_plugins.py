@@ -24,6 +24,7 @@ parameters: {p: {role: ranks, values: [1, 2, 4, 8, 16]}}
 # What a plug-in alone can do, and the words by which the core says that it is missing.
 FEATURES = {
     "formats": ("convert --from caliper stencil.txt out.json", "the format 'caliper' is not installed"),
+    "project": ("init new --from .", "the option 'init.from' is not installed"),
     "schedulers": ("run campaign.yaml --profile pbs --dry-run", "the scheduler 'pbs' is not installed"),
 }
 CODE = """

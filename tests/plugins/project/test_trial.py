@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from buran.project.examine import examine_project
-from buran.project.sources import mpi_guards
-from buran.project.trial import option_of, tried, with_words
+from buran.plugins.project.examine import examine_project
+from buran.plugins.project.sources import mpi_guards
+from buran.plugins.project.trial import option_of, tried, with_words
 
 GUARDED = """#ifdef HAVE_MPI
 #include <mpi.h>

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buran.errors import UsageError
-from buran.project.examine import examine_project
-from buran.project.makefile import read_makefile
-from buran.project.sources import Language, language_of_command, language_of_variable
+from buran.plugins.project.examine import examine_project
+from buran.plugins.project.makefile import read_makefile
+from buran.plugins.project.sources import Language, language_of_command, language_of_variable
 
 MAIN_C = '#include <stdio.h>\nint helper(int n);\nint main(void) { printf("%d\\n", helper(1)); return 0; }\n'
 HELPER_C = "int helper(int n) { return n + ANSWER; }\n"

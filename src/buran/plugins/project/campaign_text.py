@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from buran.campaign.expressions import FUNCTIONS
-from buran.project.examine import Project
+from buran.plugins.project.examine import Project
 
 Number = int | float
 _NAME = re.compile(r"[A-Za-z_]\w*")

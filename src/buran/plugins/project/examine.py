@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from buran.errors import UsageError
-from buran.project.cmake import NAME as CMAKE_FILE
-from buran.project.cmake import read_cmake
-from buran.project.makefile import NAMES, Makefile, flag_variables, makefile_in, read_makefile, variants_in
-from buran.project.sources import Language, languages, mention_mpi, sources_below
+from buran.plugins.project.cmake import NAME as CMAKE_FILE
+from buran.plugins.project.cmake import read_cmake
+from buran.plugins.project.makefile import NAMES, Makefile, flag_variables, makefile_in, read_makefile, variants_in
+from buran.plugins.project.sources import Language, languages, mention_mpi, sources_below
 
 SYSTEMS = ("cmake", "meson", "autotools", "make")
 _CONFIGURE = ("configure", "autogen.sh", "bootstrap", "configure.ac", "configure.in")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from buran.project.sources import Language, language_of_command, language_of_variable
+from buran.plugins.project.sources import Language, language_of_command, language_of_variable
 
 _PARTS = (".am", ".in", ".inc", ".include", ".ext", ".common", ".defs", ".rules", ".bak", ".orig", ".md", ".txt")
 NAMES = ("GNUmakefile", "makefile", "Makefile")

@@ -19,8 +19,8 @@ from buran.measure.machine.machine import free_marker
 from buran.measure.machine.process import run_limited
 from buran.measure.source import copy_source, local_source
 from buran.measure.toolchain.elf import Elf, is_elf
-from buran.project.examine import Project
-from buran.project.sources import mpi_guards, sources_below
+from buran.plugins.project.examine import Project
+from buran.plugins.project.sources import mpi_guards, sources_below
 
 _BUILD_LIMIT_S = 1800.0
 _OTHER = "gcc"  # knows flags that clang, the first choice, does not
