@@ -15,7 +15,18 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "buran"
 
 # A package may import itself, the packages named here and what every package may import.
-EVERYWHERE = {"budget", "wording", "crash", "errors", "exponents", "files", "assets", "extensions", "notebook"}
+EVERYWHERE = {
+    "budget",
+    "wording",
+    "crash",
+    "errors",
+    "exponents",
+    "files",
+    "assets",
+    "extensions",
+    "features",
+    "notebook",
+}
 MAY_IMPORT = {
     "profile": set(),
     "numerics": set(),

@@ -123,13 +123,8 @@ class ExtensionPoint(Generic[T]):
                 why=f"the package {brings} brings it",
                 hint=f"pip install {brings}",
             )
-        if name in (missing := self.missing):
-            plugin = missing[name]
-            raise UsageError(
-                f"the {self.noun} {name!r} is not installed",
-                why=f"it belongs to the plug-in {plugin!r}, and this installation has no folder buran/plugins/{plugin}",
-                hint="install Buran with all its plug-ins: pip install --force-reinstall --no-deps buran",
-            )
+        if name in self.missing:
+            raise self.refusal(name)
         if name in self.renamed:
             now = self.renamed[name]
             raise UsageError(
@@ -162,6 +157,15 @@ class ExtensionPoint(Generic[T]):
                     "uninstall one of them, or give one another name",
                 )
         return entries
+
+    def refusal(self, name: str) -> UsageError:
+        """Return the error that says to which plug-in of this package, which is not there, a name belongs."""
+        plugin = self.missing[name]
+        return UsageError(
+            f"the {self.noun} {name!r} is not installed",
+            why=f"it belongs to the plug-in {plugin!r}, and this installation has no folder buran/plugins/{plugin}",
+            hint="install Buran with all its plug-ins: pip install --force-reinstall --no-deps buran",
+        )
 
     @property
     def missing(self) -> dict[str, str]:

@@ -40,7 +40,7 @@ NEW: dict[str, Any] = {
     "name": "other", "results": "elsewhere", "environment": "there", "constraints": ["p > 1"],
     "evaluation_points": [{"p": 16, "n": 160}], "repetitions": 5, "effort_repetitions": 3, "warmup": False,
     "metrics": ["time"], "counters": ["cycles"], "aggregate": "max", "backend": "scorep", "compiler": "gcc",
-    "goal": "filter", "correct": {"main": "model"}, "seed": 2, "compare_with": "before", "energy": True,
+    "goal": "filter", "correct": {"main": "model"}, "seed": 2, "compare_with": "before",
     "target.source": "code2", "target.build": "make demo X={mpicxx}", "target.flags": "-O3", "target.binary": "d2",
     "target.run": "{binary} {n} 2", "target.inputs": ["code2"], "target.start_in": "code2", "target.exit_codes": [0, 1],
     "target.keep_output": ["*.log"], "target.output_limit_mb": 1.0, "values": {"m": "2 * n"},

@@ -23,6 +23,7 @@ parameters: {p: {role: ranks, values: [1, 2, 4, 8, 16]}}
 """
 # What a plug-in alone can do, and the words by which the core says that it is missing.
 FEATURES = {
+    "energy": ("check joules.yaml", "the key 'energy' is not known here"),
     "formats": ("convert --from caliper stencil.txt out.json", "the format 'caliper' is not installed"),
     "project": ("init new --from .", "the option 'init.from' is not installed"),
     "schedulers": ("run campaign.yaml --profile pbs --dry-run", "the scheduler 'pbs' is not installed"),
@@ -54,6 +55,7 @@ def test_the_core_works_without_plugins(tmp_path: Path, missing: list[str]) -> N
     for name in missing:
         shutil.rmtree(tmp_path / "src" / "buran" / "plugins" / name)
     (tmp_path / "campaign.yaml").write_text(CAMPAIGN)
+    (tmp_path / "joules.yaml").write_text(CAMPAIGN + "energy: true\n")
     (tmp_path / "a.c").write_text("int main(void) { return 0; }\n")
     shutil.copy(ROOT / "tests" / "data" / "extrap" / "stencil.txt", tmp_path)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src"), "PYTHONDONTWRITEBYTECODE": "1"}

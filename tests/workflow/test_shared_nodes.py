@@ -103,7 +103,6 @@ def test_memory_decides_how_many_fit(workbench: Workbench) -> None:
     [
         ({"environments": {"here": {"launcher": "runjob -n {ranks} {command}"}}}, "a launcher that keeps runs apart"),
         ({"resources": {"share_nodes": "counts", "exclusive": False}}, "needs nodes without others"),
-        ({"energy": True}, "write share_nodes: counts"),
         ({"resources": {"share_nodes": "some"}}, "share_nodes"),
     ],
 )

@@ -285,9 +285,6 @@ def sharing_mistakes(config: CampaignFile, environment: EnvironmentKeys) -> Iter
     if not config.resources.exclusive:
         why = "runs share whole nodes, and resources.exclusive is false: others would be on the same cores"
         yield Mistake(path, f"{share!r} needs nodes without others", why, "leave resources.exclusive out")
-    if config.energy and share == "all":
-        why = "energy is counted for whole nodes, and no run would have one"
-        yield Mistake(path, "energy needs nodes that are not shared", why, "write share_nodes: counts")
 
 
 def launcher_names(environment: EnvironmentKeys) -> frozenset[str]:
@@ -354,9 +351,6 @@ def machine_mistakes(config: CampaignFile, environment: str) -> Iterator[Mistake
     if config.counters:
         why = "the counters of this machine tell nothing of a simulated one"
         yield Mistake(("counters",), "counters cannot be read on a simulated machine", why, "leave them out")
-    if config.energy:
-        why = "what this machine consumes tells nothing of a simulated one"
-        yield Mistake(("energy",), "energy cannot be measured on a simulated machine", why, "leave it out")
     for i, entry in enumerate(config.measurements):
         if entry.pool:
             why = "simulated and measured times are not mixed"
@@ -518,9 +512,6 @@ def choice_mistakes(config: CampaignFile) -> Iterator[Mistake]:
         for i, name in enumerate(names):
             if name in names[:i]:
                 yield Mistake((key, i), f"the {kind} {name!r} stands twice", hint="leave one of them out")
-    if config.energy and config.backend == "simulated":
-        why = "a simulated program has times and counts alone"
-        yield Mistake(("energy",), "energy cannot be measured with backend: simulated", why, "leave it out")
     processes, parameters = config.model.strong_scaling, tuple(config.parameters)
     if processes is not None:
         path = ("model", "strong_scaling")

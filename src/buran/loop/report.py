@@ -22,6 +22,7 @@ from buran.compare.sides import side_of_report
 from buran.errors import StorageError, UsageError
 from buran.experiment.build import Run
 from buran.experiment.extrap_tree import write_extrap_tree
+from buran.features import FEATURES
 from buran.files import write_bytes, write_json, write_text
 from buran.instrument.filter_list import WRITERS
 from buran.instrument.refine import predicted_overhead
@@ -38,7 +39,6 @@ from buran.loop.comparison import checked_so_far
 from buran.loop.correct import correct_kernels
 from buran.loop.crowded import crowded_points
 from buran.loop.efficiency import efficiency_table
-from buran.loop.energy import energy_of_campaign
 from buran.loop.filter_list import current_list, overhead_by_point, recommended_filter
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
@@ -127,7 +127,7 @@ def _write_results(history: History, folder: Path) -> None:
         efficiency=efficiency,
         caches=cache_table(sampled, sizes, session.campaign, report.models, sharing(session.campaign, sizes)),
         roofline=roofline,
-        energy=energy_of_campaign(history, report),
+        further=_further(history, report),
         measured_on=measured_on(history),
         simulated_on=session.campaign.simulated_on,
     )
@@ -273,6 +273,12 @@ def gather(history: History) -> Report:
     return replace(report, unknown=unknown, next_steps=[*advice, *report.next_steps])
 
 
+def _further(history: History, report: Report) -> dict[str, Any]:
+    """Return what the sections of features say; None for those that are left out."""
+    sections = {feature.name: feature.section for feature in FEATURES if feature.section is not None}
+    return {name: section.value(history, report) for name, section in sections.items()}
+
+
 def _untested(history: History, findings: Findings) -> list[dict[str, Any]]:
     """Return the evaluation points at which no time was measured, with the reason."""
     tested = {Point.of(dict(test["point"])) for test in findings.evaluation}
@@ -316,7 +322,12 @@ def _next_steps(session: Session, findings: Findings, state: Progress) -> list[s
 
 def _plain(report: Report, measured: Mapping[str, ModelSet]) -> dict[str, Any]:
     """Return the report as plain data, with models of what was measured: what they take up has a place of its own."""
-    plain = {name: getattr(report, name) for name in report.__dataclass_fields__}
+    plain = dict[str, Any]()
+    for name in report.__dataclass_fields__:
+        if name == "further":
+            plain |= {key: None if value is None else asdict(value) for key, value in report.further.items()}
+        else:
+            plain[name] = getattr(report, name)
     del plain["comparison"], plain["tensor"]  # files of their own
     plain["target"] = dict(report.target)
     plain["models"] = {metric: models.to_json() for metric, models in measured.items()}
@@ -325,7 +336,6 @@ def _plain(report: Report, measured: Mapping[str, ModelSet]) -> dict[str, Any]:
     plain["efficiency"] = None if report.efficiency is None else asdict(report.efficiency)
     plain["caches"] = None if report.caches is None else asdict(report.caches)
     plain["roofline"] = None if report.roofline is None else asdict(report.roofline)
-    plain["energy"] = None if report.energy is None else asdict(report.energy)
     plain["unknown"] = asdict(report.unknown)
     plain["filter_list"] = None if report.filter_list is None else report.filter_list.to_json()
     plain["overhead_by_point"] = [asdict(each) for each in report.overhead_by_point]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from buran.model.tuning import ALLOWANCE
 from buran.profile.startup import starts_or_ends
 from buran.report.caches import CacheTable
 from buran.report.efficiency import EfficiencyTable
-from buran.report.energy import EnergyTable
 from buran.report.roofline import Roofline
 
 LEVEL = 0.9
@@ -116,8 +115,8 @@ class Report:
         Where call paths leave which caches; None where accesses to memory were not sampled.
     roofline
         What bounds call paths; None where that is not known of the machine, or accesses were not sampled.
-    energy
-        What runs consume; None where that is not known.
+    further
+        What the sections of features say, by the features' names; None for those that are left out.
     measured_on
         Machines and days; empty where no program ran, or on a simulated machine.
     simulated_on
@@ -162,7 +161,7 @@ class Report:
     efficiency: EfficiencyTable | None = None
     caches: CacheTable | None = None
     roofline: Roofline | None = None
-    energy: EnergyTable | None = None
+    further: Mapping[str, Any] = field(default_factory=dict)
     measured_on: str = ""
     simulated_on: str = ""
     parallel: tuple[str, ...] = ()

@@ -6,13 +6,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from markupsafe import Markup, escape
 
 import buran
+from buran.features import sections_of
 from buran.profile.profile import SEPARATOR
-from buran.report import caches, energy, roofline
+from buran.report import caches, roofline
 from buran.report.comparison import checked_rows
 from buran.report.comparison_page import STYLE, comparison_values
 from buran.report.content import Report
@@ -38,6 +40,7 @@ _SCRIPTS = (
 _CODE = re.compile("`([^`]+)`")
 _LONGEST_NAME = 400
 _OF_FEW = ("curves", "surface", "measured", "residuals", "noise")
+_FURTHER = "further"  # stands for the sections of features
 _SECTIONS = (
     ("summary", "Summary"),
     ("comparison", "What changed"),
@@ -45,7 +48,7 @@ _SECTIONS = (
     ("efficiency", "Efficiency"),
     ("caches", "Caches"),
     ("roofline", "What bounds it"),
-    ("energy", "Energy"),
+    (_FURTHER, ""),
     ("evaluation", "Predictions tested"),
     ("noise", "Noise"),
     ("balance", "Load balance"),
@@ -86,13 +89,15 @@ def render_page(
         "efficiency": report.efficiency is None,
         "caches": report.caches is None,
         "roofline": report.roofline is None,
-        "energy": report.energy is None,
         "noise": not has_noise(data),
         "balance": not report.balance,
         "corrections": not report.corrections,
         "failures": not report.failures,
         "jobs": not report.jobs,
     }
+    further = list(sections_of(report))
+    added = [(name, section.title) for name, section, _ in further]
+    titles = chain.from_iterable(added if entry[0] == _FURTHER else [entry] for entry in _SECTIONS)
     templates = environment()
     templates.filters["prose"] = partial(_prose, names=report.parameters)
     templates.filters["marked"] = _marked
@@ -103,7 +108,7 @@ def render_page(
         style=asset("report.css") + asset(STYLE),
         script="\n".join(map(asset, _SCRIPTS)),
         version=buran.__version__,
-        sections=[{"id": name, "title": title} for name, title in _SECTIONS if not absent.get(name)],
+        sections=[{"id": name, "title": title} for name, title in titles if not absent.get(name)],
         answers=answers_of(report, data, headline),
         summary=summary_of(report, data, headline.rises),
         warnings=warnings_of(report),
@@ -125,9 +130,7 @@ def render_page(
         bounds=None if report.roofline is None else roofline.rows_of(report.roofline),
         bounds_header=None if report.roofline is None else roofline.header_of(report.roofline),
         bounds_words=None if report.roofline is None else roofline.words_of(report.roofline),
-        energy=None if report.energy is None else energy.rows_of(report.energy, report.target),
-        energy_header=energy.HEADER,
-        energy_words=None if report.energy is None else energy.sentences_of(report.energy),
+        further=[(name, section.title, Markup(section.page(value, report))) for name, section, value in further],
         efficiency_times=TIMES,
         efficiency_columns=list(COLUMNS.values()),
         checked=checked_rows(report.parameters, report.checked),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from buran.features import sections_of
 from buran.instrument.measured import MeasuredOverhead
 from buran.model.model_set import at_the_end
 from buran.model.text import format_largest, growth_class
@@ -26,7 +27,6 @@ from buran.report.content import (
     unknown_rows,
 )
 from buran.report.efficiency import efficiency_text
-from buran.report.energy import energy_text
 from buran.report.plain import brief, briefs, named, section
 from buran.report.roofline import roofline_text
 from buran.wording import counted
@@ -85,7 +85,7 @@ def render(report: Report, answers: Sequence[Answer] = ()) -> str:
         efficiency_text(report.efficiency),
         cache_text(report.caches, report.target),
         roofline_text(report.roofline),
-        energy_text(report.energy, report.target),
+        *(section.text(value, report) for _, section, value in sections_of(report)),
         _corrections(report, target),
         _balance(report),
         _instrumentation(report),

@@ -12,11 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from buran.campaign.records import POWERCAP
 from buran.measure.energy import Consumption
-from buran.measure.schedulers.base import Scheduler
-from buran.measure.schedulers.none import NONE
 
+POWERCAP = "powercap"
+"""Name of the interface, as a source of a run's energy."""
 FOLDER_VARIABLE = "BURAN_POWERCAP"
 """Names another folder of power zones than the kernel's."""
 
@@ -109,17 +108,6 @@ def why_no_powercap() -> str | None:
     except EnergyError as error:
         return str(error)
     return None
-
-
-def why_no_energy(scheduler: Scheduler, launcher: str) -> str:
-    """Return why nobody can tell the energy of runs with a launcher; empty if this machine or the scheduler can.
-
-    With a scheduler this machine may be a login node, and nothing is known of its compute nodes.
-    """
-    lack = scheduler.why_no_energy(launcher) if scheduler is not NONE else ""
-    here = (why_no_powercap() or "") if lack or scheduler is NONE else ""
-    where = " on this node" if lack and here else ""
-    return "; ".join(filter(None, (lack, here + where))) if here else ""
 
 
 class PowercapMeter:

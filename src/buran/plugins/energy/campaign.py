@@ -19,10 +19,10 @@ from buran.loop.collect import as_array, in_store, run_times
 from buran.loop.history import FinishedRun, History
 from buran.model.model_set import ModelSet
 from buran.model.text import format_function
-from buran.profile.metrics import ENERGY, metric_of
+from buran.plugins.energy.feature import ENERGY, is_asked
+from buran.plugins.energy.table import EnergyRow, EnergyTable, Reach
 from buran.profile.profile import CallTree, Region
 from buran.report.content import LEVEL, Report, run_time_reach
-from buran.report.energy import EnergyRow, EnergyTable, Reach
 
 _PROGRAM = Region("program", paradigm="measurement", role="artificial")
 _BEFORE = "they were made before key energy was set (`buran remeasure` makes them again)"
@@ -59,7 +59,7 @@ def consumed(history: History, runs: Iterable[FinishedRun]) -> Consumed:
 
 
 def energy_table(history: History, runs: Sequence[FinishedRun], tree: CallTree | None) -> Experiment | None:
-    """Return the energy of the whole program without hooks; None where it is not known of any run.
+    """Return the energy of the whole program without hooks; None where it is not known of any run, or not asked for.
 
     Where the program did not run without hooks, it is that of runs with hooks, less what these take on average, as
     `run_times` estimates times.
@@ -69,6 +69,8 @@ def energy_table(history: History, runs: Sequence[FinishedRun], tree: CallTree |
     tree
         Of the other metrics: the whole program is its root.
     """
+    if not is_asked(history.session.campaign.config):
+        return None
     known = consumed(history, (run for run in runs if run.mode in _OF_THE_PROGRAM))
     joules = run_times(
         [run for run in runs if run.folder in known.joules], Purpose.MODEL, lambda run: known.joules[run.folder]
@@ -84,12 +86,12 @@ def energy_table(history: History, runs: Sequence[FinishedRun], tree: CallTree |
     if tree is not None and np.count_nonzero(tree.parent < 0) == 1:
         root = tree.regions[tree.region[0]]
     whole = CallTree((root,), region=np.zeros(1, dtype=np.int64), parent=np.full(1, -1, dtype=np.int64))
-    return Experiment(parameters, points, whole, {ENERGY: values}, {ENERGY: metric_of(ENERGY).unit})
+    return Experiment(parameters, points, whole, {ENERGY.name: values}, {ENERGY.name: ENERGY.unit})
 
 
 def energy_notes(history: History) -> list[str]:
     """Say of which runs the energy is not known, and of which it is not theirs alone."""
-    if not history.session.campaign.config.energy:
+    if not is_asked(history.session.campaign.config):
         return []
     runs = [run for run in in_store(history.runs) if not run.build.origin]
     records = [history.run_record(run.folder) for run in runs]
@@ -117,8 +119,8 @@ def _is_shared(record: RunRecord) -> bool:
 def energy_of_campaign(history: History, report: Report) -> EnergyTable | None:
     """Return joules beside core hours: at points, at the target, and of the campaign; None where none are known."""
     campaign = history.session.campaign
-    models = report.models.get(ENERGY)
-    if not campaign.config.energy or models is None:
+    models = report.models.get(ENERGY.name)
+    if not is_asked(campaign.config) or models is None:
         return None
     runs = [run for run in history.runs if run.mode in _OF_THE_PROGRAM and run.purpose is Purpose.MODEL]
     known = consumed(history, runs)

@@ -11,14 +11,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from buran.campaign.identity import Decides, decides
+from buran.campaign.load import load_campaign
+from buran.campaign.mistakes import CampaignError
+from buran.campaign.shape import shape_of_files
 from buran.experiment.read import read_experiment
 from buran.files import not_synced
-from buran.loop import energy
-from buran.loop.energy import consumed, energy_notes, energy_table
 from buran.loop.history import History
 from buran.loop.report import write_results
 from buran.loop.session import Session, open_session
-from buran.measure.machine.powercap import FOLDER_VARIABLE
+from buran.plugins.energy import campaign as energy
+from buran.plugins.energy.campaign import consumed, energy_notes, energy_table
+from buran.plugins.energy.powercap import FOLDER_VARIABLE
 from buran_studies.simulate.in_process import carry_out
 
 RANGE_UJ = 20_000_000
@@ -150,9 +154,6 @@ def test_what_different_sources_count_is_not_mixed(
 
 
 def test_simulated_programs_and_machines_consume_nothing(tmp_path: Path) -> None:
-    from buran.campaign.load import load_campaign
-    from buran.campaign.mistakes import CampaignError
-
     with pytest.raises(CampaignError, match="energy cannot be measured with backend: simulated"):
         load_campaign(write_campaign(tmp_path, backend="simulated", program="program.yaml"))
 
@@ -173,3 +174,15 @@ def test_hooks_are_taken_out_where_the_program_did_not_run_without(
     table = energy_table(history, fewer, None)
     assert table is not None
     np.testing.assert_allclose(table.over_locations("energy")[0, -1], 3 + 8**2 / 4, rtol=1e-6)
+
+
+def test_the_key_makes_another_campaign_of_the_same_runs(tmp_path: Path) -> None:
+    without, before = (load_campaign(write_campaign(tmp_path, energy=asked)) for asked in (False, True))
+    assert without.digest() != before.digest()
+    assert decides(shape_of_files().model_fields["energy"]) is Decides.PLAN
+
+
+def test_runs_side_by_side_have_no_energy_of_their_own(tmp_path: Path) -> None:
+    shared = {"environments": {"here": {"launcher": "auto"}}, "resources": {"ranks": 1, "share_nodes": "all"}}
+    with pytest.raises(CampaignError, match="write share_nodes: counts"):
+        load_campaign(write_campaign(tmp_path, **shared))

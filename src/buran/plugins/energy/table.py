@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from buran.campaign.records import POWERCAP
+from buran.plugins.energy.powercap import POWERCAP
+from buran.report.files import environment
 from buran.report.plain import named, section
 
 Reach = tuple[float, float | None, float | None]
@@ -95,9 +97,13 @@ def sentences_of(table: EnergyTable) -> list[str]:
     ]
 
 
-def energy_text(table: EnergyTable | None, target: Mapping[str, float]) -> str:
+def energy_text(table: EnergyTable, target: Mapping[str, float]) -> str:
     """Return the table as plain text."""
-    if table is None:
-        return ""
     text = section("Energy beside core hours", HEADER, rows_of(table, target))
     return "\n".join([text, "", *sentences_of(table)])
+
+
+def energy_page(table: EnergyTable, target: Mapping[str, float]) -> str:
+    """Return the table as HTML."""
+    template = environment(Path(__file__).parent).get_template("section.html.j2")
+    return template.render(words=sentences_of(table), header=HEADER, rows=rows_of(table, target))
