@@ -38,9 +38,8 @@ MAY_IMPORT = {
     "experiment": {"campaign", "model", "profile"},
     "prior": {"experiment", "model", "numerics", "profile"},
     "select": {"campaign", "experiment", "model", "numerics", "prior", "profile", "tensor"},
-    "compare": {"campaign", "experiment", "model", "numerics", "profile"},
     "instrument": {"campaign", "experiment", "measure", "model", "numerics", "profile"},
-    "report": {"campaign", "compare", "experiment", "instrument", "model", "profile", "select"},
+    "report": {"campaign", "experiment", "instrument", "model", "numerics", "profile", "select"},
 }
 MAY_IMPORT["loop"] = MAY_IMPORT.keys() | {"views"}
 MAY_IMPORT["views"] = MAY_IMPORT.keys() | {"engine"}

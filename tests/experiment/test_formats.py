@@ -232,7 +232,6 @@ def test_folders_that_are_no_runs_are_refused(tmp_path: Path) -> None:
 
 
 JSONL = '{"params":{"x":4},"callpath":"main","metric":"time","value":1.5}\n'
-TALPAS = '{"parameters":{"x":1};"metric":"m";"callpath":"c";"value":1}\n'
 
 
 @pytest.mark.parametrize(
@@ -255,7 +254,6 @@ TALPAS = '{"parameters":{"x":1};"metric":"m";"callpath":"c";"value":1}\n'
         (JSONL.replace("}\n", ',"locations":{"middle":1}}\n'), "line 1", "locations"),
         (JSONL.replace("}\n", ',"path":[{"name":"a","line":"b"}]}\n'), "line 1", "path"),
         (JSONL.replace("}\n", ',"path":[{"name":"a","paradigm":"b"}]}\n'), "line 1", "path"),
-        (TALPAS + TALPAS.replace('"metric":"m";', ""), "line 2", "metric"),
         ("PARAMETER x\nPOINTS 1 2\nREGION a\nDATA 1\nDATA 1\nDATA 1\n", "line 6", "more DATA lines"),
         ("PARAMETER x\nPOINTS 1 2\nREGION a\nDATA 1 b\n", "line 4", "could not convert"),
         ("PARAMETER x\nPOINTS 1 2\nREGION a\nDATA 1 inf\n", "line 4", "finite"),

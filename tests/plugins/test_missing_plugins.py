@@ -26,6 +26,7 @@ FEATURES = {
     "energy": ("check joules.yaml", "the key 'energy' is not known here"),
     "formats": ("convert --from caliper stencil.txt out.json", "the format 'caliper' is not installed"),
     "project": ("init new --from .", "the option 'init.from' is not installed"),
+    "versions": ("check versions.yaml", "the key 'compare_with' is not known here"),
     "schedulers": ("run campaign.yaml --profile pbs --dry-run", "the scheduler 'pbs' is not installed"),
 }
 CODE = """
@@ -56,6 +57,7 @@ def test_the_core_works_without_plugins(tmp_path: Path, missing: list[str]) -> N
         shutil.rmtree(tmp_path / "src" / "buran" / "plugins" / name)
     (tmp_path / "campaign.yaml").write_text(CAMPAIGN)
     (tmp_path / "joules.yaml").write_text(CAMPAIGN + "energy: true\n")
+    (tmp_path / "versions.yaml").write_text(CAMPAIGN + "compare_with: before\n")
     (tmp_path / "a.c").write_text("int main(void) { return 0; }\n")
     shutil.copy(ROOT / "tests" / "data" / "extrap" / "stencil.txt", tmp_path)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src"), "PYTHONDONTWRITEBYTECODE": "1"}

@@ -20,14 +20,12 @@ from buran.campaign.machine_file import can_have
 from buran.campaign.mistakes import Mistake, TextError, did_you_mean, listed, no_parameter
 from buran.campaign.platform import machine_at, number_of, shape_of
 from buran.campaign.point import Value
-from buran.campaign.results import REPORT
 from buran.campaign.sections import EnvironmentKeys, GitSource, MachineKeys, ParameterKeys
 from buran.campaign.shape import COMMAND, CampaignFile
 from buran.campaign.space import parameter_values
 from buran.campaign.strategies import BUILT_IN, KEYS, abilities_of
 from buran.campaign.template import TemplateError, parse_words
 from buran.errors import ConfigError, FormatError, PluginError, UsageError
-from buran.files import read_json
 from buran.profile.extrap_names import extrap_names
 from buran.profile.metrics import CACHE_LINE, MINOR_FAULTS, MISSES, metric_of, sampled
 
@@ -145,33 +143,6 @@ def command_mistakes(
     if binary.is_absolute() or ".." in binary.parts or binary == PurePosixPath("."):
         why = "it is a path inside the build folder"
         yield Mistake(("target", "binary"), f"{target.binary!r} is not allowed", why)
-
-
-def comparison_mistakes(campaign: Campaign) -> Iterator[Mistake]:
-    """Check that the earlier version has results that stay what they are while this campaign runs."""
-    key = ("compare_with",)
-    try:
-        folder = campaign.earlier_results
-    except UsageError as error:
-        yield Mistake(key, error.what, error.why, error.hint)
-        return
-    if folder is None:
-        return
-    before = read_json(folder / REPORT)
-    if isinstance(before, Mapping) and bool(before.get("simulated_on")) != campaign.is_simulated:
-        what = f"the earlier version was {'measured' if campaign.is_simulated else 'simulated'}, and this one is not"
-        why = "simulated and measured times are not mixed"
-        yield Mistake(key, what, why, "compare reports: buran report --compare")
-    if campaign.config.goal == "filter":
-        what = "a filter is the goal, but a comparison with an earlier version takes its filter"
-        yield Mistake(("goal",), what, hint="leave goal or compare_with out")
-    if campaign.config.measurements:
-        what = "measurements of another version are imported, or this one is compared with it, not both"
-        yield Mistake(key, what, hint="leave measurements or compare_with out")
-    if below(campaign.folder, str(campaign.config.compare_with)) in (campaign.path, campaign.results_root / "latest"):
-        why = "its results are replaced when it has run"
-        hint = f"name a folder that stays, such as {campaign.results_root.name}/reports/{folder.name}, or a copy of it"
-        yield Mistake(key, "a campaign cannot be compared with itself", why, hint)
 
 
 def source_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:

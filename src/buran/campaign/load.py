@@ -153,7 +153,9 @@ class _Loading:
             imported_core_hours=imported_core_hours,
         )
         self._check_budget(campaign)
-        mistakes.add(*checks.comparison_mistakes(campaign), *checks.room_mistakes(campaign))
+        for feature in FEATURES:
+            mistakes.add(*(() if feature.misfits is None else feature.misfits(campaign)))
+        mistakes.add(*checks.room_mistakes(campaign))
         mistakes.add(*checks.memory_mistakes(campaign))
         mistakes.stop()
         return campaign

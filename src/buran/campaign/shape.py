@@ -156,13 +156,6 @@ class CampaignFile(Keys):
     compiler: OfTarget[Literal["auto", "clang", "gcc"]] = Field(
         "auto", description="Compiler behind the wrappers; `auto` takes clang if its plugin can be built, else gcc."
     )
-    compare_with: OfPlan[Text | None] = Field(
-        None,
-        description="An earlier version of the program: the campaign file that measured it, or a folder with its "
-        "results (`results/NAME/latest`, or a copy), relative to this file. A few cheap runs under its last filter "
-        "then tell first whether anything has changed; if nothing has, the campaign ends with that.",
-        examples=["../before/campaign.yaml"],
-    )
     goal: OfPlan[Literal["both", "filter", "models"]] = Field(
         "both",
         description="`filter`: single runs at a few small points, again under each new filter until it has settled. "
@@ -217,6 +210,7 @@ def _shape_with(features: tuple[str, ...]) -> type[CampaignFile]:
         )
     keys = {name: FEATURES.load(name).key for name in features}
     added: dict[str, Any] = {
-        name: (key.type, Field(key.default, description=key.description)) for name, key in keys.items()
+        name: (key.type, Field(key.default, description=key.description, examples=key.examples))
+        for name, key in keys.items()
     }
     return create_model("CampaignFile", __base__=CampaignFile, __doc__=CampaignFile.__doc__, **added)

@@ -26,7 +26,6 @@ from buran.files import write_bytes
 from buran.instrument.balance import Balance, balance_of
 from buran.instrument.measured import ends_s, imbalance_s, threads_of
 from buran.loop import collect
-from buran.loop.comparison import compare_runs
 from buran.loop.crowded import crowded_points
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
@@ -114,7 +113,8 @@ class _Program:
 def make_models(history: History, models_path: Path, findings_path: Path, table_path: Path) -> None:
     """Fit models to everything measured so far; write models, findings and the table."""
     if history.plans[-1].comparison:
-        compare_runs(history, models_path, findings_path, table_path)
+        assert history.session.earlier is not None
+        history.session.earlier.make_models(history, models_path, findings_path, table_path)
         return
     if _nothing_new(history):
         _take_over(history, models_path, findings_path, table_path)

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.compare.difference import Comparison
 from buran.experiment.allowance import allowed_times
 from buran.instrument.filter_list import FilterList
 from buran.instrument.measured import PointOverhead
@@ -103,12 +102,6 @@ class Report:
         Functions that ranks share unevenly, the worst first.
     account
         What the core hours went into, phase by phase: runs and core hours.
-    earlier
-        Name of the earlier version that this one is compared with; empty without one.
-    checked
-        What a few runs told beside what the earlier version predicts and counted; empty without one.
-    comparison
-        With the earlier version; None without one, or without models.
     efficiency
         How well the cores are used; None for a program without ranks.
     caches
@@ -152,9 +145,6 @@ class Report:
     corrections: Sequence[Mapping[str, Any]] = ()
     balance: Sequence[Mapping[str, Any]] = ()
     account: Sequence[Mapping[str, Any]] = ()
-    earlier: str = ""
-    checked: Sequence[Mapping[str, Any]] = ()
-    comparison: Comparison | None = None
     ends: ModelSet | None = None
     held: ModelSet | None = None
     tensor: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None

@@ -12,11 +12,9 @@ from typing import Any
 from markupsafe import Markup, escape
 
 import buran
-from buran.features import sections_of
+from buran.features import sections, sections_of
 from buran.profile.profile import SEPARATOR
 from buran.report import caches, roofline
-from buran.report.comparison import checked_rows
-from buran.report.comparison_page import STYLE, comparison_values
 from buran.report.content import Report
 from buran.report.efficiency import COLUMNS, TIMES, rows_of
 from buran.report.files import asset, environment
@@ -40,10 +38,10 @@ _SCRIPTS = (
 _CODE = re.compile("`([^`]+)`")
 _LONGEST_NAME = 400
 _OF_FEW = ("curves", "surface", "measured", "residuals", "noise")
-_FURTHER = "further"  # stands for the sections of features
+_FIRST, _FURTHER = "first", "further"  # stand for the sections of features
 _SECTIONS = (
     ("summary", "Summary"),
-    ("comparison", "What changed"),
+    (_FIRST, ""),
     ("call-paths", "Call paths"),
     ("efficiency", "Efficiency"),
     ("caches", "Caches"),
@@ -84,7 +82,6 @@ def render_page(
         What the page begins with.
     """
     absent = {
-        "comparison": not (report.comparison or report.checked),
         "evaluation": not (report.evaluation or report.untested),
         "efficiency": report.efficiency is None,
         "caches": report.caches is None,
@@ -95,9 +92,12 @@ def render_page(
         "failures": not report.failures,
         "jobs": not report.jobs,
     }
-    further = list(sections_of(report))
-    added = [(name, section.title) for name, section, _ in further]
-    titles = chain.from_iterable(added if entry[0] == _FURTHER else [entry] for entry in _SECTIONS)
+    bodies = [(each, body) for each, value in sections_of(report) if (body := each.page(value, report))]
+    added = {
+        place: [(each.name, each.title) for each, _ in bodies if each.is_first == (place == _FIRST)]
+        for place in (_FIRST, _FURTHER)
+    }
+    titles = chain.from_iterable(added.get(entry[0], [entry]) for entry in _SECTIONS)
     templates = environment()
     templates.filters["prose"] = partial(_prose, names=report.parameters)
     templates.filters["marked"] = _marked
@@ -105,7 +105,7 @@ def render_page(
         report=report,
         data=data,
         json=_json(packed(data)),
-        style=asset("report.css") + asset(STYLE),
+        style=asset("report.css") + "".join(each.style.read_text() for each in sections() if each.style),
         script="\n".join(map(asset, _SCRIPTS)),
         version=buran.__version__,
         sections=[{"id": name, "title": title} for name, title in titles if not absent.get(name)],
@@ -122,7 +122,6 @@ def render_page(
         predicted_in_words=predicted_in_words,
         percent=percent,
         overhead=overhead_text,
-        compared=None if report.comparison is None else comparison_values(report.comparison),
         efficiency=None if report.efficiency is None else rows_of(report.efficiency),
         caches=None if report.caches is None else caches.rows_of(report.caches),
         caches_header=None if report.caches is None else caches.header_of(report.caches),
@@ -130,10 +129,10 @@ def render_page(
         bounds=None if report.roofline is None else roofline.rows_of(report.roofline),
         bounds_header=None if report.roofline is None else roofline.header_of(report.roofline),
         bounds_words=None if report.roofline is None else roofline.words_of(report.roofline),
-        further=[(name, section.title, Markup(section.page(value, report))) for name, section, value in further],
+        first=[Markup(body) for each, body in bodies if each.is_first],
+        further=[Markup(body) for each, body in bodies if not each.is_first],
         efficiency_times=TIMES,
         efficiency_columns=list(COLUMNS.values()),
-        checked=checked_rows(report.parameters, report.checked),
         at=lambda values: named(dict(zip(data["parameters"], values, strict=True))),
     )
 

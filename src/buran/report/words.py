@@ -92,7 +92,7 @@ def _cost(report: Report) -> Answer:
         beyond = timed[-1].get("without_startup")
         rest = "" if beyond is None else f", {100 * beyond['share']:+.1f} % beyond start-up of the measurement system"
         facts.append(f"Instrumentation added {overhead_text(timed[-1]['time'])} of CPU time{rest}")
-    facts += [section.cost(value) for _, section, value in sections_of(report) if section.cost is not None]
+    facts += [each.cost(value) for each, value in sections_of(report) if each.cost is not None]
     if report.failures:
         facts.append(f"{_number(_failed(report), 'build or run', 'builds or runs')} failed")
     return Answer("What did it cost?", f"{report.spent_core_hours:.3g} core hours", facts)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from buran.errors import FormatError
 from buran.experiment.extrap_json import write_extrap_json
 from buran.experiment.read import detect_format, read_experiment
 from buran.experiment.table import Experiment
@@ -66,3 +67,11 @@ def test_a_file_of_talpas_that_comes_with_extra_p() -> None:
     assert table.parameters == ("x", "y") and len(table.points) == 25
     assert sum((~np.isnan(value[..., 0])).sum() for value in table.values.values()) == 125
     assert next(iter(table.values.values()))[0, 0, 0, 0] == pytest.approx(1.007912824061828, rel=1e-15)
+
+
+def test_a_line_of_talpas_without_a_metric_is_named(tmp_path: Path) -> None:
+    line = OF_OTHERS["talpas"].splitlines()[0] + "\n"
+    (tmp_path / "input").write_text(line + line.replace('"metric":"t";', ""))
+    with pytest.raises(FormatError, match="measurement file") as caught:
+        read_experiment(tmp_path / "input")
+    assert "line 2" in str(caught.value.where) and "metric" in str(caught.value.why) and caught.value.hint

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buran.campaign.mistakes import Mistake
@@ -83,7 +84,7 @@ def _notes(history: History) -> Iterable[str]:
     return energy_notes(history)
 
 
-def _value(history: History, report: Report) -> EnergyTable | None:
+def _value(history: History, report: Report, folder: Path | None) -> EnergyTable | None:
     from buran.plugins.energy.campaign import energy_of_campaign
 
     return energy_of_campaign(history, report)
@@ -114,5 +115,5 @@ FEATURE = Feature(
     watch=_watch,
     table=_table,
     notes=_notes,
-    section=ReportSection("Energy", _value, _text, _page, _cost),
+    section=ReportSection(ENERGY.name, "Energy", _value, _text, _page, cost=_cost),
 )
