@@ -14,7 +14,17 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("numerics", "model", "prior", "tensor", "correct", "select", "instrument", "plugins/versions")
+PACKAGES = (
+    "numerics",
+    "model",
+    "prior",
+    "tensor",
+    "correct",
+    "select",
+    "instrument",
+    "plugins/versions",
+    "plugins/memory",
+)
 # Rounding and overflow decide nothing; the named ones are facts of mathematics, marks and definitions.
 LARGEST_ROUNDING, LEAST_OVERFLOW = 1e-6, 500.0
 EXACT = {"MEAN_ABSOLUTE", "_NORMAL", "_LIKELIHOOD", "_LOGARITHM", "QUANTILES", "_POISSON_RATE"}

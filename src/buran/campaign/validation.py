@@ -202,11 +202,12 @@ class _SchemaOfFile(GenerateJsonSchema):
 
 def file_schema() -> Schema:
     """Return the JSON schema of campaign files."""
-    return _schema_of(shape_of_files())
+    return schema_of(shape_of_files())
 
 
 @cache
-def _schema_of(shape: type[CampaignFile]) -> Schema:
+def schema_of(shape: type[CampaignFile]) -> Schema:
+    """Return the JSON schema of a shape of campaign files."""
     schema: Schema = shape.model_json_schema(schema_generator=_SchemaOfFile)
     return schema
 

@@ -1,4 +1,4 @@
-"""Predictions for another machine, for ``buran predict --machine``."""
+"""Printing what a campaign's program and its call paths take on another machine."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from buran.files import finite_or_none
 
 if TYPE_CHECKING:
     from buran.campaign.machine_file import MachineFile
-    from buran.loop.elsewhere import OtherMachine
+    from buran.plugins.memory.campaign import OtherMachine
 
 PROGRAM, ENDS = "whole program", "start and end"
 _MOST_ROWS = 20
 _TIMES = ("predicted", "lower", "upper", "here")
 
 
-def run_elsewhere(arguments: argparse.Namespace, points: Sequence[Mapping[str, Any]]) -> int:
-    """Print what a campaign's program and its call paths take on another machine."""
+def predict(arguments: argparse.Namespace, points: Sequence[Mapping[str, Any]]) -> int:
+    """Print it for these points; return the exit code."""
     from buran.campaign.machine_file import MachineFile
-    from buran.loop.elsewhere import predict_elsewhere
     from buran.loop.session import open_session
+    from buran.plugins.memory.campaign import predict_elsewhere
 
     if arguments.fastest is not None:
         raise UsageError("--fastest needs a tensor model", where=arguments.model, hint="leave --machine out")

@@ -17,12 +17,12 @@ from buran.loop.run_time import with_parts
 from buran.loop.session import Session
 from buran.model.model_set import ModelSet
 from buran.model.terms import Array
-from buran.prior.elsewhere import Drawing, Speed
+from buran.plugins.memory.elsewhere import Drawing, Speed
+from buran.plugins.memory.tuning import ELSEWHERE
 from buran.prior.memory import MemoryAccount
 from buran.prior.paths import Source
 from buran.prior.prior import Prior
 from buran.prior.tables import PathModel
-from buran.prior.tuning import ELSEWHERE
 from buran.profile.startup import starts_or_ends
 
 _WHAT = "times on another machine cannot be predicted"
