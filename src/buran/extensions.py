@@ -187,19 +187,19 @@ class ExtensionPoint(Generic[T]):
 
 
 @lru_cache(maxsize=256)
-def _load(door: ExtensionPoint[Any], entry: EntryPoint) -> Any:
+def _load(extension_point: ExtensionPoint[Any], entry: EntryPoint) -> Any:
     try:
         loaded = entry.load()
     except Exception as error:  # whatever its import does
         why = f"{type(error).__name__}: {error}"
-        raise _error(door, entry, f"importing {entry.value} fails with {why}") from error
+        raise _error(extension_point, entry, f"importing {entry.value} fails with {why}") from error
     if isinstance(loaded, type):
-        raise _error(door, entry, f"{entry.value} is a class, and an object is needed")
-    problems = [problem for name, member in door.members.items() if (problem := _lack(loaded, name, member))]
-    if not problems and "name" in door.members and loaded.name != entry.name:
+        raise _error(extension_point, entry, f"{entry.value} is a class, and an object is needed")
+    problems = [problem for name, member in extension_point.members.items() if (problem := _lack(loaded, name, member))]
+    if not problems and "name" in extension_point.members and loaded.name != entry.name:
         problems = [f"it calls itself {loaded.name!r}"]
     if problems:
-        raise _error(door, entry, f"{entry.value}: {'; '.join(problems)}")
+        raise _error(extension_point, entry, f"{entry.value}: {'; '.join(problems)}")
     return loaded
 
 
@@ -227,11 +227,11 @@ def _origin(entry: EntryPoint) -> str:
     return f"{brought_by}, {entry.name} = {entry.value}"
 
 
-def _error(door: ExtensionPoint[Any], entry: EntryPoint, why: str, hint: str = "") -> PluginError:
+def _error(extension_point: ExtensionPoint[Any], entry: EntryPoint, why: str, hint: str = "") -> PluginError:
     mend = f"mend it, or uninstall it: pip uninstall {entry.dist.name}" if entry.dist else ""
     return PluginError(
-        f"the {door.noun} {entry.name!r} cannot be used",
-        where=f"{_origin(entry)} (entry point group {door.group})",
+        f"the {extension_point.noun} {entry.name!r} cannot be used",
+        where=f"{_origin(entry)} (entry point group {extension_point.group})",
         why=why,
         hint=hint or mend,
     )

@@ -82,8 +82,10 @@ def strategy_of(
 
 def _with(name: str, protocol: Any) -> Strategy:
     """Return the strategy of a name if it has all of a protocol."""
-    door: ExtensionPoint[Strategy] = ExtensionPoint(STRATEGIES.noun, STRATEGIES.group, protocol, STRATEGIES.builtin)
-    return door.load(name)
+    extension_point: ExtensionPoint[Strategy] = ExtensionPoint(
+        STRATEGIES.noun, STRATEGIES.group, protocol, STRATEGIES.builtin
+    )
+    return extension_point.load(name)
 
 
 @dataclass(frozen=True)

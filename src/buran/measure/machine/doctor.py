@@ -87,14 +87,14 @@ def _measuring() -> Iterator[Finding]:
         yield Finding("Fortran", Health.MISSING, why, "Fortran programs cannot be measured", "apt install gfortran")
 
 
-def stand_of(door: ExtensionPoint[Scheduler] | ExtensionPoint[MeasurementSystem]) -> Iterator[Finding]:
+def stand_of(extension_point: ExtensionPoint[Scheduler] | ExtensionPoint[MeasurementSystem]) -> Iterator[Finding]:
     """Let all of a kind say how they stand; one that another package brings and that does not work is named."""
-    for name in door.names:
+    for name in extension_point.names:
         try:
-            finding = door.load(name).finding()
+            finding = extension_point.load(name).finding()
         except PluginError as error:
             reason, costs = f"{error.line} ({error.where})", "no campaign can be run while it is installed"
-            yield Finding(f"{door.noun} {name}", Health.NEEDED, reason, costs, error.hint or "")
+            yield Finding(f"{extension_point.noun} {name}", Health.NEEDED, reason, costs, error.hint or "")
         else:
             if finding is not None:
                 yield finding
