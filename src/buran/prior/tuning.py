@@ -62,6 +62,7 @@ class CoefficientTuning:
     )
     first: float = tuned(0.03, "relative noise of one run until repetitions say more", JUDGED)
     worth: float = tuned(2.0, "repetitions that this first guess is worth", JUDGED)
+    call_s: float = tuned(1e-6, "seconds that a call takes beside its counted work, about", JUDGED)
     slowest_s: float = tuned(
         1e-5,
         "seconds of one counted unit of effort; what takes longer is not done by the code that was counted",
