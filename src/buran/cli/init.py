@@ -67,6 +67,9 @@ def refuse_existing(folder: Path, targets: list[Path]) -> None:
     """Raise `UsageError` if one of the files or folders that are to be written is there."""
     if folder.exists() and not folder.is_dir():
         raise UsageError("cannot write there", where=folder, why="it is a file, not a folder")
+    if folder.suffix in (".yaml", ".yml") and not folder.exists():
+        why = f"init makes a folder with a {CAMPAIGN_FILE} in it, and this is the name of a file"
+        raise UsageError("cannot write there", where=folder, why=why, hint=f"buran init {folder.with_suffix('')}")
     existing = [path for path in targets if path.exists() or path.is_symlink()]
     if existing:
         raise UsageError(
