@@ -15,7 +15,18 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "buran"
 
 # A package may import itself, the packages named here and what every package may import.
-EVERYWHERE = {"budget", "wording", "crash", "errors", "exponents", "files", "assets", "plugins", "notebook"}
+EVERYWHERE = {
+    "budget",
+    "wording",
+    "crash",
+    "errors",
+    "exponents",
+    "files",
+    "assets",
+    "extensions",
+    "features",
+    "notebook",
+}
 MAY_IMPORT = {
     "profile": set(),
     "numerics": set(),
@@ -23,14 +34,12 @@ MAY_IMPORT = {
     "tensor": {"numerics"},
     "campaign": {"profile"},
     "measure": {"campaign", "experiment", "profile"},
-    "project": {"campaign", "measure"},
     "correct": {"campaign", "model", "numerics"},
     "experiment": {"campaign", "model", "profile"},
     "prior": {"experiment", "model", "numerics", "profile"},
     "select": {"campaign", "experiment", "model", "numerics", "prior", "profile", "tensor"},
-    "compare": {"campaign", "experiment", "model", "numerics", "profile"},
     "instrument": {"campaign", "experiment", "measure", "model", "numerics", "profile"},
-    "report": {"campaign", "compare", "experiment", "instrument", "model", "profile", "select"},
+    "report": {"campaign", "experiment", "instrument", "model", "numerics", "profile", "select"},
 }
 MAY_IMPORT["loop"] = MAY_IMPORT.keys() | {"views"}
 MAY_IMPORT["views"] = MAY_IMPORT.keys() | {"engine"}
@@ -60,7 +69,22 @@ def test_packages_import_in_one_direction(package: str) -> None:
 
 def test_every_package_has_its_rule() -> None:
     packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
-    assert packages == set(MAY_IMPORT)
+    assert packages == {*MAY_IMPORT, "plugins"}
+
+
+def test_the_core_does_not_know_its_plugins() -> None:
+    """It finds them by entry points, as it finds other distributions; only their loader knows where they lie."""
+    files = [path for path in PACKAGE.rglob("*.py") if PACKAGE / "plugins" not in path.parents]
+    files += [*(ROOT / "scripts").glob("*.py"), *(ROOT / "rules").glob("*.smk"), *PACKAGE.parent.glob("snake*/*.py")]
+    known = {path.relative_to(ROOT).as_posix() for path in files if re.search(r"buran[./]plugins", path.read_text())}
+    assert known == {"src/buran/extensions.py"}
+
+
+def test_no_plugin_imports_another() -> None:
+    for path in (PACKAGE / "plugins").rglob("*.py"):
+        own = path.relative_to(PACKAGE / "plugins").parts[0]
+        others = set(re.findall(r"buran\.plugins\.(\w+)", path.read_text())) - {own}
+        assert not others, f"{path.relative_to(PACKAGE)} imports {sorted(others)}"
 
 
 def test_nothing_in_the_package_imports_snakemake() -> None:

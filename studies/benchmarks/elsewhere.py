@@ -34,12 +34,12 @@ from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.modelling import model_experiment
 from buran.experiment.table import Experiment
 from buran.loop.caches import models_of
-from buran.loop.elsewhere import enter, speed_of
 from buran.loop.memory import cache_cost
 from buran.measure.machine.speed import CODES, SOURCE
+from buran.plugins.memory.campaign import enter, speed_of
+from buran.plugins.memory.elsewhere import Drawing, carried
 from buran.prior.campaign import noise_resilient
 from buran.prior.distances import DistanceModels
-from buran.prior.elsewhere import Drawing, carried
 from buran.prior.memory import MemoryAccount
 from buran.prior.tables import models_from_priors
 from buran.profile.metrics import metric_of

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from buran.experiment.frames import read_parquet, write_parquet
 from buran.experiment.table import Experiment
+from buran.plugins.formats.frames import read_parquet, write_parquet
 from buran.profile.profile import CallTree, Region
 from buran.profile.regroup import preorder
 

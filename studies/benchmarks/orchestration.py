@@ -54,8 +54,8 @@ from buran.loop.session import Session, open_session
 from buran.loop.specs import plan_in_force
 from buran.measure.build import build
 from buran.measure.bundle import outcome_of, slots_of
-from buran.measure.schedulers.tabled import seconds_of
 from buran.measure.store import ledger
+from buran.plugins.schedulers.tabled import seconds_of
 from buran.views.status import progress_of
 
 _NODES = 4  # of the sandbox

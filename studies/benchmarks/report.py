@@ -16,14 +16,15 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "report"))
 
 import chromium
-from made_up import data_of, experiment, headline_about, many, report
 
 from buran.experiment.table import Experiment
 from buran.report.content import Report
 from buran.report.html import render_page
+from made_up import data_of, experiment, headline_about, many, report
 
 OPENED = "return performance.timing.loadEventEnd - performance.timing.navigationStart"
 

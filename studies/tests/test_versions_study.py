@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from buran.select.changes import Changes
+from buran.plugins.versions.changes import Changes
 from buran_studies.evaluation.run import Run
 from buran_studies.evaluation.study import Settings
 from buran_studies.versions import study

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -265,17 +264,6 @@ def test_what_a_simulated_machine_cannot_do_is_refused(
     with pytest.raises(CampaignError) as caught:
         load_campaign(path)
     assert words in str(caught.value)
-
-
-@pytest.mark.parametrize(("before", "keys"), [("", KEYS), ("a simulated machine: ...", None)])
-def test_simulated_and_measured_versions_are_not_mixed(
-    write_campaign: WriteCampaign, tmp_path: Path, before: str, keys: dict[str, Any] | None
-) -> None:
-    (tmp_path / "before").mkdir()
-    (tmp_path / "before" / "report.json").write_text(json.dumps({"simulated_on": before}))
-    environment = {} if keys is None else {"machine": keys}
-    with pytest.raises(CampaignError, match="the earlier version was"):
-        load_campaign(write_campaign(environments__desk=environment, compare_with="before"))
 
 
 def test_simulated_and_measured_runs_are_not_pooled(write_campaign: WriteCampaign, tmp_path: Path) -> None:

@@ -62,6 +62,12 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
             run(str(folder))
 
 
+def test_the_name_of_a_file_is_no_name_of_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="name of a file") as caught:
+        run(str(tmp_path / "mine.yaml"))
+    assert str(caught.value.hint).endswith("mine") and not list(tmp_path.iterdir())
+
+
 def test_other_files_in_the_folder_do_not_matter(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     assert run(str(tmp_path), "--example", "sweep") == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from buran import plugins
+from buran import extensions
 from buran.cli import DOOR, main
 
 GOOD = """
@@ -20,7 +20,7 @@ def run(arguments): print("hello", arguments.name); return 0
 @pytest.fixture(autouse=True)
 def forget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "greeter", raising=False)
-    plugins._load.cache_clear()
+    extensions._load.cache_clear()
 
 
 def bring(folder: Path, monkeypatch: pytest.MonkeyPatch, code: str, verb: str = "greet") -> None:
@@ -47,7 +47,7 @@ def test_a_verb_of_another_distribution_is_one_of_ours(
 def test_a_verb_that_is_not_installed_names_its_package(
     verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(plugins, "_installed", lambda group, path: ())
+    monkeypatch.setattr(extensions, "_installed", lambda group, path: ())
     assert main([verb, "--some", "thing"]) == 2
     assert "pip install buran-studies" in capsys.readouterr().err
 

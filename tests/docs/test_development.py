@@ -19,12 +19,12 @@ from buran.campaign.strategies import STRATEGIES
 from buran.cli import main
 from buran.engine.controller import find_profile
 from buran.engine.watchdog import StuckJobs
-from buran.errors import FormatError, UsageError
+from buran.errors import ConfigError, FormatError, UsageError
 from buran.experiment.read import detect_format, read_experiment
 from buran.files import not_synced, write_json
 from buran.loop.history import History
 from buran.loop.plan import first_plan
-from buran.loop.report import gather
+from buran.loop.report import gather, write_results
 from buran.loop.session import open_session
 from buran.measure.schedulers.registry import SCHEDULERS
 from buran.measure.store import claims
@@ -40,6 +40,7 @@ from buran.profile.metrics import asked_for_by, metric_of
 from buran.report.text import render
 from buran.views.status import progress_of
 from buran_studies.simulate.in_process import carry_out
+from simulated_campaigns import opened
 
 Install = Callable[[str], Path]
 
@@ -174,6 +175,24 @@ def test_a_format_is_one_file(install: Install, tmp_path: Path, capsys: pytest.C
     runs.write_text("p,time_s\n1,fast\n")
     with pytest.raises(FormatError, match=r"could not convert string to float: 'fast'"):
         read_experiment(runs)
+
+
+def test_a_feature_is_one_file(install: Install, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="unknown key 'price_per_core_hour'"):
+        opened(tmp_path / "before", price_per_core_hour=2.0)
+    install("add-a-feature.md")
+    with pytest.raises(ConfigError, match="nothing less than nothing"):
+        opened(tmp_path / "wrong", price_per_core_hour=-1.0)
+    with not_synced():
+        session = opened(tmp_path / "campaign", price_per_core_hour=2.0, warmup=False)
+        carry_out(session)
+        write_results(History.open(session), tmp_path / "out")
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert report["price_per_core_hour"] == {"core_hours": report["spent_core_hours"], "price": 2.0}
+    text, page = ((tmp_path / "out" / name).read_text() for name in ("report.txt", "report.html"))
+    assert "What it costs\n-------------\n" in text and " core hours at 2 EUR" in text
+    assert '<section id="price_per_core_hour">' in page
+    assert opened(tmp_path / "without").id == opened(tmp_path / "again", price_per_core_hour=0.0).id != session.id
 
 
 def test_a_strategy_is_one_file(install: Install, capsys: pytest.CaptureFixture[str]) -> None:

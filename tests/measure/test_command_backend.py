@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,71 +15,15 @@ from buran.campaign.load import load_campaign
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.errors import ConfigError, FormatError, RunError
-from buran.experiment.gprof import read_gprof
-from buran.experiment.perf_stat import read_perf_stat
-from buran.experiment.read import read_experiment
 from buran.experiment.single_run import read_single_run
 from buran.files import not_synced
 from buran.loop.history import History
 from buran.loop.session import Session, open_session
 from buran.measure.backends.command import COMMAND, at_root, figures_of_merit
-from buran.model import read_models
 from buran.profile.metrics import metric_of
 from buran.profile.profile import CallTree, Location, Profile, Region
 from buran_studies.simulate.in_process import carry_out
-
-PROGRAM = """#!/bin/sh
-echo "size $1"
-echo "rate: $((1000 / $1)) updates/s"
-test -n "$LEAVE" && printf '%s\\n' \\
-  '{"params":{"run":1},"callpath":"main","metric":"time","value":0.5}' \\
-  '{"params":{"run":1},"callpath":"main->solve","metric":"time","value":'$1'}' \\
-  '{"params":{"run":1},"callpath":"main->solve","metric":"cells","value":'$(($1 * $1))'}' \\
-  '{"params":{"run":1},"callpath":"main","metric":"cells","value":0}' > "$LEAVE"
-exit 0
-"""
-PERF = """# started on Mon Nov 23 06:39:39 2026
-
-<not supported>,,instructions:u,0,100.00,,
-5.46,msec,task-clock,5464167,100.00,0.817,CPUs utilized
-62,,page-faults,5464167,100.00,11.347,K/sec
-6688950,ns,duration_time,6688950,100.00,1.224,G/sec
-12,MiB,ext/read-bytes/,6688950,100.00,,
-"""
-GPROF = """Flat profile:
-
-Each sample counts as 0.01 seconds.
-  %   cumulative   self              self     total
- time   seconds   seconds    calls  ms/call  ms/call  name
- 90.17      0.45     0.45        4   112.69   112.69  leaf
-  9.00      0.50     0.05                             main
-  0.00      0.50     0.00        1     0.00   338.06  ns::mid(int, char const*)
-"""
-
-
-def write_campaign(folder: Path, command: Mapping[str, Any], **keys: Any) -> Path:
-    (folder / "source").mkdir(exist_ok=True)
-    (folder / "source" / "program.sh").write_text(PROGRAM)
-    campaign = {
-        "name": "itself",
-        "backend": "command",
-        "target": {
-            "source": "source",
-            "build": "cp program.sh program && chmod +x program",
-            "binary": "program",
-            "run": "{binary} {n}",
-        },
-        "parameters": {"n": {"role": "size", "values": [1, 2, 4, 5, 8]}},
-        "environments": {"here": {"launcher": "none"}},
-        "resources": {"ranks": 1, "time_limit_s": 60},
-        "repetitions": 1,
-        "warmup": False,
-        "command": dict(command),
-        **keys,
-    }
-    path = folder / "campaign.json"
-    path.write_text(json.dumps(campaign))
-    return path
+from command_campaigns import models_of, write_campaign
 
 
 @pytest.fixture
@@ -96,11 +38,6 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., S
         return session
 
     return measured
-
-
-def models_of(session: Session) -> dict[str, Any]:
-    last = len(History.open(session).plans) - 1
-    return {models.metric: models for models in read_models(session.layout.models(session.id, last - 1))}
 
 
 def reasons(session: Session) -> set[str]:
@@ -218,51 +155,6 @@ def test_mistakes_in_the_section_are_named(
     assert what in said
 
 
-def test_perf_stat_is_read_with_our_names_and_units(tmp_path: Path) -> None:
-    path = tmp_path / "perf.csv"
-    path.write_text(PERF)
-    table = read_experiment(path)
-    values = {name: table.over_locations(name).item() for name in table.metrics}
-    assert values == pytest.approx(
-        {"task_clock": 5.46e-3, "page_faults": 62, "duration_time": 6.68895e-3, "ext_read_bytes_": 12}
-    )
-    assert table.units["task_clock"] == table.units["duration_time"] == "sec"
-    assert table.units["ext_read_bytes_"] == "MiB"
-
-
-def test_gprof_is_read_as_functions_of_the_program(tmp_path: Path) -> None:
-    path = tmp_path / "profile.txt"
-    path.write_text(GPROF)
-    table = read_experiment(path)
-    names = table.tree.names
-    seconds = dict(zip(names, table.over_locations("time")[:, 0, 0], strict=True))
-    visits = dict(zip(names, table.over_locations("visits")[:, 0, 0], strict=True))
-    assert seconds["program->leaf"] == 0.45
-    assert visits["program->leaf"] == 4
-    assert seconds["program->main"] == 0.05
-    assert visits["program->ns::mid(int, char const*)"] == 1
-    assert read_single_run(path).values["time"][0, 0] == pytest.approx(0.5)
-
-
-@pytest.mark.parametrize(
-    ("read", "text", "words"),
-    [
-        (read_perf_stat, "<not supported>,,cycles,0,100.00,,\n", "perf counted nothing"),
-        (read_perf_stat, "1,,cycles,0,100.00,,\nnonsense\n", "line 2"),
-        (read_perf_stat, "1,,cycles,0,100.00,,\n1,,cycles:u,0,100.00,,\n", "twice"),
-        (read_gprof, "Flat profile:\n\nno time accumulated\n", "empty"),
-        (read_gprof, GPROF + GPROF.splitlines()[-1] + "\n", "twice"),
-    ],
-)
-def test_output_of_a_tool_that_cannot_be_used_is_refused(
-    tmp_path: Path, read: Callable[[Path], object], text: str, words: str
-) -> None:
-    path = tmp_path / "output.txt"
-    path.write_text(text)
-    with pytest.raises(FormatError, match=words):
-        read(path)
-
-
 def test_a_file_with_several_runs_is_no_single_run(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     path.write_text('{"params":{"x":1},"metric":"time","value":3}\n{"params":{"x":2},"metric":"time","value":3}\n')
@@ -296,28 +188,3 @@ def test_a_figure_is_found_line_by_line(tmp_path: Path) -> None:
     assert figures_of_merit({"rate": r"^rate: (.+)$"}, path) == {"rate": 2500.0}
     with pytest.raises(RunError, match="no number"):
         figures_of_merit({"rate": r"^(rate): "}, path)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(shutil.which("gprof") is None, reason="gprof is not installed")
-def test_a_program_measured_with_gprof(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    command = {
-        "extra_flags": "-pg",
-        "afterwards": 'gprof -b -p "$BURAN_BINARY" gmon.out > profile.txt',
-        "profile": "profile.txt",
-    }
-    target = {"source": "source", "build": "{cc} {flags} -o loops loops.c", "binary": "loops", "run": "{binary} {n}"}
-    sizes = {"n": {"role": "size", "values": [20, 40, 60, 80, 100]}}
-    path = write_campaign(tmp_path, command, target=target, parameters=sizes, metrics=["time", "visits"])
-    (tmp_path / "source" / "loops.c").write_text(
-        "#include <stdlib.h>\nvolatile double s;\n"
-        "__attribute__((noinline)) void turn(void) { for (int i = 0; i < 400000; i++) s += i; }\n"
-        "int main(int c, char **v) { for (int i = atoi(v[1]); i > 0; i--) turn(); return 0; }\n"
-    )
-    monkeypatch.setenv("BURAN_LOCK_FOLDER", str(tmp_path))
-    with not_synced():
-        session = open_session(path)
-        carry_out(session)
-    visits = models_of(session)["visits"]
-    turn = visits.models[visits.call_paths.index("program->turn")]
-    assert turn.function.lead(0) == (1, 0)

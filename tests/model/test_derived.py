@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from buran.campaign.expressions import written_out
-from buran.compare.growth import faster_in
 from buran.model import Factor, ModelFunction, PowerLog, Term, fit_models, format_function
 from buran.model.derived import DerivedValue, with_blocks
 from buran.model.model import Model
 from buran.model.text import growth_class
+from buran.report.growth import faster_in
 
 NAMES = ("p", "n")
 POINTS = np.array(list(product((1, 2, 3, 4, 6, 8), (9, 10, 11, 12, 14, 16))), dtype=float)

@@ -13,9 +13,11 @@ from buran.errors import UsageError
 from buran.experiment.modelling import model_experiment
 from buran.experiment.table import Experiment
 from buran.loop.model import of_steady_counts, without_waiting_at
+from buran.model.model import predict_models, prediction_interval
 from buran.prior.algebra import added
 from buran.prior.campaign import noise_resilient
 from buran.prior.paths import Source, project, waits
+from buran.prior.resilient import PUBLISHED
 from buran.prior.tables import models_from_priors
 from buran.prior.waiting import Verdict
 from buran.profile.profile import Region
@@ -211,6 +213,24 @@ def test_fewer_points_than_coefficients() -> None:
     few = replace(timed, points=POINTS[:4], values={m: v[:, :4] for m, v in timed.values.items()})
     said, source = notes_of(counts(), LAST, few)
     assert source is Source.TIMES and "4 points cannot tell the 4 coefficients" in said
+
+
+@pytest.mark.parametrize("places", [[2], [12], [1, 3]])
+def test_one_or_two_points_tell_the_price_of_counted_work(places: list[int]) -> None:
+    """A search from so few times finds a constant, at 3 % of the time at the target."""
+    work = 7 + 3 * N**2
+    timed = table({**TIMES, "app->main->solve": {"time": 2e-9 * work}})
+    few = replace(timed, points=POINTS[places], values={m: v[:, places] for m, v in timed.values.items()})
+    found = models_from_priors(few, counts(), processes="p")[few.tree.names.index("app->main->solve")]
+    assert found.source is Source.COMPUTATION and found.final is not None
+    far = POINTS[-1:]
+    predicted = predict_models([found.final], far)[0, 0]
+    low, high = (ends[0, 0] for ends in prediction_interval([found.final], far))
+    truth = 2e-9 * work[-1]
+    assert predicted == pytest.approx(truth, rel=0.1)
+    assert low < truth < high and high > 1.3 * truth
+    published = models_from_priors(few, counts(), processes="p", options=PUBLISHED)
+    assert published[few.tree.names.index("app->main->solve")].source is Source.TIMES
 
 
 def test_operations_without_a_cost_model() -> None:

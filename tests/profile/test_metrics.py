@@ -26,7 +26,6 @@ def test_the_page_on_formats_lists_what_buran_writes() -> None:
     rows = [line for line in FORMATS.read_text().splitlines() if line.startswith("| `")]
     others = {"loop_trips", "min_time", "max_time"}  # other tools write these
     others |= {"working_threads"}  # of tables, where the threads of a rank are one
-    others |= {"energy"}  # of tables: records of runs have it
     for name in METRICS.keys() - others:
         row = next(row for row in rows if f"`{name}`" in row)
         metric = METRICS[name]

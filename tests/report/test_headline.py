@@ -3,49 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import pytest
-from made_up import answers, data_of, headline_about, report
 
-from buran.compare.compare import compare_sides
-from buran.compare.side import Side
 from buran.experiment.allowance import allowed_times
-from buran.model import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
-from buran.model.alternative import Alternative
 from buran.report.call_paths import predict_call_paths
-from buran.report.content import unknown_at_target
 from buran.report.rises import Evidence, rises_of
 from buran.report.text import first_screen, render
-
-POINTS = tuple((p, n) for p in (1.0, 2.0, 4.0, 8.0, 16.0) for n in (100.0, 200.0, 300.0, 400.0, 500.0))
-TARGET = {"p": 1024.0, "n": 1000.0}
-
-
-def model(*terms: tuple[float, int, int], smape: float = 0.0) -> Model:
-    """A sum of ``coefficient * p^a * n^b``."""
-    constant = sum(coefficient for coefficient, a, b in terms if not a and not b)
-    kept = [(c, (("p", a), ("n", b))) for c, a, b in terms if a or b]
-    factors = [tuple(Factor("pn".index(x), PowerLog(Fraction(e))) for x, e in powers if e) for _, powers in kept]
-    function = ModelFunction(constant, tuple(c for c, _ in kept), tuple(map(Term, factors)))
-    size = 1 + len(kept)
-    sure = Alternative(function, 1.0, tuple(map(tuple, np.zeros((size, size)).tolist())), smape / 100, 20)
-    return Model(function, Quality(len(POINTS), smape, smape, smape, 1.0, smape), (sure,))
-
-
-def models(metric: str, unit: str, **of: Model) -> ModelSet:
-    names = tuple(f"main->{name}" for name in of)
-    return ModelSet(("p", "n"), metric, unit, names, tuple(of.values()), "mean", "median", POINTS)
-
-
-def told(times: dict[str, Model], blocks: dict[str, Model] | None = None, **changes: object):
-    sets = {"time": models("time", "sec", **times)}
-    if blocks:
-        sets["basic_blocks"] = models("basic_blocks", "occ", **blocks)
-    plain = {"parameters": ("p", "n"), "target": TARGET, "parallel": ("p",), "models": sets, "evaluation": []}
-    said = report(None, **{**plain, **changes})
-    return replace(said, unknown=unknown_at_target(said))
+from made_up import answers, data_of, headline_about, model, models, told
 
 
 def rises(said):
@@ -159,30 +125,3 @@ def test_counts_of_callees_without_times_belong_to_their_caller():
     counts = replace(counts, call_paths=("main->solve", "main->solve->inner"))
     allowed = allowed_times(times, {"basic_blocks": counts}, np.array([1024.0, 100.0]))
     assert allowed[0] > times.predict(np.array([[1024.0, 100.0]]))[0, 0] / 10
-
-
-def test_a_comparison_comes_first():
-    def side(name: str, work: Model, time: Model) -> Side:
-        sets = {
-            "time": models("time", "sec", work=time, other=model((0.1, 0, 1), smape=1)),
-            "basic_blocks": models("basic_blocks", "occ", work=work, other=model((1.0, 0, 1))),
-        }
-        return Side(name, ("p", "n"), TARGET, sets)
-
-    before = side("v1", model((7.0, 1, 0), (9.0, 0, 0)), model((1e-6, 1, 0), smape=3))
-    after = side("v2", model((4.0, 2, 0), (7.0, 1, 0), (9.0, 0, 0)), model((1e-6, 2, 0), smape=3))
-    said = replace(told({"work": model((1.0, 0, 0), smape=1)}), earlier="v1")
-    said = replace(said, comparison=compare_sides(before, after))
-    first = answers(said, data_of(said, None))[0]
-    assert first.answer == "work: from 7 p to 4 p^2, exact"
-    screen = first_screen(said, answers(said, data_of(said, None)))
-    assert screen.index(first.answer) < screen.index("Where does it stop scaling?")
-    assert len(screen.splitlines()) <= 23
-
-
-@pytest.mark.parametrize(("verdict", "named"), [("same", False), ("grown", True)])
-def test_a_few_runs_beside_an_earlier_version_come_first_too(verdict, named):
-    row = {"metric": "basic_blocks", "call_path": "main->work", "point": [4.0, 100.0], "share": 0.5, "verdict": verdict,
-           "before": 10.0, "after": 20.0, "ratio": 2.0, "lower": 2.0, "upper": 2.0}  # fmt: skip
-    said = replace(told({"work": model((1.0, 0, 0), smape=1)}), earlier="v1", checked=[row])
-    assert ("work" in answers(said, data_of(said, None))[0].answer) is named

@@ -11,7 +11,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from made_up import NASTY, answers, data_of, experiment, headline_about, report
 from markupsafe import escape
 
 from buran.model import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
@@ -23,6 +22,7 @@ from buran.report.html import render_page
 from buran.report.page import page_data
 from buran.report.tables import as_csv
 from buran.report.text import first_screen, render, warnings_of
+from made_up import NASTY, answers, data_of, experiment, headline_about, report
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from test_planner import adaptive_question, question
 from buran.campaign.checks import choice_mistakes
 from buran.campaign.sections import StrategyKeys
 from buran.campaign.strategies import BUILT_IN, KEYS, Abilities, abilities_of
-from buran.campaign.validation import file_schema, validate
+from buran.campaign.validation import schema_of, validate
 from buran.cli import main
 from buran.errors import PluginError, UsageError
 from buran.select.base import base_places
@@ -115,9 +115,9 @@ def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     lines = [f"{name} = {__name__}:strategy_{name}" for name in THESE]
     (info / "entry_points.txt").write_text("\n".join(["[buran.strategies]", *lines, "gone = no_such_module:X", ""]))
     monkeypatch.syspath_prepend(tmp_path)
-    file_schema.cache_clear()
+    schema_of.cache_clear()
     yield
-    file_schema.cache_clear()
+    schema_of.cache_clear()
 
 
 @pytest.mark.parametrize(

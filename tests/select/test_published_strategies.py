@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from buran import plugins
+from buran import extensions
 from buran.errors import UsageError
 from buran.select.advise import advise
 from buran.select.bayes import expected_improvement
@@ -93,7 +93,7 @@ def test_what_a_strategy_notes_is_said_by_suggest() -> None:
 
 @pytest.mark.parametrize("name", ["gpr", "hybrid", "bayes", "ucb", "random", "grid"])
 def test_they_come_with_the_product(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugins, "_installed", lambda group, path: ())
+    monkeypatch.setattr(extensions, "_installed", lambda group, path: ())
     assert strategy_of(name).name == name
 
 

@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 from imported_trees import measured_tree, plans
-from killed import count, kill_when
-from simulated_campaigns import PROGRAM, opened, written
 
 from buran.campaign.mistakes import CampaignError
 from buran.campaign.plan import Mode
@@ -46,6 +44,8 @@ from buran.views.phases import phase_costs
 from buran.views.status import progress_of
 from buran_studies.simulate.in_process import carry_out
 from data_of_others import folder, needs
+from killed import count, kill_when
+from simulated_campaigns import PROGRAM, opened, written
 
 DATA = Path(__file__).parents[1] / "data"
 ROOT = Path(__file__).parents[2]

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from simulated_campaigns import PROGRAM, opened, written
 
 from buran.campaign.load import load_campaign
 from buran.campaign.mistakes import CampaignError
@@ -25,6 +24,7 @@ from buran.report.text import render
 from buran.select.gpr import NOT_CONVERGED
 from buran.views.status import progress_of
 from buran_studies.simulate.in_process import carry_out
+from simulated_campaigns import PROGRAM, opened, written
 
 TARGET = {"p": 4096, "n": 200}
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import yaml
-from simulated_campaigns import CAMPAIGN, PROGRAM, opened
 
 from buran.cli import main
 from buran.errors import Exit, StorageError
@@ -28,6 +27,7 @@ from buran.model.model_set import read_models
 from buran.views.filters import Request, Universe, make
 from buran.views.status import progress_of
 from buran_studies.simulate.in_process import carry_out
+from simulated_campaigns import CAMPAIGN, PROGRAM, opened
 
 SMALL: dict[str, Any] = {
     "parameters": {"p": {"role": "ranks", "values": [4, 8, 16]}, "n": {"role": "size", "values": [20, 40]}},

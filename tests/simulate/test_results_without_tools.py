@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from simulated_campaigns import written
 
 from buran.cli import main
 from buran.errors import Exit, ToolError
@@ -18,6 +17,7 @@ from buran.loop.report import link_latest, write_results
 from buran.loop.session import open_session
 from buran.measure.backends.registry import SYSTEMS
 from buran_studies.simulate.in_process import carry_out
+from simulated_campaigns import written
 
 SMALL: dict[str, Any] = {
     "parameters": {"p": {"role": "ranks", "values": [4, 8, 16]}, "n": {"role": "size", "values": [20, 40]}},

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workbench import Workbench, new_workbench
-
 from patience import PATIENCE_S
+from workbench import Workbench, new_workbench
 
 STATE = Path(os.environ.get("BURAN_SANDBOX", "/run/buran-slurm"))
 

@@ -37,6 +37,7 @@ def accounting(sandbox: Cluster, tool: str, request: pytest.FixtureRequest) -> I
 @pytest.mark.parametrize("accounting", [["--energy"]], indirect=True)
 def test_energy_that_slurm_accounts_for_is_modelled(accounting: Cluster, bench: SlurmBench) -> None:
     """Slurm's own plugin gathers made-up counters of 200 W a node; programs that sleep consume what follows from it."""
+    pytest.importorskip("buran.plugins.energy")
     bench.write(
         backend="command",
         metrics=["time"],

@@ -12,41 +12,7 @@ import pytest
 from buran.cli import main
 from buran.errors import UsageError
 from buran.views.crate import METADATA, differences_in_words, environment_facts, is_results, write_crate
-
-BUILD = {
-    "schema": 1, "status": "measured", "wall_s": 4.0, "command": "make", "backend": "embedded-1", "flags": "-O2",
-    "spec": {"target": "t", "mode": "time", "filter_text": "", "values": [], "hooks": None, "hash": "b1"},
-    "source": {"identity": "s1", "revision": None, "commit": None},
-    "toolchain": {"kind": "clang-plugin", "compiler": "clang 16", "mpi": "openmpi 4.1.4"},
-    "environment": {}, "tools": {"buran": "0.2.0", "python": "3.11.7"}, "binary": "store/b1/tree/sums",
-}  # fmt: skip
-NODE = {"kernel": "6.1", "libc": "glibc 2.36", "machine": "x86_64", "lscpu": {"Model name": "AMD EPYC", "CPU(s)": "2"}}
-
-
-def results_of(folder: Path, node: dict[str, Any] = NODE, **build: Any) -> Path:
-    """Write what a finished campaign leaves, as far as a crate takes it."""
-    store, report = folder / "store", folder / "reports" / "r1"
-    for path in (
-        store / "b1" / "build",
-        store / "b1" / "tree",
-        store / "b1" / "n=1" / "rep-01",
-        store / "nodes",
-        report,
-    ):
-        path.mkdir(parents=True)
-    (store / "b1" / "build" / "run.json").write_text(json.dumps(BUILD | build))
-    (store / "nodes" / "1.json").write_text(json.dumps(node))
-    (store / "b1" / "n=1" / "rep-01" / "profile.cubex").write_bytes(b"profile")
-    for name in ("sums.c", "sums.o", "sums"):
-        (store / "b1" / "tree" / name).write_text(name)
-    (report / "report.json").write_text("{}")
-    (report / "campaign.yaml").write_text(
-        "name: sums\n# why\nresults: ../elsewhere\ncompare_with: ../old.yaml\n"
-        "target: {source: ../sources, build: 'make CC={mpicc}', binary: sums, run: '{binary} {n}'}\n"
-        "resources: {ranks: 1, time_limit_s: 60}\nparameters: {n: {role: size, values: [1, 2, 4, 8, 16]}}\n"
-    )
-    (folder / "latest").symlink_to(report)
-    return folder
+from crate_results import BUILD, NODE, results_of
 
 
 def test_a_crate_has_all_that_measures_again_and_all_that_was_measured(tmp_path: Path) -> None:
@@ -58,7 +24,6 @@ def test_a_crate_has_all_that_measures_again_and_all_that_was_measured(tmp_path:
     text = (crate / "campaign.yaml").read_text()
     assert "source: source" in text
     assert "elsewhere" not in text
-    assert "old.yaml" not in text
     document = json.loads((crate / METADATA).read_text())
     entities = {entity["@id"]: entity for entity in document["@graph"]}
     assert len(entities) == len(document["@graph"]), "each has an @id of its own"

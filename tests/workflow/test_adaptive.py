@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi, pytest.mark.thorough]

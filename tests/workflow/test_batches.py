@@ -7,7 +7,6 @@ import os
 from dataclasses import replace
 
 import pytest
-from workbench import Workbench
 
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Plan
@@ -20,6 +19,7 @@ from buran.files import write_json
 from buran.loop.plan import first_plan
 from buran.loop.session import Session, open_session
 from buran.loop.specs import plan_in_force
+from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi]
 

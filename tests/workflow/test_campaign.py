@@ -15,10 +15,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from workbench import Workbench
 
 from buran.experiment.read import read_experiment
 from patience import PATIENCE_S
+from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi]
 

@@ -7,6 +7,7 @@ import io
 import json
 
 import pytest
+
 from workbench import Workbench, new_workbench
 
 pytestmark = [pytest.mark.mpi, pytest.mark.thorough]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from workbench import Workbench, new_workbench
 
 from buran.experiment.read import read_experiment
 from buran.profile.cubex_read import read_cubex
+from workbench import Workbench, new_workbench
 
 pytestmark = [pytest.mark.mpi, pytest.mark.thorough]
 

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 from workbench import Workbench
 
 ROOT = Path(__file__).parents[2]

@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from workbench import Workbench
 
 from buran.model.model_set import ModelSet
+from workbench import Workbench
 
 PLATE = Path(__file__).parent / "plate"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from workbench import Workbench
 
 from buran.experiment.jsonl import read_jsonl
 from buran.model.model_set import ModelSet
+from workbench import Workbench
 
 HYBRID = Path(__file__).parent / "hybrid"
 KERNELS = {"relaxed": 3, "nearest": 3}  # exponents of their work in n

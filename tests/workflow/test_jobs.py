@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
-from workbench import Workbench
 
 from buran.campaign.plan import Bundle
 from buran.engine.jobs import STARTUP_S, engine_resources, job_limit_s, job_request, resource_names
 from buran.loop.plan import first_plan
 from buran.loop.session import Session, open_session
+from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi]
 ROOT = Path(__file__).parents[2]
@@ -108,42 +107,6 @@ for script; do :; done
 setsid sh "$script" > /dev/null 2>&1 < /dev/null &
 echo 1.server
 """
-
-
-COMMANDS = {
-    "qsub": "",
-    "qselect": "",
-    "qstat": """echo '{"Server":{"s":{"default_queue":"workq"}},"Queue":{"workq":{}}}'""",
-    "pbsnodes": """n='{"resources_available":{"ncpus":4}}'; echo '{"nodes":{"a":'$n',"b":'$n'}}'""",
-    "bsub": "",
-    "bjobs": "echo 'No unfinished job found' >&2; exit 255",
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("profile", "submit", "asked"),
-    [
-        ("pbs", "qsub", "-l select=2:ncpus=1:mpiprocs=1 -l place=scatter:excl -l walltime="),
-        ("lsf", "bsub", "-n 2 -x -R span[ptile=1]"),
-    ],
-)
-def test_other_schedulers_get_the_same_request(
-    workbench: Workbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, profile: str, submit: str, asked: str
-) -> None:
-    """A dry run shows what our executor hands to the scheduler of the profile."""
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    for name, body in COMMANDS.items():
-        (tools / name).write_text(f"#!/bin/sh\n{body}\n")
-        (tools / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
-    workbench.write(resources={"time_limit_s": 20, "nodes": "p"})
-    output = workbench.buran("run", "campaign.yaml", "--profile", profile, "--dry-run")
-    assert "12 runs not made yet" in output
-    (line,) = (line for line in output.splitlines() if line.startswith(f"  {submit} "))
-    assert asked in " ".join(shlex.split(line))
-    assert "#!/bin/sh" in output and "buran.engine.job" in output
 
 
 GENERIC = """qsub -N buran -l walltime={resources.walltime_s}

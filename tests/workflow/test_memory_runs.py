@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from workbench import Workbench
 
 from buran.profile.cubex_read import read_cubex
+from workbench import Workbench
 
 SOURCE = Path(__file__).parents[1] / "measure" / "programs" / "reuse.c"
 LINES = (4000, 8000, 12000, 16000, 20000)
@@ -98,6 +98,7 @@ def test_misses_are_modelled_for_any_cache_and_measured_once(tmp_path: Path) -> 
     assert report["roofline"]["levels"] == ["memory"] and report["roofline"]["rows"]
     assert any("is of another processor" in note for note in report["notes"])
 
+    pytest.importorskip("buran.plugins.memory")
     # Another machine has other times, where blocks are counted; this one has its own.
     asked = ("predict", "campaign.yaml", "--at", "n=80000", "--json", "--machine")
     assert "no basic blocks were counted" in bench.buran(*asked, "machine.json", expect=2)

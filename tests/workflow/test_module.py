@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from workbench import Workbench
 
 ROOT = Path(__file__).parents[2]

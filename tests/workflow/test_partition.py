@@ -10,7 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from workbench import Workbench
 
 from buran.campaign.records import Status, read_run
 from buran.engine.jobs import job_request
@@ -22,6 +21,7 @@ from buran.measure.build import build
 from buran.measure.bundle import Meter, measure_bundle
 from buran.measure.schedulers.base import Allocation, CommandMissing, Partition, Scheduler, answer_of
 from patience import PATIENCE_S
+from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi]
 SMALL = Partition(

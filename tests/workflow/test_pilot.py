@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from workbench import Workbench
 
 from buran.instrument.filter_file import parse
 from buran.measure.toolchain.runtime import find_toolchain
 from buran.measure.toolchain.toolchain import GCC_PLUGIN
+from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 SOURCE = Path(__file__).parent / "hot"

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+
 from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]

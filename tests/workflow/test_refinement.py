@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from workbench import Workbench, new_workbench
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from workbench import Workbench
 
 from buran.loop.session import Session, open_session
 from buran.measure.same_program import same_program
+from workbench import Workbench
 
 pytestmark = [pytest.mark.slow, pytest.mark.mpi]
 

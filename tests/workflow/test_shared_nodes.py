@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from workbench import Workbench
 
 from buran.campaign.launcher import cores_here
 from buran.campaign.load import load_campaign
@@ -22,6 +21,7 @@ from buran.loop.session import Session, open_session
 from buran.loop.specs import plan_in_force
 from buran.measure.bundle import configuration
 from buran.measure.schedulers.base import Partition
+from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi]
 PARTITION = Partition("debug", 4, 8, 16, 16_000, 86_400.0)
@@ -103,7 +103,6 @@ def test_memory_decides_how_many_fit(workbench: Workbench) -> None:
     [
         ({"environments": {"here": {"launcher": "runjob -n {ranks} {command}"}}}, "a launcher that keeps runs apart"),
         ({"resources": {"share_nodes": "counts", "exclusive": False}}, "needs nodes without others"),
-        ({"energy": True}, "write share_nodes: counts"),
         ({"resources": {"share_nodes": "some"}}, "share_nodes"),
     ],
 )

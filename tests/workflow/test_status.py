@@ -9,7 +9,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from workbench import Workbench
 
 from buran.campaign.plan import Bundle, Plan
 from buran.campaign.records import RunRecord, Status
@@ -23,6 +22,7 @@ from buran.measure.bundle import slots_of
 from buran.measure.store import claims, store
 from buran.views.estimate import estimate
 from buran.views.status import progress_of
+from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi]
 EXPECTED_S = 36.0

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import yaml
-from workbench import Workbench
 
 from buran.model.model_set import ModelSet, read_models
+from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi, pytest.mark.thorough]
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from workbench import Workbench
 
 from buran.campaign.layout import Layout
 from buran.views.verify import differences, repair
+from workbench import Workbench
 
 Damage = Callable[[Path], object]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from buran.plugins import Door
+from buran.extensions import ExtensionPoint
 
-BACKENDS: Door[object] = Door(
+BACKENDS: ExtensionPoint[object] = ExtensionPoint(
     "backend",
     "buran.backends",
     object,

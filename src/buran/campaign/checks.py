@@ -20,14 +20,12 @@ from buran.campaign.machine_file import can_have
 from buran.campaign.mistakes import Mistake, TextError, did_you_mean, listed, no_parameter
 from buran.campaign.platform import machine_at, number_of, shape_of
 from buran.campaign.point import Value
-from buran.campaign.results import REPORT
 from buran.campaign.sections import EnvironmentKeys, GitSource, MachineKeys, ParameterKeys
 from buran.campaign.shape import COMMAND, CampaignFile
 from buran.campaign.space import parameter_values
 from buran.campaign.strategies import BUILT_IN, KEYS, abilities_of
 from buran.campaign.template import TemplateError, parse_words
 from buran.errors import ConfigError, FormatError, PluginError, UsageError
-from buran.files import read_json
 from buran.profile.extrap_names import extrap_names
 from buran.profile.metrics import CACHE_LINE, MINOR_FAULTS, MISSES, metric_of, sampled
 
@@ -147,33 +145,6 @@ def command_mistakes(
         yield Mistake(("target", "binary"), f"{target.binary!r} is not allowed", why)
 
 
-def comparison_mistakes(campaign: Campaign) -> Iterator[Mistake]:
-    """Check that the earlier version has results that stay what they are while this campaign runs."""
-    key = ("compare_with",)
-    try:
-        folder = campaign.earlier_results
-    except UsageError as error:
-        yield Mistake(key, error.what, error.why, error.hint)
-        return
-    if folder is None:
-        return
-    before = read_json(folder / REPORT)
-    if isinstance(before, Mapping) and bool(before.get("simulated_on")) != campaign.is_simulated:
-        what = f"the earlier version was {'measured' if campaign.is_simulated else 'simulated'}, and this one is not"
-        why = "simulated and measured times are not mixed"
-        yield Mistake(key, what, why, "compare reports: buran report --compare")
-    if campaign.config.goal == "filter":
-        what = "a filter is the goal, but a comparison with an earlier version takes its filter"
-        yield Mistake(("goal",), what, hint="leave goal or compare_with out")
-    if campaign.config.measurements:
-        what = "measurements of another version are imported, or this one is compared with it, not both"
-        yield Mistake(key, what, hint="leave measurements or compare_with out")
-    if below(campaign.folder, str(campaign.config.compare_with)) in (campaign.path, campaign.results_root / "latest"):
-        why = "its results are replaced when it has run"
-        hint = f"name a folder that stays, such as {campaign.results_root.name}/reports/{folder.name}, or a copy of it"
-        yield Mistake(key, "a campaign cannot be compared with itself", why, hint)
-
-
 def source_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
     """Check that the source folder is there, and that the results do not lie where a file is."""
     source = config.target.source
@@ -285,9 +256,6 @@ def sharing_mistakes(config: CampaignFile, environment: EnvironmentKeys) -> Iter
     if not config.resources.exclusive:
         why = "runs share whole nodes, and resources.exclusive is false: others would be on the same cores"
         yield Mistake(path, f"{share!r} needs nodes without others", why, "leave resources.exclusive out")
-    if config.energy and share == "all":
-        why = "energy is counted for whole nodes, and no run would have one"
-        yield Mistake(path, "energy needs nodes that are not shared", why, "write share_nodes: counts")
 
 
 def launcher_names(environment: EnvironmentKeys) -> frozenset[str]:
@@ -354,9 +322,6 @@ def machine_mistakes(config: CampaignFile, environment: str) -> Iterator[Mistake
     if config.counters:
         why = "the counters of this machine tell nothing of a simulated one"
         yield Mistake(("counters",), "counters cannot be read on a simulated machine", why, "leave them out")
-    if config.energy:
-        why = "what this machine consumes tells nothing of a simulated one"
-        yield Mistake(("energy",), "energy cannot be measured on a simulated machine", why, "leave it out")
     for i, entry in enumerate(config.measurements):
         if entry.pool:
             why = "simulated and measured times are not mixed"
@@ -518,9 +483,6 @@ def choice_mistakes(config: CampaignFile) -> Iterator[Mistake]:
         for i, name in enumerate(names):
             if name in names[:i]:
                 yield Mistake((key, i), f"the {kind} {name!r} stands twice", hint="leave one of them out")
-    if config.energy and config.backend == "simulated":
-        why = "a simulated program has times and counts alone"
-        yield Mistake(("energy",), "energy cannot be measured with backend: simulated", why, "leave it out")
     processes, parameters = config.model.strong_scaling, tuple(config.parameters)
     if processes is not None:
         path = ("model", "strong_scaling")

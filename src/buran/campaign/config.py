@@ -19,19 +19,19 @@ from buran.campaign.plan import Mode
 from buran.campaign.platform import Platform, differences_in_words, machine_at, platform_of
 from buran.campaign.point import Point, Value
 from buran.campaign.resources import Formulas, count_of, seconds_of
-from buran.campaign.results import READ, results_folder
 from buran.campaign.sections import EnvironmentKeys, GitSource
 from buran.campaign.shape import CampaignFile
 from buran.campaign.strategies import MOST_REPETITIONS
 from buran.campaign.template import Template
 from buran.errors import ConfigError
+from buran.features import FEATURES, begins_with_another
 from buran.files import digest, file_sha256
 from buran.notebook import table_html
 from buran.profile.metrics import sampled
 
 _STAND_FOR_OTHERS = (
     *("environment", "environments", "parameters", "constraints", "points", "points_file", "evaluation_points"),
-    *("correct", "measurements", "compare_with", "program"),
+    *("correct", "measurements", "program"),
 )
 """Keys that do not say themselves what is asked, but name it; what a program's description says is in the target."""
 
@@ -108,18 +108,6 @@ class Campaign:
         """Folder of everything this campaign measures, absolute."""
         return below(self.folder, self.config.results) / self.name
 
-    @cached_property
-    def earlier_results(self) -> Path | None:
-        """Folder with the results of the earlier version that this campaign is compared with, if one is.
-
-        Raises
-        ------
-        UsageError
-            It has none.
-        """
-        earlier = self.config.compare_with
-        return None if earlier is None else results_folder(below(self.folder, earlier))
-
     @property
     def parameters(self) -> tuple[str, ...]:
         """Names of the parameters, in the order of the file."""
@@ -152,7 +140,7 @@ class Campaign:
         There hooks cost nothing, so that these are runs of the baseline, too, and every build of a program counts.
         """
         refined = self.config.refinement.enabled and self.config.goal != "models"
-        return self.is_simulated and not refined and self.config.compare_with is None
+        return self.is_simulated and not refined and not begins_with_another(self.config)
 
     @cached_property
     def platforms(self) -> tuple[Platform, ...]:
@@ -513,8 +501,9 @@ class Campaign:
         Comments, the order of keys, other environments and the way the points were written down do not count. Where
         a key names a file, its content counts.
         """
-        keys = {name: value for name, value in asked(self.config).items() if name not in _STAND_FOR_OTHERS}
-        earlier, machine = self.earlier_results, self.active_environment.machine
+        named = {feature.name: feature.identity for feature in FEATURES if feature.identity is not None}
+        keys = {name: value for name, value in asked(self.config).items() if name not in (*_STAND_FOR_OTHERS, *named)}
+        machine = self.active_environment.machine
         read = (platform for platform in self.platforms if platform.keys.platform or platform.calibration)
         files = [platform.content for platform in read]
         resolved: dict[str, object] = {
@@ -543,9 +532,7 @@ class Campaign:
             ],
             "inputs": self.input_contents,
             "machine_file": None if self.machine_file is None else asdict(self.machine_file),
-            "compare_with": [file_sha256(earlier / name) for name in READ if (earlier / name).is_file()]
-            if earlier is not None
-            else [],
+            **{name: identity(self) for name, identity in named.items()},
         }
         return digest({**keys, **{name: value for name, value in resolved.items() if value}}, 12)
 

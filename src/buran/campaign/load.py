@@ -32,6 +32,7 @@ from buran.campaign.template import Template, TemplateError, parse_template, par
 from buran.campaign.validation import validate
 from buran.campaign.yaml_document import YamlDocument, read_yaml
 from buran.errors import ConfigError
+from buran.features import FEATURES
 
 FEW_VALUES = 5  # fewer give models that cannot be told from their neighbours
 
@@ -105,6 +106,9 @@ class _Loading:
         mistakes.add(*checks.environment_mistakes(config, self.override))
         mistakes.add(*checks.source_mistakes(config, self.path.parent), *checks.measurement_mistakes(config))
         mistakes.add(*checks.input_mistakes(config, self.path.parent))
+        environment = self.override or config.environment or next(iter(config.environments), "")
+        for feature in FEATURES:
+            mistakes.add(*(() if feature.mistakes is None else feature.mistakes(config, environment)))
         self._compile_values()
         build, run = self._commands()
         filled = self._filled()
@@ -118,7 +122,6 @@ class _Loading:
         evaluation = self._evaluation_points()
         mistakes.stop()
         assert formulas is not None
-        environment = self.override or config.environment or next(iter(config.environments))
         used = {*build.names, *of_run, *of_inputs}
         used.update(name for expression in computed.values() for name in expression.names)
         influence = {"ranks": formulas.ranks.names, "threads": formulas.threads.names}
@@ -150,7 +153,9 @@ class _Loading:
             imported_core_hours=imported_core_hours,
         )
         self._check_budget(campaign)
-        mistakes.add(*checks.comparison_mistakes(campaign), *checks.room_mistakes(campaign))
+        for feature in FEATURES:
+            mistakes.add(*(() if feature.misfits is None else feature.misfits(campaign)))
+        mistakes.add(*checks.room_mistakes(campaign))
         mistakes.add(*checks.memory_mistakes(campaign))
         mistakes.stop()
         return campaign

@@ -22,8 +22,6 @@ from buran.files import MADE_AGAIN, Stored, decode, digest, read_document, read_
 RECORD = "run.json"
 BUILD = "build"
 FAILED = "failed"
-POWERCAP = "powercap"
-"""Where Linux shows what the processors of a node consume, as a source of a run's energy."""
 _KEEP = "move its folder away: the store is whole without it, and `buran run` makes the run again"
 
 

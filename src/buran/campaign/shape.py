@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from functools import cache
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, create_model, model_validator
 
 from buran.campaign import sections
 from buran.campaign.identity import Keys
@@ -22,6 +23,8 @@ from buran.campaign.values import (
     PointMapping,
     Text,
 )
+from buran.errors import PluginError
+from buran.features import FEATURES
 
 COMMAND = "command"
 """The measurement system of programs that measure themselves."""
@@ -126,11 +129,6 @@ class CampaignFile(Keys):
         "longer. The report names those that are not available.",
         examples=[["instructions", "cache_misses"]],
     )
-    energy: OfPlan[bool] = Field(
-        False,
-        description="Whether the energy of runs is measured, in joules of the whole program: by RAPL (powercap), or "
-        "as the scheduler accounts for steps.",
-    )
     aggregate: OfAnalysis[Literal["mean", "median", "min", "max", "sum"]] = Field(
         "mean", description="How the values of the ranks become one value for modelling."
     )
@@ -156,13 +154,6 @@ class CampaignFile(Keys):
     )
     compiler: OfTarget[Literal["auto", "clang", "gcc"]] = Field(
         "auto", description="Compiler behind the wrappers; `auto` takes clang if its plugin can be built, else gcc."
-    )
-    compare_with: OfPlan[Text | None] = Field(
-        None,
-        description="An earlier version of the program: its campaign file, or a folder with its results, relative "
-        "to this file. A few cheap runs tell first whether anything has changed; if not, the campaign "
-        "ends.",
-        examples=["../before/campaign.yaml"],
     )
     goal: OfPlan[Literal["both", "filter", "models"]] = Field(
         "both",
@@ -195,3 +186,30 @@ class CampaignFile(Keys):
         command = self.command
         named = (*self.counters, *command.further_metrics, *command.figures_of_merit)
         return tuple(name for name in dict.fromkeys(named) if name not in self.metrics)
+
+
+def shape_of_files() -> type[CampaignFile]:
+    """Return the shape of campaign files, with the keys of features.
+
+    Raises
+    ------
+    PluginError
+        A feature cannot be used, or its key is one of the core's.
+    """
+    return _shape_with(tuple(FEATURES.names))
+
+
+@cache
+def _shape_with(features: tuple[str, ...]) -> type[CampaignFile]:
+    if twice := CampaignFile.model_fields.keys() & set(features):
+        raise PluginError(
+            f"the feature {min(twice)!r} has the name of one of Buran's own keys",
+            where=f"entry point group {FEATURES.group}",
+            hint="give it another name, or uninstall its distribution",
+        )
+    keys = {name: FEATURES.load(name).key for name in features}
+    added: dict[str, Any] = {
+        name: (key.type, Field(key.default, description=key.description, examples=key.examples))
+        for name, key in keys.items()
+    }
+    return create_model("CampaignFile", __base__=CampaignFile, __doc__=CampaignFile.__doc__, **added)

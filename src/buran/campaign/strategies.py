@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from buran.errors import PluginError
-from buran.plugins import Door
+from buran.extensions import ExtensionPoint
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,9 @@ BUILT_IN = {
     "grid": "buran.select.unguided:GRID",
     "tensor": "buran.select.tensor_guided:TENSOR",
 }
-STRATEGIES: Door[Declared] = Door("strategy", "buran.strategies", Declared, BUILT_IN, renamed={"gpr-literal": "gpr"})
+STRATEGIES: ExtensionPoint[Declared] = ExtensionPoint(
+    "strategy", "buran.strategies", Declared, BUILT_IN, renamed={"gpr-literal": "gpr"}
+)
 
 
 def abilities_of(name: str) -> Abilities:

@@ -13,9 +13,10 @@ from pydantic_core import ErrorDetails
 from buran import __version__
 from buran.campaign.identity import Keys
 from buran.campaign.mistakes import KeyPath, Mistake, listed, nearest, spelled
-from buran.campaign.shape import CampaignFile
+from buran.campaign.shape import CampaignFile, shape_of_files
 from buran.campaign.strategies import STRATEGIES
 from buran.campaign.yaml_document import YamlDocument
+from buran.features import FEATURES
 
 Schema = Mapping[str, Any]
 
@@ -67,7 +68,7 @@ def validate(document: YamlDocument) -> tuple[CampaignFile | None, list[Mistake]
         The file's content without what is wrong, if there is one without it, and the mistakes.
     """
     try:
-        return CampaignFile.model_validate(document.data), []
+        return shape_of_files().model_validate(document.data), []
     except ValidationError as error:
         details = error.errors(include_url=False)
     # A list whose items are all wrong counts as empty too; the items say it better.
@@ -79,7 +80,7 @@ def validate(document: YamlDocument) -> tuple[CampaignFile | None, list[Mistake]
     ]
     cleaned = _without(document.data, {_key_path(detail) for detail in details})
     try:
-        return CampaignFile.model_validate(cleaned), mistakes
+        return shape_of_files().model_validate(cleaned), mistakes
     except ValidationError:  # what is wrong cannot be left out
         return None, mistakes
 
@@ -170,6 +171,9 @@ def _shown(value: object) -> str:
 
 def _unknown_key(path: KeyPath) -> Mistake:
     word, parent = str(path[-1]), path[:-1]
+    if not parent and word in FEATURES.missing:
+        refused = FEATURES.refusal(word)
+        return Mistake(path, f"the key {word!r} is not known here", refused.why, refused.hint)
     keys = list(_keys_at(parent))
     elsewhere = [other for other in _all_keys() if other.endswith(f".{word}") or other == word]
     close = nearest(word, keys)
@@ -196,10 +200,15 @@ class _SchemaOfFile(GenerateJsonSchema):
         return super().normalize_name(_TITLES.get(name, name))
 
 
-@cache
 def file_schema() -> Schema:
     """Return the JSON schema of campaign files."""
-    schema: Schema = CampaignFile.model_json_schema(schema_generator=_SchemaOfFile)
+    return schema_of(shape_of_files())
+
+
+@cache
+def schema_of(shape: type[CampaignFile]) -> Schema:
+    """Return the JSON schema of a shape of campaign files."""
+    schema: Schema = shape.model_json_schema(schema_generator=_SchemaOfFile)
     return schema
 
 

@@ -1,24 +1,27 @@
 """The command line: one module a verb, each with ``HELP``, ``add_arguments`` and ``run``.
 
-Other distributions add verbs: entry points of the group ``buran.verbs``, each a module of that shape.
+Plug-ins and other distributions add verbs, by entry points of the group ``buran.verbs``, each a module of that shape,
+and options of verbs, by ``buran.options``.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import difflib
 import gc
 import os
 import re
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NoReturn, Protocol
 
 from buran import __version__
 from buran.cli.terminal import printable_output, style
 from buran.crash import shown_error
 from buran.errors import Exit, PluginError
-from buran.plugins import Door
+from buran.extensions import ExtensionPoint
 
 
 class Verb(Protocol):
@@ -33,17 +36,29 @@ class Verb(Protocol):
         """Do it; return the exit code."""
 
 
+class Options(Protocol):
+    """Shape of a module that adds options to a verb; its entry point is called after verb and option, as init.from."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare them."""
+
+    def run(self, arguments: argparse.Namespace) -> int | None:
+        """Do what they ask for, instead of the verb, and return the exit code; None to leave it to the verb."""
+
+
 VERBS = (
     "init", "doctor", "check", "plan", "estimate", "run", "status", "verify", "adopt", "remeasure", "model",
     "convert", "rerun", "filter", "report", "correct", "suggest", "predict", "completion",
 )  # fmt: skip
-DOOR: Door[Verb] = Door(
+DOOR: ExtensionPoint[Verb] = ExtensionPoint(
     "verb",
     "buran.verbs",
     Verb,
     {verb: f"buran.cli.{verb}" for verb in VERBS},
     dict.fromkeys(("evaluate", "generate", "simulate"), "buran-studies"),
 )
+
+OPTIONS: ExtensionPoint[Options] = ExtensionPoint("option", "buran.options", Options, {})
 
 
 class _VerbParser(argparse.ArgumentParser):
@@ -89,8 +104,40 @@ def command_parser() -> argparse.ArgumentParser:
             continue
         verb_parser = verbs.add_parser(name, help=verb.HELP, description=verb.HELP)
         verb.add_arguments(verb_parser)
-        verb_parser.set_defaults(run=verb.run)
+        further = _options_of(name)
+        for options in further:
+            options.add_arguments(verb_parser)
+        verb_parser.set_defaults(run=partial(_run, verb, further))
     return parser
+
+
+def _options_of(verb: str) -> list[Options]:
+    """Return what adds options to a verb, without what does not work: `_refuse_missing` says why, when it is called."""
+    found = []
+    for name in OPTIONS.names:
+        with contextlib.suppress(PluginError):
+            if name.startswith(f"{verb}."):
+                found.append(OPTIONS.load(name))
+    return found
+
+
+def _run(verb: Verb, further: Sequence[Options], arguments: argparse.Namespace) -> int:
+    """Do what the options ask for that were added to a verb, or else what the verb does."""
+    for options in further:
+        if (code := options.run(arguments)) is not None:
+            return code
+    return verb.run(arguments)
+
+
+def _refuse_missing(words: Sequence[str]) -> None:
+    """Raise what is wrong with a verb or with one of its further options, whatever arguments follow."""
+    if words[0] in DOOR.possible_names:
+        DOOR.load(words[0])
+    given = {word.partition("=")[0] for word in words}
+    for name in OPTIONS.possible_names:
+        verb, _, option = name.partition(".")
+        if verb == words[0] and (name in OPTIONS.names or f"--{option}" in given):
+            OPTIONS.load(name)
 
 
 def _divided(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -115,8 +162,7 @@ def _main(argv: Sequence[str] | None) -> int:
         if not arguments:
             parser.print_help(sys.stderr)
             return int(Exit.USAGE)
-        if arguments[0] in DOOR.possible_names:
-            DOOR.load(arguments[0])  # says what is wrong with it, whatever arguments follow
+        _refuse_missing(arguments)
         words, passed_on = _divided(arguments)
         parsed = parser.parse_args(words, argparse.Namespace(passed_on=passed_on))
         return int(parsed.run(parsed))

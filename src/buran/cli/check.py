@@ -42,12 +42,12 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.campaign.mistakes import CampaignError
     from buran.engine.controller import find_profile
     from buran.engine.partition import check_now
+    from buran.features import FEATURES
     from buran.files import try_folder
     from buran.loop.correct import check_base_models
     from buran.loop.crowded import neighbours_ahead, sharing_ahead
     from buran.loop.imported import check_measurements
     from buran.measure.backends.registry import SYSTEMS, check_system
-    from buran.measure.machine.powercap import why_no_energy
     from buran.measure.schedulers.none import NONE
 
     try:
@@ -70,8 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
     obstacle = SYSTEMS.load(campaign.config.backend).obstacle(campaign)
     if obstacle is not None:
         summary["notes"].append(f"`buran run` would fail here: {obstacle.line}")
-    if campaign.config.energy and (lack := why_no_energy(scheduler, campaign.active_environment.launcher)):
-        summary["notes"].append(f"the energy of runs will not be known: {lack}")
+    for feature in FEATURES:
+        summary["notes"] += () if feature.ahead is None else feature.ahead(campaign, scheduler)
     redirected = redirected_into_source(campaign)
     if redirected is not None:
         print(f"warning: {redirected}", file=sys.stderr)

@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--from",
         dest="format",
         metavar="FORMAT",
-        help=f"format of IN: {', '.join(READERS.builtin)}, or that of an installed package (default: its content)",
+        help=f"format of IN: {', '.join(READERS.names)} (default: its content)",
     )
     add_aggregate(parser, ", for .txt and .json")
     parser.add_argument("--force", action="store_true", help="replace OUT if it is a file")

@@ -26,8 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "model",
         metavar="MODEL",
         type=Path,
-        help="file of `buran model --kind cpr -o` or `buran correct -o`, or latest/run-time.json of a campaign; "
-        "with --machine, the campaign file",
+        help="file of `buran model --kind cpr -o` or `buran correct -o`, or latest/run-time.json of a campaign",
     )
     parser.add_argument("points", metavar="CSV", type=Path, nargs="?", help="points; the first row names parameters")
     parser.add_argument("--at", metavar="P=V,...", action="append", default=[], help="a point (repeatable)")
@@ -47,12 +46,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="error",
         help="what becomes of categories that were not measured: refused, or the mean of all (default: error)",
     )
-    parser.add_argument(
-        "--machine",
-        metavar="FILE",
-        type=Path,
-        help="predict for the machine that `buran doctor --calibrate` wrote FILE on",
-    )
     parser.add_argument("--csv", action="store_true", help="write CSV")
     parser.add_argument("--json", action="store_true", help="for programs")
 
@@ -63,19 +56,14 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.cli.predict_sum import is_models, run_times
     from buran.tensor import load_model
 
-    if not 0 < arguments.level < 1:
-        raise UsageError(f"an interval's level lies between 0 and 1, not at {arguments.level:g}")
-    if arguments.machine is not None:
-        from buran.cli.predict_elsewhere import run_elsewhere
-
-        return run_elsewhere(arguments, _given_points(arguments))
+    check_level(arguments.level)
     corrected = is_corrected(arguments.model)
     notes: dict[str, str] = {}
     if corrected or is_models(arguments.model):
         if arguments.fastest is not None:
             raise UsageError("--fastest needs a tensor model", where=arguments.model)
         of_kind = predictions if corrected else partial(run_times, level=arguments.level)
-        header, rows = of_kind(arguments.model, _given_points(arguments))
+        header, rows = of_kind(arguments.model, given_points(arguments))
         notes = {} if corrected else {"metric": "run time", "unit": "s"}
     else:
         model, notes = load_model(arguments.model)
@@ -100,7 +88,7 @@ def _predictions(model: TensorModel, arguments: argparse.Namespace) -> tuple[lis
     from buran.numerics.intervals import of_logarithm
     from buran.tensor.axes import columns_of
 
-    points = _given_points(arguments)
+    points = given_points(arguments)
     if not points:
         raise UsageError("there are no points to predict", hint="give --at P=V,... or a CSV file, or --fastest N")
     for point in points:
@@ -116,7 +104,14 @@ def _predictions(model: TensorModel, arguments: argparse.Namespace) -> tuple[lis
     return [*model.names, "predicted", "lower", "upper"], rows
 
 
-def _given_points(arguments: argparse.Namespace) -> list[dict[str, float | str]]:
+def check_level(level: float) -> None:
+    """Raise `UsageError` where an interval cannot have such a level."""
+    if not 0 < level < 1:
+        raise UsageError(f"an interval's level lies between 0 and 1, not at {level:g}")
+
+
+def given_points(arguments: argparse.Namespace) -> list[dict[str, float | str]]:
+    """Return the points that are named with --at, then those of the CSV file."""
     points = [_point(text) for text in arguments.at]
     return points if arguments.points is None else [*points, *_read_points(arguments.points)]
 

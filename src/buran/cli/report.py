@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from buran.cli.arguments import OF_RESULTS, add_campaign_file
 from buran.cli.reading import open_to_read
 from buran.cli.terminal import printable
-from buran.errors import Exit, UsageError
+from buran.errors import UsageError
 
 if TYPE_CHECKING:
-    from buran.loop.session import Session
     from buran.views.latest import FoundReport
 
 HELP = "print the report of a finished campaign, or compare it with an earlier one"
@@ -26,27 +25,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="for programs")
     parser.add_argument("--html", action="store_true", help="print where the page lies instead")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
-    beside = parser.add_argument_group("comparison with an earlier campaign")
-    beside.add_argument(
-        "--compare",
-        type=Path,
-        metavar="OTHER",
-        help="campaign file, folder of results (such as results/NAME/latest), or report.json of the earlier one",
-    )
-    beside.add_argument(
-        "--fail-on",
-        action="append",
-        default=[],
-        metavar="CONDITION,...",
-        help="exit code 5 if something certainly grew: grown, runtime, effort (each also with a tolerance, as in "
-        "grown:10%%), class, counts, new",
-    )
-    beside.add_argument(
-        "--share", type=float, help="call paths matter from this share of their metric on (default 0.01)"
-    )
-    beside.add_argument(
-        "--level", type=float, help="probability that nothing is called different that is not (default 0.95)"
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -54,26 +32,17 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.loop.report import report_so_far
     from buran.views.latest import find_report, kept_report
 
-    if arguments.compare is None:
-        for name in ("fail_on", "share", "level"):
-            if getattr(arguments, name) not in (None, []):
-                option = f"--{name.replace('_', '-')}"
-                raise UsageError(f"{option} needs a campaign to compare with", hint="name it with --compare OTHER")
-    if arguments.compare is not None:
-        session = open_to_read(arguments.file)
-        _say(find_report(session, earlier=False))
-        return _compare(session, arguments)
     report = kept_report(arguments.file) if arguments.file.is_dir() else None
     if report is None:
         session = open_to_read(arguments.file)
         report = report_so_far(session) or find_report(session)
-    _say(report)
+    say_remarks(report)
     screen = report.folder / "summary.txt"  # reports of earlier versions have none
     try:
         if screen.is_file() and not (arguments.full or arguments.json or arguments.html or arguments.open):
             print(screen.read_text() + "All of it: buran report --full, or --open for the page", flush=True)
         else:
-            _show(report.folder, "report", arguments)
+            show_file(report.folder, "report", arguments)
     except FileNotFoundError as error:
         raise UsageError(
             "a file of the report is missing",
@@ -84,12 +53,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _say(report: FoundReport) -> None:
+def say_remarks(report: FoundReport) -> None:
+    """Say what is to be known of a report before it is read."""
     for remark in report.remarks:
         print(f"note: {remark}", file=sys.stderr)
 
 
-def _show(folder: Path, name: str, arguments: argparse.Namespace) -> None:
+def show_file(folder: Path, name: str, arguments: argparse.Namespace) -> None:
+    """Print a file of a report as text or JSON, or show it as a page."""
     import pydoc
     import webbrowser
 
@@ -102,22 +73,3 @@ def _show(folder: Path, name: str, arguments: argparse.Namespace) -> None:
     print(path)
     if arguments.open and not webbrowser.open(path.as_uri()):
         raise UsageError("there is no browser here", where=path, hint="open the file on a machine that has one")
-
-
-def _compare(session: Session, arguments: argparse.Namespace) -> int:
-    from buran.compare.condition import broken_by, parse_conditions
-    from buran.compare.tuning import COMPARED
-    from buran.views.comparison import NAME, compare_with, write_comparison
-
-    level = COMPARED.level if arguments.level is None else arguments.level
-    share = COMPARED.share if arguments.share is None else arguments.share
-    for option, value, fits in (("--level", level, 0 < level < 1), ("--share", share, 0 <= share < 1)):
-        if not fits:
-            raise UsageError(f"{option} is a share between 0 and 1", why=f"it is {value:g}")
-    conditions = parse_conditions(arguments.fail_on)
-    comparison = compare_with(session, arguments.compare, level, share)
-    broken = broken_by(comparison, conditions)
-    folder = session.layout.results(session.id)
-    write_comparison(folder, comparison, broken)
-    _show(folder, NAME, arguments)
-    return Exit.GROWN if broken else Exit.DONE

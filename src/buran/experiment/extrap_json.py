@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from buran.errors import FormatError
-from buran.experiment import jsonl, talpas
 from buran.experiment.collect import Collector
 from buran.experiment.formats import Reader, Sample, Writer
 from buran.experiment.source import as_number, coordinates, export_names, read_text, wrong
@@ -164,15 +163,10 @@ def write_extrap_json(experiment: Experiment, path: Path, aggregate: Aggregate =
     write_text(path, json.dumps(data, indent=1) + "\n")
 
 
-_OF_OTHERS = {"data", "timemory", "experiments", "workspace_hash", "workspace_name"}
-"""Keys that JSON of Caliper, timemory and Ramble begins with."""
-
-
 def recognises(sample: Sample) -> bool:
-    """Tell whether a file begins with an object that is none of the formats with an object a line."""
-    by_lines = jsonl.recognises(sample) or talpas.recognises(sample)
-    return sample.first_line.startswith("{") and not by_lines and sample.first_key not in _OF_OTHERS
+    """Tell whether a file begins with an object; other formats that do are asked first."""
+    return sample.first_line.startswith("{")
 
 
-READER = Reader("a JSON file of Extra-P", recognises, lambda path, problems: read_extrap_json(path))
+READER = Reader("a JSON file of Extra-P", recognises, lambda path, problems: read_extrap_json(path), is_last=True)
 WRITER = Writer(".json", "Extra-P's JSON", write_extrap_json)

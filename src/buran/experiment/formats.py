@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buran.errors import PluginError, UsageError
-from buran.plugins import Door
+from buran.extensions import ExtensionPoint
 
 if TYPE_CHECKING:
     from buran.errors import BuranError
@@ -75,12 +75,15 @@ class Reader:
         Returns the table. Errors of single runs go to the list, if there is one, and the others make the table.
     list_runs
         For folders of cubex profiles, which have values of single ranks: returns the profiles.
+    is_last
+        Whether it is asked only where no other reader recognises a file.
     """
 
     what: str
     recognises: Callable[[Sample], bool]
     read: Callable[[Path, list[BuranError] | None], Experiment]
     list_runs: Callable[[Path, list[BuranError] | None], Sequence[RunFile]] | None = None
+    is_last: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ class Writer:
     all_locations: bool = False
 
 
-READERS: Door[Reader] = Door(
+READERS: ExtensionPoint[Reader] = ExtensionPoint(
     "format",
     "buran.readers",
     Reader,
@@ -117,18 +120,9 @@ READERS: Door[Reader] = Door(
         "text": "buran.experiment.extrap_text:READER",
         "json": "buran.experiment.extrap_json:READER",
         "jsonl": "buran.experiment.jsonl:READER",
-        "talpas": "buran.experiment.talpas:READER",
-        "perf": "buran.experiment.perf_stat:READER",
-        "gprof": "buran.experiment.gprof:READER",
-        "caliper": "buran.experiment.caliper:READER",
-        "tau": "buran.experiment.hatchet_profiles:TAU",
-        "hpctoolkit": "buran.experiment.hatchet_profiles:HPCTOOLKIT",
-        "timemory": "buran.experiment.hatchet_profiles:TIMEMORY",
-        "ramble": "buran.experiment.ramble:READER",
-        "parquet": "buran.experiment.frames:READER",
     },
 )
-WRITERS: Door[Writer] = Door(
+WRITERS: ExtensionPoint[Writer] = ExtensionPoint(
     "writer",
     "buran.writers",
     Writer,
@@ -136,7 +130,6 @@ WRITERS: Door[Writer] = Door(
         "jsonl": "buran.experiment.jsonl:WRITER",
         "json": "buran.experiment.extrap_json:WRITER",
         "text": "buran.experiment.extrap_text:WRITER",
-        "parquet": "buran.experiment.frames:WRITER",
         "tree": "buran.experiment.extrap_tree:WRITER",
     },
 )
@@ -148,10 +141,12 @@ def writer_for(path: Path) -> Writer:
     Raises
     ------
     UsageError
-        There is none.
+        There is none, or it belongs to a plug-in that is not installed.
     PluginError
         There are several.
     """
+    if (name := path.suffix.removeprefix(".")) in WRITERS.missing:
+        WRITERS.load(name)
     fitting = {name: writer for name in WRITERS.names if (writer := WRITERS.load(name)).suffix == path.suffix}
     if not fitting:
         raise UsageError(

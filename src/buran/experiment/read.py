@@ -22,7 +22,8 @@ def detect_format(path: Path) -> str:
         Several do, or it is a single profile.
     """
     sample = Sample(path)
-    fitting = [name for name in READERS.names if READERS.load(name).recognises(sample)]
+    recognised = [name for name in READERS.names if READERS.load(name).recognises(sample)]
+    fitting = [name for name in recognised if not READERS.load(name).is_last] or recognised
     if len(fitting) > 1:
         raise UsageError(
             f"the format may be {' or '.join(fitting)}",
@@ -33,6 +34,9 @@ def detect_format(path: Path) -> str:
     if fitting:
         return fitting[0]
     expected = "".join(f"\n- {reader.what}" for reader in READERS)
+    expected += "".join(
+        f"\n- {name}, once the plug-in {plugin!r} is installed" for name, plugin in READERS.missing.items()
+    )
     tables = (folder / TABLE for folder in (path, path / "latest"))
     if (table := next((each for each in tables if each.is_file()), None)) is not None:
         raise FormatError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,37 +57,6 @@ class Experiment:
     def over_locations(self, metric: str, aggregate: Aggregate = "mean") -> NDArray[np.float64]:
         """Return shape (call path, point, repetition) of one aggregate over locations."""
         return self.values[metric][..., AGGREGATES.index(aggregate)]
-
-    def to_dataframe(self) -> Any:
-        """Return a tidy data frame of pandas; see `buran.experiment.frames.to_dataframe`."""
-        from buran.experiment.frames import to_dataframe
-
-        return to_dataframe(self)
-
-    def to_dataset(self) -> Any:
-        """Return a data set of xarray; see `buran.experiment.frames.to_dataset`."""
-        from buran.experiment.frames import to_dataset
-
-        return to_dataset(self)
-
-    def to_graphframe(self, point: Mapping[str, float], repetition: int = 0) -> Any:
-        """Return a run as a graph frame of Hatchet; see `buran.experiment.graph_frames.to_graphframe`."""
-        from buran.experiment.graph_frames import to_graphframe
-
-        return to_graphframe(self, point, repetition)
-
-    def to_thicket(self) -> Any:
-        """Return all runs as a Thicket; see `buran.experiment.graph_frames.to_thicket`."""
-        from buran.experiment.graph_frames import to_thicket
-
-        return to_thicket(self)
-
-    @classmethod
-    def from_dataframe(cls, frame: Any, parameters: Sequence[str] | None = None) -> Experiment:
-        """Return the table of a data frame; see `buran.experiment.frames.from_dataframe`."""
-        from buran.experiment.frames import from_dataframe
-
-        return from_dataframe(frame, parameters)
 
     def _repr_html_(self) -> str:
         rows = [

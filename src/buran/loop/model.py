@@ -21,13 +21,12 @@ from buran.experiment.jsonl import write_jsonl
 from buran.experiment.merge import merge_metrics
 from buran.experiment.modelling import model_experiment
 from buran.experiment.table import Experiment
+from buran.features import FEATURES
 from buran.files import write_bytes
 from buran.instrument.balance import Balance, balance_of
 from buran.instrument.measured import ends_s, imbalance_s, threads_of
 from buran.loop import collect
-from buran.loop.comparison import compare_runs
 from buran.loop.crowded import crowded_points, points_without_cores
-from buran.loop.energy import energy_table
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
 from buran.loop.memory import memory_account, page_account
@@ -52,8 +51,8 @@ from buran.prior.switches import KnownMpi
 from buran.prior.tables import PathModel, models_from_priors
 from buran.prior.tuning import COUNTS
 from buran.profile.call_paths import read_profile
-from buran.profile.metrics import ENERGY, metric_of, uncounted
 from buran.profile.metrics import counted as counted_metrics
+from buran.profile.metrics import metric_of, uncounted
 from buran.profile.metrics import sampled as sampled_metrics
 from buran.profile.profile import NO_CALL_PATHS
 
@@ -81,8 +80,8 @@ class Material:
         Counts; None without any.
     sampled
         Misses of caches, from sampled accesses to memory; None without any.
-    energy
-        Of the whole program; None where it is not known, or not asked for.
+    further
+        Tables of the whole program that features bring.
     distances
         The runs that they are from, where a machine file tells what they cost.
     """
@@ -95,7 +94,7 @@ class Material:
     timed: Experiment | None
     counted: Experiment | None
     sampled: Experiment | None
-    energy: Experiment | None
+    further: tuple[Experiment, ...]
     distances: Sequence[Run]
 
 
@@ -114,7 +113,8 @@ class _Program:
 def make_models(history: History, models_path: Path, findings_path: Path, table_path: Path) -> None:
     """Fit models to everything measured so far; write models, findings and the table."""
     if history.plans[-1].comparison:
-        compare_runs(history, models_path, findings_path, table_path)
+        assert history.session.earlier is not None
+        history.session.earlier.make_models(history, models_path, findings_path, table_path)
         return
     if _nothing_new(history):
         _take_over(history, models_path, findings_path, table_path)
@@ -136,7 +136,8 @@ def make_models(history: History, models_path: Path, findings_path: Path, table_
         write_jsonl(table, table_path)
     _findings(history, material, program, (held, priors), table).write(findings_path)
     config = session.campaign.config
-    names = (*config.metrics, *config.beside_metrics, ENERGY)
+    further = [name for experiment in material.further for name in experiment.metrics]
+    names = (*config.metrics, *config.beside_metrics, *further)
     write_models(models_path, [sets[name] for name in names if name in sets])
 
 
@@ -196,13 +197,14 @@ def gather(history: History) -> Material:
     profiles = collect.sampled_profiles(memory, parameters, session.campaign.caches_kib)
     sampled = experiment_from_profiles(profiles) if memory else None
     tree = None if pooled is None else pooled.table.tree
-    energy = energy_table(history, stored, tree) if session.campaign.config.energy else None
+    added = (feature.table(history, stored, tree) for feature in FEATURES if feature.table is not None)
+    further = tuple(experiment for experiment in added if experiment is not None)
     with_costs = memory if session.campaign.machine_file is not None else []
     distances = list(collect.profiles_of(with_costs, parameters))
     timed = None if pooled is None else pooled.table
     if timed is not None and session.campaign.config.model.waiting == "auto":
         timed = without_waiting_at(collect.as_array(crowded_points(history, modelled), parameters), timed, counted)
-    return Material(plan.filter_text, runs, modelled, imports, pooled, timed, counted, sampled, energy, distances)
+    return Material(plan.filter_text, runs, modelled, imports, pooled, timed, counted, sampled, further, distances)
 
 
 def without_waiting_at(at: NDArray[np.float64], timed: Experiment, counted: Experiment | None) -> Experiment:
@@ -259,13 +261,14 @@ def _fit(
         (None if material.pooled is None else material.pooled.table, timed, _timed_metrics(session)),
         (counted, counted, list(counted_metrics(config.metrics))),
         (material.sampled, material.sampled, list(sampled_metrics(config.metrics))),
-        (material.energy, material.energy, [ENERGY]),
+        *((experiment, experiment, list(experiment.metrics)) for experiment in material.further),
     )
     tables = [collect.only(measured, metrics) for measured, _, metrics in sources if measured is not None and metrics]
     for _, modelled, metrics in sorted(sources, key=lambda source: source[1] is timed):  # counts come before times
         if modelled is not None and metrics:
             growth = proven_growth(sets.values()) if modelled is timed else None
-            for models in _models(session, collect.only(modelled, metrics), growth).values():
+            chosen, whole = collect.only(modelled, metrics), any(modelled is other for other in material.further)
+            for models in _models(session, chosen, growth, whole=whole).values():
                 sets[models.metric] = of_steady_counts(models, modelled)
     if not campaign.counts_tell_growth or timed is None or "time" not in sets:
         return tables, sets, None, ()
@@ -413,16 +416,23 @@ def imported_models(build: str) -> str:
     return f"imported-{build}.json"
 
 
-def _models(session: Session, table: Experiment, growth: Sequence[Lead] | None = None) -> dict[str, ModelSet]:
-    """Fit models of the metrics of a table, which grow no faster than `growth` but for what the campaign adds."""
+def _models(
+    session: Session, table: Experiment, growth: Sequence[Lead] | None = None, *, whole: bool = False
+) -> dict[str, ModelSet]:
+    """Fit models of the metrics of a table, which grow no faster than `growth` but for what the campaign adds.
+
+    Parameters
+    ----------
+    whole
+        Whether values are those of all processes together.
+    """
     config = session.campaign.config
     spaces = full_spaces(table.parameters, session.campaign.ranks_parameter)
     if growth is not None:
         spaces = tuple(space.up_to(lead) for space, lead in zip(spaces, growth, strict=True))
     further = [config.model.space.get(name, ()) for name in table.parameters]
     spaces = tuple(wider_space(lines, space) for lines, space in zip(further, spaces, strict=True))
-    # The energy is that of all processes as it is.
-    processes = None if table.metrics == (ENERGY,) else config.model.strong_scaling
+    processes = None if whole else config.model.strong_scaling
     return model_experiment(
         table,
         aggregate=config.aggregate,

@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
+from buran.features import FEATURES
 from buran.loop import program_model
 from buran.loop.collect import baseline, estimated_times, in_store, lost
 from buran.loop.crowded import crowded_points
-from buran.loop.energy import energy_notes
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
 from buran.loop.overhead import missed_limit
@@ -34,7 +34,8 @@ def notes_of(history: History, findings: Findings, account: Sequence[Item], meas
     notes = [*session.target.backend.notes, *session.campaign.notes]
     notes += [note for record in history.build_records for note in record.notes]
     notes += _missing_counters(history)
-    notes += energy_notes(history)
+    for feature in FEATURES:
+        notes += () if feature.notes is None else feature.notes(history)
     notes += _lost_visits(history)
     notes += _missing_requirements(history)
     notes += sample_notes(history)

@@ -14,13 +14,11 @@ from buran.campaign.config import Campaign
 from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
 from buran.campaign.point import Point
 from buran.campaign.strategies import abilities_of
-from buran.compare.fold import fold
 from buran.errors import ConfigError
 from buran.files import digest
 from buran.instrument.filter_file import parse
 from buran.loop import program_model
 from buran.loop.collect import as_array, baseline, experiment_of, run_times, walls_by_point
-from buran.loop.comparison import changes_so_far
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
 from buran.loop.imported import import_plan
@@ -69,6 +67,7 @@ def question_of(history: History) -> Question:
         retry_failed=config.strategy.retry_failed,
         pilot=_has_pilot(session),
         models=config.goal != "filter",
+        first=None if session.earlier is None else session.earlier.phase,
         earlier=() if session.earlier is None else session.earlier.points,
         earlier_counts=session.earlier is not None and session.earlier.has_counts and bool(counted(config.metrics)),
         pooled=config.model.pool_filters == "auto",
@@ -178,7 +177,7 @@ def knowledge_of(history: History) -> Knowledge:
         choice=choice_of(plans[-1].filter_text, filter_text),
         build_core_hours=_build_core_hours(history),
         unsteady=findings.unsteady,
-        changes=changes_so_far(history),
+        changes=None if history.session.earlier is None else history.session.earlier.changes(history),
         ratios=_ratios(findings, history.runs),
         pilot_s=max((max(walls) for walls in trial.values()), default=None),
         counts_settled=_counts_settled(findings),
@@ -318,28 +317,14 @@ def _measured(history: History, imported: Sequence[FinishedRun] = ()) -> Observa
             seconds[row, : len(runs)] = runs
         known = _priors(history, last, names)
         priors = tuple(known.get(path) if metric == "time" else None for metric, path in observations.names)
-        return _of_changed(history, replace(observations, points=points, program_s=seconds, priors=priors))
+        observations = replace(observations, points=points, program_s=seconds, priors=priors)
+        earlier = history.session.earlier
+        return observations if earlier is None else earlier.of_changed(history, observations)
     points = np.array(list(walls), dtype=np.float64)
     values = np.full((1, len(points), most), np.nan)
     for row, runs in enumerate(walls.values()):
         values[0, row, : len(runs)] = runs
     return Observations(points, values)
-
-
-def _of_changed(history: History, observations: Observations) -> Observations:
-    """Return what was measured of the call paths whose times changed since the earlier version; without one, of all.
-
-    The others are predicted well enough already: by the earlier version's models.
-    """
-    changes = changes_so_far(history)
-    if changes is None or not changes.timed:
-        return observations
-    changed = [path for metric, path in changes.changed if metric == "time"]
-    paths = [path for _, path in observations.names]
-    distinct = list(dict.fromkeys(paths))
-    changed_paths = {distinct[place] for place in fold(changed, distinct).tolist() if place >= 0}
-    rows = [row for row, path in enumerate(paths) if path in changed_paths]
-    return observations.only(rows) if rows else observations
 
 
 def _priors(history: History, iteration: int, names: tuple[str, ...]) -> dict[str, Prior]:

@@ -17,11 +17,10 @@ from buran.campaign.point import Point
 from buran.campaign.records import Status, core_hours
 from buran.campaign.results import TABLE
 from buran.campaign.shape import COMMAND
-from buran.compare.compare import compare_sides
-from buran.compare.sides import side_of_report
-from buran.errors import StorageError, UsageError
+from buran.errors import StorageError
 from buran.experiment.build import Run
 from buran.experiment.extrap_tree import write_extrap_tree
+from buran.features import sections, sections_of
 from buran.files import write_bytes, write_json, write_text
 from buran.instrument.filter_list import WRITERS
 from buran.instrument.refine import predicted_overhead
@@ -34,11 +33,9 @@ from buran.loop.collect import (
     profiles_of,
     sampled_profiles,
 )
-from buran.loop.comparison import checked_so_far
 from buran.loop.correct import correct_kernels
 from buran.loop.crowded import crowded_points
 from buran.loop.efficiency import efficiency_table
-from buran.loop.energy import energy_of_campaign
 from buran.loop.filter_list import current_list, overhead_by_point, recommended_filter
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
@@ -58,7 +55,6 @@ from buran.profile.metrics import counted as counted_metrics
 from buran.report.call_paths import predict_call_paths
 from buran.report.content import Report, total_at_target, unknown_at_target
 from buran.report.headline import headline_of
-from buran.views.comparison import write_comparison
 from buran.views.latest import CAMPAIGN, FoundReport
 from buran.views.status import Progress, by_cause, progress_of
 
@@ -127,19 +123,21 @@ def _write_results(history: History, folder: Path) -> None:
         efficiency=efficiency,
         caches=cache_table(sampled, sizes, session.campaign, report.models, sharing(session.campaign, sizes)),
         roofline=roofline,
-        energy=energy_of_campaign(history, report),
         measured_on=measured_on(history),
         simulated_on=session.campaign.simulated_on,
     )
-    plain = _plain(report, history.models(last))
-    report = _compared(session, folder, report, plain)
+    report = replace(report, further=_further(history, report, folder))
+    plain = plain_of(report, history.models(last))
+    added = [note for each, value in sections_of(report) if each.notes is not None for note in each.notes(value)]
+    report = replace(report, notes=[*report.notes, *added])
     paths = predict_call_paths(report)
     headline = headline_of(report, paths, no_models(report))
     write_json(folder / "report.json", {"headline": asdict(headline), **plain}, depth=4)
     if report.runtime is not None and report.ends is not None:
         write_models(folder / RUN_TIME, [report.runtime, report.ends])
-    if report.comparison is not None:
-        write_comparison(folder, report.comparison)
+    for each, value in sections_of(report):
+        if each.write is not None:
+            each.write(value, folder)
     write_page(history, folder, report, paths, headline)
 
 
@@ -161,18 +159,6 @@ def report_so_far(session: Session) -> FoundReport | None:
     if not made.is_file() or made.stat().st_mtime < models.stat().st_mtime:
         write_results(History(session, campaign, last + 1, words), folder)
     return FoundReport(folder, (f"{words}; `buran run {session.campaign.path.name}` goes on",))
-
-
-def _compared(session: Session, folder: Path, report: Report, plain: Mapping[str, Any]) -> Report:
-    """Return the report with the comparison with an earlier version."""
-    if session.earlier is None or not report.models:
-        return report
-    try:
-        side = side_of_report(plain, folder, str(session.campaign.path))
-        return replace(report, comparison=compare_sides(session.earlier.side, side))
-    except UsageError as error:
-        why = f"Not compared with {session.earlier.name}: {error.what}."
-        return replace(report, notes=[*report.notes, why])
 
 
 def _export(history: History, mode: Mode, folder: Path) -> list[Run]:
@@ -252,8 +238,6 @@ def gather(history: History) -> Report:
         full_matrix_core_hours=question_of(history).full_matrix_core_hours(runtime_model(history, findings)),
         budget_core_hours=state.budget_core_hours,
         account=[asdict(item) for item in state.account],
-        earlier="" if session.earlier is None else session.earlier.name,
-        checked=checked_so_far(history),
         next_steps=_next_steps(session, findings, state),
         results={
             "report": "latest/report.html (a page), latest/report.txt, latest/report.json, latest/report.csv, "
@@ -270,7 +254,13 @@ def gather(history: History) -> Report:
     )
     unknown = unknown_at_target(report)
     advice = [unknown.advice] if unknown.advice else []
-    return replace(report, unknown=unknown, next_steps=[*advice, *report.next_steps])
+    report = replace(report, unknown=unknown, next_steps=[*advice, *report.next_steps])
+    return replace(report, further=_further(history, report, None))
+
+
+def _further(history: History, report: Report, folder: Path | None) -> dict[str, Any]:
+    """Return what the sections of features say; None for those that say nothing."""
+    return {each.name: each.value(history, report, folder) for each in sections()}
 
 
 def _untested(history: History, findings: Findings) -> list[dict[str, Any]]:
@@ -314,10 +304,17 @@ def _next_steps(session: Session, findings: Findings, state: Progress) -> list[s
     return steps
 
 
-def _plain(report: Report, measured: Mapping[str, ModelSet]) -> dict[str, Any]:
+def plain_of(report: Report, measured: Mapping[str, ModelSet]) -> dict[str, Any]:
     """Return the report as plain data, with models of what was measured: what they take up has a place of its own."""
-    plain = {name: getattr(report, name) for name in report.__dataclass_fields__}
-    del plain["comparison"], plain["tensor"]  # files of their own
+    plain = dict[str, Any]()
+    for name in report.__dataclass_fields__:
+        if name != "further":
+            plain[name] = getattr(report, name)
+        if name in ("account", "further"):  # in the order of the report
+            for each in sections():
+                if each.is_first == (name == "account"):
+                    plain |= each.in_json(report.further.get(each.name))
+    del plain["tensor"]  # a file of its own
     plain["target"] = dict(report.target)
     plain["models"] = {metric: models.to_json() for metric, models in measured.items()}
     for name in ("runtime", "ends", "held"):
@@ -325,7 +322,6 @@ def _plain(report: Report, measured: Mapping[str, ModelSet]) -> dict[str, Any]:
     plain["efficiency"] = None if report.efficiency is None else asdict(report.efficiency)
     plain["caches"] = None if report.caches is None else asdict(report.caches)
     plain["roofline"] = None if report.roofline is None else asdict(report.roofline)
-    plain["energy"] = None if report.energy is None else asdict(report.energy)
     plain["unknown"] = asdict(report.unknown)
     plain["filter_list"] = None if report.filter_list is None else report.filter_list.to_json()
     plain["overhead_by_point"] = [asdict(each) for each in report.overhead_by_point]

@@ -9,21 +9,19 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from buran.campaign.config import Campaign
 from buran.campaign.layout import Layout
 from buran.campaign.load import load_campaign
 from buran.crash import shown_error
 from buran.errors import Exit, ToolError, UsageError
+from buran.features import FEATURES, Forerunner
 from buran.files import make_folder
 from buran.measure.machine.process import Interrupted
 from buran.measure.recorded import RecordedBackend, recorded_target
 from buran.measure.schedulers.base import Partition
 from buran.measure.target import Target, open_target
-
-if TYPE_CHECKING:
-    from buran.loop.earlier import EarlierVersion
 
 RESULTS_VARIABLE = "BURAN_PREVIEW"
 """Names another results folder in the environment of a workflow engine that only shows what it would do."""
@@ -54,13 +52,10 @@ class Session:
         return Layout(self.folder or self.campaign.results_root)
 
     @cached_property
-    def earlier(self) -> EarlierVersion | None:
+    def earlier(self) -> Forerunner | None:
         """The earlier version that the campaign is compared with, if it is."""
-        if self.campaign.config.compare_with is None:
-            return None
-        from buran.loop.earlier import read_earlier
-
-        return read_earlier(self.campaign)
+        found = (feature.forerunner(self.campaign) for feature in FEATURES if feature.forerunner is not None)
+        return next((earlier for earlier in found if earlier is not None), None)
 
     @cached_property
     def partition(self) -> Partition | None:

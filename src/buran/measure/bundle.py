@@ -23,13 +23,12 @@ from buran.campaign.plan import Bundle, Mode, Run
 from buran.campaign.point import Point
 from buran.campaign.records import RECORD, BundleOutcome, RunKey, RunOutcome, RunRecord, Status, read_record, read_run
 from buran.errors import BuranError, MetricError
+from buran.features import FEATURES, Start, Watch
 from buran.files import check_room, digest
 from buran.measure.backends.base import Backend
 from buran.measure.build import run_filter, tree
 from buran.measure.dump import LOST_VISITS
-from buran.measure.energy import Consumption, EnergyMeter, FirstOf, NoMeter
 from buran.measure.machine.machine import RunJob
-from buran.measure.machine.powercap import PowercapMeter
 from buran.measure.machine.process import Interrupted, Outcome, interruptible
 from buran.measure.machine.provenance import environment_of, record_node, tool_versions
 from buran.measure.run_folder import bring_inputs, changed_input, keep_output, size_of
@@ -454,9 +453,10 @@ def _carry_out(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunRe
         built, work = tree(attempt.layout, attempt.run.build), attempt.temporary / _WORK
         linked = bring_inputs(campaign.inputs, built, work, campaign.input_texts(attempt.bundle.point))
         job.cwd.mkdir(parents=True, exist_ok=True)
-        meter = _energy_meter(attempt, job)
-        outcome = attempt.target.backend.machine.run(_sampled(job, meter))
-        record = _with_energy(record, meter)
+        watches = _watches(attempt, job)
+        outcome = attempt.target.backend.machine.run(_watched(job, watches))
+        for watch in watches:
+            record = watch.complete(record)
         left_out = keep_output(job.cwd, keys.keep_output, campaign.output_limit, attempt.temporary / store.OUTPUT)
         record = replace(_with_usage(record, outcome), output_left_out={**outcome.left_out, **left_out} or None)
         reason = changed_input(linked) or _failure(attempt.target.backend, outcome, keys.exit_codes, job.stderr)
@@ -475,40 +475,22 @@ def _carry_out(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunRe
     return record, reason
 
 
-def _energy_meter(attempt: _Attempt, job: RunJob) -> EnergyMeter | None:
-    """Return what measures a run's energy from now on; None where it is not asked for."""
-    campaign, allocation = attempt.target.campaign, attempt.allocation
-    if not campaign.config.energy:
-        return None
-    nodes = campaign.placement(job.point).nodes
-    if attempt.lane is not None:
-        return NoMeter("others were on its node (resources.share_nodes)")
-    here = PowercapMeter() if nodes == 1 else NoMeter(f"powercap tells of one node, and the run had {nodes}")
-    return here if allocation is None else FirstOf((attempt.scheduler.energy_meter(allocation, nodes, job.argv), here))
+def _watches(attempt: _Attempt, job: RunJob) -> list[Watch]:
+    """Return what features let watch a run, from now on."""
+    start = Start(attempt.target.campaign, job, attempt.scheduler, attempt.allocation, attempt.lane is None)
+    found = (feature.watch(start) for feature in FEATURES if feature.watch is not None)
+    return [watch for watch in found if watch is not None]
 
 
-def _sampled(job: RunJob, meter: EnergyMeter | None) -> RunJob:
-    """Return the run such that its meter looks every few seconds."""
-    if meter is None:
-        return job
-    beat, sample = job.beat, meter.sample
+def _watched(job: RunJob, watches: Sequence[Watch]) -> RunJob:
+    """Return the run such that its watches look every few seconds."""
 
-    def both() -> None:
-        beat()
-        sample()
+    def beat() -> None:
+        job.beat()
+        for watch in watches:
+            watch.sample()
 
-    return replace(job, beat=both)
-
-
-def _with_energy(record: RunRecord, meter: EnergyMeter | None) -> RunRecord:
-    consumed = Consumption() if meter is None else meter.read()
-    return replace(
-        record,
-        energy_j=consumed.joules,
-        energy_from=consumed.source or None,
-        energy_parts_j=dict(consumed.parts) or None,
-        energy_unknown=consumed.why_unknown or None,
-    )
+    return replace(job, beat=beat) if watches else job
 
 
 def _failure(backend: Backend, outcome: Outcome, exit_codes: Collection[int], log: Path) -> str | None:

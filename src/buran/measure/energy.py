@@ -1,8 +1,8 @@
-"""What a run consumes in energy, and who counts that."""
+"""What a run consumes in energy, as schedulers can tell it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,7 +16,7 @@ class Consumption:
     joules
         None where it is not known.
     source
-        What counted it: the machine's powercap interface, or a scheduler by its name.
+        What counted it: a scheduler by its name, or an interface of the machine.
     parts
         Joules by zone, those that are contained in others too.
     why_unknown
@@ -51,25 +51,3 @@ class NoMeter:
     def read(self) -> Consumption:
         """Return the reason."""
         return Consumption(why_unknown=self.why)
-
-
-@dataclass(frozen=True)
-class FirstOf:
-    """Several meters, of which the first that knows what was consumed tells it."""
-
-    meters: Sequence[EnergyMeter]
-
-    def sample(self) -> None:
-        """Let all look."""
-        for meter in self.meters:
-            meter.sample()
-
-    def read(self) -> Consumption:
-        """Return what the first one knows, or why none does."""
-        reasons = list[str]()
-        for meter in self.meters:
-            consumed = meter.read()
-            if consumed.joules is not None:
-                return consumed
-            reasons.append(consumed.why_unknown)
-        return Consumption(why_unknown="; ".join(reasons))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import FormatError
-from buran.plugins import Door
+from buran.extensions import ExtensionPoint
 
 Array = NDArray[np.float64]
 Lead = tuple[Fraction, int]
@@ -97,7 +97,7 @@ class TermFamily(Protocol):
         """Read what `BasisFunction.to_json` gave; KeyError, TypeError or ValueError where it is damaged."""
 
 
-FAMILIES: Door[TermFamily] = Door(
+FAMILIES: ExtensionPoint[TermFamily] = ExtensionPoint(
     "term family",
     "buran.terms",
     TermFamily,

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from buran.extensions import from_extra
 from buran.files import read_document, write_json
 from buran.model.alternative import Alternative, prepare
 from buran.model.discrepancy import Discrepancy, Process
@@ -20,7 +21,6 @@ from buran.model.space import full_space
 from buran.model.terms import Array, ModelFunction
 from buran.model.text import format_function, growth_class
 from buran.notebook import table_html
-from buran.plugins import from_extra
 
 SCHEMA = "buran-models/1"
 _FIGURES = ("smape", "loo_smape", "error", "adjusted_r2", "rss")

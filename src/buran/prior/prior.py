@@ -16,6 +16,7 @@ from buran.model.text import format_function
 from buran.prior.algebra import added, multiplied, power, reciprocal, scaled, single
 from buran.prior.communication import CostPart, Operation, Volume
 from buran.prior.switches import KnownMpi, known_parts
+from buran.prior.tuning import COEFFICIENTS
 
 ONE = ModelFunction(1.0)
 ALONE = "with one process at every point nothing can be told of messages between processes"
@@ -156,6 +157,18 @@ def one_cost(prior: Prior) -> Prior:
     given = tuple(column for column in prior.columns if column.cost is not None)
     work = added(scaled(column.function, column.effort) for column in columns)
     return Prior((constant, Column("effort", work, 1.0), *given), prior.source, prior.notes)
+
+
+def price_alone(prior: Prior) -> Prior:
+    """Return a prior of computation whose one open coefficient is the price of all counted work, for one or two points.
+
+    What does not grow is work, too; beside it a call has no constant of more than `COEFFICIENTS.call_s`.
+    """
+    priced = one_cost(prior)
+    constant, work, *given = priced.columns
+    whole = added((work.function, ModelFunction(constant.effort)))
+    columns = (replace(constant, cost=(0.0, COEFFICIENTS.call_s)), replace(work, function=whole), *given)
+    return replace(priced, columns=columns)
 
 
 def communication_prior(

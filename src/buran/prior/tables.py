@@ -18,12 +18,13 @@ from buran.prior.held import split
 from buran.prior.memory import PAGE_FAULTS, MemoryAccount, PageAccount
 from buran.prior.noise import PointNoise
 from buran.prior.paths import TIMES_ALONE, Source, has_effort, priors_of
-from buran.prior.prior import ONE, Column, Prior, one_cost, startup_prior
+from buran.prior.prior import ONE, Column, Prior, one_cost, price_alone, startup_prior
 from buran.prior.resilient import FitOptions, Resilient, fit_priors
 from buran.prior.switches import KnownMpi
 from buran.prior.tuning import COEFFICIENTS, WAITING_TEST
 from buran.prior.waiting import Verdict, Waiting, diagnose, ranks_above_one, with_waiting
 from buran.profile.startup import starts_or_ends
+from buran.wording import counted as in_words
 
 
 @dataclass(frozen=True)
@@ -145,8 +146,15 @@ def models_from_priors(
         measured = int(np.isfinite(values[row]).sum())
         if prior is None or measured > prior.told_by_times:
             continue
+        priced = options is None or options.price
         if sources[row] is Source.COMPUTATION and measured > 2:
             priors[row] = one_cost(prior)
+        elif sources[row] is Source.COMPUTATION and measured and priced and any(c.effort for c in prior.columns):
+            priors[row] = price_alone(prior)
+            notes[row] = (
+                *notes[row],
+                f"from {in_words(measured, 'point')} the price of all its work is known, no more",
+            )
         else:
             drop_prior(row, f"{measured} points cannot tell the {prior.told_by_times} coefficients of its prior")
     for row in np.flatnonzero(_done_elsewhere(timed.points, values, efforts, priors, sources)).tolist():

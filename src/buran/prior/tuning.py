@@ -62,6 +62,7 @@ class CoefficientTuning:
     )
     first: float = tuned(0.03, "relative noise of one run until repetitions say more", JUDGED)
     worth: float = tuned(2.0, "repetitions that this first guess is worth", JUDGED)
+    call_s: float = tuned(1e-6, "seconds that a call takes beside its counted work, about", JUDGED)
     slowest_s: float = tuned(
         1e-5,
         "seconds of one counted unit of effort; what takes longer is not done by the code that was counted",
@@ -175,21 +176,5 @@ class MemoryTuning:
     )
 
 
-@dataclass(frozen=True)
-class ElsewhereTuning:
-    """Of times on another machine."""
-
-    probabilities: tuple[float, ...] = tuned(
-        (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975), "at which ratios of speed stand for all of them", JUDGED
-    )
-    weights: tuple[float, ...] = tuned(
-        (0.05, 0.1, 0.2, 0.3, 0.2, 0.1, 0.05), "of these", "what lies between the middles of neighbours"
-    )
-    one: float = tuned(0.683, "level of an interval of one standard deviation", "the normal distribution")
-    busy: float = tuned(0.2, "spread of a calibration that is worth a word", JUDGED)
-    fewest: int = tuned(3, "kinds of code that both machines were timed with", "of fewer, they do not scatter")
-
-
-ELSEWHERE = ElsewhereTuning()
 MEMORY = MemoryTuning()
 DISTANCES = DistanceTuning()

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Literal
 
 from buran.errors import PluginError
-from buran.plugins import Door
+from buran.extensions import ExtensionPoint
 
 Role = Literal["time", "exact", "sampled"]
 Build = Literal["time", "effort", "memory"]
@@ -153,7 +153,6 @@ HEAP_BYTES, HEAP_PEAK = "heap_bytes", "heap_peak"
 MINOR_FAULTS = "minor_faults"
 """What effort builds count of pages that the system hands over."""
 
-ENERGY = "energy"
 FIRST_TOUCHES = "first_touches"
 CACHE_LINE = 64
 """Bytes, as native/runtime.h has it."""
@@ -260,16 +259,13 @@ METRICS: Mapping[str, Metric] = {
         ),
         _counter("context_switches", "context-switches", "Context switches", "Losses of the core"),
         WORKING_THREADS,
-        Metric(
-            ENERGY, "J", "exclusive", "DOUBLE", "Energy", "Of the whole program: of its processors, or nodes"
-        ),
         Metric("min_time", "sec", "exclusive", "MINDOUBLE", "Shortest visit", role="time"),
         Metric("max_time", "sec", "exclusive", "MAXDOUBLE", "Longest visit", role="time"),
     )
 }  # fmt: skip
 
 
-_BROUGHT: Door[Metric] = Door("metric", "buran.metrics", Metric, {})
+_BROUGHT: ExtensionPoint[Metric] = ExtensionPoint("metric", "buran.metrics", Metric, {})
 
 
 def table() -> Mapping[str, Metric]:

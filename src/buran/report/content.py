@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.compare.difference import Comparison
 from buran.experiment.allowance import allowed_times
 from buran.instrument.filter_list import FilterList
 from buran.instrument.measured import PointOverhead
@@ -18,7 +17,6 @@ from buran.model.tuning import ALLOWANCE
 from buran.profile.startup import starts_or_ends
 from buran.report.caches import CacheTable
 from buran.report.efficiency import EfficiencyTable
-from buran.report.energy import EnergyTable
 from buran.report.roofline import Roofline
 
 LEVEL = 0.9
@@ -104,20 +102,14 @@ class Report:
         Functions that ranks share unevenly, the worst first.
     account
         What the core hours went into, phase by phase: runs and core hours.
-    earlier
-        Name of the earlier version that this one is compared with; empty without one.
-    checked
-        What a few runs told beside what the earlier version predicts and counted; empty without one.
-    comparison
-        With the earlier version; None without one, or without models.
     efficiency
         How well the cores are used; None for a program without ranks.
     caches
         Where call paths leave which caches; None where accesses to memory were not sampled.
     roofline
         What bounds call paths; None where that is not known of the machine, or accesses were not sampled.
-    energy
-        What runs consume; None where that is not known.
+    further
+        What the sections of features say, by the features' names; None for those that are left out.
     measured_on
         Machines and days; empty where no program ran, or on a simulated machine.
     simulated_on
@@ -153,16 +145,13 @@ class Report:
     corrections: Sequence[Mapping[str, Any]] = ()
     balance: Sequence[Mapping[str, Any]] = ()
     account: Sequence[Mapping[str, Any]] = ()
-    earlier: str = ""
-    checked: Sequence[Mapping[str, Any]] = ()
-    comparison: Comparison | None = None
     ends: ModelSet | None = None
     held: ModelSet | None = None
     tensor: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
     efficiency: EfficiencyTable | None = None
     caches: CacheTable | None = None
     roofline: Roofline | None = None
-    energy: EnergyTable | None = None
+    further: Mapping[str, Any] = field(default_factory=dict)
     measured_on: str = ""
     simulated_on: str = ""
     parallel: tuple[str, ...] = ()

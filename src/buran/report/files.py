@@ -9,10 +9,10 @@ import jinja2
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
-def environment() -> jinja2.Environment:
+def environment(folder: Path = _TEMPLATES) -> jinja2.Environment:
     """Return where templates come from; names of call paths are never markup."""
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES),
+        loader=jinja2.FileSystemLoader(folder),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

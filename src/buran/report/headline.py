@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from buran.compare.side import RUNTIME
+from buran.features import sections_of
 from buran.report.call_paths import CallPaths
-from buran.report.comparison import change_of, changed, checked_rows, sentences, title_of
 from buran.report.content import LEVEL, Answer, Report, start_and_end, total_at_target
 from buran.report.plain import name_of, named, sentence
 from buran.report.rises import RISES, Evidence, Rise, rises_of, varied, whole_along
@@ -45,19 +44,9 @@ def headline_of(report: Report, call_paths: CallPaths | None, no_models: str) ->
 
 
 def _changes(report: Report) -> Answer | None:
-    """Name what changed most since the earlier version: what exact counts prove, then what is beyond doubt in times."""
-    question, since = "What changed?", f"Compared with {report.earlier}"
-    if report.comparison is None:
-        if not report.checked:
-            return None
-        rows = [row for row in checked_rows(report.parameters, report.checked) if row[0] in ("grown", "shrunk")]
-        few = [f"{metric}, {path}: {change} at {point}" for _, metric, path, point, *_, change in rows[:_WORST]]
-        return Answer(question, few[0] if few else "Nothing that a few runs show", [*few[1:], since])
-    rows = [change_of(row, report.comparison) for row in changed(report.comparison)[:_WORST]]
-    facts = [change for _, change in rows[:1]]
-    facts += [line for line in sentences(report.comparison) if line.startswith(title_of(RUNTIME))]
-    facts += [f"{what}; {change}" for what, change in rows[1:]]
-    return Answer(question, rows[0][0] if rows else "Nothing that matters, beyond doubt", [*facts, since])
+    """Return what the sections of features have to say first."""
+    answers = (each.answer(value, report) for each, value in sections_of(report) if each.answer is not None)
+    return next((answer for answer in answers if answer is not None), None)
 
 
 def _scaling(report: Report, call_paths: CallPaths | None, rises: Sequence[Rise], no_models: str) -> Answer:

@@ -6,15 +6,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from markupsafe import Markup, escape
 
 import buran
+from buran.features import sections, sections_of
 from buran.profile.profile import SEPARATOR
-from buran.report import caches, energy, roofline
-from buran.report.comparison import checked_rows
-from buran.report.comparison_page import STYLE, comparison_values
+from buran.report import caches, roofline
 from buran.report.content import Report
 from buran.report.efficiency import COLUMNS, TIMES, rows_of
 from buran.report.files import asset, environment
@@ -38,14 +38,15 @@ _SCRIPTS = (
 _CODE = re.compile("`([^`]+)`")
 _LONGEST_NAME = 400
 _OF_FEW = ("curves", "surface", "measured", "residuals", "noise")
+_FIRST, _FURTHER = "first", "further"  # stand for the sections of features
 _SECTIONS = (
     ("summary", "Summary"),
-    ("comparison", "What changed"),
+    (_FIRST, ""),
     ("call-paths", "Call paths"),
     ("efficiency", "Efficiency"),
     ("caches", "Caches"),
     ("roofline", "What bounds it"),
-    ("energy", "Energy"),
+    (_FURTHER, ""),
     ("evaluation", "Predictions tested"),
     ("noise", "Noise"),
     ("balance", "Load balance"),
@@ -81,18 +82,22 @@ def render_page(
         What the page begins with.
     """
     absent = {
-        "comparison": not (report.comparison or report.checked),
         "evaluation": not (report.evaluation or report.untested),
         "efficiency": report.efficiency is None,
         "caches": report.caches is None,
         "roofline": report.roofline is None,
-        "energy": report.energy is None,
         "noise": not has_noise(data),
         "balance": not report.balance,
         "corrections": not report.corrections,
         "failures": not report.failures,
         "jobs": not report.jobs,
     }
+    bodies = [(each, body) for each, value in sections_of(report) if (body := each.page(value, report))]
+    added = {
+        place: [(each.name, each.title) for each, _ in bodies if each.is_first == (place == _FIRST)]
+        for place in (_FIRST, _FURTHER)
+    }
+    titles = chain.from_iterable(added.get(entry[0], [entry]) for entry in _SECTIONS)
     templates = environment()
     templates.filters["prose"] = partial(_prose, names=report.parameters)
     templates.filters["marked"] = _marked
@@ -100,10 +105,10 @@ def render_page(
         report=report,
         data=data,
         json=_json(packed(data)),
-        style=asset("report.css") + asset(STYLE),
+        style=asset("report.css") + "".join(each.style.read_text() for each in sections() if each.style),
         script="\n".join(map(asset, _SCRIPTS)),
         version=buran.__version__,
-        sections=[{"id": name, "title": title} for name, title in _SECTIONS if not absent.get(name)],
+        sections=[{"id": name, "title": title} for name, title in titles if not absent.get(name)],
         answers=answers_of(report, data, headline),
         summary=summary_of(report, data, headline.rises),
         warnings=warnings_of(report),
@@ -117,7 +122,6 @@ def render_page(
         predicted_in_words=predicted_in_words,
         percent=percent,
         overhead=overhead_text,
-        compared=None if report.comparison is None else comparison_values(report.comparison),
         efficiency=None if report.efficiency is None else rows_of(report.efficiency),
         caches=None if report.caches is None else caches.rows_of(report.caches),
         caches_header=None if report.caches is None else caches.header_of(report.caches),
@@ -125,12 +129,10 @@ def render_page(
         bounds=None if report.roofline is None else roofline.rows_of(report.roofline),
         bounds_header=None if report.roofline is None else roofline.header_of(report.roofline),
         bounds_words=None if report.roofline is None else roofline.words_of(report.roofline),
-        energy=None if report.energy is None else energy.rows_of(report.energy, report.target),
-        energy_header=energy.HEADER,
-        energy_words=None if report.energy is None else energy.sentences_of(report.energy),
+        first=[Markup(body) for each, body in bodies if each.is_first],
+        further=[Markup(body) for each, body in bodies if not each.is_first],
         efficiency_times=TIMES,
         efficiency_columns=list(COLUMNS.values()),
-        checked=checked_rows(report.parameters, report.checked),
         at=lambda values: named(dict(zip(data["parameters"], values, strict=True))),
     )
 

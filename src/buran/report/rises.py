@@ -9,8 +9,6 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.compare.growth import leads_of
-from buran.compare.tuning import COMPARED
 from buran.model.basis import NO_GROWTH
 from buran.model.exact import passes_through
 from buran.model.model import Model
@@ -19,6 +17,8 @@ from buran.model.powers import PowerLog
 from buran.model.tuning import ALLOWANCE
 from buran.report.call_paths import Array, CallPaths
 from buran.report.content import LEVEL, Report, start_and_end, unknown_rows
+from buran.report.growth import leads_of
+from buran.report.tuning import PROOF
 
 WORK = "basic_blocks"
 """The metric whose counts are the program's work."""
@@ -203,11 +203,11 @@ def _along(report: Report, name: str, times: _Parts, works: _Parts | None, doubt
 
 def _is_proven(model: Model | None, counts: ModelSet, parameter: int) -> bool:
     """Tell whether counts leave no doubt in how they grow with a parameter."""
-    if model is None or not model.quality.smape <= COMPARED.exact_percent:
+    if model is None or not model.quality.smape <= PROOF.exact_percent:
         return False
     if passes_through(model.function, np.array(counts.points)):
         return False
-    return leads_of(model, parameter).get(model.function.lead(parameter), 0.0) >= COMPARED.likely
+    return leads_of(model, parameter).get(model.function.lead(parameter), 0.0) >= PROOF.likely
 
 
 class _Doubts:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from buran.features import sections_of
 from buran.instrument.measured import MeasuredOverhead
 from buran.model.model_set import at_the_end
 from buran.model.text import format_largest, growth_class
@@ -15,7 +16,6 @@ from buran.model.together import undecided
 from buran.model.tuning import ALLOWANCE
 from buran.profile.metrics import metric_of, noise_resilient, reported
 from buran.report.caches import cache_text
-from buran.report.comparison import earlier_text
 from buran.report.content import (
     Answer,
     Report,
@@ -26,7 +26,6 @@ from buran.report.content import (
     unknown_rows,
 )
 from buran.report.efficiency import efficiency_text
-from buran.report.energy import energy_text
 from buran.report.plain import brief, briefs, named, section
 from buran.report.roofline import roofline_text
 from buran.wording import counted
@@ -74,8 +73,8 @@ def render(report: Report, answers: Sequence[Answer] = ()) -> str:
         report.machine,
         _summary(report, target),
     ]
-    if report.earlier:
-        parts.append(earlier_text(report.earlier, report.parameters, report.checked, report.comparison))
+    further = sections_of(report)
+    parts += [each.text(value, report) for each, value in further if each.is_first]
     if "time" in report.models:
         parts.append(_time_table(report, target))
     if report.priors:
@@ -85,7 +84,7 @@ def render(report: Report, answers: Sequence[Answer] = ()) -> str:
         efficiency_text(report.efficiency),
         cache_text(report.caches, report.target),
         roofline_text(report.roofline),
-        energy_text(report.energy, report.target),
+        *(each.text(value, report) for each, value in further if not each.is_first),
         _corrections(report, target),
         _balance(report),
         _instrumentation(report),

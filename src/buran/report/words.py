@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from buran.features import sections_of
 from buran.model.text import format_largest
 from buran.report.content import LEVEL, Answer, Report, run_time_reach, total_at_target
 from buran.report.headline import Headline, rise_in_words
@@ -92,8 +93,7 @@ def _cost(report: Report) -> Answer:
         beyond = timed[-1].get("without_startup")
         rest = "" if beyond is None else f", {100 * beyond['share']:+.1f} % beyond start-up of the measurement system"
         facts.append(f"Instrumentation added {overhead_text(timed[-1]['time'])} of CPU time{rest}")
-    if report.energy is not None:
-        facts.append(f"{counted(report.energy.runs[0], 'run')} took {report.energy.joules:.3g} J")
+    facts += [each.cost(value) for each, value in sections_of(report) if each.cost is not None]
     if report.failures:
         facts.append(f"{_number(_failed(report), 'build or run', 'builds or runs')} failed")
     return Answer("What did it cost?", f"{report.spent_core_hours:.3g} core hours", facts)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from buran.campaign.plan import Plan
 from buran.select.draft import Draft
-from buran.select.phases import PHASES
+from buran.select.phases import PHASES, Phase
 from buran.select.question import Knowledge, Question
 from buran.select.shortfalls import shortfalls
 
@@ -22,6 +22,7 @@ def next_plan(question: Question, knowledge: Knowledge) -> Plan:
     target that models can be trusted at, or counts that do not depend on the run.
     """
     draft = Draft(question, knowledge)
-    plan = next(plan for phase in PHASES if (plan := phase(draft)) is not None)
+    first: tuple[Phase, ...] = () if question.first is None else (question.first,)
+    plan = next(plan for phase in (*first, *PHASES) if (plan := phase(draft)) is not None)
     lacking = shortfalls(question, knowledge) if plan.done else []
     return replace(plan, reason="; ".join([plan.reason, *lacking]), budget_reached=True) if lacking else plan

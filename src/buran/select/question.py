@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,13 +13,16 @@ from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
 from buran.campaign.point import Point
 from buran.campaign.records import BundleOutcome, Status, core_hours
 from buran.campaign.strategies import MOST_REPETITIONS
+from buran.features import WhatChanged
 from buran.profile.metrics import counted
-from buran.select.changes import Changes
 from buran.select.cover import smallest
 from buran.select.observations import Observations
 from buran.select.space import Array, Space
 from buran.select.strategies import HeldStrategy, base_of, strategy_of
 from buran.select.tuning import PLANNING
+
+if TYPE_CHECKING:
+    from buran.select.draft import Draft
 
 Runtime = Callable[[Point], float | None]
 """Predicted wall time of a run in seconds; None where nothing is known."""
@@ -46,6 +50,8 @@ class Question:
         Whether functions are chosen by a few small runs before everything is measured.
     models
         Whether models are wanted; without, only small runs are made until the filter has settled.
+    first
+        The phase before all others, which compares with an earlier version of the program; None without one.
     earlier
         Points that an earlier version of the program was measured at, cheapest first: there it is looked first
         whether anything changed. Empty without one.
@@ -92,6 +98,7 @@ class Question:
     retry_failed: bool = False
     pilot: bool = False
     models: bool = True
+    first: Callable[[Draft], Plan | None] | None = None
     earlier: tuple[Point, ...] = ()
     earlier_counts: bool = False
     paired: bool = False
@@ -239,7 +246,7 @@ class Knowledge:
     imported: frozenset[Point] = frozenset()
     tells_growth: bool = False
     unsteady: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    changes: Changes | None = None
+    changes: WhatChanged | None = None
     ratios: Mapping[Mode, float] = field(default_factory=dict)
     pilot_s: float | None = None
     counts_settled: bool = False

@@ -11,7 +11,7 @@ import numpy as np
 from buran.campaign.strategies import STRATEGIES, Abilities, abilities_of
 from buran.crash import shown_error
 from buran.errors import CrashError, PluginError, UsageError
-from buran.plugins import Door
+from buran.extensions import ExtensionPoint
 from buran.select.observations import Observations
 from buran.select.outlook import Outlook
 from buran.select.protocol import (
@@ -82,8 +82,10 @@ def strategy_of(
 
 def _with(name: str, protocol: Any) -> Strategy:
     """Return the strategy of a name if it has all of a protocol."""
-    door: Door[Strategy] = Door(STRATEGIES.noun, STRATEGIES.group, protocol, STRATEGIES.builtin)
-    return door.load(name)
+    extension_point: ExtensionPoint[Strategy] = ExtensionPoint(
+        STRATEGIES.noun, STRATEGIES.group, protocol, STRATEGIES.builtin
+    )
+    return extension_point.load(name)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from buran.campaign.records import RECORD, BuildRecord, read_build
 from buran.campaign.results import REPORT
 from buran.campaign.yaml_document import read_yaml
 from buran.errors import UsageError
+from buran.features import FEATURES
 from buran.files import file_sha256, read_json, write_json, write_text
 from buran.measure.source import is_product
 from buran.measure.store.store import build_folders
@@ -62,7 +63,9 @@ def write_crate(results: Path, crate: Path) -> list[str]:
     shutil.copytree(layout.store, crate / STORE, ignore=shutil.ignore_patterns("tree"), symlinks=True)
     data: dict[str, Any] = dict(read_yaml(crate / RESULTS / CAMPAIGN).data)
     notes = [f"{key} names files that are not in the crate" for key in _ELSEWHERE if data.get(key)]
-    data.pop("compare_with", None)
+    for feature in FEATURES:
+        if feature.identity is not None:  # its key names files that are not in the crate
+            data.pop(feature.name, None)
     data |= {"results": "results", "target": {**data["target"], "source": SOURCE}}
     write_text(crate / CAMPAIGN, yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
     title = f"Performance measurements of {data['name']}"

@@ -6,10 +6,10 @@ from buran.campaign.backends import BACKENDS
 from buran.campaign.config import Campaign
 from buran.campaign.mistakes import CampaignError
 from buran.campaign.yaml_document import read_yaml
+from buran.extensions import ExtensionPoint
 from buran.measure.backends.base import MeasurementSystem
-from buran.plugins import Door
 
-SYSTEMS: Door[MeasurementSystem] = Door(
+SYSTEMS: ExtensionPoint[MeasurementSystem] = ExtensionPoint(
     BACKENDS.noun, BACKENDS.group, MeasurementSystem, BACKENDS.builtin, BACKENDS.elsewhere
 )
 

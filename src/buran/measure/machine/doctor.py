@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from buran.errors import PluginError, ToolError
+from buran.extensions import ExtensionPoint, version_of
+from buran.features import FEATURES
 from buran.measure.backends.base import MeasurementSystem
 from buran.measure.backends.registry import SYSTEMS
 from buran.measure.finding import Finding, Health
 from buran.measure.machine.counters import refused_counters
 from buran.measure.machine.machine import disturbances
-from buran.measure.machine.powercap import power_zones, why_no_powercap
 from buran.measure.machine.provenance import read_system_file
 from buran.measure.schedulers.base import Scheduler
 from buran.measure.schedulers.registry import SCHEDULERS
@@ -23,7 +24,6 @@ from buran.measure.toolchain.installed import NO_MPI_HINT
 from buran.measure.toolchain.runtime import FALLBACK_NOTES, find_toolchain
 from buran.measure.toolchain.tool import find_tool
 from buran.measure.toolchain.toolchain import CLANG_PLUGIN, GCC_FALLBACK, GCC_PLUGIN, Toolchain
-from buran.plugins import Door, version_of
 
 
 def examine(folder: Path) -> list[Finding]:
@@ -40,7 +40,7 @@ def examine(folder: Path) -> list[Finding]:
         *stand_of(SCHEDULERS),
         *stand_of(SYSTEMS),
         _counters(),
-        _energy(),
+        *_of_features(),
         _frequency(),
         _quiet(),
         _storage(folder),
@@ -87,14 +87,14 @@ def _measuring() -> Iterator[Finding]:
         yield Finding("Fortran", Health.MISSING, why, "Fortran programs cannot be measured", "apt install gfortran")
 
 
-def stand_of(door: Door[Scheduler] | Door[MeasurementSystem]) -> Iterator[Finding]:
+def stand_of(extension_point: ExtensionPoint[Scheduler] | ExtensionPoint[MeasurementSystem]) -> Iterator[Finding]:
     """Let all of a kind say how they stand; one that another package brings and that does not work is named."""
-    for name in door.names:
+    for name in extension_point.names:
         try:
-            finding = door.load(name).finding()
+            finding = extension_point.load(name).finding()
         except PluginError as error:
             reason, costs = f"{error.line} ({error.where})", "no campaign can be run while it is installed"
-            yield Finding(f"{door.noun} {name}", Health.NEEDED, reason, costs, error.hint or "")
+            yield Finding(f"{extension_point.noun} {name}", Health.NEEDED, reason, costs, error.hint or "")
         else:
             if finding is not None:
                 yield finding
@@ -114,15 +114,10 @@ def _counters() -> Finding:
     )
 
 
-def _energy() -> Finding:
-    """Read the counters of energy, as runs do."""
-    reason = why_no_powercap()
-    if reason is None:
-        zones = ", ".join(zone.name for zone in power_zones())
-        return Finding("energy", Health.WORKS, f"{zones} (powercap)")
-    costs = "key energy: joules are not known, unless the scheduler accounts for them"
-    remedy = "chmod a+r /sys/class/powercap/*/energy_uj, as root" if "root" in reason else ""
-    return Finding("energy", Health.MISSING, reason, costs, remedy)
+def _of_features() -> Iterator[Finding]:
+    for feature in FEATURES:
+        if feature.findings is not None:
+            yield from feature.findings()
 
 
 def _frequency() -> Finding:

@@ -14,10 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from buran.extensions import version_of
 from buran.files import digest, write_json
 from buran.measure.git import commit_and_changes
 from buran.measure.schedulers.registry import SCHEDULERS, current_scheduler
-from buran.plugins import version_of
 
 _ALLOWED = (
     *("LD_LIBRARY_PATH", "LD_PRELOAD", "LOADEDMODULES", "TZ", "LANG", "LC_ALL", "CPATH", "LIBRARY_PATH"),

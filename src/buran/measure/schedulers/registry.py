@@ -5,21 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from buran.extensions import ExtensionPoint
 from buran.measure.schedulers.base import Scheduler
 from buran.measure.schedulers.none import NONE
-from buran.plugins import Door
 
-SCHEDULERS: Door[Scheduler] = Door(
+SCHEDULERS: ExtensionPoint[Scheduler] = ExtensionPoint(
     "scheduler",
     "buran.schedulers",
     Scheduler,
     {
         "none": "buran.measure.schedulers.none:NONE",
         "slurm": "buran.measure.schedulers.slurm:SLURM",
-        "pbs": "buran.measure.schedulers.pbs:PBS",
-        "grid-engine": "buran.measure.schedulers.grid_engine:GRID_ENGINE",
-        "lsf": "buran.measure.schedulers.lsf:LSF",
-        "flux": "buran.measure.schedulers.flux:FLUX",
     },
 )
 
@@ -30,7 +26,16 @@ def current_scheduler() -> Scheduler:
 
 
 def scheduler_of_profile(settings: Mapping[str, object]) -> Scheduler:
-    """Return the scheduler whose jobs a profile of the workflow engine submits; `NONE` if it is none we know."""
+    """Return the scheduler whose jobs a profile of the workflow engine submits; `NONE` if it is none we know.
+
+    Raises
+    ------
+    UsageError
+        The profile names one that belongs to a plug-in or distribution that is not installed.
+    """
+    named = settings.get("buran-scheduler")
+    if settings.get("executor") == "buran" and isinstance(named, str) and named in SCHEDULERS.possible_names:
+        return SCHEDULERS.load(named)
     return next((scheduler for scheduler in SCHEDULERS if scheduler.serves(settings)), NONE)
 
 

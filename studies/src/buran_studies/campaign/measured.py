@@ -23,7 +23,6 @@ from buran import assets
 from buran.campaign.machine_file import MachineFile
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
-from buran.compare.fold import fold
 from buran.errors import ConfigError, RunError
 from buran.experiment.modelling import model_experiment
 from buran.experiment.table import Experiment
@@ -35,6 +34,7 @@ from buran.loop.session import Session, open_session
 from buran.measure.machine.speed import calibrate
 from buran.model import SearchOptions
 from buran.model.model_set import read_models
+from buran.plugins.versions.fold import fold
 from buran.profile.profile import SEPARATOR
 from buran_studies.campaign.summary import BURAN, MANUAL
 from buran_studies.evaluation.study import Shard

@@ -11,11 +11,11 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from buran.compare.side import Side
 from buran.experiment.modelling import model_experiment
 from buran.experiment.table import AGGREGATES, Experiment
 from buran.model import ModelFunction
 from buran.model.text import growth_class
+from buran.plugins.versions.side import Side
 from buran.prior.algebra import multiplied, power, scaled
 from buran.profile.profile import SEPARATOR, CallTree, Region
 from buran_studies.generator.program import Truth

@@ -1,0 +1,238 @@
+"""What a plug-in adds to campaigns: a key of their files, and what is planned, noted, modelled and reported of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from buran.extensions import ExtensionPoint
+
+if TYPE_CHECKING:
+    from buran.campaign.config import Campaign
+    from buran.campaign.mistakes import Mistake
+    from buran.campaign.plan import Plan
+    from buran.campaign.point import Point
+    from buran.campaign.records import RunRecord
+    from buran.campaign.shape import CampaignFile
+    from buran.experiment.table import Experiment
+    from buran.loop.history import FinishedRun, History
+    from buran.measure.finding import Finding
+    from buran.measure.machine.machine import RunJob
+    from buran.measure.schedulers.base import Allocation, Scheduler
+    from buran.profile.profile import CallTree
+    from buran.report.content import Answer, Report
+    from buran.select.draft import Draft
+    from buran.select.observations import Observations
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key at the top of campaign files.
+
+    Attributes
+    ----------
+    type
+        Its type with what the key decides, as ``OfPlan[bool]``, or a class of keys (`buran.campaign.identity.Keys`).
+    default
+        Its value where the file does not have it: what campaigns without the plug-in do.
+    examples
+        Values, for the reference.
+    """
+
+    type: Any
+    default: Any
+    description: str
+    examples: list[Any] | None = None
+
+
+@dataclass(frozen=True)
+class Start:
+    """A run that is about to start.
+
+    Attributes
+    ----------
+    scheduler, allocation
+        In whose job it is, and what that was given; None outside of jobs.
+    is_alone
+        Whether no other run of the campaign is on its nodes meanwhile.
+    """
+
+    campaign: Campaign
+    job: RunJob
+    scheduler: Scheduler
+    allocation: Allocation | None
+    is_alone: bool
+
+
+class Watch(Protocol):
+    """Watches one run, from its making on."""
+
+    def sample(self) -> None:
+        """Look; called every few seconds while the program runs."""
+
+    def complete(self, record: RunRecord) -> RunRecord:
+        """Return the run's record with what was seen, after its end."""
+
+
+class WhatChanged(Protocol):
+    """What is known of the changes of a program since an earlier version."""
+
+    def in_words(self) -> str:
+        """Say it, for the reason of a plan."""
+
+
+class Forerunner(Protocol):
+    """An earlier version of the program, with the results of which a campaign begins."""
+
+    @property
+    def name(self) -> str:
+        """What readers know it by."""
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """Points that both have, cheapest first."""
+
+    @property
+    def filter_text(self) -> str:
+        """Filter of its times, which is the campaign's first."""
+
+    @property
+    def has_counts(self) -> bool:
+        """Whether its counts can be compared with those of this version."""
+
+    @property
+    def runtime(self) -> Callable[[Point], float | None]:
+        """The prediction of a run's wall time in seconds, until this version has its own."""
+
+    def phase(self, draft: Draft) -> Plan | None:
+        """Return the plan before all others, of runs that compare the versions; None when that is done."""
+
+    def changes(self, history: History) -> WhatChanged | None:
+        """Return what such runs have told so far."""
+
+    def make_models(self, history: History, models: Path, findings: Path, table: Path) -> None:
+        """Write the files of an iteration whose runs compare the versions."""
+
+    def of_changed(self, history: History, observations: Observations) -> Observations:
+        """Return what was measured of call paths that changed: the others are predicted well enough already."""
+
+
+@dataclass(frozen=True)
+class ReportSection:
+    """A section of the report.
+
+    Attributes
+    ----------
+    name
+        That of its value, and the ``id`` of its element on the page.
+    title
+        In the page's list of sections.
+    value
+        Returns what the section says, from a report that is complete otherwise; None for nothing. The folder has the
+        measurements and models; there is none while a campaign runs.
+    text
+        Returns a value as plain text; empty to leave the section out.
+    page
+        Returns a value as HTML, an element ``section``; empty to leave it out.
+    plain
+        Returns what `report.json` has of a value, which may be None, by key; the value as it is by default.
+    is_first
+        Whether it stands before the call paths; else after what bounds them.
+    answer
+        Returns what the report begins with.
+    cost
+        Returns what of a value belongs to what the campaign cost, in a few words.
+    notes
+        Returns what a reader must know not to read too much into a value.
+    write
+        Writes files of a value into the report's folder.
+    style
+        File with the style of the page's element.
+    """
+
+    name: str
+    title: str
+    value: Callable[[History, Report, Path | None], Any]
+    text: Callable[[Any, Report], str]
+    page: Callable[[Any, Report], str]
+    plain: Callable[[Any], Mapping[str, Any]] | None = None
+    is_first: bool = False
+    answer: Callable[[Any, Report], Answer | None] | None = None
+    cost: Callable[[Any], str] | None = None
+    notes: Callable[[Any], Sequence[str]] | None = None
+    write: Callable[[Any, Path], None] | None = None
+    style: Path | None = None
+
+    def in_json(self, value: Any) -> Mapping[str, Any]:
+        """Return what `report.json` has of a value."""
+        if self.plain is not None:
+            return self.plain(value)
+        return {self.name: None if value is None else asdict(value)}
+
+
+@dataclass(frozen=True)
+class Feature:
+    """What a plug-in adds to campaigns; each part may be left out.
+
+    Attributes
+    ----------
+    name
+        That of its entry point and of its key.
+    key
+        By which campaigns ask for it. The other functions look at it themselves.
+    mistakes
+        Returns what is wrong with a file, where the environment of that name is used, which the file may lack.
+    misfits
+        Returns what is wrong with a campaign whose file is right otherwise.
+    identity
+        Returns what counts of a key that names files, in place of its value; None where it names none.
+    forerunner
+        Returns the earlier version that a campaign begins with; None without one. Raises `ConfigError`.
+    ahead
+        Returns what `buran check` says of a campaign that a scheduler is going to measure.
+    findings
+        Returns what `buran doctor` says of this machine.
+    watch
+        Returns what watches a run; None where nothing needs to.
+    table
+        Returns values of the whole program at the points of runs, which are modelled, with the call tree of the other
+        tables, if there is one; None without any.
+    notes
+        Returns what a report says of the numbers beside the section.
+    section
+        Of the report.
+    """
+
+    name: str
+    key: Key
+    mistakes: Callable[[CampaignFile, str], Iterable[Mistake]] | None = None
+    misfits: Callable[[Campaign], Iterable[Mistake]] | None = None
+    identity: Callable[[Campaign], object] | None = None
+    forerunner: Callable[[Campaign], Forerunner | None] | None = None
+    ahead: Callable[[Campaign, Scheduler], Iterable[str]] | None = None
+    findings: Callable[[], Iterable[Finding]] | None = None
+    watch: Callable[[Start], Watch | None] | None = None
+    table: Callable[[History, Sequence[FinishedRun], CallTree | None], Experiment | None] | None = None
+    notes: Callable[[History], Iterable[str]] | None = None
+    section: ReportSection | None = None
+
+
+FEATURES: ExtensionPoint[Feature] = ExtensionPoint("feature", "buran.features", Feature, {})
+
+
+def sections() -> list[ReportSection]:
+    """Return the sections of all features."""
+    return [feature.section for feature in FEATURES if feature.section is not None]
+
+
+def sections_of(report: Report) -> list[tuple[ReportSection, Any]]:
+    """Return the sections of which a report has a value, with it."""
+    return [(each, value) for each in sections() if (value := report.further.get(each.name)) is not None]
+
+
+def begins_with_another(config: CampaignFile) -> bool:
+    """Return whether a campaign begins with the results of an earlier version."""
+    asked = (each for each in FEATURES if each.forerunner is not None)
+    return any(getattr(config, each.name, each.key.default) != each.key.default for each in asked)

@@ -1,0 +1,1 @@
+"""Energy: joules of runs beside core hours, measured, modelled and reported."""

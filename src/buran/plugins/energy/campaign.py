@@ -1,0 +1,161 @@
+"""What runs consumed: from their records to a table of the whole program, and to the report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import fsum
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from buran.campaign.plan import Mode, Purpose
+from buran.campaign.records import RunRecord
+from buran.experiment.build import unique_points
+from buran.experiment.table import AGGREGATES, Experiment
+from buran.loop.collect import as_array, in_store, run_times
+from buran.loop.history import FinishedRun, History
+from buran.model.model_set import ModelSet
+from buran.model.text import format_function
+from buran.plugins.energy.feature import ENERGY, is_asked
+from buran.plugins.energy.table import EnergyRow, EnergyTable, Reach
+from buran.profile.profile import CallTree, Region
+from buran.report.content import LEVEL, Report, run_time_reach
+
+_PROGRAM = Region("program", paradigm="measurement", role="artificial")
+_BEFORE = "they were made before key energy was set (`buran remeasure` makes them again)"
+_OF_THE_PROGRAM = (Mode.VANILLA, Mode.TIME)  # builds that count do other work beside
+
+
+@dataclass(frozen=True)
+class Consumed:
+    """What is known of the energy of runs.
+
+    Attributes
+    ----------
+    joules
+        By the run's folder, counted by one source.
+    source
+        The one that knows most runs.
+    others
+        Runs by source whose energy another one counted: they are not compared.
+    """
+
+    joules: Mapping[Path, float]
+    source: str
+    others: Mapping[str, int]
+
+
+def consumed(history: History, runs: Iterable[FinishedRun]) -> Consumed:
+    """Read what runs consumed."""
+    records = {run.folder: history.run_record(run.folder) for run in in_store(runs)}
+    known = {folder: record for folder, record in records.items() if record.energy_j is not None}
+    sources = Counter(str(record.energy_from) for record in known.values())
+    source = min(sources, key=lambda name: (-sources[name], name), default="")
+    joules = {folder: record.energy_j or 0.0 for folder, record in known.items() if record.energy_from == source}
+    return Consumed(joules, source, {name: count for name, count in sources.items() if name != source})
+
+
+def energy_table(history: History, runs: Sequence[FinishedRun], tree: CallTree | None) -> Experiment | None:
+    """Return the energy of the whole program without hooks; None where it is not known of any run, or not asked for.
+
+    Where the program did not run without hooks, it is that of runs with hooks, less what these take on average, as
+    `run_times` estimates times.
+
+    Parameters
+    ----------
+    tree
+        Of the other metrics: the whole program is its root.
+    """
+    if not is_asked(history.session.campaign.config):
+        return None
+    known = consumed(history, (run for run in runs if run.mode in _OF_THE_PROGRAM))
+    joules = run_times(
+        [run for run in runs if run.folder in known.joules], Purpose.MODEL, lambda run: known.joules[run.folder]
+    )
+    if not joules:
+        return None
+    parameters = history.session.campaign.parameters
+    points, at = unique_points(as_array(joules, parameters))
+    values = np.full((1, len(points), max(map(len, joules.values())), len(AGGREGATES)), np.nan)
+    for place, of_point in zip(at.tolist(), joules.values(), strict=True):
+        values[0, place, : len(of_point)] = np.array(of_point)[:, None]
+    root = _PROGRAM
+    if tree is not None and np.count_nonzero(tree.parent < 0) == 1:
+        root = tree.regions[tree.region[0]]
+    whole = CallTree((root,), region=np.zeros(1, dtype=np.int64), parent=np.full(1, -1, dtype=np.int64))
+    return Experiment(parameters, points, whole, {ENERGY.name: values}, {ENERGY.name: ENERGY.unit})
+
+
+def energy_notes(history: History) -> list[str]:
+    """Say of which runs the energy is not known, and of which it is not theirs alone."""
+    if not is_asked(history.session.campaign.config):
+        return []
+    runs = [run for run in in_store(history.runs) if not run.build.origin]
+    records = [history.run_record(run.folder) for run in runs]
+    reasons = Counter(record.energy_unknown or _BEFORE for record in records if record.energy_j is None)
+    notes = [f"The energy of {count} of {len(runs)} runs is not known: {why}." for why, count in reasons.most_common()]
+    known = consumed(history, runs)
+    notes += [
+        f"The energy of {count} runs was counted by {name}, of most by {known.source}: it is left out, as they do not "
+        "count the same."
+        for name, count in known.others.items()
+    ]
+    shared = sum(_is_shared(record) for record in records if record.energy_j is not None)
+    if shared:
+        notes.append(
+            f"The energy of {shared} runs is also that of other programs: their jobs did not have their nodes for "
+            "themselves (resources.exclusive)."
+        )
+    return notes
+
+
+def _is_shared(record: RunRecord) -> bool:
+    return record.allocation is not None and not record.allocation.get("exclusive", True)
+
+
+def energy_of_campaign(history: History, report: Report) -> EnergyTable | None:
+    """Return joules beside core hours: at points, at the target, and of the campaign; None where none are known."""
+    campaign = history.session.campaign
+    models = report.models.get(ENERGY.name)
+    if not is_asked(campaign.config) or models is None:
+        return None
+    runs = [run for run in history.runs if run.mode in _OF_THE_PROGRAM and run.purpose is Purpose.MODEL]
+    known = consumed(history, runs)
+    runs = [run for run in runs if run.folder in known.joules]
+    joules = run_times(runs, Purpose.MODEL, lambda run: known.joules[run.folder])
+    seconds = run_times(runs, Purpose.MODEL)
+    rows = [
+        EnergyRow(dict(point), len(of_point), campaign.cores(point) * median(seconds[point]) / 3600, median(of_point))
+        for point, of_point in sorted(joules.items(), key=lambda item: item[0])
+    ]
+    everything = consumed(history, history.runs)
+    with_energy = [run for run in history.runs if run.folder in everything.joules]
+    seconds_at_target = run_time_reach(report)
+    hours = campaign.cores(campaign.refinement_target) / 3600
+    model = models.models[0]
+    return EnergyTable(
+        source=known.source,
+        rows=tuple(rows),
+        runs=(len(with_energy), len(history.runs)),
+        core_hours=fsum(run.wall_s * campaign.cores(run.point) / 3600 for run in with_energy),
+        joules=fsum(everything.joules.values()),
+        core_hours_at_target=None if seconds_at_target is None else _reach(*(hours * end for end in seconds_at_target)),
+        joules_at_target=_at_target(models, report),
+        model="" if model is None else format_function(model.function, models.parameters),
+        smape=None if model is None else model.quality.smape,
+    )
+
+
+def _reach(value: float, low: float, high: float) -> Reach:
+    return (value, max(low, 0.0), high) if np.isfinite(low + high) else (value, None, None)
+
+
+def _at_target(models: ModelSet, report: Report) -> Reach | None:
+    if models.models[0] is None:
+        return None
+    at = np.array([[report.target[name] for name in models.parameters]], dtype=np.float64)
+    low, high = (float(end[0, 0]) for end in models.predict_interval(at, LEVEL))
+    return _reach(float(models.predict(at)[0, 0]), low, high)

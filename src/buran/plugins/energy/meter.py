@@ -1,0 +1,103 @@
+"""Measuring what runs consume: as the scheduler accounts for it, or by the counters of this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from buran.campaign.config import Campaign
+from buran.campaign.records import RunRecord
+from buran.features import Start
+from buran.measure.energy import Consumption, EnergyMeter, NoMeter
+from buran.measure.finding import Finding, Health
+from buran.measure.schedulers.base import Scheduler
+from buran.measure.schedulers.none import NONE
+from buran.plugins.energy.feature import is_asked
+from buran.plugins.energy.powercap import PowercapMeter, power_zones, why_no_powercap
+
+
+@dataclass(frozen=True)
+class FirstOf:
+    """Several meters, of which the first that knows what was consumed tells it."""
+
+    meters: Sequence[EnergyMeter]
+
+    def sample(self) -> None:
+        """Let all look."""
+        for meter in self.meters:
+            meter.sample()
+
+    def read(self) -> Consumption:
+        """Return what the first one knows, or why none does."""
+        reasons = list[str]()
+        for meter in self.meters:
+            consumed = meter.read()
+            if consumed.joules is not None:
+                return consumed
+            reasons.append(consumed.why_unknown)
+        return Consumption(why_unknown="; ".join(reasons))
+
+
+@dataclass(frozen=True)
+class EnergyWatch:
+    """Writes what a meter has counted into the run's record."""
+
+    meter: EnergyMeter
+
+    def sample(self) -> None:
+        """Let the meter look."""
+        self.meter.sample()
+
+    def complete(self, record: RunRecord) -> RunRecord:
+        """Add joules, or why they are not known."""
+        consumed = self.meter.read()
+        return replace(
+            record,
+            energy_j=consumed.joules,
+            energy_from=consumed.source or None,
+            energy_parts_j=dict(consumed.parts) or None,
+            energy_unknown=consumed.why_unknown or None,
+        )
+
+
+def watch(start: Start) -> EnergyWatch | None:
+    """Return what measures a run's energy from now on; None where it is not asked for."""
+    campaign, job, allocation = start.campaign, start.job, start.allocation
+    if not is_asked(campaign.config):
+        return None
+    if not start.is_alone:
+        return EnergyWatch(NoMeter("others were on its node (resources.share_nodes)"))
+    nodes = campaign.placement(job.point).nodes
+    here = PowercapMeter() if nodes == 1 else NoMeter(f"powercap tells of one node, and the run had {nodes}")
+    if allocation is None:
+        return EnergyWatch(here)
+    return EnergyWatch(FirstOf((start.scheduler.energy_meter(allocation, nodes, job.argv), here)))
+
+
+def why_no_energy(scheduler: Scheduler, launcher: str) -> str:
+    """Return why nobody can tell the energy of runs with a launcher; empty if this machine or the scheduler can.
+
+    With a scheduler this machine may be a login node, and nothing is known of its compute nodes.
+    """
+    lack = scheduler.why_no_energy(launcher) if scheduler is not NONE else ""
+    here = (why_no_powercap() or "") if lack or scheduler is NONE else ""
+    where = " on this node" if lack and here else ""
+    return "; ".join(filter(None, (lack, here + where))) if here else ""
+
+
+def ahead(campaign: Campaign, scheduler: Scheduler) -> Iterator[str]:
+    """Say that the energy of a campaign's runs will not be known, and why."""
+    if is_asked(campaign.config) and (lack := why_no_energy(scheduler, campaign.active_environment.launcher)):
+        yield f"the energy of runs will not be known: {lack}"
+
+
+def findings() -> Iterator[Finding]:
+    """Read the counters of energy, as runs do."""
+    reason = why_no_powercap()
+    if reason is None:
+        zones = ", ".join(zone.name for zone in power_zones())
+        yield Finding("energy", Health.WORKS, f"{zones} (powercap)")
+        return
+    costs = "key energy: joules are not known, unless the scheduler accounts for them"
+    remedy = "chmod a+r /sys/class/powercap/*/energy_uj, as root" if "root" in reason else ""
+    yield Finding("energy", Health.MISSING, reason, costs, remedy)

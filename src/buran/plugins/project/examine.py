@@ -1,0 +1,290 @@
+"""How an existing project is built, from its Makefile or CMake files."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from buran.errors import UsageError
+from buran.plugins.project.cmake import NAME as CMAKE_FILE
+from buran.plugins.project.cmake import read_cmake
+from buran.plugins.project.makefile import NAMES, Makefile, flag_variables, makefile_in, read_makefile, variants_in
+from buran.plugins.project.sources import Language, languages, mention_mpi, sources_below
+
+SYSTEMS = ("cmake", "meson", "autotools", "make")
+_CONFIGURE = ("configure", "autogen.sh", "bootstrap", "configure.ac", "configure.in")
+_CMAKE_COMPILER = {
+    Language.C: "CMAKE_C_COMPILER",
+    Language.CXX: "CMAKE_CXX_COMPILER",
+    Language.FORTRAN: "CMAKE_Fortran_COMPILER",
+}
+
+
+@dataclass(frozen=True)
+class Project:
+    """How a project is built.
+
+    Attributes
+    ----------
+    build
+        Shell command with placeholders for compilers and flags.
+    binaries
+        What the build makes, relative to the project's folder, the likeliest first; empty where nothing was found.
+    uses_mpi
+        Whether anything of MPI was seen in build files or sources.
+    compiler
+        Key `compiler` of the campaign: another than the first choice where that cannot build it.
+    alternatives
+        Other ways to build it, for when the first does not work.
+    remarks
+        What was found, and what a person has to look at; the latter begin with ``<-``.
+    """
+
+    folder: Path
+    build: str
+    binaries: tuple[str, ...]
+    uses_mpi: bool
+    remarks: tuple[str, ...]
+    alternatives: tuple[str, ...] = ()
+    compiler: str = "auto"
+
+
+def examine_project(folder: Path, system: str | None = None, makefile: Path | None = None) -> Project:
+    """Find out how a project is built.
+
+    Parameters
+    ----------
+    system
+        One of `SYSTEMS` where a project has several; by default the first that it has.
+    makefile
+        Which one, relative to `folder`, where it has several.
+
+    Raises
+    ------
+    UsageError
+        There is no such folder, or nothing in it says how it is built.
+    """
+    if not folder.is_dir():
+        raise UsageError("there is no such folder", where=folder)
+    try:
+        if makefile is not None:
+            return _with_make(folder, _named_makefile(folder, makefile))
+        makefile = makefile_in(folder)
+        if (folder / CMAKE_FILE).is_file() and system in (None, "cmake"):
+            return _with_cmake(folder, folder, both=makefile is not None)
+        below = _cmake_below(folder)
+        if system == "cmake" and below is None:
+            raise UsageError(f"there is no {CMAKE_FILE}", where=folder)
+        if (folder / "meson.build").is_file() and system in (None, "meson"):
+            return _with_meson(folder)
+        if system != "make" and (system == "autotools" or makefile is None):
+            configure = next((folder / name for name in _CONFIGURE if (folder / name).is_file()), None)
+            if configure is not None:
+                return _with_autotools(folder, configure.name)
+        if system in ("meson", "autotools"):
+            raise UsageError(f"there is nothing of {system}", where=folder)
+        if below is not None and (system == "cmake" or (system is None and makefile is None)):
+            return _with_cmake(folder, below, both=False)
+        return _with_make(folder, makefile or _makefile_below(folder))
+    except OSError as error:
+        raise UsageError("a project's file cannot be read", where=error.filename, why=error.strerror) from None
+
+
+def _named_makefile(folder: Path, name: Path) -> Path:
+    path = makefile_in(folder / name) if (folder / name).is_dir() else folder / name
+    if path is None or not path.is_file() or not path.resolve().is_relative_to(folder.resolve()):
+        raise UsageError("there is no such Makefile in the project", where=folder / name)
+    return path
+
+
+def _makefile_below(folder: Path) -> Path:
+    below = sorted(path for level in ("*", "*/*") for path in folder.glob(level) if path.is_dir())
+    makefiles = [makefile for place in below if "/." not in str(place) and (makefile := makefile_in(place)) is not None]
+    if not makefiles:
+        raise UsageError(
+            "it is not seen how the project is built",
+            where=folder,
+            why="there is neither a Makefile nor a file of CMake, autotools or Meson",
+            hint="begin with a template, `buran init DIR`, and set target.build: any shell command with {mpicxx}",
+        )
+    highest = [path for path in makefiles if len(path.parts) == len(makefiles[0].parts)]
+    named_src = [path for path in highest if path.parent.name == "src"]
+    if len(highest) > 1 and len(named_src) == 1:
+        return named_src[0]
+    if len(highest) > 1:
+        names = [str(path.relative_to(folder)) for path in makefiles]
+        hint = f"name one, as in --makefile {names[0]}"
+        raise UsageError("there are several Makefiles", where=folder, why=", ".join(names[:6]), hint=hint)
+    return makefiles[0]
+
+
+# -- CMake -----------------------------------------------------------------------------------------------
+
+
+def _cmake_below(folder: Path) -> Path | None:
+    """Return the folder in the project with its CMake files: the only one, or the one called src."""
+    places = [path.parent for path in sorted(folder.glob(f"*/{CMAKE_FILE}"))]
+    return next((place for place in places if place.name == "src" or len(places) == 1), None)
+
+
+def _with_cmake(folder: Path, place: Path, *, both: bool) -> Project:
+    cmake = read_cmake(place)
+    sources = sources_below(folder)
+    mpi = cmake.mentions_mpi or mention_mpi(sources)
+    compiled = cmake.languages & (languages(sources) | cmake.languages) or {Language.CXX}
+    options = [
+        f"-D{_CMAKE_COMPILER[language]}={{{language.value}}}" for language in sorted(compiled, key=list(Language).index)
+    ]
+    options += [f"-D{name}=ON" for name in cmake.switches]
+    too = ", and a Makefile, which `buran init --system make` takes" if both else ""
+    below = place.relative_to(folder)
+    remarks = [f"Found: {below / CMAKE_FILE}{too}" + ("" if mpi else "; no use of MPI")]
+    if cmake.switches:
+        remarks.append(f"{', '.join(cmake.switches)}: off by default, and switched on here")
+    unclear = [name for name in cmake.programs if "$" in name]
+    if unclear and len(unclear) == len(cmake.programs):
+        remarks.append(f"<- where CMake puts {', '.join(unclear)} could not be told")
+    binaries = tuple(dict.fromkeys(f"build/{name}" for name in cmake.programs if "$" not in name))
+    build = f"cmake -S {below} -B build -DCMAKE_BUILD_TYPE=Release {' '.join(options)} && cmake --build build"
+    presets = _presets(folder) if place == folder else []
+    if presets:
+        remarks.append(f"It has presets: {', '.join(presets)}; one is taken where the plain way does not build")
+    ways = tuple(f"cmake --preset {name} -B build {' '.join(options)} && cmake --build build" for name in presets)
+    return Project(folder, build, binaries, mpi, tuple(remarks), ways)
+
+
+def _presets(folder: Path) -> list[str]:
+    """Return the names of presets that may be configured, as the file has them."""
+    path = folder / "CMakePresets.json"
+    try:
+        listed = json.loads(path.read_text(encoding="utf-8"))["configurePresets"] if path.is_file() else []
+        names = [str(preset["name"]) for preset in listed if not preset.get("hidden")]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return []
+    return [name for name in names if re.fullmatch(r"[\w.+-]+", name)]
+
+
+# -- autotools and Meson ---------------------------------------------------------------------------------
+
+_VARIABLES = {Language.C: "CC", Language.CXX: "CXX", Language.FORTRAN: "FC"}
+
+
+def _compilers(folder: Path) -> tuple[str, bool]:
+    """Return settings of all compilers that the sources need, and whether they use MPI."""
+    sources = sources_below(folder)
+    written_in = languages(sources) or {Language.C}
+    settings = [f"{name}={{{language.value}}}" for language, name in _VARIABLES.items() if language in written_in]
+    return " ".join(settings), mention_mpi(sources)
+
+
+def _with_autotools(folder: Path, begin: str) -> Project:
+    settings, mpi = _compilers(folder)
+    prepare = {"configure": "", "configure.ac": "autoreconf -fi && ", "configure.in": "autoreconf -fi && "}
+    first = prepare.get(begin, f"sh ./{begin} && ")
+    flags = " ".join(f"{name}='{{flags}}'" for name in ("CFLAGS", "CXXFLAGS", "FCFLAGS"))
+    remarks = [f"Found: {begin} of autotools" + ("" if mpi else "; no use of MPI")]
+    options = _mpi_option(folder / begin) if mpi else ""
+    if options:
+        remarks.append(f"{options.strip()}: its configure has this option, and it is given")
+    build = f"{first}./configure --disable-shared{options} {settings} {flags} && make"
+    return Project(folder, build, (), mpi, tuple(remarks))
+
+
+def _mpi_option(configure: Path) -> str:
+    """Return the option of a configure script that switches MPI on; empty where it has none."""
+    text = configure.read_text(encoding="utf-8", errors="replace")
+    for kind in ("enable", "with"):
+        if re.search(rf"^\s+--{kind}-mpi\b|AC_ARG_{kind.upper()}\(\s*\[?mpi\b", text, re.MULTILINE):
+            return f" --{kind}-mpi"
+    return ""
+
+
+def _with_meson(folder: Path) -> Project:
+    settings, mpi = _compilers(folder)
+    names: list[str] = []
+    for path in sorted(folder.rglob("meson.build")):
+        found = re.findall(r"\bexecutable\s*\(\s*'([^']+)'", path.read_text(errors="replace"))
+        names += [str(Path("build") / path.parent.relative_to(folder) / name) for name in found]
+    remarks = ["Found: meson.build" + ("" if mpi else "; no use of MPI")]
+    build = f"{settings} meson setup build --buildtype=release && meson compile -C build"
+    return Project(folder, build, tuple(names), mpi, tuple(remarks))
+
+
+# -- make ------------------------------------------------------------------------------------------------
+
+
+def _with_make(folder: Path, path: Path) -> Project:
+    makefile = read_makefile(path)
+    sources = sources_below(folder)
+    below = path.parent.relative_to(folder)
+    written_in = languages([source for source in sources if source.parent == path.parent] or sources)
+    compilers = makefile.compilers(written_in)
+    inner = _inner(makefile) if not compilers else None
+    shown = str(path.relative_to(folder))
+    remarks = [f"Found: {shown}"]
+    if inner is not None:
+        compilers = inner.compilers(written_in)
+        remarks[0] += f", which calls that in {inner.path.parent.relative_to(folder)}"
+    reading = inner or makefile
+    settings = [_setting(reading, name, language) for name, language in compilers.items()]
+    flags = reading.unset_flags(set(compilers.values()))
+    settings += [f"{name}='{{flags}}'" for name in flags]
+    if compilers and not flags:
+        named = " ".join(f"{name}='{{flags}}'" for name in flag_variables(set(compilers.values())))
+        remarks.append(f"its own compiler flags stay; to set others, add all of them here, as in {named}")
+        if not reading.optimises(set(compilers.values())):
+            remarks.append("none of them optimises (-O2): times are those of a slow program")
+    # A variant takes the usual name: a Makefile that calls itself would not find it by another.
+    variant = path.name not in NAMES
+    words = ["make", *([] if below == Path() else ["-C", str(below)]), *settings]
+    build = f"cp {shown} {below / 'Makefile'} && {' '.join(words)}" if variant else " ".join(words)
+    by_name = reading.by_name()
+    if by_name and not compilers:
+        remarks.append(
+            f"{shown} calls {', '.join(by_name)} by name: in the copy that is built, wrappers take their place"
+        )
+        build = _replaced(by_name, reading.path.relative_to(folder)) + " && " + build
+    elif not compilers:
+        build += " CC={mpicc} CXX={mpicxx}"
+        remarks.append(f"<- which variables of {shown} name the compilers was not seen; these are the usual ones")
+    mpi = mention_mpi(sources) or any("mpi" in reading.expand(f"$({name})").lower() for name in compilers)
+    if not mpi:
+        remarks[0] += "; no use of MPI"
+    place = reading.path.parent.relative_to(folder)
+    binaries = tuple(str(place / name) for name in reading.programs())
+    others = [other for other in variants_in(path.parent) if other != path]
+    ways = tuple(build.replace(f"cp {shown} ", f"cp {below / other.name} ") for other in others if variant)
+    plain = reading.without_offload()
+    if plain:
+        remarks.append("Its flags for GPUs are left out where they do not build")
+        ways = (f"{build} {' '.join(plain)}", *ways)
+    return Project(folder, build, binaries, mpi, tuple(remarks), ways)
+
+
+def _inner(makefile: Makefile) -> Makefile | None:
+    """Return the first Makefile that this one calls, or that lies in a folder below, and that links a program."""
+    folder = makefile.path.parent
+    below = [path for path in sorted(folder.iterdir()) if path.is_dir()]
+    for place in (*(folder / name for name in makefile.calls_in_folders()), *below):
+        path = makefile_in(place)
+        if path is not None:
+            inner = read_makefile(path)
+            if inner.programs():
+                return inner
+    return None
+
+
+def _setting(makefile: Makefile, name: str, language: Language) -> str:
+    more = makefile.extra_words(name)
+    if not more or "$" in more or "'" in more:
+        return f"{name}={{{language.value}}}"
+    return f"{name}='{{{language.value}}} {more.replace('{', '{{').replace('}', '}}')}'"
+
+
+def _replaced(by_name: dict[str, Language], path: Path) -> str:
+    edits = " ".join(
+        rf"-e 's|^\(\t[@-]*\){re.escape(name)} |\1{{{language.value}}} |'" for name, language in by_name.items()
+    )
+    return f"sed -i {edits} {path}"

@@ -1,0 +1,223 @@
+"""Building a project once in a scratch folder: which programs appear, whether they use MPI, what their help says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from buran.campaign.plan import Mode
+from buran.campaign.template import parse_template
+from buran.errors import FormatError
+from buran.measure.backends.embedded import EmbeddedBackend, open_embedded
+from buran.measure.build import LONGEST_ERROR, first_error
+from buran.measure.machine.machine import free_marker
+from buran.measure.machine.process import run_limited
+from buran.measure.source import copy_source, local_source
+from buran.measure.toolchain.elf import Elf, is_elf
+from buran.plugins.project.examine import Project
+from buran.plugins.project.sources import mpi_guards, sources_below
+
+_BUILD_LIMIT_S = 1800.0
+_OTHER = "gcc"  # knows flags that clang, the first choice, does not
+_HELP_LIMIT_S = 10.0
+_MOST_OPTIONS = 8  # of a program's help, in a remark
+_COMPILER = re.compile(r"=(?:'(\{mpi\w+\}[^']*)'|(\{mpi\w+\})(?=\s|$))")
+_OPTION = re.compile(r"^\s*(--?[A-Za-z][\w-]*)[ =,]\s*[^\n]*", re.MULTILINE)
+_SIZE = re.compile(r"siz|dim|cell|elem|grid|zone|mesh|partic|length|\bn[xyz]", re.IGNORECASE)
+_MPI_INIT = re.compile(r"p?mpi_init(_thread)?_?(f08_?)?", re.IGNORECASE)
+# What compilers accepted when older codes were written: failure of today's, and the flag that accepts it.
+_ACCEPTED_ONCE = (
+    (re.compile(r"implicit-function-declaration|call to undeclared"), "-Wno-implicit-function-declaration"),
+    (re.compile(r"multiple definition of"), "-fcommon"),
+)
+
+
+@dataclass(frozen=True)
+class TrialBuild:
+    """What came of a build.
+
+    Attributes
+    ----------
+    programs
+        Executables that it made, relative to the build folder.
+    uses_mpi
+        Whether one of these calls MPI; None if their symbols are gone.
+    failure
+        First error in the log, where it made none.
+    """
+
+    build: str
+    compiler: str
+    programs: tuple[str, ...]
+    uses_mpi: bool | None
+    failure: str = ""
+
+
+def tried(project: Project, say: Callable[[str], None]) -> tuple[Project, str]:
+    """Build a project in a scratch folder, by its first way that makes a program.
+
+    Returns
+    -------
+    tuple
+        The project with what was seen, and what its first program prints for ``--help``.
+
+    Raises
+    ------
+    ToolError
+        This machine has no compiler or no MPI.
+    """
+    with tempfile.TemporaryDirectory(prefix="buran-init-") as name:
+        scratch = Path(name).resolve()
+        failures: list[str] = []
+        made: tuple[TrialBuild, Path] | None = None
+        for trial, folder in _trials(project, scratch):
+            with_gcc = " with gcc" if trial.compiler == "gcc" else ""
+            say(f"tried{with_gcc}: {trial.build}: {', '.join(trial.programs[:4]) or trial.failure}")
+            is_whole = trial.uses_mpi is not False or not project.uses_mpi
+            if trial.programs and (made is None or is_whole):
+                made = trial, folder
+            if trial.programs and is_whole:
+                break
+            failures.append(trial.failure)
+        if made is None:
+            remark = f"<- a trial build failed ({failures[0]}); the command for building needs a look"
+            return replace(project, remarks=(*project.remarks, remark)), ""
+        trial, folder = made
+        programs = _likeliest_first(trial.programs, project)
+        remarks = [remark for remark in project.remarks if not remark.startswith("<-")]
+        if project.uses_mpi and trial.uses_mpi is False:
+            remarks.append(
+                "The build makes a program that does not call MPI, although its sources could: one rank a run"
+            )
+        uses_mpi = project.uses_mpi if trial.uses_mpi is None else trial.uses_mpi
+        shown = _help_of(folder / programs[0])
+        return replace(
+            project,
+            build=trial.build,
+            compiler=trial.compiler,
+            binaries=programs,
+            uses_mpi=uses_mpi,
+            remarks=(*remarks, *_options(shown)),
+        ), shown
+
+
+def _trials(project: Project, scratch: Path) -> Iterator[tuple[TrialBuild, Path]]:
+    """Yield the builds of a project and the folder of each, with what helps against their failures."""
+    waiting = [(build, "auto") for build in (project.build, *project.alternatives)]
+    waiting.append((project.build, _OTHER))
+    number, has_program = 0, False
+    guards = mpi_guards(sources_below(project.folder)) if project.uses_mpi else []
+    while waiting:
+        build, compiler = waiting.pop(0)
+        is_last_resort = compiler == _OTHER and build == project.build
+        if is_last_resort and (has_program or shutil.which(_OTHER) is None):
+            continue
+        folder = scratch / str(number)
+        number += 1
+        trial, log = _build(project, build, open_embedded(compiler, scratch), compiler, folder)
+        has_program = has_program or bool(trial.programs)
+        flags = [flag for failure, flag in _ACCEPTED_ONCE if failure.search(log) and flag not in build]
+        if not trial.programs and flags and with_words(build, flags[0]) != build:
+            waiting.insert(0, (with_words(build, flags[0]), compiler))
+        elif trial.programs and trial.uses_mpi is False and guards:
+            waiting.insert(0, (with_words(build, f"-D{guards.pop(0)}"), compiler))
+        yield trial, folder
+
+
+def _build(
+    project: Project, build: str, backend: EmbeddedBackend, compiler: str, folder: Path
+) -> tuple[TrialBuild, str]:
+    copy_source(local_source(project.folder), folder)
+    before = set(_executables(folder))
+    tools = backend.tools(Mode.VANILLA)
+    command = parse_template(build, (*tools, "flags")).fill_shell({**tools, "flags": "-O2"}, split=("flags",))
+    log = folder.with_suffix(".log")
+    outcome = run_limited(
+        ["bash", "-c", f"exec 2>&1\n{command}"],
+        cwd=folder,
+        environment={**os.environ, **backend.build_environment(Mode.VANILLA, None)},
+        marker=free_marker(),
+        stdout=log,
+        stderr=folder.with_suffix(".err"),
+        time_limit_s=_BUILD_LIMIT_S,
+    )
+    text = log.read_text(errors="replace")
+    made = sorted(set(_executables(folder)) - before)
+    if outcome.failure or not made:
+        last_line = text.strip().rpartition("\n")[2].strip()
+        why = first_error(text) or last_line or outcome.failure or "no program"
+        return TrialBuild(build, compiler, (), None, why[:LONGEST_ERROR]), text
+    symbols = [Elf.read(path).symbols for path in made]
+    calls = [any(_MPI_INIT.fullmatch(name) for name in names) for names in symbols if names is not None]
+    programs = tuple(str(path.relative_to(folder)) for path in made if not re.search(r"\.so(\.|$)", path.name))
+    return TrialBuild(build, compiler, programs, any(calls) if calls else None), text
+
+
+def _executables(folder: Path) -> Iterator[Path]:
+    """Yield what can be run, and shared libraries, which programs may have their MPI from."""
+    for walked, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name not in ("CMakeFiles", ".git", ".libs")]
+        for name in names:
+            path = Path(walked) / name
+            if path.suffix in (".o", ".a") or path.is_symlink() or not os.access(path, os.X_OK):
+                continue
+            try:
+                if is_elf(path):
+                    Elf.read(path)
+                    yield path
+            except (OSError, FormatError):
+                continue
+
+
+def _likeliest_first(programs: tuple[str, ...], project: Project) -> tuple[str, ...]:
+    """Sort programs: those that the build files name first, then one called as the project; tests and tools last."""
+    predicted, title = project.binaries, project.folder.resolve().name.lower()
+
+    def rank(name: str) -> tuple[int, bool, bool, str]:
+        place = predicted.index(name) if name in predicted else len(predicted)
+        is_aside = re.search(r"test|tool|util|example|contrib", name.lower()) is not None
+        return place, Path(name).stem.lower() != title, is_aside, name
+
+    return tuple(sorted(programs, key=rank))
+
+
+def with_words(build: str, words: str) -> str:
+    """Add words behind the compilers that a build command hands over."""
+    if build.startswith("cmake "):
+        flags = [f"-DCMAKE_{name}_FLAGS={words}" for name in ("C", "CXX") if f"CMAKE_{name}_COMPILER=" in build]
+        return build.replace(" && ", f" {' '.join(flags)} && ", 1)
+    return _COMPILER.sub(lambda match: f"='{match[1] or match[2]} {words}'", build)
+
+
+def _help_of(binary: Path) -> str:
+    """Return what a program prints for ``--help``; nothing if it does not end."""
+    folder = binary.parent
+    out, err = folder / ".help.out", folder / ".help.err"
+    outcome = run_limited(
+        [str(binary), "--help"],
+        cwd=folder,
+        environment=os.environ,
+        marker=free_marker(),
+        stdout=out,
+        stderr=err,
+        time_limit_s=_HELP_LIMIT_S,
+        output_limit=100_000,
+    )
+    return "" if outcome.timed_out else out.read_text(errors="replace") + err.read_text(errors="replace")
+
+
+def _options(shown: str) -> list[str]:
+    lines = [" ".join(match[0].split()) for match in _OPTION.finditer(shown)]
+    sizes = [line[:100] for line in lines if _SIZE.search(line)]
+    return [f"Its --help says: {line}" for line in sizes[:_MOST_OPTIONS]]
+
+
+def option_of(name: str, shown: str) -> str | None:
+    """Return how a program's help hands over a parameter of this name, as in ``-s {s}``; None if it does not."""
+    match = re.search(rf"(?<![\w-])(--?{re.escape(name)})(=|[ ,<\[])", shown)
+    return None if match is None else f"{match[1]}{'=' if match[2] == '=' else ' '}{{{name}}}"

@@ -1,0 +1,1 @@
+"""PBS, Grid Engine, LSF and Flux, which all print tables of jobs."""

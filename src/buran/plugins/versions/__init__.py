@@ -1,0 +1,1 @@
+"""Versions: comparing a program with an earlier version, while it is measured and afterwards."""

@@ -1,0 +1,163 @@
+"""What the runs that are compared with an earlier version tell: whether the program changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from buran.campaign.plan import Mode, Purpose
+from buran.experiment.jsonl import write_jsonl
+from buran.files import finite_or_none
+from buran.loop import collect
+from buran.loop.findings import Findings
+from buran.loop.history import FinishedRun, History
+from buran.loop.session import Session
+from buran.model.model_set import write_models
+from buran.plugins.versions.changes import Changes
+from buran.plugins.versions.check import Checked, check_counts, check_times
+from buran.plugins.versions.earlier import EarlierVersion
+from buran.plugins.versions.fold import fold
+from buran.plugins.versions.side import RUNTIME
+from buran.profile.metrics import noise_resilient, uncounted
+from buran.profile.profile import NO_CALL_PATHS
+from buran.select.observations import Observations
+
+
+def compare_runs(
+    earlier: EarlierVersion, history: History, models_path: Path, findings_path: Path, table_path: Path
+) -> None:
+    """Compare the runs of an iteration with the earlier version; write findings and table, and no models."""
+    session, plan = history.session, history.plans[-1]
+    runs = history.runs_of([plan])
+    mode = Mode.EFFORT if any(run.mode is Mode.EFFORT for run in runs) else Mode.TIME
+    table = collect.experiment_of([run for run in runs if run.mode is mode], session.campaign.parameters)
+    comparison: dict[str, Any] = {
+        "mode": mode,
+        "rows": [],
+        "counted": 0,
+        "call_paths": 0,
+        "unsteady": 0,
+        "moved": [],
+        "timed": 0,
+        "open": "",
+    }
+    tree = NO_CALL_PATHS
+    if table is None:
+        table_path.write_text("")
+    else:
+        tree = table.tree
+        chosen = session.campaign.config.metrics
+        metrics = noise_resilient(chosen) if mode is Mode.EFFORT else uncounted(chosen)
+        write_jsonl(collect.only(table, metrics), table_path)
+        comparison |= _counts(earlier, table) if mode is Mode.EFFORT else _times(session, earlier, table, runs)
+    Findings(
+        iteration=plan.iteration,
+        filter_text=plan.filter_text,
+        tree=tree,
+        imbalance_s=(),
+        ends_s=(),
+        runtime=None,
+        shortest_run_s=0.0,
+        overhead=collect.overhead(runs),
+        unsteady={},
+        evaluation=(),
+        comparison=comparison,
+    ).write(findings_path)
+    write_models(models_path, [])
+
+
+def _counts(earlier: EarlierVersion, table: Any) -> dict[str, Any]:
+    checked = check_counts(earlier.side, table)
+    return {
+        "rows": _plain(checked.rows),
+        "counted": checked.points,
+        "call_paths": checked.call_paths,
+        "unsteady": checked.unsteady,
+        "moved": [[pair.before, pair.after] for pair in checked.moved],
+    }
+
+
+def _times(session: Session, earlier: EarlierVersion, table: Any, runs: Sequence[FinishedRun]) -> dict[str, Any]:
+    names = session.campaign.parameters
+    if "time" not in earlier.side.models or "time" not in table.values:
+        return {"open": "call paths' times are not modelled there, or not measured here"}
+    walls = collect.baseline(runs, Purpose.COMPARISON)
+    by_point = {tuple(float(point[name]) for name in names): times for point, times in walls.items()}
+    rows = check_times(earlier.side, table, by_point)
+    if all(row.change.verdict == "undecided" for row in rows):
+        return {"rows": _plain(rows), "open": "the models there have no intervals"}
+    return {"rows": _plain(rows), "timed": len(table.points)}
+
+
+def _plain(rows: Iterable[Checked]) -> list[dict[str, Any]]:
+    """Return rows as plain data; numbers that are not finite become None."""
+    return [
+        {
+            "metric": row.metric,
+            "call_path": row.call_path,
+            "point": list(row.change.point),
+            "share": row.share,
+            "verdict": row.change.verdict,
+            "within": finite_or_none(row.within),
+            "growth": [row.growth_before, row.growth_after],
+            "through": list(row.through),
+            **{
+                name: finite_or_none(getattr(row.change, name))
+                for name in ("before", "after", "ratio", "lower", "upper")
+            },
+        }
+        for row in rows
+    ]
+
+
+def _comparisons(history: History) -> list[Mapping[str, Any]]:
+    return [history.findings(plan.iteration).comparison for plan in history.plans if plan.comparison]
+
+
+def checked_so_far(history: History) -> list[dict[str, Any]]:
+    """Return what was measured beside what the earlier version predicts and counted, for the report."""
+    return [row for comparison in _comparisons(history) for row in comparison["rows"]]
+
+
+def changes_so_far(earlier: EarlierVersion, history: History) -> Changes:
+    """Return what comparing runs told in the iterations so far."""
+    comparisons = _comparisons(history)
+    rows = checked_so_far(history)
+    changed = sorted(
+        (row for row in rows if row["verdict"] in ("grown", "shrunk")),
+        key=lambda row: (row["metric"] == RUNTIME, -row["share"]),
+    )
+
+    def within(metrics: Iterable[str]) -> float:
+        limits = [row["within"] for row in rows if row["metric"] in metrics]
+        return math.inf if None in limits or not limits else max(limits)
+
+    return Changes(
+        earlier=earlier.name,
+        changed=tuple(dict.fromkeys((row["metric"], row["call_path"]) for row in changed)),
+        growth={(row["metric"], row["call_path"]): tuple(row["growth"]) for row in changed if all(row["growth"])},
+        counted=max((comparison["counted"] for comparison in comparisons), default=0),
+        call_paths=max((comparison["call_paths"] for comparison in comparisons), default=0),
+        unsteady=max((comparison["unsteady"] for comparison in comparisons), default=0),
+        timed=max((comparison["timed"] for comparison in comparisons), default=0),
+        run_time_within=within([RUNTIME]),
+        within=within(["time"]),
+        open=next((comparison["open"] for comparison in comparisons if comparison["open"]), ""),
+    )
+
+
+def of_changed(changes: Changes, observations: Observations) -> Observations:
+    """Return what was measured of the call paths whose times changed since the earlier version; without any, of all.
+
+    The others are predicted well enough already: by the earlier version's models.
+    """
+    if not changes.timed:
+        return observations
+    changed = [path for metric, path in changes.changed if metric == "time"]
+    paths = [path for _, path in observations.names]
+    distinct = list(dict.fromkeys(paths))
+    changed_paths = {distinct[place] for place in fold(changed, distinct).tolist() if place >= 0}
+    rows = [row for row, path in enumerate(paths) if path in changed_paths]
+    return observations.only(rows) if rows else observations

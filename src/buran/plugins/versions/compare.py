@@ -1,0 +1,261 @@
+"""Comparing two campaigns: at the target, at the largest point both measured, in growth, and in exact counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.errors import UsageError
+from buran.model.model_set import ModelSet
+from buran.model.text import format_function, format_leading, growth_class
+from buran.numerics.intervals import of_ratio
+from buran.plugins.versions.counts import Counted, count_in_both, count_modelled, operations_of_one, unsteady_rows
+from buran.plugins.versions.difference import Change, Comparison, Difference, OneSided, Verdict
+from buran.plugins.versions.fold import common_call_paths, fold, fold_models
+from buran.plugins.versions.measured import common_points, shares_of
+from buran.plugins.versions.pairing import pair_call_paths
+from buran.plugins.versions.side import RUNTIME, Side
+from buran.plugins.versions.tuning import COMPARED
+from buran.profile.metrics import metric_of
+from buran.report.growth import faster_in
+
+Array = NDArray[np.float64]
+
+
+def compare_sides(
+    before: Side, after: Side, level: float = COMPARED.level, share: float = COMPARED.share
+) -> Comparison:
+    """Compare an earlier campaign with a later one, at the target of the later.
+
+    Raises
+    ------
+    UsageError
+        One has no models, or they have other parameters, no metric or no call path in common.
+    """
+    _check(before, after)
+    pairs = () if after.counts is None else pair_call_paths(before, after.counts)
+    before = before.renamed({pair.before: pair.after for pair in pairs})
+    target = tuple(float(after.target[name]) for name in after.parameters)
+    differences: list[Difference] = []
+    gone: list[OneSided] = []
+    new: list[OneSided] = []
+    for metric in (name for name in after.models if name in before.models):
+        pair = before.models[metric], after.models[metric]
+        common = common_call_paths(pair[0].call_paths, pair[1].call_paths)
+        if common:
+            differences += _Metric(before, after, metric, common, target, level, share).differences()
+            gone += _one_sided(pair[0], common, target)
+            new += _one_sided(pair[1], common, target)
+    if not any(difference.metric != RUNTIME for difference in differences):
+        raise UsageError(
+            "the two campaigns have no call path in common",
+            where=f"{before.name} and {after.name}",
+            why=f"the first is {_first(before)!r} there and {_first(after)!r} here",
+            hint="compare two versions of one program, measured with the same metrics",
+        )
+    notes = tuple(_notes(before, after))
+    both = before.counts is not None and after.counts is not None
+    operations = tuple(name for name, _ in operations_of_one(before, after)) if both else ()
+    names = after.parameters
+    return Comparison(
+        before.name,
+        after.name,
+        names,
+        target,
+        level,
+        share,
+        tuple(differences),
+        tuple(gone),
+        tuple(new),
+        notes,
+        pairs,
+        operations,
+    )
+
+
+def _first(side: Side) -> str:
+    return next(models.call_paths[0] for name, models in side.models.items() if name != RUNTIME and models.call_paths)
+
+
+def _check(before: Side, after: Side) -> None:
+    where = f"{before.name} and {after.name}"
+    for side in (before, after):
+        if not any(name != RUNTIME and models.call_paths for name, models in side.models.items()):
+            raise UsageError(
+                "a campaign without models cannot be compared",
+                where=side.name,
+                why="no run succeeded, or its runs only found functions, or told that nothing had changed",
+                hint="measure more of it; if nothing had changed, compare with the campaign it was compared with",
+            )
+    if before.parameters != after.parameters:
+        raise UsageError(
+            "the two campaigns have other parameters",
+            where=where,
+            why=f"{', '.join(before.parameters)} there, {', '.join(after.parameters)} here",
+            hint="compare campaigns that vary the same, named in the same order",
+        )
+    lists = [[name for name in side.models if name != RUNTIME] for side in (before, after)]
+    if not set(lists[0]) & set(lists[1]):
+        raise UsageError(
+            "the two campaigns have no metric in common",
+            where=where,
+            why=f"{', '.join(lists[0])} there, {', '.join(lists[1])} here",
+            hint="compare campaigns that measured the same",
+        )
+
+
+def _notes(before: Side, after: Side) -> list[str]:
+    notes = []
+    if before.simulated_on or after.simulated_on:
+        sides = (f"on {side.simulated_on}" if side.simulated_on else "measured" for side in (before, after))
+        notes.append("Times are simulated. Before: {}. After: {}.".format(*sides))
+    for one, other, word in ((before, after, "before"), (after, before, "after")):
+        only = [name for name in one.models if name not in other.models]
+        if only:
+            notes.append(f"Measured only {word}: {', '.join(only)}.")
+    if before.target and dict(before.target) != dict(after.target):
+        target = ", ".join(f"{name}={before.target[name]:g}" for name in after.parameters)
+        notes.append(f"The earlier campaign had another target, {target}; both are compared at the later one's.")
+    for name in (name for name in after.models if name in before.models):
+        pair = before.models[name], after.models[name]
+        for what in ("aggregate", "repetition", "unit"):
+            values = [getattr(side, what) for side in pair]
+            if values[0] != values[1]:
+                notes.append(f"{name}: the {what} is {values[0]} before and {values[1]} after; that alone differs.")
+    if (
+        before.overhead is not None
+        and after.overhead is not None
+        and abs(before.overhead - after.overhead) > COMPARED.hooks
+    ):
+        shown = " and ".join(f"{100 * (ratio - 1):+.1f} %" for ratio in (before.overhead, after.overhead))
+        notes.append(f"Hooks add {shown} of CPU time before and after: differences of that size may be theirs.")
+    if before.counts is None or after.counts is None:
+        notes.append("Counts are compared by their models: the measurements of one side are not at hand.")
+    return notes
+
+
+def _one_sided(models: ModelSet, common: Sequence[str], target: Sequence[float]) -> list[OneSided]:
+    at = _values(models, np.array([target]))[:, 0]
+    total = at.sum() or 1.0
+    in_common = set(common)
+    return [
+        OneSided(models.metric, name, float(value), float(value / total))
+        for name, value, model in zip(models.call_paths, at, models.models, strict=True)
+        if name not in in_common and model is not None
+    ]
+
+
+def _values(models: ModelSet, points: Array) -> Array:
+    """Return shape (call path, point): predictions, not negative; 0 without a model."""
+    return np.nan_to_num(models.predict(points))
+
+
+class _Metric:
+    """The common call paths of one metric."""
+
+    def __init__(
+        self,
+        before: Side,
+        after: Side,
+        metric: str,
+        common: tuple[str, ...],
+        target: tuple[float, ...],
+        level: float,
+        share: float,
+    ) -> None:
+        sides = (before, after)
+        models = [side.models[metric] for side in sides]
+        folded = [fold_models(side, fold(side.call_paths, common), common) for side in models]
+        self.names, self.first, self.second = common, folded[0], folded[1]
+        shared = common_points(self.first.points, self.second.points)
+        points = [target]
+        if shared:  # the largest one
+            at = np.array(shared, dtype=np.float64)
+            points.append(shared[int(_values(self.second, at).sum(axis=0).argmax())])
+        self.points = points
+        at = np.array(points, dtype=np.float64)
+        self.values = _values(self.first, at), _values(self.second, at)
+        self.shares = [shares_of(values) for values in self.values]
+        self.matters: NDArray[np.bool_] = np.any(np.maximum(*self.shares) >= share, axis=1)
+        # All call paths that matter, at both points, are to be right together (Bonferroni).
+        single = 1 - (1 - level) / max(int(self.matters.sum()) * len(points), 1)
+        ends = [side.predict_interval(at, single) for side in folded]
+        lower, upper = of_ratio(self.values[0], ends[0], self.values[1], ends[1])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.where(self.values[0] > 0, self.values[1] / self.values[0], np.nan)
+        modelled = np.array([None not in pair for pair in zip(self.first.models, self.second.models, strict=True)])
+        self.intervals = np.where(modelled[:, None], np.stack([ratio, lower, upper]), np.nan)
+        both, counted = None, None
+        if all(side.counts is not None and metric in side.counts.values for side in sides):
+            counted, both = count_in_both(before, after, self.second, common)
+            if shared:
+                means = np.stack(both.ratios(single))
+                self.intervals[:, :, 1] = np.where(np.isfinite(means), means, self.intervals[:, :, 1])
+        self.counted: Counted | None = None
+        self.exact = np.zeros(len(common), dtype=bool)
+        if metric_of(metric).noise_resilient:
+            self.counted = counted or count_modelled((self.first, self.second))
+            self.exact = self.counted.comparable.copy()
+            for side in sides:
+                self.exact[unsteady_rows(side.unsteady.get(metric, ()), common)] = False
+            self.matters |= self.exact & (self.counted.differs != 0).any(axis=1)  # however small: it may grow
+
+    def differences(self) -> list[Difference]:
+        """Return all of them, the largest first."""
+        order = np.argsort(-np.maximum(self.values[0][:, 0], self.values[1][:, 0]), kind="stable")
+        return [self._difference(row) for row in order.tolist()]
+
+    def _difference(self, row: int) -> Difference:
+        first, second = self.first.models[row], self.second.models[row]
+        target, *measured = (self._change(row, place) for place in range(len(self.points)))
+        exact, parameters = bool(self.exact[row]), self.second.parameters
+        difference = Difference(
+            metric=self.second.metric,
+            unit=self.second.unit,
+            call_path=self.names[row],
+            exact=exact,
+            share_before=float(self.shares[0][row, 0]),
+            share_after=float(self.shares[1][row, 0]),
+            matters=bool(self.matters[row]),
+            target=target,
+            measured=self.counted.change(row)
+            if exact and self.counted is not None
+            else measured[0]
+            if measured
+            else None,
+            growth_before=growth_class(first.function, parameters) if first else "",
+            growth_after=growth_class(second.function, parameters) if second else "",
+            model_before=format_function(first.function, parameters) if first else "",
+            model_after=format_function(second.function, parameters) if second else "",
+            leading_before=format_leading(first.function, parameters) if first else "",
+            leading_after=format_leading(second.function, parameters) if second else "",
+            faster_in=(),
+            verdict="undecided",
+            through=() if self.counted is None or not exact else self.counted.through.get(row, ()),
+        )
+        difference = replace(difference, verdict=self._verdict(difference))
+        if difference.verdict != "grown" or target.verdict != "grown" or first is None or second is None:
+            return difference
+        faster = faster_in(first, second, len(parameters))
+        return replace(difference, faster_in=tuple(parameters[number] for number in faster))
+
+    def _change(self, row: int, place: int) -> Change:
+        before, after = (
+            float(values[row, place]) if models.models[row] is not None else np.nan
+            for values, models in zip(self.values, (self.first, self.second), strict=True)
+        )
+        return Change(self.points[place], before, after, *self.intervals[:, row, place].tolist())
+
+    def _verdict(self, difference: Difference) -> Verdict:
+        measured = None if difference.measured is None else difference.measured.verdict
+        alike = self.counted is not None and len(self.counted.points) >= COMPARED.alike
+        if difference.exact and measured is not None and (measured != "same" or alike):
+            return measured
+        verdicts = [difference.target.verdict] if measured is None else [difference.target.verdict, measured]
+        for verdict in ("grown", "shrunk"):
+            if verdict in verdicts:
+                return verdict
+        return verdicts[0] if len(set(verdicts)) == 1 else "no difference seen"

@@ -1,0 +1,175 @@
+"""The earlier version of a program that a campaign is compared with: its models, its counts, its points, its filter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from buran.campaign.config import Campaign, below
+from buran.campaign.mistakes import CampaignError, Mistake
+from buran.campaign.point import Point
+from buran.campaign.results import FINDINGS, REPORT, results_folder
+from buran.errors import FormatError, UsageError
+from buran.files import read_json
+from buran.loop.findings import Findings
+from buran.plugins.versions.feature import KEY, name_of_earlier
+from buran.plugins.versions.phase import compare
+from buran.plugins.versions.side import RUNTIME, Side
+from buran.plugins.versions.sides import side_of_results
+from buran.profile.metrics import metric_of, noise_resilient
+
+if TYPE_CHECKING:
+    from buran.campaign.plan import Plan
+    from buran.loop.history import History
+    from buran.plugins.versions.changes import Changes
+    from buran.select.draft import Draft
+    from buran.select.observations import Observations
+
+
+@dataclass(frozen=True)
+class EarlierVersion:
+    """An earlier version of the program.
+
+    Attributes
+    ----------
+    name
+        What readers know it by.
+    points
+        Points that its models were made from and that the campaign has too, cheapest first.
+    filter_text
+        Filter of its times.
+    shortest_run_s
+        Shortest run without instrumentation.
+    """
+
+    name: str
+    side: Side
+    points: tuple[Point, ...]
+    filter_text: str
+    shortest_run_s: float
+
+    @property
+    def has_counts(self) -> bool:
+        """Whether counts can be compared exactly."""
+        counts = self.side.counts
+        return counts is not None and bool(noise_resilient(counts.values))
+
+    @property
+    def runtime(self) -> Callable[[Point], float | None]:
+        """Return the prediction of a run's wall time in seconds."""
+        models = self.side.models.get(RUNTIME)
+
+        def predict(point: Point) -> float | None:
+            if models is None:
+                return None
+            at = np.array([[point[name] for name in models.parameters]], dtype=np.float64)
+            value = float(models.predict(at)[0, 0])
+            return max(value, self.shortest_run_s) if np.isfinite(value) else None
+
+        return predict
+
+    def phase(self, draft: Draft) -> Plan | None:
+        """Return the next runs that tell whether the program changed, or the end because it did not."""
+        return compare(draft)
+
+    def changes(self, history: History) -> Changes:
+        """Return what comparing runs told so far."""
+        from buran.plugins.versions.campaign import changes_so_far
+
+        return changes_so_far(self, history)
+
+    def make_models(self, history: History, models: Path, findings: Path, table: Path) -> None:
+        """Write what comparing runs told; there are no models of them."""
+        from buran.plugins.versions.campaign import compare_runs
+
+        compare_runs(self, history, models, findings, table)
+
+    def of_changed(self, history: History, observations: Observations) -> Observations:
+        """Return what was measured of call paths that changed."""
+        from buran.plugins.versions.campaign import of_changed
+
+        return of_changed(self.changes(history), observations)
+
+
+def earlier_results(campaign: Campaign) -> Path | None:
+    """Return the folder with the results of the earlier version; None without one.
+
+    Raises
+    ------
+    UsageError
+        It has none.
+    """
+    named = name_of_earlier(campaign)
+    return None if named is None else results_folder(below(campaign.folder, named))
+
+
+def comparison_mistakes(campaign: Campaign) -> Iterator[Mistake]:
+    """Check that the earlier version has results that stay what they are while this campaign runs."""
+    key = (KEY,)
+    try:
+        folder = earlier_results(campaign)
+    except UsageError as error:
+        yield Mistake(key, error.what, error.why, error.hint)
+        return
+    if folder is None:
+        return
+    before = read_json(folder / REPORT)
+    if isinstance(before, Mapping) and bool(before.get("simulated_on")) != campaign.is_simulated:
+        what = f"the earlier version was {'measured' if campaign.is_simulated else 'simulated'}, and this one is not"
+        why = "simulated and measured times are not mixed"
+        yield Mistake(key, what, why, "compare reports: buran report --compare")
+    if campaign.config.goal == "filter":
+        what = "a filter is the goal, but a comparison with an earlier version takes its filter"
+        yield Mistake(("goal",), what, hint="leave goal or compare_with out")
+    if campaign.config.measurements:
+        what = "measurements of another version are imported, or this one is compared with it, not both"
+        yield Mistake(key, what, hint="leave measurements or compare_with out")
+    if below(campaign.folder, str(name_of_earlier(campaign))) in (campaign.path, campaign.results_root / "latest"):
+        why = "its results are replaced when it has run"
+        hint = f"name a folder that stays, such as {campaign.results_root.name}/reports/{folder.name}, or a copy of it"
+        yield Mistake(key, "a campaign cannot be compared with itself", why, hint)
+
+
+def read_earlier(campaign: Campaign) -> EarlierVersion | None:
+    """Read the results that a campaign is compared with; None if there are none.
+
+    Raises
+    ------
+    CampaignError
+        They cannot be compared with what this campaign measures.
+    """
+    folder = earlier_results(campaign)
+    if folder is None:
+        return None
+    name = str(name_of_earlier(campaign))
+    try:
+        side = side_of_results(folder, name)
+        findings = Findings.read(folder / FINDINGS)
+    except FormatError as error:
+        raise _mistake(campaign, error.what, error.why, error.hint) from error
+    if side.parameters != campaign.parameters:
+        why = f"{', '.join(side.parameters)} there, {', '.join(campaign.parameters)} here"
+        raise _mistake(campaign, "the earlier version was measured over other parameters", why)
+    shared = {name for name in campaign.config.metrics if name == "time" or metric_of(name).noise_resilient}
+    shared &= set(side.models)
+    if not shared:
+        why = "it ended without models, or none of its metrics is measured here"
+        hint = "compare with a campaign that has models; a version in which nothing changed has none of its own"
+        raise _mistake(campaign, "the earlier version has no models to compare with", why, hint)
+    measured = {point for metric in sorted(shared) for point in side.models[metric].points}
+    points = tuple(
+        point for point in campaign.points if tuple(float(point[name]) for name in side.parameters) in measured
+    )
+    if not points:
+        why = "no point of this campaign was measured there"
+        raise _mistake(campaign, "the two versions have no point in common", why, "give this campaign points of it")
+    return EarlierVersion(side.name, side, points, findings.filter_text, findings.shortest_run_s)
+
+
+def _mistake(campaign: Campaign, what: str, why: str | None = None, hint: str | None = None) -> CampaignError:
+    path: Path = campaign.path
+    return CampaignError([Mistake((KEY,), what, why, hint, path)])

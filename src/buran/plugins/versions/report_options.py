@@ -1,0 +1,73 @@
+"""``buran report --compare``: two finished campaigns side by side, and conditions that make a build server fail."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from buran.cli.reading import open_to_read
+from buran.cli.report import say_remarks, show_file
+from buran.errors import Exit, UsageError
+
+if TYPE_CHECKING:
+    from buran.loop.session import Session
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    beside = parser.add_argument_group("comparison with an earlier campaign")
+    beside.add_argument(
+        "--compare",
+        type=Path,
+        metavar="OTHER",
+        help="campaign file, folder of results (such as results/NAME/latest), or report.json of the earlier one",
+    )
+    beside.add_argument(
+        "--fail-on",
+        action="append",
+        default=[],
+        metavar="CONDITION,...",
+        help="exit code 5 if something certainly grew: grown, runtime, effort (each also with a tolerance, as in "
+        "grown:10%%), class, counts, new",
+    )
+    beside.add_argument(
+        "--share", type=float, help="call paths matter from this share of their metric on (default 0.01)"
+    )
+    beside.add_argument(
+        "--level", type=float, help="probability that nothing is called different that is not (default 0.95)"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int | None:
+    """Compare with the campaign that is named; without one, leave the rest to `buran report`."""
+    if arguments.compare is None:
+        for name in ("fail_on", "share", "level"):
+            if getattr(arguments, name) not in (None, []):
+                option = f"--{name.replace('_', '-')}"
+                raise UsageError(f"{option} needs a campaign to compare with", hint="name it with --compare OTHER")
+        return None
+    from buran.views.latest import find_report
+
+    session = open_to_read(arguments.file)
+    say_remarks(find_report(session, earlier=False))
+    return _compare(session, arguments)
+
+
+def _compare(session: Session, arguments: argparse.Namespace) -> int:
+    from buran.plugins.versions.condition import broken_by, parse_conditions
+    from buran.plugins.versions.results import NAME, compare_with, write_comparison
+    from buran.plugins.versions.tuning import COMPARED
+
+    level = COMPARED.level if arguments.level is None else arguments.level
+    share = COMPARED.share if arguments.share is None else arguments.share
+    for option, value, fits in (("--level", level, 0 < level < 1), ("--share", share, 0 <= share < 1)):
+        if not fits:
+            raise UsageError(f"{option} is a share between 0 and 1", why=f"it is {value:g}")
+    conditions = parse_conditions(arguments.fail_on)
+    comparison = compare_with(session, arguments.compare, level, share)
+    broken = broken_by(comparison, conditions)
+    folder = session.layout.results(session.id)
+    write_comparison(folder, comparison, broken)
+    show_file(folder, NAME, arguments)
+    return Exit.GROWN if broken else Exit.DONE

@@ -1,0 +1,98 @@
+"""What a report says of an earlier version."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from buran.errors import UsageError
+from buran.loop.history import History
+from buran.loop.report import plain_of
+from buran.plugins.versions.campaign import checked_so_far
+from buran.plugins.versions.compare import compare_sides
+from buran.plugins.versions.difference import Comparison
+from buran.plugins.versions.earlier import EarlierVersion
+from buran.plugins.versions.page import checked_section, comparison_section
+from buran.plugins.versions.side import RUNTIME
+from buran.plugins.versions.sides import side_of_report
+from buran.plugins.versions.text import change_of, changed, checked_rows, earlier_text, sentences, title_of
+from buran.report.content import Answer, Report
+
+_WORST = 3
+
+
+@dataclass(frozen=True)
+class Versions:
+    """What became of an earlier version.
+
+    Attributes
+    ----------
+    earlier
+        Its name.
+    checked
+        What a few runs told beside what it predicts and counted.
+    comparison
+        With it; None without models, or where these cannot be compared.
+    refused
+        Why they cannot be, in a sentence.
+    """
+
+    earlier: str
+    checked: Sequence[Mapping[str, Any]]
+    comparison: Comparison | None = None
+    refused: str = ""
+
+
+def versions_of(history: History, report: Report, folder: Path | None) -> Versions | None:
+    """Compare a campaign with the earlier version; None without one."""
+    session = history.session
+    earlier = session.earlier
+    if not isinstance(earlier, EarlierVersion):
+        return None
+    checked = checked_so_far(history)
+    if folder is None or not report.models:
+        return Versions(earlier.name, checked)
+    plain = plain_of(report, history.models(history.plans[-1].iteration - 1))
+    try:
+        side = side_of_report(plain, folder, str(session.campaign.path))
+        return Versions(earlier.name, checked, compare_sides(earlier.side, side))
+    except UsageError as error:
+        return Versions(earlier.name, checked, refused=f"Not compared with {earlier.name}: {error.what}.")
+
+
+def in_json(versions: Versions | None) -> dict[str, Any]:
+    """Return what `report.json` has; the comparison is a file of its own."""
+    return {
+        "earlier": "" if versions is None else versions.earlier,
+        "checked": [] if versions is None else versions.checked,
+    }
+
+
+def as_text(versions: Versions, report: Report) -> str:
+    """Return the section as plain text."""
+    return earlier_text(versions.earlier, report.parameters, versions.checked, versions.comparison)
+
+
+def as_page(versions: Versions, report: Report) -> str:
+    """Return the section as HTML; empty where nothing was compared."""
+    if versions.comparison is not None:
+        return comparison_section(versions.comparison)
+    return checked_section(versions.earlier, report.parameters, versions.checked) if versions.checked else ""
+
+
+def answer_of(versions: Versions, report: Report) -> Answer | None:
+    """Name what changed most since the earlier version: what exact counts prove, then what is beyond doubt in times."""
+    question, since = "What changed?", f"Compared with {versions.earlier}"
+    if versions.comparison is None:
+        if not versions.checked:
+            return None
+        rows = [row for row in checked_rows(report.parameters, versions.checked) if row[0] in ("grown", "shrunk")]
+        few = [f"{metric}, {path}: {change} at {point}" for _, metric, path, point, *_, change in rows[:_WORST]]
+        return Answer(question, few[0] if few else "Nothing that a few runs show", [*few[1:], since])
+    rows = [change_of(row, versions.comparison) for row in changed(versions.comparison)[:_WORST]]
+    facts = [change for _, change in rows[:1]]
+    facts += [line for line in sentences(versions.comparison) if line.startswith(title_of(RUNTIME))]
+    facts += [f"{what}; {change}" for what, change in rows[1:]]
+    return Answer(question, rows[0][0] if rows else "Nothing that matters, beyond doubt", [*facts, since])

@@ -1,0 +1,26 @@
+"""Numbers that tune the methods of this package, each with where it is from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from buran.numerics.origin import JUDGED, tuned
+
+
+@dataclass(frozen=True)
+class CampaignTuning:
+    """Of the comparison of two campaigns."""
+
+    level: float = tuned(0.95, "of a comparison's intervals, where none is asked for", JUDGED)
+    share: float = tuned(0.01, "of the run time from which on a call path is judged, where none is asked for", JUDGED)
+    alike: int = tuned(
+        2, "points at which counts are the same, from which on what models of them say elsewhere does not count", JUDGED
+    )
+    hooks: float = tuned(0.01, "difference in overhead that deserves a word", JUDGED)
+    growth: int = tuned(
+        4, "points at which counts differ or not, from which on they tell how the new ones grow", JUDGED
+    )
+    fewest: int = tuned(3, "points from which on their scatter tells how uncertain a mean over them is", JUDGED)
+
+
+COMPARED = CampaignTuning()

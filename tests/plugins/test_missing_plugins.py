@@ -1,0 +1,74 @@
+"""The package without one of its plug-ins, and without any: the core works, and what is missing is named in words."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from buran.extensions import PLUGINS
+
+ROOT = Path(__file__).parents[2]
+ASSETS = ("Snakefile", "rules", "scripts", "profiles", "config", "examples", "workflow")
+NAMES = sorted(path.parent.name for path in PLUGINS.glob("*/__init__.py"))
+
+CAMPAIGN = """
+name: small
+target: {source: ".", build: "{mpicc} -o a.out a.c", binary: a.out, run: "{binary} {p}"}
+parameters: {p: {role: ranks, values: [1, 2, 4, 8, 16]}}
+"""
+# What a plug-in alone can do, and the words by which the core says that it is missing.
+FEATURES = {
+    "energy": ("check joules.yaml", "the key 'energy' is not known here"),
+    "formats": ("convert --from caliper stencil.txt out.json", "the format 'caliper' is not installed"),
+    "memory": ("predict model.json --machine other.json", "the option 'predict.machine' is not installed"),
+    "project": ("init new --from .", "the option 'init.from' is not installed"),
+    "versions": ("check versions.yaml", "the key 'compare_with' is not known here"),
+    "schedulers": ("run campaign.yaml --profile pbs --dry-run", "the scheduler 'pbs' is not installed"),
+}
+CODE = """
+import sys
+from pathlib import Path
+from buran.cli import main
+from buran.extensions import PLUGINS
+assert PLUGINS == Path("src/buran/plugins").resolve(), PLUGINS
+for words in ("--help", "check campaign.yaml", "model stencil.txt", "convert stencil.txt copy.json"):
+    code = main(words.split())
+    assert code == 0, (words, code)
+print("THE CORE WORKS")
+for line in sys.argv[1:]:
+    print("CODE", main(line.split()))
+"""
+
+
+def test_the_missing_feature_of_every_plugin_is_tried() -> None:
+    assert sorted(FEATURES) == NAMES
+
+
+@pytest.mark.parametrize("missing", [*([name] for name in NAMES), NAMES], ids=[*NAMES, "all"])
+def test_the_core_works_without_plugins(tmp_path: Path, missing: list[str]) -> None:
+    shutil.copytree(PLUGINS.parent, tmp_path / "src" / "buran", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ASSETS:
+        (tmp_path / name).symlink_to(ROOT / name)
+    for name in missing:
+        shutil.rmtree(tmp_path / "src" / "buran" / "plugins" / name)
+    (tmp_path / "campaign.yaml").write_text(CAMPAIGN)
+    (tmp_path / "joules.yaml").write_text(CAMPAIGN + "energy: true\n")
+    (tmp_path / "versions.yaml").write_text(CAMPAIGN + "compare_with: before\n")
+    (tmp_path / "a.c").write_text("int main(void) { return 0; }\n")
+    shutil.copy(ROOT / "tests" / "data" / "extrap" / "stencil.txt", tmp_path)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    calls = [FEATURES[name][0] for name in missing]
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, *calls], cwd=tmp_path, env=environment, capture_output=True, text=True
+    )
+    assert "THE CORE WORKS" in done.stdout, done.stdout + done.stderr
+    assert done.stdout.count("CODE 2") == len(missing), done.stdout + done.stderr
+    said = " ".join(done.stderr.split())
+    assert "Traceback" not in said
+    for name in missing:
+        assert FEATURES[name][1] in said and f"it belongs to the plug-in '{name}'" in said, said
