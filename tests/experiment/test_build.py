@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import profile_of, tree_of
 
 from buran.errors import UsageError
 from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.table import AGGREGATES
+from tables import profile_of, tree_of
 
 
 def test_runs_become_a_table() -> None:

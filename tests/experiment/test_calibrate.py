@@ -7,12 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tables import profile_of, tree_of
 
 from buran.campaign.calibration import Calibration
 from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.modelling import model_experiment
 from buran.loop.calibrate import CostsBeyond, calibration_of, costs_beyond
+from tables import profile_of, tree_of
 
 CAMPAIGN: Any = SimpleNamespace(threads=lambda point: 1, parallel_parameters=("p",), choices=())
 POINTS = [(p, n) for p in (1, 2) for n in (10, 20, 40)]

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tables import profile_of, tree_of
 
 from buran.experiment.extrap_json import write_extrap_json
 from buran.experiment.extrap_text import write_extrap_text
 from buran.experiment.extrap_tree import write_extrap_tree
 from buran.experiment.jsonl import write_jsonl
 from buran.experiment.read import read_experiment
+from tables import profile_of, tree_of
 
 SCRIPT = """
 import json, sys, warnings

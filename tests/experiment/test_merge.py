@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tables import experiments, profile_of, same, tree_of
 
 from buran.errors import UsageError
 from buran.experiment.build import experiment_from_profiles
 from buran.experiment.merge import merge_metrics, project
 from buran.experiment.table import AGGREGATES, Experiment
 from buran.profile.regroup import project as project_profile
+from tables import experiments, profile_of, same, tree_of
 
 PATHS = ("main", "main/a", "main/a/c", "main/a/MPI_Send", "main/b", "main/b/c")
 

@@ -16,9 +16,9 @@ from xml.etree import ElementTree
 import chromium
 import pytest
 import yaml
-from made_up import NASTY, data_of, experiment, headline_about, many, report
 
 from buran.report.html import render_page
+from made_up import NASTY, data_of, experiment, headline_about, many, report
 
 pytestmark = pytest.mark.slow
 

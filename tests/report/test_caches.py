@@ -7,7 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from made_up import data_of, headline_about, report
 
 from buran.errors import ConfigError
 from buran.loop import collect
@@ -29,6 +28,7 @@ from buran.profile.reuse import (
 )
 from buran.report.caches import cache_plot, cache_text, header_of, rows_of, size_text
 from buran.report.html import render_page
+from made_up import data_of, headline_about, report
 
 CACHES = (2**15, 2**23)
 VALUES = (8, 12, 16, 20, 24)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_up import data_of, experiment, headline_about, report
 
 from buran.loop.efficiency import core_use, efficiency_table
 from buran.profile.metrics import METRICS
 from buran.profile.profile import CallTree, Location, Profile, Region
 from buran.report.efficiency import COLUMNS, CoreUse, efficiencies, efficiency_text
 from buran.report.html import render_page
+from made_up import data_of, experiment, headline_about, report
 
 EXAMPLES = Path(__file__).parents[1] / "data" / "examples"
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up import experiment, report, runs
 
 from buran.campaign.plan import Mode
 from buran.report.noise import MOST_RUNS, TimedRun, drift_of, levels_of, over_time, violins_of
+from made_up import experiment, report, runs
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from made_up import data_of, headline_about, report
 
 from buran.campaign.launcher import Placement
 from buran.campaign.machine_file import Level, MachineFile
@@ -20,6 +19,7 @@ from buran.profile.profile import CallTree, Location, Profile, Region
 from buran.profile.reuse import BIN_METRICS, LEAST_DISTANCE, LINE, NEVER
 from buran.report.html import render_page
 from buran.report.roofline import roofline_plot, roofline_text
+from made_up import data_of, headline_about, report
 
 MACHINE = MachineFile(
     *("node1", "a processor", "6.1", "cc", "2026-01-02T00:00:00+00:00"),

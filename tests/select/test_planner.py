@@ -289,17 +289,21 @@ def adaptive_question(**changes: Any) -> Question:
     return question(**(plain | changes))
 
 
-@pytest.mark.parametrize(("proven", "both"), [(None, 2), (1.0, 2), (0.5, None)])
-def test_a_counting_run_replaces_a_timed_one_where_two_points_have_both(proven: float | None, both: int | None) -> None:
+@pytest.mark.parametrize("proven", [None, 0.5, 1.0])
+def test_a_counting_run_replaces_a_timed_one_where_two_points_have_both(proven: float | None) -> None:
     metrics = frozenset({"time", "visits", "basic_blocks"})
     asked = adaptive_question(
         metrics=metrics, counting_tells_times=True, effort_repetitions=1, budget=lambda full: 50.0
     )
-    first = next_plan(asked, Knowledge(counting_proven=proven))
+    first = next_plan(asked, Knowledge())
     modes = {bundle.point: Counter(run.mode for run in bundle.runs) for bundle in first.bundles}
     assert all(each[Mode.EFFORT] == 1 for each in modes.values()) and len(modes) > 2
-    timed = sum(each[Mode.TIME] > 0 for each in modes.values())
-    assert timed == (len(modes) if both is None else both)
+    assert sum(each[Mode.TIME] > 0 for each in modes.values()) == 2
+    known = replace(known_of([first], carried_out(first)), counting_proven=proven)
+    second = next_plan(asked, known)
+    new = [Counter(run.mode for run in bundle.runs) for bundle in second.bundles if bundle.point not in modes]
+    counted = [each for each in new if each[Mode.EFFORT]]
+    assert counted and all((each[Mode.TIME] > 0) == (proven != 1.0) for each in counted)
 
 
 @pytest.mark.parametrize("strategy", ["design", "cpf", "gpr", "random"])

@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from simulated_campaigns import opened
-
 from buran.campaign.plan import Mode, Plan
 from buran.experiment.extrap_tree import write_extrap_tree
 from buran.loop.collect import profiles_of
 from buran.loop.history import History
 from buran.loop.session import Session
 from buran_studies.simulate.in_process import carry_out
+from simulated_campaigns import opened
 
 
 def measured_tree(folder: Path, tree: Path, program: dict[str, Any] | None = None, **changes: Any) -> Path:

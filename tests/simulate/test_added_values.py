@@ -7,12 +7,12 @@ import re
 from pathlib import Path
 
 import pytest
-from simulated_campaigns import opened
 
 from buran.cli import main
 from buran.files import not_synced
 from buran.measure.store import ledger
 from buran_studies.simulate.in_process import carry_out
+from simulated_campaigns import opened
 
 
 def test_lines_measure_what_is_added_and_every_verb_says_the_same_cost(

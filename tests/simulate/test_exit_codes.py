@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from simulated_campaigns import PROGRAM, written
 
 from buran.cli.run import _finish as finish
 from buran.loop.session import open_session
+from simulated_campaigns import PROGRAM, written
 
 TARGET = {"p": 4096, "n": 200}
 QUICK: dict[str, Any] = {"repetitions": 1, "warmup": False, "resources": {"points_per_job": 50}}

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from simulated_campaigns import PROGRAM, opened
 
 from buran.campaign.plan import Plan
 from buran.files import not_synced
@@ -21,6 +20,7 @@ from buran.measure.toolchain.hook_cost import VisitCost
 from buran.report.text import render
 from buran_studies.simulate.backend import SimulatedBackend
 from buran_studies.simulate.in_process import carry_out
+from simulated_campaigns import PROGRAM, opened
 
 TARGET = {"p": 4096, "n": 200}
 EXPENSIVE = {**PROGRAM, "startup_s": 0.001, "instrumentation": {"visit_s": 4e-7}}

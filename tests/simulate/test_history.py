@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from simulated_campaigns import opened
 
 from buran import files
 from buran.campaign.plan import BuildSpec, Bundle, Mode, Purpose, Run
@@ -33,6 +32,7 @@ from buran.measure.store import ledger
 from buran.views.estimate import estimate
 from buran.views.phases import Phase, phase_costs
 from buran_studies.simulate.in_process import carry_out
+from simulated_campaigns import opened
 
 NOBODY = 65534
 

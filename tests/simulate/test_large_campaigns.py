@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from simulated_campaigns import opened
 
 from buran import files
 from buran.campaign.plan import Bundle
@@ -30,6 +29,7 @@ from buran.measure.bundle import slots_of
 from buran.measure.store import ledger, store
 from buran.views.status import Progress, progress_of
 from buran_studies.simulate.in_process import carry_out
+from simulated_campaigns import opened
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulated_campaigns import PROGRAM, opened
 
 from buran.campaign.plan import Plan
 from buran.campaign.records import BundleOutcome, RunRecord, read_run
@@ -24,6 +23,7 @@ from buran.measure.store import ledger, store
 from buran.views.account import Item, account_of
 from buran.views.status import progress_of
 from buran_studies.simulate.in_process import carry_out
+from simulated_campaigns import PROGRAM, opened
 
 
 @pytest.fixture(autouse=True)

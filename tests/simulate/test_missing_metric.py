@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from simulated_campaigns import opened
 
 from buran.campaign.plan import Mode
 from buran.campaign.records import Status, read_run
@@ -20,6 +19,7 @@ from buran.measure.store.store import run_folders
 from buran.views.status import progress_of
 from buran_studies.simulate.backend import SimulatedBackend
 from buran_studies.simulate.in_process import carry_out
+from simulated_campaigns import opened
 
 SMALL: dict[str, Any] = {
     "parameters": {"p": {"role": "ranks", "values": [4, 8, 16]}, "n": {"role": "size", "values": [20, 40]}},

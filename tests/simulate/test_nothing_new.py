@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from simulated_campaigns import opened
 
 from buran.files import not_synced
 from buran.loop import model as loop_model
 from buran.loop.history import History
 from buran.loop.model import make_models
 from buran_studies.simulate.in_process import carry_out
+from simulated_campaigns import opened
 
 FILES = ("models.json", "findings.json", "experiment.jsonl.gz")
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from simulated_campaigns import opened
 
 from buran.cli import main
 from buran.files import not_synced
@@ -22,6 +21,7 @@ from buran.prior.prior import Column, Prior
 from buran.prior.resilient import fit_priors
 from buran.views.estimate import estimate
 from buran_studies.simulate.in_process import carry_out
+from simulated_campaigns import opened
 
 TARGET = "p=4096,n=200"
 DIGITS = 1e-3  # of texts, which have four

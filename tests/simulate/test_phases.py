@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from simulated_campaigns import opened
 
 from buran.campaign.plan import Purpose
 from buran.cli import main
@@ -15,6 +14,7 @@ from buran.loop.history import History
 from buran.measure.store import ledger
 from buran.views.phases import PhaseCost, phase_costs
 from buran_studies.simulate.in_process import carry_out
+from simulated_campaigns import opened
 
 EVALUATION = [{"p": 64, "n": 60}]
 

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from simulated_campaigns import PROGRAM, opened
 
 from buran.files import not_synced
 from buran.loop.history import History
 from buran.loop.report import gather
 from buran.report.text import render
 from buran_studies.simulate.in_process import carry_out
+from simulated_campaigns import PROGRAM, opened
 
 AXES = {"p": {"role": "ranks", "values": [2, 4, 8]}, "n": {"role": "size", "values": [10, 14, 20]}}
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from simulated_campaigns import opened
 
 from buran.campaign.plan import Plan
 from buran.cli import main
@@ -16,6 +15,7 @@ from buran.files import not_synced
 from buran.loop import plan, steps
 from buran.loop.history import History
 from buran_studies.simulate.in_process import carry_out
+from simulated_campaigns import opened
 
 
 def test_a_later_step_that_fails_leaves_the_report_of_the_iteration_before(

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 import yaml
-from killed import count, derived, kill_when, start
-from simulated_campaigns import PROGRAM, written
 
 from buran.cli import main
 from buran.errors import UsageError
 from buran.loop.session import open_session
 from buran_studies.simulate.twin import write_twin
+from killed import count, derived, kill_when, start
+from simulated_campaigns import PROGRAM, written
 
 EVALUATED: dict[str, Any] = {"evaluation_points": [{"p": 64, "n": 60}], "repetitions": 1}
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from simulated_campaigns import PROGRAM, opened, written
 
 from buran.campaign.load import load_campaign
 from buran.campaign.mistakes import CampaignError
@@ -24,6 +23,7 @@ from buran.loop.session import Session, open_session
 from buran.measure.store import store
 from buran.model.model_set import read_models
 from buran_studies.simulate.in_process import carry_out
+from simulated_campaigns import PROGRAM, opened, written
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,6 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from simulated_campaigns import PROGRAM
 
 from buran.campaign.plan import Mode
 from buran.errors import ConfigError, RunError
@@ -21,6 +20,7 @@ from buran.instrument.filter_file import format_filter, only, parse
 from buran_studies.simulate.backend import hooked_functions
 from buran_studies.simulate.program import Program, program_of
 from buran_studies.simulate.run import MOST_LOCATIONS, Variant, generator
+from simulated_campaigns import PROGRAM
 
 POINT = {"p": 16, "n": 40}
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from simulated_campaigns import opened
 
 from buran.errors import BuranError
 from buran.files import not_synced
 from buran.loop.history import History
 from buran.loop.model import make_models
 from buran_studies.simulate.in_process import carry_out
+from simulated_campaigns import opened
 
 BURAN = [sys.executable, "-m", "buran.cli"]
 NAMES = ("models.json", "findings.json", "experiment.jsonl.gz")

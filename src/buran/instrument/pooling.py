@@ -215,9 +215,9 @@ def pool(direct: Iterable[Run], earlier: Sequence[EarlierRuns], cost: HookCost) 
     repetitions = whole.over_locations("time").shape[2]
     groups = np.zeros(repetitions, dtype=np.int64)
     groups[repetitions - len(used) :] = np.array(sorted(used), dtype=np.int64) // STRIDE
-    for number, group in enumerate(earlier, start=1):
-        if group.counting:
-            whole = without_counting(whole, groups == 0, groups == number)
+    counting = [number for number, group in enumerate(earlier, start=1) if group.counting]
+    for number in counting:
+        whole = without_counting(whole, ~np.isin(groups, counting), groups == number)
     return _judged(whole, groups, earlier)
 
 
@@ -239,6 +239,7 @@ def without_counting(whole: Experiment, direct: Mask, counting: Mask) -> Experim
         Times with counting are NaN for call paths with blocks and fewer than `POOLING.proven` points of both kinds.
     """
     time, blocks = whole.over_locations("time"), whole.over_locations(_BLOCKS)
+    time = np.where(np.nan_to_num(whole.over_locations(_DOUBT)) <= POOLING.most_doubt, time, np.nan)
     # D, E, B: seconds without and with counting, and blocks, shape (call path, point)
     without, with_, counted = (
         over_repetitions(values, "median")
@@ -320,19 +321,21 @@ def _judged(whole: Experiment, groups: NDArray[np.int64], earlier: Sequence[Earl
     beside: Mask = np.asarray(np.isfinite(time[:, :, direct]).any(axis=2))
     taken = np.zeros(time.shape, dtype=bool)
     shown: float | None = None
-    for number, group in enumerate(earlier, start=1):
+    for number, group in sorted(enumerate(earlier, start=1), key=lambda one: one[1].counting):
         columns = groups == number
+        # counting runs are compared with all times that are taken, under whatever filter
+        known = np.where(taken | direct, time, np.nan) if group.counting else time[:, :, direct]
         comparable = _comparable(whole.tree, group.had)
         for name in values:
             values[name][np.ix_(~comparable, np.ones(time.shape[1], dtype=bool), columns)] = np.nan
         sure = np.isfinite(time[:, :, columns]) & (doubt[:, :, columns] <= POOLING.most_doubt)
         sure &= comparable[:, None, None]
         proven = POOLING.proven if group.counting else 0
-        agrees = _agrees(time[:, :, direct], np.where(sure, time[:, :, columns], np.nan), doubt[:, :, columns], proven)
+        agrees = _agrees(known, np.where(sure, time[:, :, columns], np.nan), doubt[:, :, columns], proven)
         as_good = ~beside[:, :, None] | (doubt[:, :, columns] <= POOLING.as_good)
         taken[:, :, columns] = sure & agrees[:, None, None] & as_good
         if group.counting:
-            shown = _share_of_time(time[:, :, direct], time[:, :, columns], sure & agrees[:, None, None])
+            shown = _share_of_time(known, time[:, :, columns], sure & agrees[:, None, None])
     corrected: Mask = np.isfinite(time) & ~direct
     values["time"][corrected & ~taken] = np.nan
     return replace(

@@ -46,25 +46,24 @@ class RunCosts:
         asked = self.ratio(Mode.MEMORY) * question.memory_runs if question.memory_points else 0.0
         once = 0.0 if question.paired else beside
         first_runs = warmup + self.ratio(Mode.EFFORT) * counting + asked + once
-        if counting and (self.points_of_both(newest) or 0) >= PLANNING.both:
+        if counting and (self.points_of_both or 0) >= PLANNING.both:
             first_runs = max(first_runs - self._timed_space.overhead, 0.0)  # the counting run tells the time
         return replace(self._timed_space, first_runs=first_runs)
 
-    def points_of_both(self, filter_text: str) -> int | None:
-        """Return at how many points timed runs under a filter and counting ones were planned.
+    @cached_property
+    def points_of_both(self) -> int | None:
+        """At how many points timed runs and counting ones were planned.
 
-        None where counting runs tell no times: nobody may use them, or they do not agree with timed runs.
+        None where counting runs tell no times: nobody may use them, or those made so far do not prove to agree.
         """
         question, proven = self.question, self.knowledge.counting_proven
         usable = question.counting_tells_times and question.weighs_runs and not question.paired
-        if not usable or (proven is not None and proven < PLANNING.agreeing):
+        if not usable or (self.knowledge.rounds and (proven or 0.0) < PLANNING.agreeing):
             return None
-        timed = {
-            bundle.point
-            for plan, bundle in self._bundles
-            if plan.filter_text == filter_text and any(run.mode is Mode.TIME for run in bundle.runs)
-        }
-        return len(timed & {bundle.point for _, bundle in self._bundles if _counts(bundle)})
+        modes: dict[Point, set[Mode]] = {}
+        for _, bundle in self._bundles:
+            modes.setdefault(bundle.point, set()).update(run.mode for run in bundle.runs)
+        return sum({Mode.TIME, Mode.EFFORT} <= each for each in modes.values())
 
     @property
     def counting_runs(self) -> int:
@@ -188,7 +187,3 @@ class RunCosts:
     def _filters(self) -> frozenset[str]:
         plans = self.knowledge.run_plans
         return frozenset({plan.filter_text for plan in plans} or {self.knowledge.filter_text})
-
-
-def _counts(bundle: Bundle) -> bool:
-    return any(run.mode is Mode.EFFORT for run in bundle.runs)

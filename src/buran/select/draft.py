@@ -161,7 +161,7 @@ class Draft(RunCosts):
 
     def bundles(self, points: Mapping[Point, int], purpose: Purpose, filter_text: str) -> list[Bundle]:
         """Return the bundles of some points: the first ones beside the baseline, until enough have shown its cost."""
-        compared, both = self.compared(filter_text), self.points_of_both(filter_text)
+        compared, both = self.compared(filter_text), self.points_of_both
         bundles = []
         counting = self.counting(points)
         for point, count in points.items():
