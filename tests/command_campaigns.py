@@ -24,8 +24,13 @@ exit 0
 
 
 def write_campaign(folder: Path, command: Mapping[str, Any], **keys: Any) -> Path:
+    return write_campaign_of(PROGRAM, folder, command=dict(command), **keys)
+
+
+def write_campaign_of(script: str, folder: Path, /, **keys: Any) -> Path:
+    """Write a shell script, and a campaign that runs it."""
     (folder / "source").mkdir(exist_ok=True)
-    (folder / "source" / "program.sh").write_text(PROGRAM)
+    (folder / "source" / "program.sh").write_text(script)
     campaign = {
         "name": "itself",
         "backend": "command",
@@ -40,7 +45,6 @@ def write_campaign(folder: Path, command: Mapping[str, Any], **keys: Any) -> Pat
         "resources": {"ranks": 1, "time_limit_s": 60},
         "repetitions": 1,
         "warmup": False,
-        "command": dict(command),
         **keys,
     }
     path = folder / "campaign.json"

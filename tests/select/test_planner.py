@@ -289,6 +289,21 @@ def adaptive_question(**changes: Any) -> Question:
     return question(**(plain | changes))
 
 
+def test_a_point_whose_sampling_run_counts_keeps_its_timed_run() -> None:
+    metrics = frozenset({"time", "visits", "basic_blocks"})
+    memory = frozenset(question().points)
+    asked = adaptive_question(
+        metrics=metrics,
+        counting_tells_times=True,
+        effort_repetitions=1,
+        budget=lambda full: 500.0,
+        memory_points=memory,
+    )
+    plan, without = (next_plan(replace(asked, counting_tells_times=may), Knowledge()) for may in (True, False))
+    assert any(run.mode is Mode.MEMORY for bundle in plan.bundles for run in bundle.runs)
+    assert runs_of([plan]) == runs_of([without])
+
+
 @pytest.mark.parametrize("proven", [None, 0.5, 1.0])
 def test_a_counting_run_replaces_a_timed_one_where_two_points_have_both(proven: float | None) -> None:
     metrics = frozenset({"time", "visits", "basic_blocks"})

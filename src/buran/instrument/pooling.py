@@ -221,8 +221,8 @@ def pool(direct: Iterable[Run], earlier: Sequence[EarlierRuns], cost: HookCost) 
     return _judged(whole, groups, earlier)
 
 
-def without_counting(whole: Experiment, direct: Mask, counting: Mask) -> Experiment:
-    """Take what counting basic blocks has cost off the times of runs that counted.
+def cost_of_counting(without: Floats, with_: Floats, counted: Floats) -> tuple[Floats, Floats, Mask]:
+    """Find what counting a block has cost in each call path, in seconds.
 
     What counting costs a loop depends on what the compiler makes of it. So each call path has a cost of a block of its
     own, drawn towards the mean as far as costs do not differ beyond their errors: random effects as of R. DerSimonian
@@ -230,21 +230,14 @@ def without_counting(whole: Experiment, direct: Mask, counting: Mask) -> Experim
 
     Parameters
     ----------
-    direct, counting
-        Shape (repetition,): runs that did not count, and those that did.
+    without, with_, counted
+        Shape (call path, point): seconds without counting and with it, and basic blocks; NaN where unknown.
 
     Returns
     -------
-    Experiment
-        Times with counting are NaN for call paths with blocks and fewer than `POOLING.proven` points of both kinds.
+    cost, deviation, enough
+        Shape (call path,): the cost, its standard deviation, and whether enough points have both times.
     """
-    time, blocks = whole.over_locations("time"), whole.over_locations(_BLOCKS)
-    time = np.where(np.nan_to_num(whole.over_locations(_DOUBT)) <= POOLING.most_doubt, time, np.nan)
-    # D, E, B: seconds without and with counting, and blocks, shape (call path, point)
-    without, with_, counted = (
-        over_repetitions(values, "median")
-        for values in (time[:, :, direct], time[:, :, counting], blocks[:, :, counting])
-    )
     both = (without > 0) & (with_ > 0) & (counted > 0)
     base = np.where(both, without, 1.0)
     # (E - D) / D = b B / D + noise, for each call path over its points; b may be below 0: the compiler made other code
@@ -270,6 +263,30 @@ def without_counting(whole: Experiment, direct: Mask, counting: Mask) -> Experim
     cost = np.where(known, (precision * cost + inner * mean) / (precision + inner), 0.0)
     deviation = np.where(known, 1 / np.sqrt(precision + inner) + 1 / np.sqrt(whole_precision), 0.0)
     deviation = np.maximum(deviation, POOLING.least_doubt * np.abs(cost))
+    return cost, deviation, enough
+
+
+def without_counting(whole: Experiment, direct: Mask, counting: Mask) -> Experiment:
+    """Take what counting basic blocks has cost off the times of runs that counted.
+
+    Parameters
+    ----------
+    direct, counting
+        Shape (repetition,): runs that did not count, and those that did.
+
+    Returns
+    -------
+    Experiment
+        Times with counting are NaN for call paths with blocks and fewer than `POOLING.proven` points of both kinds.
+    """
+    time, blocks = whole.over_locations("time"), whole.over_locations(_BLOCKS)
+    time = np.where(np.nan_to_num(whole.over_locations(_DOUBT)) <= POOLING.most_doubt, time, np.nan)
+    # D, E, B: seconds without and with counting, and blocks, shape (call path, point)
+    without, with_, counted = (
+        over_repetitions(values, "median")
+        for values in (time[:, :, direct], time[:, :, counting], blocks[:, :, counting])
+    )
+    cost, deviation, enough = cost_of_counting(without, with_, counted)
     values = {name: cells.copy() for name, cells in whole.values.items()}
     number = np.nan_to_num(values[_BLOCKS][:, :, counting])
     values["time"][:, :, counting] -= cost[:, None, None, None] * number

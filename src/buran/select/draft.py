@@ -166,14 +166,14 @@ class Draft(RunCosts):
         counting = self.counting(points)
         for point, count in points.items():
             beside = purpose is not Purpose.MODEL or not self.is_compared(compared)
-            counts = self._is_counted(point) or bool(counting[point] and not self.counts_settled)
-            # where enough points have shown that the counting run tells the time, it is one of the timed runs
-            told = purpose is Purpose.MODEL and both is not None and both >= PLANNING.both
-            timed = count - (told and counts and not self._is_counted(point) and count > 0)
+            counts_now = self._new_counting_runs(point, purpose, counting[point]) > 0
+            # where enough points have shown that the counting run provides the time, it is one of the timed runs
+            shown = purpose is Purpose.MODEL and (both or 0) >= PLANNING.both
+            timed = count - (shown and counts_now and count > 0)
             bundles.append(self.bundle(point, purpose, filter_text, timed, beside, counting[point]))
             compared += any(run.mode is Mode.VANILLA for run in bundles[-1].runs)
             if both is not None:
-                both += counts and timed > 0
+                both += (counts_now or self._is_counted(point)) and timed > 0
         return bundles
 
     def counting(self, points: Iterable[Point]) -> dict[Point, int]:
@@ -192,6 +192,14 @@ class Draft(RunCosts):
 
     def _is_counted(self, point: Point) -> bool:
         return self.question.build(Mode.EFFORT, "", point).hash in self.runs_before.get(point, {})
+
+    def _new_counting_runs(self, point: Point, purpose: Purpose, counting: int) -> int:
+        """Return how many of the counting runs of a point are made now; runs that sample accesses count, too."""
+        if self._is_counted(point) or self.counts_settled:
+            return 0
+        sampling = self.question.build(Mode.MEMORY, "", point).hash in self.runs_before.get(point, {})
+        sampling |= purpose is Purpose.MODEL and self.samples(point)
+        return max(counting - sampling, 0)
 
     def bundle(
         self, point: Point, purpose: Purpose, filter_text: str, count: int, beside: bool, counting: int
@@ -213,12 +221,8 @@ class Draft(RunCosts):
                 repetitions[name, mode] = range(first, first + count)
             elif mode is Mode.MEMORY:
                 repetitions[name, mode] = range(int(self.samples(point)))
-            elif name not in earlier and not self.counts_settled:
-                # runs that sample accesses tell the counts, too
-                told = question.build(Mode.MEMORY, "", point).hash in earlier or (
-                    purpose is Purpose.MODEL and self.samples(point)
-                )
-                repetitions[name, mode] = range(counting - told)
+            else:
+                repetitions[name, mode] = range(self._new_counting_runs(point, purpose, counting))
         timed = count > 0 and any(mode in (Mode.VANILLA, Mode.TIME) for _, mode in repetitions)
         # where each run is weighed, those that count go first and warm up
         warm = question.weighs_runs and any(made for (_, mode), made in repetitions.items() if mode in COUNTING)

@@ -24,6 +24,7 @@ from buran.plugins.energy import campaign as energy
 from buran.plugins.energy.campaign import consumed, energy_notes, energy_table
 from buran.plugins.energy.powercap import FOLDER_VARIABLE
 from buran_studies.simulate.in_process import carry_out
+from command_campaigns import write_campaign_of
 
 RANGE_UJ = 20_000_000
 JOULES = "3 + n^2 / 4"
@@ -43,29 +44,8 @@ def folder_of_zones(folder: Path) -> Path:
 
 
 def write_campaign(folder: Path, **keys: Any) -> Path:
-    (folder / "source").mkdir(exist_ok=True)
-    (folder / "source" / "program.sh").write_text(PROGRAM)
-    campaign = {
-        "name": "joules",
-        "backend": "command",
-        "target": {
-            "source": "source",
-            "build": "cp program.sh program && chmod +x program",
-            "binary": "program",
-            "run": "{binary} {n}",
-        },
-        "parameters": {"n": {"role": "size", "values": [1, 2, 4, 5, 8]}},
-        "environments": {"here": {"launcher": "none"}},
-        "resources": {"ranks": 1, "time_limit_s": 60},
-        "refinement": {"target": {"n": 16}},
-        "repetitions": 2,
-        "warmup": False,
-        "energy": True,
-        **keys,
-    }
-    path = folder / "campaign.json"
-    path.write_text(json.dumps(campaign))
-    return path
+    own = {"name": "joules", "refinement": {"target": {"n": 16}}, "repetitions": 2, "energy": True}
+    return write_campaign_of(PROGRAM, folder, **(own | keys))
 
 
 @pytest.fixture
