@@ -40,6 +40,7 @@ def test_a_correct_file(write_campaign: WriteCampaign) -> None:
 
 
 P = "parameters.p"
+STEPS = {"parameters__s": {"role": "steps", "value": 600}, "target__run": "{binary} {n} {s}"}
 SAMPLED = ("time", "visits", "misses_level_2")
 SIMULATED = {
     "environments": {
@@ -79,6 +80,15 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("scalar values", {"parameters__p__values": 4}, f"{P}.values", "write [4]"),
     ("role", {"parameters__p__role": "rank"}, f"{P}.role", "'ranks'"),
     ("two ranks", {"parameters__n__role": "ranks"}, "parameters.n.role", "both have the role"),
+    ("steps without value", {"parameters__s": {"role": "steps"}}, "parameters.s", "no value"),
+    ("steps with values", {"parameters__s": {"role": "steps", "values": [6, 60]}}, "parameters.s.values", "steps"),
+    ("no steps", {"parameters__s": {"role": "steps", "value": 0}}, "parameters.s.value", "10"),
+    ("few steps", {"parameters__s": {"role": "steps", "value": 9}}, "parameters.s.value", "10"),
+    ("part of a step", {"parameters__s": {"role": "steps", "value": 60.5}}, "parameters.s.value", "whole"),
+    ("value of a size", {"parameters__n__value": 60}, "parameters.n.value", "role is size"),
+    ("steps without a choice", STEPS, "strategy.name", "design"),
+    ("steps out of reach", {**STEPS, "constraints": ["s < 600"]}, "constraints", "s = 600"),
+    ("steps at given points", {**STEPS, "points": [{"p": 1, "n": 8, "s": 6}]}, "points", "role size"),
     ("range backwards", {"parameters__n__range__stop": 5}, "parameters.n.range", "stops at 5"),
     ("range without step", {"parameters__n__range__factor": None}, "parameters.n.range", "step or factor"),
     ("range factor 1", {"parameters__n__range__factor": 1}, "parameters.n.range", "above 1"),

@@ -115,6 +115,20 @@ def test_a_truth_of_another_kind_has_a_wide_interval_beyond():
     assert upper[0, 0] - lower[0, 0] > 0.1 * fit.predict(target)[0, 0]
 
 
+def test_a_process_may_not_depend_on_a_parameter():
+    points = np.array([[n, s] for n in (8.0, 16, 32) for s in (31.0, 61.0)])
+    work = power(1, 1).evaluate(points) * CUBES.evaluate(points)
+    arguments = points, (3 * work)[None], work[None], np.array([0.02]), np.array([8]), (0.3,)
+    near, far = np.array([[32.0, 61.0]]), np.array([[32.0, 600.0]])
+    one, flat = discrepancies(*arguments)[0], discrepancies(*arguments, np.array([[False, True]]))[0]
+    of_both = [[left_over_at([each], [CUBES], at)[1][0, 0] for at in (near, far)] for each in (one, flat)]
+    assert of_both[0][1] > 1.5 * of_both[0][0]
+    assert of_both[1][1] == pytest.approx(of_both[1][0])
+    again = Process.from_json(flat.process.to_json())
+    assert np.isinf(again.lengths).tolist() == [False, True]
+    assert again.at(far)[1] == pytest.approx(flat.process.at(far)[1])
+
+
 def test_exact_values_leave_nothing_over():
     points = grid(2)
     assert fit_models(points, (5 + 3 * points[:, 0] * points[:, 1])[None]).models[0].discrepancy is None

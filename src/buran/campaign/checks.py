@@ -30,6 +30,7 @@ from buran.profile.extrap_names import extrap_names
 from buran.profile.metrics import CACHE_LINE, MINOR_FAULTS, MISSES, metric_of, sampled
 
 COMPILERS = ("cc", "cxx", "fc", "mpicc", "mpicxx", "mpifort")
+_OF_STEPS = "steps have one key, value, the full number: {role: steps, value: 600}; with values of your own, use size"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,31}")
 _RESERVED = (*COMPILERS, "flags", "binary", "build", "command", "nodes", "ranks_per_node")
 
@@ -78,7 +79,11 @@ def value_mistakes(config: CampaignFile) -> Iterator[Mistake]:
     for name, parameter in config.parameters.items():
         path = ("parameters", name)
         present = [key for key in ("values", "range") if getattr(parameter, key) is not None]
-        if pointwise:
+        if parameter.role == "steps":
+            yield from _step_mistakes(config, name)
+        elif parameter.value is not None:
+            yield Mistake((*path, "value"), f"{name!r} has a value, but its role is {parameter.role}", hint=_OF_STEPS)
+        elif pointwise:
             for key in present:
                 why = "the points are listed one by one, under points or points_file"
                 yield Mistake((*path, key), f"{name!r} must not have {key} of its own", why, "leave it out")
@@ -87,6 +92,33 @@ def value_mistakes(config: CampaignFile) -> Iterator[Mistake]:
             yield Mistake(path, what, "one of them is needed, unless points are listed one by one")
         else:
             yield from _listed_value_mistakes(name, parameter, present[0])
+
+
+def _step_mistakes(config: CampaignFile, name: str) -> Iterator[Mistake]:
+    """Check a parameter that only repeats work."""
+    path, parameter = ("parameters", name), config.parameters[name]
+    for key in ("values", "range"):
+        if getattr(parameter, key) is not None:
+            yield Mistake((*path, key), f"{name!r} must not have {key}", "its role is steps", _OF_STEPS)
+    if parameter.value is None:
+        yield Mistake(path, f"{name!r} has no value", "its role is steps", _OF_STEPS)
+    for key in ("points", "points_file"):
+        if getattr(config, key) is not None:
+            what = f"{key} cannot be given with {name!r}, whose role is steps"
+            yield Mistake((key,), what, "Buran chooses the numbers of steps", f"give {name!r} the role size")
+
+
+def full_step_mistakes(campaign: Campaign) -> Iterator[Mistake]:
+    """Check that the points chosen from hold the full numbers of steps, and that a strategy chooses."""
+    if campaign.steps and not campaign.full_matrix:
+        full = " and ".join(f"{name} = {value}" for name, value in campaign.steps.items())
+        what = f"no point with {full} fulfils all constraints"
+        yield Mistake(("constraints",), what, "one proves that few steps stand for all", "relax a constraint")
+    for name in campaign.steps:
+        if abilities_of(campaign.config.strategy.name).all_at_once:
+            what = f"{name!r} has the role steps, but the strategy {campaign.config.strategy.name!r} runs every point"
+            why = "few steps stand for all only where a strategy chooses"
+            yield Mistake(("strategy", "name"), what, why, "write strategy: {name: design}, or give it the role size")
 
 
 def _listed_value_mistakes(name: str, parameter: ParameterKeys, key: str) -> Iterator[Mistake]:
@@ -528,7 +560,8 @@ def _refinement_mistakes(config: CampaignFile) -> Iterator[Mistake]:
             what = f"the refinement {refinement.strategy!r} knows no {key}"
             yield Mistake(("refinement", key), what, f"it is of {listed(able)}", "leave it out")
     if refinement.target is not None:
-        yield from _target_mistakes(refinement.target, tuple(config.parameters))
+        steps = {name: keys.value for name, keys in config.parameters.items() if keys.value is not None}
+        yield from _target_mistakes({**steps, **refinement.target}, tuple(config.parameters))
 
 
 def _command_mistakes(config: CampaignFile) -> Iterator[Mistake]:

@@ -267,10 +267,21 @@ class Campaign:
         return tuple(name for name, parameter in self.config.parameters.items() if parameter.role == "choice")
 
     @cached_property
+    def steps(self) -> dict[str, int]:
+        """Parameters that only repeat work, with their full numbers."""
+        return {name: keys.value for name, keys in self.config.parameters.items() if keys.value is not None}
+
+    @cached_property
+    def full_matrix(self) -> tuple[Point, ...]:
+        """The modelling points with the full numbers of steps: what would be measured without Buran."""
+        return tuple(point for point in self.points if all(point[name] == full for name, full in self.steps.items()))
+
+    @cached_property
     def refinement_target(self) -> Point:
         """Point that models are extrapolated to when filters are refined."""
         target = self.config.refinement.target
         if target is not None:
+            target = {**self.steps, **target}
             values = {name: sorted({point[name] for point in self.points}) for name in self.parameters}
             try:
                 return Point.of({name: extrapolated(target[name], name, values) for name in self.parameters})

@@ -152,6 +152,7 @@ class _Loading:
             computed=computed,
             imported_core_hours=imported_core_hours,
         )
+        mistakes.add(*checks.full_step_mistakes(campaign))
         self._check_budget(campaign)
         for feature in FEATURES:
             mistakes.add(*(() if feature.misfits is None else feature.misfits(campaign)))
@@ -309,7 +310,8 @@ class _Loading:
         return points
 
     def _evaluation_points(self) -> list[Mapping[str, Value]]:
-        points = self._from_file("evaluation_points", self.config.evaluation_points)
+        steps = {name: keys.value for name, keys in self.config.parameters.items() if keys.value is not None}
+        points = self._from_file("evaluation_points", [{**steps, **at} for at in self.config.evaluation_points])
         self._check_listed(points)
         return [point.values for point in points]
 
@@ -415,7 +417,7 @@ class _Loading:
             return
         first = along_axes(campaign.points, campaign.parameters, 2)
         first_core_hours = campaign.minimum_core_hours(first, campaign.repetitions)
-        full_core_hours = campaign.minimum_core_hours(campaign.points, campaign.repetitions)
+        full_core_hours = campaign.minimum_core_hours(campaign.full_matrix, campaign.repetitions)
         budget = campaign.budget_core_hours(full_core_hours)
         if first_core_hours is None or budget is None or first_core_hours <= budget:
             return
@@ -434,7 +436,7 @@ class _Loading:
         notes: list[str] = []
         for name in self.names:
             count = len({values[name] for values in points})
-            if count < FEW_VALUES:
+            if count < FEW_VALUES and self.config.parameters[name].role != "steps":
                 notes.append(f"{name} has {count} values; models are trustworthy from {FEW_VALUES} on")
         broken: Counter[str] = Counter()
         for values in evaluation:

@@ -254,11 +254,12 @@ class Range(Keys):
 
 
 class ParameterKeys(Keys, title="Parameter"):
-    """A quantity that is varied: with `values` or `range`, unless points are listed one by one."""
+    """A quantity that is varied: with `values` or `range`, unless points are listed one by one; steps with `value`."""
 
-    role: OfPlan[Literal["ranks", "threads", "size", "choice"]] = Field(
+    role: OfPlan[Literal["ranks", "threads", "size", "choice", "steps"]] = Field(
         description="`ranks`: number of MPI ranks; `threads`: threads per rank (at most one parameter each); "
-        "`choice`: a number that stands for a choice without an order, such as a solver; `size`: "
+        "`choice`: a number that stands for a choice without an order, such as a solver; `steps`: how often the same "
+        "work is repeated, so that runs of few steps stand for the full number where counts prove it; `size`: "
         "anything else."
     )
     values: OfPlan[tuple[Number, ...] | None] = Field(
@@ -268,6 +269,12 @@ class ParameterKeys(Keys, title="Parameter"):
         None,
         description="Values from start to stop.",
         examples=[{"start": 8, "stop": 64, "factor": 2}, {"start": 10, "stop": 50, "step": 10}],
+    )
+    value: OfPlan[Annotated[int, Field(ge=10, le=1_000_000_000)] | None] = Field(
+        None,
+        description="With the role `steps`, and only there: the full number, which predictions are for. The program is "
+        "run with about a twentieth and a tenth of it, too.",
+        examples=[600],
     )
 
 

@@ -16,6 +16,7 @@ from buran.campaign.expressions import Expression, ExpressionError
 from buran.campaign.mistakes import KeyPath, Mistake, did_you_mean, listed
 from buran.campaign.point import Point, Value, canonical
 from buran.campaign.sections import ParameterKeys, Range
+from buran.campaign.steps import step_values
 from buran.campaign.values import LARGEST
 from buran.campaign.yaml_document import read_text
 
@@ -73,6 +74,8 @@ def parameter_values(parameter: ParameterKeys) -> tuple[Value, ...]:
     ValueError
         If its range is not well formed.
     """
+    if parameter.value is not None:
+        return step_values(parameter.value)
     if parameter.values is not None:
         return parameter.values
     return () if parameter.range is None else range_values(parameter.range)

@@ -324,6 +324,7 @@ def path_models(
         memory=memory,
         pages=page_account(campaign, material.counted, timed.tree),
         mpi=known_mpi(campaign),
+        steps=campaign.steps,
     )
 
 
@@ -368,7 +369,7 @@ def _fit_program(history: History, runs: Sequence[FinishedRun], times: ModelSet 
         crowded = crowded_points(history, runs) if campaign.config.model.waiting == "auto" else []
         alone = ~are_in(points, collect.as_array(crowded, parameters))
         alone |= not alone.any()
-        added = add_up(times, points[alone], medians[alone], campaign.ranks_parameter)
+        added = add_up(times, points[alone], medians[alone], campaign.ranks_parameter, campaign.steps)
     if added is None:
         return _Program(runtime, None, shortest_s, kind, reason, tensor)
     return _Program(added.whole, added.ends, shortest_s, kind, reason, tensor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from buran.campaign.config import Campaign
+from buran.campaign.mistakes import listed
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
 from buran.features import FEATURES
@@ -16,8 +17,12 @@ from buran.loop.history import FinishedRun, History
 from buran.loop.overhead import missed_limit
 from buran.loop.page import other_machine
 from buran.loop.sampling import sample_notes
+from buran.prior.steps import Repeats
 from buran.profile.metrics import DETAILS, MISSES, REQUIREMENTS
 from buran.views.account import Item
+
+_NAMED = 5
+"""Call paths that a note names, at most."""
 
 
 def notes_of(history: History, findings: Findings, account: Sequence[Item], measured: Collection[Point]) -> list[str]:
@@ -46,6 +51,7 @@ def notes_of(history: History, findings: Findings, account: Sequence[Item], meas
         *_lost(history),
         *_of_other_versions(account),
         *dict.fromkeys(notes),
+        *_repeated(findings, session.campaign),
         *_kind(findings, session.campaign),
         *_estimated(history.runs),
         *_crowded(history, measured),
@@ -163,6 +169,29 @@ def _kind(findings: Findings, campaign: Campaign) -> list[str]:
         at = ", ".join(f"{name} = {campaign.refinement_target[name]}" for name in campaign.choices)
         sentences.append(f"Models of call paths are for {at}.")
     return sentences
+
+
+def _repeated(findings: Findings, campaign: Campaign) -> list[str]:
+    """Say for each parameter of the role steps which call paths counts prove to repeat their work."""
+    out = []
+    for name in campaign.steps:
+        verdicts = {prior["call_path"]: prior["repeats"].get(name, Repeats.OPEN) for prior in findings.priors}
+        seconds = {prior["call_path"]: abs(prior["at_target_s"] or 0.0) for prior in findings.priors}
+        proven = [path for path, verdict in verdicts.items() if verdict == Repeats.PROVEN]
+        refuted = sorted(path for path, verdict in verdicts.items() if verdict == Repeats.REFUTED)
+        if not proven and not refuted:
+            out.append(f"No counts show yet that work repeats with {name}: it is modelled like a size.")
+            continue
+        share = sum(seconds[path] for path in proven) / (sum(seconds.values()) or 1.0)
+        sentence = (
+            f"{name} repeats work: the counts of {len(proven)} of {len(verdicts)} call paths, {100 * share:.3g} % of "
+            f"the time at the target, are exactly linear in it up to {name} = {campaign.steps[name]}"
+        )
+        if refuted:
+            named = listed(refuted[:_NAMED]) + (f" and {len(refuted) - _NAMED} more" if len(refuted) > _NAMED else "")
+            sentence += f"; those of {len(refuted)} are not, so that few steps do not stand for all: {named}"
+        out.append(f"{sentence}.")
+    return out
 
 
 def _estimated(runs: Sequence[FinishedRun]) -> list[str]:

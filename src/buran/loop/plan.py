@@ -13,6 +13,7 @@ import numpy as np
 from buran.campaign.config import Campaign
 from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
 from buran.campaign.point import Point
+from buran.campaign.records import Status
 from buran.campaign.strategies import abilities_of
 from buran.errors import ConfigError
 from buran.files import digest
@@ -28,6 +29,7 @@ from buran.loop.session import Session
 from buran.measure.bundle import configuration
 from buran.model import ModelFunction, fit_models
 from buran.prior.prior import Column, Prior, terms_prior
+from buran.prior.steps import Repeats
 from buran.profile.metrics import counted
 from buran.select.observations import Observations
 from buran.select.planner import next_plan
@@ -42,6 +44,7 @@ def question_of(history: History) -> Question:
     campaign, config = session.campaign, session.campaign.config
     return Question(
         points=campaign.points,
+        full_matrix=campaign.full_matrix,
         evaluation_points=campaign.evaluation_points,
         metrics=frozenset(config.metrics),
         repetitions=campaign.repetitions,
@@ -182,6 +185,7 @@ def knowledge_of(history: History) -> Knowledge:
         pilot_s=max((max(walls) for walls in trial.values()), default=None),
         counts_settled=_counts_settled(findings),
         missed_limit=missed_limit(history, plans[-1].iteration),
+        start_s=_start_s(history),
         counting_proven=None if findings.pooled is None else cast(float | None, findings.pooled.get("proven")),
     )
     question = question_of(history)
@@ -281,6 +285,18 @@ def _ratios(findings: Findings, runs: Sequence[FinishedRun]) -> dict[Mode, float
     return {mode: median(values) for mode, values in measured.items() if values}
 
 
+def _start_s(history: History) -> float:
+    """Return what runs were charged beyond their own time, in seconds: the median over those that were measured."""
+    campaign = history.session.campaign
+    beyond = [
+        3600 * run.cost_core_hours / campaign.charged_cores(outcome.point) - run.wall_s
+        for outcome in history.outcomes(plan for plan in history.plans if not plan.imported)
+        for run in outcome.runs
+        if run.status is Status.MEASURED and run.wall_s is not None
+    ]
+    return round(max(median(beyond), 0.0), 3) if beyond else 0.0
+
+
 def _counts_settled(findings: Findings) -> bool:
     """Tell whether counting at more points would say nothing of the call paths that matter at the target."""
     seconds = {prior["call_path"]: abs(prior["at_target_s"] or 0.0) for prior in findings.priors}
@@ -348,7 +364,9 @@ def _priors(history: History, iteration: int, names: tuple[str, ...]) -> dict[st
                 pairs = [pair for pair in zip(function.coefficients, function.terms, strict=True) if pair[1] in work]
                 function = ModelFunction(0.0, tuple(c for c, _ in pairs), tuple(term for _, term in pairs))
             prior = terms_prior(function, said[path]["source"])
-            out[path] = replace(prior, columns=(*prior.columns, *(_misses(data, moved) for data in misses)))
+            columns = (*prior.columns, *(_misses(data, moved) for data in misses))
+            repeated = (name for name, each in said[path]["repeats"].items() if each == Repeats.PROVEN)
+            out[path] = replace(prior, columns=columns, repeated=tuple(map(names.index, repeated)))
     return out
 
 

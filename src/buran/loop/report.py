@@ -290,7 +290,7 @@ def _next_steps(session: Session, findings: Findings, state: Progress) -> list[s
     steps = []
     for name in campaign.parameters:
         values = sorted({point[name] for point in campaign.points})
-        if len(values) < 5:
+        if len(values) < 5 and name not in campaign.steps:
             steps.append(
                 f"{name} has {len(values)} values; five tell growth classes apart: add one, and "
                 f"`buran run {file}` measures only what is new"

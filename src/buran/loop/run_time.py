@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -35,7 +36,11 @@ class RunTime:
 
 
 def add_up(
-    times: ModelSet, points: NDArray[np.float64], walls_s: NDArray[np.float64], ranks_parameter: str | None
+    times: ModelSet,
+    points: NDArray[np.float64],
+    walls_s: NDArray[np.float64],
+    ranks_parameter: str | None,
+    steps: Collection[str] = (),
 ) -> RunTime | None:
     """Make the program's run time from the models of its call paths.
 
@@ -52,6 +57,8 @@ def add_up(
         Shape (point,): of runs without hooks.
     ranks_parameter
         Name of the parameter that counts ranks; None if there is none.
+    steps
+        Names of parameters that only repeat work: starting and ending does not depend on them.
 
     Returns
     -------
@@ -64,6 +71,7 @@ def add_up(
     added = np.nan_to_num(times.predict(points))[~apart].sum(axis=0)
     ranks = None if ranks_parameter is None else times.parameters.index(ranks_parameter)
     prior = startup_prior(None if ranks is None or points[:, ranks].max() <= 1 else ranks)
+    prior = replace(prior, repeated=tuple(times.parameters.index(name) for name in steps))
     made = fit_priors(points, np.maximum(walls_s - added, 0.0)[None], [prior])[0]
     if made is None:
         return None

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import null_space
 
-from buran.model.candidates import Ids
+from buran.model.candidates import Ids, Mask
 from buran.model.terms import Array, ModelFunction, predict
 from buran.model.tuning import DISCREPANCY
 from buran.numerics.gaussian_process import matern
@@ -39,7 +39,8 @@ class Process:
     points
         Shape (point, parameter).
     lengths
-        Length scales, shape (parameter,), in nats of the parameters.
+        Length scales, shape (parameter,), in nats of the parameters; infinite along one that the process does not
+        depend on.
     deviation
         Standard deviation of the process, in nats of the values.
     noise
@@ -65,8 +66,12 @@ class Process:
 
     def covariance(self, one: Array, other: Array) -> Array:
         """Return k(x, x') = sd^2 (Matern(x, x') + slope^2 x . x'), shape (one, other), of logarithms of points."""
-        trend = DISCREPANCY.slope**2 * (one @ other.T)
+        trend = DISCREPANCY.slope**2 * (self._varying(one) @ other.T)
         return np.asarray(self.deviation**2 * (matern(one, other, self.lengths) + trend))
+
+    def _varying(self, inputs: Array) -> Array:
+        """Return logarithms with 0 along parameters that the process does not depend on."""
+        return np.asarray(np.where(np.isfinite(self.lengths), inputs, 0.0))
 
     def at(self, at: Array) -> tuple[Array, Array]:
         """Return weights W, shape (target, point), and the standard deviation at targets (target, parameter).
@@ -80,7 +85,7 @@ class Process:
         simple, mean = across @ inverse, 1 - across @ ones
         # W = k C^-1 + (1 - k C^-1 1) (1 C^-1) / (1 C^-1 1): rows add up to 1
         weights = simple + np.outer(mean / ones.sum(), ones)
-        own = self.deviation**2 * (1 + DISCREPANCY.slope**2 * (targets**2).sum(axis=1))
+        own = self.deviation**2 * (1 + DISCREPANCY.slope**2 * (self._varying(targets) ** 2).sum(axis=1))
         variance = own - (simple * across).sum(axis=1) + mean**2 / ones.sum()
         return np.asarray(weights), np.sqrt(np.maximum(variance, 0.0))
 
@@ -88,7 +93,7 @@ class Process:
         """Return plain lists and numbers."""
         return {
             "points": self.points.tolist(),
-            "lengths": self.lengths.tolist(),
+            "lengths": [length if np.isfinite(length) else None for length in self.lengths.tolist()],
             "deviation": self.deviation,
             "noise": self.noise,
         }
@@ -96,7 +101,8 @@ class Process:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Process:
         """Read what `to_json` gives; KeyError, TypeError or ValueError where it is damaged."""
-        points, lengths = np.array(data["points"], dtype=np.float64), np.array(data["lengths"], dtype=np.float64)
+        points = np.array(data["points"], dtype=np.float64)
+        lengths = np.array([np.inf if length is None else length for length in data["lengths"]], dtype=np.float64)
         if points.ndim != 2 or lengths.shape != points.shape[1:]:
             raise ValueError("points and lengths of a discrepancy do not match")
         return cls(points, lengths, float(data["deviation"]), float(data["noise"]))
@@ -150,6 +156,7 @@ def discrepancies(
     noise: Array,
     degrees: Ids | Array,
     deviations: Sequence[float] = DISCREPANCY.deviations,
+    flat: Mask | None = None,
 ) -> list[Discrepancy | None]:
     """Condition a process on what models leave over, for each call path.
 
@@ -164,6 +171,8 @@ def discrepancies(
         behind it; 0 where nothing was measured twice.
     deviations
         Standard deviations of the process that the evidence chooses from.
+    flat
+        Shape (call path, parameter): whether the process does not depend on a parameter; on all by default.
 
     Returns
     -------
@@ -176,22 +185,27 @@ def discrepancies(
     floor = np.maximum(DISCREPANCY.floor * largest, _TINY)
     logs = np.log(np.where(usable, np.maximum(np.nan_to_num(values), floor), 1.0))
     lengths = length_scales(points)
-    masks, group = np.unique(usable, axis=0, return_inverse=True)
+    if flat is None:
+        flat = np.zeros((len(values), len(lengths)), dtype=bool)
+    layouts, group = np.unique(np.hstack([usable, flat]), axis=0, return_inverse=True)
     parts = []
-    for number, mask in enumerate(masks):
+    for number, layout in enumerate(layouts):
         rows = np.flatnonzero(group.reshape(-1) == number)
+        mask, scales = layout[: len(points)], np.where(layout[len(points) :], np.inf, lengths)
         if mask.sum() >= 2:
             left = ratios(logs[rows][:, mask], modelled[rows][:, mask])
-            kept, averaged = _thinned(points[mask], left, lengths)
-            parts.append((rows, points[mask][kept], averaged, (logs[rows][:, mask] - left)[:, kept]))
+            kept, averaged = _thinned(points[mask], left, scales)
+            parts.append((rows, points[mask][kept], averaged, (logs[rows][:, mask] - left)[:, kept], scales))
     if not parts:
         return out
     pairs = np.array([(deviation, tau) for deviation in deviations for tau in DISCREPANCY.noises])
-    evidence = [_evidence(kept, left, noise[rows], degrees[rows], lengths, pairs) for rows, kept, left, _ in parts]
+    evidence = [
+        _evidence(kept, left, noise[rows], degrees[rows], scales, pairs) for rows, kept, left, _, scales in parts
+    ]
     pooled = _pooled(np.concatenate(evidence), pairs)
-    for (rows, kept, left, modelled_logs), each in zip(parts, evidence, strict=True):
+    for (rows, kept, left, modelled_logs, scales), each in zip(parts, evidence, strict=True):
         best = np.argmax(each + pooled, axis=1)
-        processes = {k: Process(kept, lengths, *pairs[k].tolist()) for k in np.unique(best).tolist()}
+        processes = {k: Process(kept, scales, *pairs[k].tolist()) for k in np.unique(best).tolist()}
         for place, row in enumerate(rows.tolist()):
             out[row] = Discrepancy(processes[int(best[place])], left[place] + modelled_logs[place])
     return out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -20,7 +20,9 @@ _FALLING = [(Fraction(-1, 2), 0), (Fraction(-1), 0), (Fraction(-2), 0)]
 _STEPS = 50  # to see whether a function falls anywhere
 
 
-def with_other_growth(alternatives: Sequence[Alternative], points: Array) -> tuple[Alternative, ...]:
+def with_other_growth(
+    alternatives: Sequence[Alternative], points: Array, known: Collection[int] = ()
+) -> tuple[Alternative, ...]:
     """Put beside each hypothesis others that have its values wherever a parameter has one of its few values.
 
     Along a parameter with two values or more, but less than `UNCERTAINTY.values`, a constant and as many plain terms as
@@ -32,8 +34,10 @@ def with_other_growth(alternatives: Sequence[Alternative], points: Array) -> tup
     ----------
     points
         Shape (point, parameter).
+    known
+        Parameters along which the growth is known.
     """
-    levels = {p: np.unique(column) for p, column in enumerate(points.T)}
+    levels = {p: np.unique(column) for p, column in enumerate(points.T) if p not in known}
     few = {p: values for p, values in levels.items() if 2 <= len(values) < UNCERTAINTY.values and values[0] >= 1}
     if not few or not alternatives:
         return tuple(alternatives)

@@ -97,6 +97,7 @@ def _statement(
         "waiting": "",
         "waiting_share": None,
         "settled": made.settled,
+        "repeats": dict(made.repeats),
         "at_target_s": finite_or_none(predicted[1]),
         "difference_s": None,
         "difference_error_s": None,

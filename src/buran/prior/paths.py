@@ -18,6 +18,7 @@ from buran.model.terms import Array, ModelFunction
 from buran.prior.communication import POLLS, Operation, operation_of
 from buran.prior.effort import OPEN, Effort, Steadiness, by_visits, effort_of, with_sums
 from buran.prior.prior import ALONE, Prior, communication_prior, computation_prior
+from buran.prior.steps import Repeats, repeats
 from buran.prior.switches import KnownMpi
 from buran.prior.tuning import COUNTS
 from buran.prior.volume import bytes_of
@@ -58,6 +59,8 @@ class PathPriors:
         own effort. Empty where it takes up nothing but itself.
     proven
         For each call path, whether its effort gives all counts, but for a hundredth.
+    repeats
+        For each call path and each parameter that may only repeat work, by name, what counts say of that.
     """
 
     sources: tuple[Source, ...]
@@ -68,6 +71,7 @@ class PathPriors:
     can_wait: tuple[bool, ...]
     held: tuple[Mapping[str, ModelFunction], ...]
     proven: tuple[bool, ...]
+    repeats: tuple[Mapping[str, Repeats], ...]
 
 
 def has_effort(table: Experiment) -> bool:
@@ -76,7 +80,13 @@ def has_effort(table: Experiment) -> bool:
 
 
 def priors_of(
-    tree: CallTree, counted: Experiment, points: Array, mpi: KnownMpi | None = None, *, processes: str | None = None
+    tree: CallTree,
+    counted: Experiment,
+    points: Array,
+    mpi: KnownMpi | None = None,
+    *,
+    processes: str | None = None,
+    steps: Mapping[str, float] | None = None,
 ) -> PathPriors:
     """Derive the priors of call paths from counts.
 
@@ -92,8 +102,27 @@ def priors_of(
         If it is known which one measured the times.
     processes
         Parameter that counts processes; None if there is none.
+    steps
+        Parameters that may only repeat work, with their numbers in the full run.
     """
-    return _priors(tree, _Counts.of(counted, tree, processes), points, mpi)
+    counts = _Counts.of(counted, tree, processes)
+    priors = _priors(tree, counts, points, mpi)
+    return _of_repeated_work(priors, counts, steps) if steps else priors
+
+
+def _of_repeated_work(priors: PathPriors, counts: _Counts, steps: Mapping[str, float]) -> PathPriors:
+    """Return priors that know along which parameters their work repeats."""
+    exact = [values for metric, values in counts.values.items() if metric_of(metric).role == "exact"]
+    columns = {name: counts.wide.parameters.index(name) for name in steps}
+    verdicts = [repeats(counts.points, exact, columns[name], full) for name, full in steps.items()]
+    said = tuple(dict(zip(steps, row, strict=True)) for row in zip(*verdicts, strict=True)) or priors.repeats
+    known = (
+        None
+        if prior is None
+        else replace(prior, repeated=tuple(columns[name] for name, each in of_path.items() if each is Repeats.PROVEN))
+        for prior, of_path in zip(priors.priors, said, strict=True)
+    )
+    return replace(priors, priors=tuple(known), repeats=said)
 
 
 def work_of_a_thread(counted: Experiment) -> Experiment:
@@ -286,6 +315,7 @@ def _priors(tree: CallTree, counts: _Counts, points: Array, mpi: KnownMpi | None
         tuple(_can_wait(tree, counts.polled).tolist()),
         tuple(row.held for row in rows),
         tuple(row.proven for row in rows),
+        ({},) * len(rows),
     )
 
 

@@ -74,6 +74,8 @@ class Prior:
         measured, MPIs may change the algorithm.
     known
         Whether it is known which algorithm the MPI takes there.
+    repeated
+        Parameters along which its work is proven to repeat: a unit of it has the same price at all of their values.
     """
 
     columns: tuple[Column, ...]
@@ -82,6 +84,7 @@ class Prior:
     others: tuple[Column, ...] = ()
     switches: tuple[tuple[int, float], ...] = ()
     known: bool = False
+    repeated: tuple[int, ...] = ()
 
     @property
     def functions(self) -> tuple[ModelFunction, ...]:
@@ -156,7 +159,7 @@ def one_cost(prior: Prior) -> Prior:
     constant, *columns = (column for column in prior.columns if column.cost is None)
     given = tuple(column for column in prior.columns if column.cost is not None)
     work = added(scaled(column.function, column.effort) for column in columns)
-    return Prior((constant, Column("effort", work, 1.0), *given), prior.source, prior.notes)
+    return replace(prior, columns=(constant, Column("effort", work, 1.0), *given))
 
 
 def price_alone(prior: Prior) -> Prior:

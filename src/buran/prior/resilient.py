@@ -177,7 +177,10 @@ def _priced(
     if noise is not None:
         deviation, degrees = np.nanmin(noise.deviation, axis=1, initial=np.inf), noise.degrees
     models = [None if one is None else one.model for one in fitted]
-    found = with_discrepancies(points, values, models, deviation, degrees, (DISCREPANCY.price,))
+    flat = np.zeros((len(fitted), points.shape[1]), dtype=bool)
+    for row, one in enumerate(fitted):
+        flat[row, list(one.prior.repeated if one is not None else ())] = True
+    found = with_discrepancies(points, values, models, deviation, degrees, (DISCREPANCY.price,), flat)
     return tuple(
         None if one is None or model is None else replace(one, model=model)
         for one, model in zip(fitted, found, strict=True)
@@ -358,7 +361,9 @@ def _models(
             covariance = tuple(map(tuple, (mapping @ fitted.covariance[place] @ mapping.T).tolist()))
         degrees = int(fitted.degrees[place])
         noise = float(fitted.noise[place])
-        alternatives = with_other_growth((Alternative(function, 1.0, covariance, noise, degrees),), points)
+        alternatives = with_other_growth(
+            (Alternative(function, 1.0, covariance, noise, degrees),), points, prior.repeated
+        )
         if all(column.cost is None for column in prior.columns):  # what is known of memory is no open structure
             alternatives = with_structures(alternatives, points[here[place]], values[place, here[place]], left_open)
         out.append(Model(function, Quality(int(here[place].sum()), *figures[place]), alternatives))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from buran.prior.noise import PointNoise
 from buran.prior.paths import TIMES_ALONE, Source, has_effort, priors_of
 from buran.prior.prior import ONE, Column, Prior, one_cost, price_alone, startup_prior
 from buran.prior.resilient import FitOptions, Resilient, fit_priors
+from buran.prior.steps import Repeats
 from buran.prior.switches import KnownMpi
 from buran.prior.tuning import COEFFICIENTS, WAITING_TEST
 from buran.prior.waiting import Verdict, Waiting, diagnose, ranks_above_one, with_waiting
@@ -51,6 +52,8 @@ class PathModel:
     held
         Models of the counted call paths that it takes up, itself first, which add up to `final`; empty where there are
         none.
+    repeats
+        For each parameter that may only repeat work what counts say of that.
     """
 
     source: Source
@@ -61,6 +64,7 @@ class PathModel:
     effort: ModelFunction | None = None
     settled: bool = True
     held: Mapping[str, Model] = field(default_factory=dict)
+    repeats: Mapping[str, Repeats] = field(default_factory=dict)
 
     @property
     def final(self) -> Model | None:
@@ -81,6 +85,7 @@ def models_from_priors(
     memory: MemoryAccount | None = None,
     pages: PageAccount | None = None,
     mpi: KnownMpi | None = None,
+    steps: Mapping[str, float] | None = None,
 ) -> tuple[PathModel, ...]:
     """Make a noise-resilient model of each call path for which effort was counted.
 
@@ -107,6 +112,8 @@ def models_from_priors(
         What page faults cost, likewise.
     mpi
         If it is known which one measured the times.
+    steps
+        Parameters that may only repeat work, with their numbers in the full run.
 
     Returns
     -------
@@ -133,7 +140,7 @@ def models_from_priors(
         )
     repetitions = timed.over_locations(metric, aggregate)
     values, noise = over_repetitions(repetitions, repetition), PointNoise.of(repetitions, repetition)
-    derived = priors_of(timed.tree, counted, timed.points, mpi, processes=processes)
+    derived = priors_of(timed.tree, counted, timed.points, mpi, processes=processes, steps=steps)
     sources, notes, priors, efforts = list(derived.sources), list(derived.notes), list(derived.priors), derived.efforts
     settled = list(derived.settled)
 
@@ -163,6 +170,7 @@ def models_from_priors(
     priors = with_algorithms(timed.points, values, priors)
     column = None if processes is None else timed.parameters.index(processes)
     startup = startup_prior(column if column is not None and timed.points[:, column].max() > 1 else None)
+    startup = replace(startup, repeated=tuple(timed.parameters.index(name) for name in steps or ()))
     # Times of a single number of ranks tell nothing of their growth with it; what others wait for does.
     if column is not None and ranks_above_one(timed.points, column) == 1:
         for row in np.flatnonzero(derived.can_wait).tolist():
@@ -199,6 +207,7 @@ def models_from_priors(
             efforts[row],
             settled[row],
             _held(wholes[row], efforts[row], derived.held[row], timed.tree.names[row]),
+            derived.repeats[row],
         )
         for row in range(calls)
     )

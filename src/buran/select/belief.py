@@ -107,12 +107,13 @@ def belief_of(measured: Observations, space: Space, unseen: bool = True) -> Targ
         for model, prior in zip(models, priors, strict=True)
     ]
     lengths = length_scales(measured.points)
-    common = {
-        deviation: _process(at, measured.points, measured.counts, mean_noise, deviation, lengths)
-        for deviation in set(deviations)
-    }
-    if not unseen:
-        common = {deviation: _reachable(factors, mean_noise) for deviation, factors in common.items()}
+    repeated = [() if prior is None else prior.repeated for prior in priors]
+    kinds = list(zip(deviations, repeated, strict=True))
+    common = {}
+    for deviation, constant_along in set(kinds):
+        scales = np.where(np.isin(np.arange(len(lengths)), constant_along), np.inf, lengths)
+        factors = _process(at, measured.points, measured.counts, mean_noise, deviation, scales)
+        common[deviation, constant_along] = factors if unseen else _reachable(factors, mean_noise)
     waiting = _unseen_waiting(at, measured, space, mean_noise)
     waits = np.array([unseen and bool(measured.waits) and measured.waits[call] for call in modelled])
     of_path = BELIEF.waiting / np.sqrt(max(waits.sum(), 1)) / np.maximum(share, _SMALLEST)
@@ -127,7 +128,7 @@ def belief_of(measured: Observations, space: Space, unseen: bool = True) -> Targ
         worth = weights / np.where(means != 0, np.abs(means), np.inf)
         apart, inside = columns.mixture(model, worth, predicted[row], left_over_by_path[row], priors[row])
         disagreement[row] = apart @ apart[-1]
-        parts = [apart, inside, common[deviations[row]]]
+        parts = [apart, inside, common[kinds[row]]]
         if waits[row]:
             parts.append(of_path[row] * waiting)
         kept = fewer(np.concatenate(parts, axis=1), BELIEF.directions)

@@ -32,7 +32,9 @@ class RunCosts:
         if expected is None and knowledge.pilot_s is not None and not knowledge.rounds:
             expected = knowledge.pilot_s * question.work(question.points)
         with_each = question.paired and not question.counts_with_times
-        return replace(question.space, overhead=self.ratio(Mode.TIME) + with_each, expected_s=expected)
+        start_s = (1 + with_each) * knowledge.start_s
+        overhead = self.ratio(Mode.TIME) + with_each
+        return replace(question.space, overhead=overhead, start_s=start_s, expected_s=expected)
 
     @cached_property
     def space(self) -> Space:
@@ -169,9 +171,10 @@ class RunCosts:
         timed = self.ratio(Mode.TIME)
         if filter_text not in self._filters:
             timed = min(timed, PLANNING.careful)
-        new = (run.mode for run in bundle.runs if (run.build, bundle.point, run.repetition) not in self.made)
+        new = [run.mode for run in bundle.runs if (run.build, bundle.point, run.repetition) not in self.made]
         baselines = sum(timed if mode is Mode.TIME else self.ratio(mode) for mode in new)
-        return seconds * self.question.cores(bundle.point) * baselines / 3600.0
+        charged_s = seconds * baselines + self.knowledge.start_s * len(new)
+        return charged_s * self.question.cores(bundle.point) / 3600.0
 
     @cached_property
     def made(self) -> frozenset[tuple[str, Point, int]]:

@@ -58,7 +58,7 @@ def predicted_s(measured: Observations, space: Space) -> Array | None:
 
     From the models of call paths, or of the whole program; at measured points their mean. A prediction below the
     shortest run that was seen, a negative one among them, is none: powers of the parameters take its place. Before four
-    points ran, the longest run so far counts for all.
+    points ran, the longest run so far counts for all, unless counts say how the times of call paths grow.
     """
     if space.known_s is not None:
         return space.known_s
@@ -66,7 +66,8 @@ def predicted_s(measured: Observations, space: Space) -> Array | None:
     if not measured_before.any():
         return space.expected_s
     seen = measured.program_means_s[measured_before]
-    out = _modelled_s(measured, space, measured_before) if measured_before.sum() >= PLANNING.enough else None
+    known = measured_before.sum() >= PLANNING.enough or any(prior is not None for prior in measured.priors)
+    out = _modelled_s(measured, space, measured_before) if known else None
     if out is None:
         out = np.full(len(space.points), seen.max()) if space.expected_s is None else space.expected_s.copy()
     else:

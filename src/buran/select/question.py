@@ -36,6 +36,8 @@ class Question:
     ----------
     points, evaluation_points
         Cheapest first.
+    full_matrix
+        Those of the points that the cost of the full matrix is of.
     build
         Returns the build that a mode, a filter and a point need.
     cores
@@ -73,6 +75,7 @@ class Question:
     """
 
     points: tuple[Point, ...]
+    full_matrix: tuple[Point, ...]
     evaluation_points: tuple[Point, ...]
     metrics: frozenset[str]
     repetitions: int
@@ -185,7 +188,7 @@ class Question:
             + PLANNING.sampled * self.memory_runs
         )
         total = 0.0
-        for point in self.points:
+        for point in self.full_matrix:
             run_s = seconds(point)
             if run_s is None:
                 return None
@@ -232,6 +235,8 @@ class Knowledge:
         That the filter in force costs more than is allowed, in words; empty where it does not.
     counting_proven
         Share of the time whose values of counting runs agree with those of timed runs; None before both were made.
+    start_s
+        Seconds that a run was charged beyond its own, the median: what starting a job takes.
     choice
         How the filter for the next iteration differs from the last one, in words.
     """
@@ -252,6 +257,7 @@ class Knowledge:
     counts_settled: bool = False
     missed_limit: str = ""
     counting_proven: float | None = None
+    start_s: float = 0.0
     choice: str = "the models chose other functions"
 
     @property

@@ -39,6 +39,8 @@ class Space:
         So many further runs are made when a point is measured for the first time, a warm-up for example.
     least_s
         Shortest time that a run is charged for.
+    start_s
+        Time that it is charged beyond its own: the start of a job.
     expected_s
         Shape (place,): a guess of the run time before there are models.
     known_s
@@ -57,6 +59,7 @@ class Space:
     overhead: float = 1.0
     first_runs: float = 0.0
     least_s: float = 0.0
+    start_s: float = 0.0
     expected_s: Array | None = None
     known_s: Array | None = None
     ranks: str | None = None
@@ -82,7 +85,8 @@ class Space:
 
     def core_hours(self, seconds: Array) -> Array:
         """Return what runs of (place,) seconds without instrumentation are charged."""
-        return np.asarray(np.maximum(seconds * self.overhead, self.least_s) * self.cores / 3600.0)
+        charged = np.maximum(seconds * self.overhead + self.start_s, self.least_s)
+        return np.asarray(charged * self.cores / 3600.0)
 
     def spelled(self, place: int) -> str:
         """Return a point for people."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from buran.campaign.plan import Mode, Plan, Purpose
 from buran.campaign.point import Point
 from buran.profile.metrics import counted
@@ -67,6 +69,8 @@ def next_round(draft: Draft) -> Plan | None:
         rest = left_out
     if sampled:
         reasons.append("accesses to memory are sampled")
+    if knowledge.start_s > max((draft.seconds(point) or 0.0 for point in rest), default=np.inf):
+        reasons.append(f"starting a run is charged {knowledge.start_s:.2g} s, more than any of these runs takes")
     points = {**dict.fromkeys(sampled, 0), **(again if changed else {})}
     points |= {point: points.get(point, 0) + count for point, count in rest.items()}
     plan = draft.plan(points, Purpose.MODEL, "; ".join(reasons), knowledge.filter_text if changed else last.filter_text)

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
 
-from buran import assets
 from buran.campaign.machine_file import MachineFile
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
@@ -36,6 +35,8 @@ from buran.model import SearchOptions
 from buran.model.model_set import read_models
 from buran.plugins.versions.fold import fold
 from buran.profile.profile import SEPARATOR
+from buran_studies.campaign.public import PUBLIC, Example
+from buran_studies.campaign.rivals import Matrix, predictions, ways
 from buran_studies.campaign.summary import BURAN, MANUAL
 from buran_studies.evaluation.study import Shard
 from buran_studies.extrap import extrap_python, predictions_by_extrap
@@ -44,58 +45,6 @@ from buran_studies.simulate.in_process import carry_out
 SHARES = (0.2, 1.0)
 """Budgets of Buran, over what the manual way costs."""
 _LEAST_SHARE = 0.01
-
-
-@dataclass(frozen=True)
-class Example:
-    """A bundled example and what is measured of it.
-
-    Attributes
-    ----------
-    name
-        Of the program, and of the file that its build makes unless `further` names another.
-    arguments
-        ``{n}`` being its size.
-    ranks, sizes
-        All combinations are measured.
-    target
-        Ranks and size of P+.
-    source
-        Folder of the program; None for the bundled example.
-    further
-        Keys of its campaign.
-    samples
-        Whether Buran samples its accesses to memory, which takes a calibration of the machine.
-    """
-
-    name: str
-    build: str
-    arguments: str
-    ranks: tuple[int, ...]
-    sizes: tuple[int, ...]
-    target: tuple[int, int]
-    repetitions: int = 3
-    source: Path | None = None
-    further: Mapping[str, Any] = field(default_factory=dict)
-    samples: bool = False
-
-    @property
-    def is_simulated(self) -> bool:
-        """Whether it runs on a simulated machine: there, waiting is no chance, and each call path is judged."""
-        return "environments" in self.further
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The campaign's parameters."""
-        return {
-            "p": {"role": "ranks", "values": list(self.ranks)},
-            "n": {"role": "size", "values": list(self.sizes)},
-        }
-
-    @property
-    def at(self) -> dict[str, int]:
-        """P+."""
-        return dict(zip(("p", "n"), self.target, strict=True))
 
 
 _CXX, _C = "make MPICXX={mpicxx} CXXFLAGS='{flags}'", "make MPICC={mpicc} CFLAGS='{flags}'"
@@ -110,7 +59,8 @@ EXAMPLES: Mapping[str, Example] = {
     )
 }
 _SMALL = Example("stencil", _CXX, "{n} 20", (1, 2), (8, 12, 16), (2, 20), repetitions=1)
-PRESET, OVERSUBSCRIBED, TINY = "examples", "examples-oversubscribed", "examples-tiny"
+PRESET, OVERSUBSCRIBED, TINY, MEASURED = "examples", "examples-oversubscribed", "examples-tiny", "measured"
+_MANY_SHARES = (0.1, 0.2, 1.0)
 PRESETS: Mapping[str, Mapping[str, Example]] = {
     PRESET: EXAMPLES,
     # On two cores, four ranks take turns: a function's time then tells of its neighbours, too.
@@ -118,45 +68,72 @@ PRESETS: Mapping[str, Mapping[str, Example]] = {
         name: replace(example, ranks=(1, 2, 4), target=(4, example.target[1])) for name, example in EXAMPLES.items()
     },
     TINY: {_SMALL.name: _SMALL},
+    MEASURED: {
+        **{name: replace(example, repetitions=5) for name, example in EXAMPLES.items()},
+        **{code.name: code for code in PUBLIC},
+    },
 }
 
 
 def shards(preset: str) -> list[Shard]:
-    """One shard for each example: its ways run one after the other, on the same machine in the same state."""
-    return [{"example": name} for name in PRESETS[preset]]
+    """One shard for each example: its ways run one after the other, on the same machine in the same state.
+
+    Public codes are those of which there are checkouts.
+    """
+    return [{"example": name} for name, each in PRESETS[preset].items() if each.source is None or each.folder.is_dir()]
 
 
 def rows(preset: str) -> list[Shard]:
     """Return case, way and budget of each entry of the results of all shards, in order."""
-    ways = [(MANUAL, 1.0), *((BURAN, share) for share in SHARES)]
+    rivals = ways() if preset == MEASURED else []
+    every = [(MANUAL, 1.0), *rivals, *((BURAN, share) for share in _shares(preset))]
     return [
         {"case": shard["example"], "way": way, "share": share, "seed": 0}
         for shard in shards(preset)
-        for way, share in ways
+        for way, share in every
     ]
 
 
+def _shares(preset: str) -> tuple[float, ...]:
+    return _MANY_SHARES if preset == MEASURED else SHARES
+
+
 def run_shard(shard: Shard, preset: str, seed: int) -> list[dict[str, Any]]:
-    """Measure an example both ways."""
-    return both_ways(PRESETS[preset][shard["example"]], SHARES, seed)
+    """Measure an example both ways; with the preset `MEASURED`, rivals too."""
+    return both_ways(PRESETS[preset][shard["example"]], _shares(preset), seed, rivals=preset == MEASURED)
 
 
-def both_ways(example: Example, shares: Sequence[float], seed: int) -> list[dict[str, Any]]:
-    """Measure an example the manual way, the truth at P+, and with Buran for each budget."""
+def both_ways(example: Example, shares: Sequence[float], seed: int, *, rivals: bool = False) -> list[dict[str, Any]]:
+    """Measure an example the manual way, the truth at P+, and with Buran for each budget; rivals play on the former."""
     with tempfile.TemporaryDirectory(prefix="buran-campaign-") as name, not_synced():
         folder = Path(name)
         manual = _campaign(folder, "manual", example, seed, **_everything(example))
         carry_out(manual)
-        truth = _Truth.of(_timed(manual, Purpose.EVALUATION)[0], by_call_path=example.is_simulated)
+        at_target = _timed(manual, Purpose.EVALUATION)[0]
+        truth = _Truth.of(at_target, by_call_path=example.is_simulated)
         table, hours = _timed(manual, Purpose.MODEL)
         predicted, modeller = _manual_models(table, example, folder)
         told = [_told(hours, hours, truth, predicted, "the full matrix is measured", modeller)]
+        for spent, found in predictions(_matrix(manual, table, example), folder, seed) if rivals else ():
+            told.append(_told(spent, hours, truth, found, "runs of the matrix", "see its name"))
         sampling = _sampling(folder) if example.samples else {}
         for share in shares:
             told.append(
                 _loop(replace(example, further={**example.further, **sampling}), folder, seed, share, hours, truth)
             )
     return told
+
+
+def _matrix(session: Session, table: Experiment, example: Example) -> Matrix:
+    """Return what the manual way measured as a matrix that others can play on."""
+    place = {tuple(point): row for row, point in enumerate(table.points.tolist())}
+    walls_s = np.full((len(place), example.repetitions), np.nan)
+    cores = np.ones(len(place))
+    for run in History.open(session).runs:
+        if run.mode is Mode.TIME and run.purpose is Purpose.MODEL:
+            row = place[tuple(float(run.point[name]) for name in table.parameters)]
+            walls_s[row, run.repetition], cores[row] = run.wall_s, session.campaign.cores(run.point)
+    return Matrix(table, walls_s, cores, example.at)
 
 
 def full_matrix(example: Example, seed: int = 0) -> tuple[Experiment, Experiment, dict[Point, float]]:
@@ -195,7 +172,7 @@ def _campaign(folder: Path, name: str, example: Example, seed: int, **changes: A
         "name": f"{example.name.replace(' ', '-')}-{name}",
         "results": name,
         "target": {
-            "source": str(example.source or assets.folder("examples") / example.name),
+            "source": str(example.folder),
             "build": example.build,
             **({"flags": "-O2"} if "{flags}" in example.build else {}),
             "binary": example.further.get("binary", example.name),
@@ -203,7 +180,7 @@ def _campaign(folder: Path, name: str, example: Example, seed: int, **changes: A
         },
         "parameters": example.parameters,
         "repetitions": example.repetitions,
-        "resources": {"time_limit_s": 300},
+        "resources": {"time_limit_s": 300, **({} if len(example.ranks) > 1 else {"ranks": example.ranks[0]})},
         "seed": seed,
         "warmup": False,
         **{key: value for key, value in example.further.items() if key != "binary"},

@@ -55,7 +55,8 @@ def shards(settings: Settings) -> Sequence[Shard]:
     ------
     UsageError
         For a preset that there is not: ``default`` is simulated, ``examples`` measures the bundled examples,
-        ``examples-oversubscribed`` with four ranks too, ``examples-tiny`` the least of one.
+        ``examples-oversubscribed`` with four ranks too, ``examples-tiny`` the least of one; ``measured`` public codes
+        of which there are checkouts beside them, and rivals.
     """
     settings.require(*_PRESETS)
     if settings.preset != "default":

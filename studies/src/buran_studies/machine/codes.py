@@ -6,21 +6,15 @@ ranks make a cube, 512 for 125), and twice the largest size. Sizes are those of 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from buran_studies.campaign.measured import EXAMPLES as BUNDLED
-from buran_studies.campaign.measured import Example
+from buran_studies.campaign.public import CMAKE, GRID, PRK, Example, checkouts
 
-CHECKOUTS = "BURAN_CHECKOUTS"
-"""Names a folder with checkouts of public codes in the environment."""
 SHARES = (0.1, 1.0)
 """Budgets of Buran, over what the manual way costs."""
-_GRID = {"values": {"px": "grid3(p, 1)", "py": "grid3(p, 2)", "pz": "grid3(p, 3)"}}
-_CMAKE = "cmake -S . -B build -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER={mpicxx} && cmake --build build"
-_PRK = "cp common/make.defs.gcc common/make.defs && make -C MPI1/"
 _SQUARES, _CUBES, _TWOS = (4, 9, 16, 25, 36), (1, 8, 27, 64, 125), (2, 4, 8, 16, 32)
 
 CODES: Mapping[str, Example] = {
@@ -33,7 +27,7 @@ CODES: Mapping[str, Example] = {
             (64, 10000), 1,
         ),
         Example(
-            "LULESH", _CMAKE, "-s {n} -i 5", _CUBES, (3, 4, 5, 6, 7), (512, 14), 1, Path("LULESH"),
+            "LULESH", CMAKE, "-s {n} -i 5", _CUBES, (3, 4, 5, 6, 7), (512, 14), 1, Path("LULESH"),
             {"binary": "build/lulesh2.0"},
         ),
         Example(
@@ -42,25 +36,25 @@ CODES: Mapping[str, Example] = {
         ),
         Example(
             "miniFE", "make -C src CXX={mpicxx} CC={mpicc}", "nx={=n * px} ny={=n * py} nz={=n * pz}",
-            _TWOS, (3, 4, 5, 6, 7), (128, 14), 1, Path("miniFE/ref"), {"binary": "src/miniFE.x", **_GRID},
+            _TWOS, (3, 4, 5, 6, 7), (128, 14), 1, Path("miniFE/ref"), {"binary": "src/miniFE.x", **GRID},
         ),
         Example(
             "CoMD", "cd src-mpi && cp Makefile.vanilla Makefile && make CC={mpicc} OPTFLAGS='-O2 -g'",
             "-e -i {px} -j {py} -k {pz} -x {=n * px} -y {=n * py} -z {=n * pz} -N 5 -n 5 -d {build}/pots",
-            _TWOS, (4, 5, 6, 7, 8), (128, 16), 1, Path("CoMD"), {"binary": "bin/CoMD-mpi", **_GRID},
+            _TWOS, (4, 5, 6, 7, 8), (128, 16), 1, Path("CoMD"), {"binary": "bin/CoMD-mpi", **GRID},
         ),
         Example(  # lines of a grid, one rank after the other
-            "PRK p2p", _PRK + "Synch_p2p MPICC={mpicc} p2p",
+            "PRK p2p", PRK + "Synch_p2p MPICC={mpicc} p2p",
             "3 {=n * p} {n}", _TWOS, (32, 48, 64, 80, 96), (128, 192), 1, Path("Kernels"),
             {"binary": "MPI1/Synch_p2p/p2p"},
         ),
         Example(
-            "PRK Stencil", _PRK + "Stencil MPICC={mpicc} stencil",
+            "PRK Stencil", PRK + "Stencil MPICC={mpicc} stencil",
             "3 {=n * sqrt(p)}", _SQUARES, (16, 24, 32, 40, 48), (144, 96), 1, Path("Kernels"),
             {"binary": "MPI1/Stencil/stencil"},
         ),
         Example(  # blocks of n x n, from each rank to each other
-            "PRK Transpose", _PRK + "Transpose MPICC={mpicc} transpose",
+            "PRK Transpose", PRK + "Transpose MPICC={mpicc} transpose",
             "3 {=n * p} 0", _TWOS, (8, 12, 16, 20, 24), (128, 48), 1, Path("Kernels"),
             {"binary": "MPI1/Transpose/transpose"},
         ),
@@ -71,11 +65,6 @@ CODES: Mapping[str, Example] = {
 def available() -> tuple[str, ...]:
     """Return the names of the codes that are here: bundled examples, and checkouts."""
     return tuple(name for name, code in CODES.items() if code.source is None or (checkouts() / code.source).is_dir())
-
-
-def checkouts() -> Path:
-    """Return where checkouts of public codes are."""
-    return Path(os.environ.get(CHECKOUTS) or "checkouts").resolve()
 
 
 def on(machine: Mapping[str, Any], name: str) -> Example:

@@ -12,9 +12,9 @@ from buran.campaign.plan import Mode
 from buran.profile.profile import Profile
 from buran.profile.reuse import LINE, histogram, misses
 from buran.profile.sets import misses_of_sets
+from buran_studies.campaign.public import checkouts
 from buran_studies.evaluation.evaluation import Figure, Kind, Table
 from buran_studies.evaluation.study import Settings, Shard
-from buran_studies.machine.codes import checkouts
 from buran_studies.machine.laboratory import EXAMPLES
 from buran_studies.memory.cachegrind import References, references_of
 from buran_studies.priors.runs import Workshop

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from buran.files import Stored
+from buran_studies.campaign.public import checkouts
 from buran_studies.evaluation.study import Settings
-from buran_studies.machine.codes import checkouts
 
 FILE = "program.json"
 """Of a folder that is given with ``--data``: a program instead of those that the study has."""

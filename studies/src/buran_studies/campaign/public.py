@@ -1,0 +1,115 @@
+"""Programs that campaigns really measure: the description of one, and public codes, of which there are checkouts.
+
+Sizes are such that the largest run takes seconds, so that its work is most of it; P+ has more than twice that work.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from buran import assets
+
+CHECKOUTS = "BURAN_CHECKOUTS"
+"""Names a folder with checkouts of public codes in the environment."""
+GRID = {"values": {"px": "grid3(p, 1)", "py": "grid3(p, 2)", "pz": "grid3(p, 3)"}}
+PRK = "cp common/make.defs.gcc common/make.defs && make -C MPI1/"
+CMAKE = "cmake -S . -B build -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER={mpicxx} && cmake --build build"
+
+
+def checkouts() -> Path:
+    """Return where checkouts of public codes are."""
+    return Path(os.environ.get(CHECKOUTS) or "checkouts").resolve()
+
+
+@dataclass(frozen=True)
+class Example:
+    """A bundled example and what is measured of it.
+
+    Attributes
+    ----------
+    name
+        Of the program, and of the file that its build makes unless `further` names another.
+    arguments
+        ``{n}`` being its size.
+    ranks, sizes
+        All combinations are measured.
+    target
+        Ranks and size of P+.
+    source
+        Folder of the program; None for the bundled example.
+    further
+        Keys of its campaign.
+    samples
+        Whether Buran samples its accesses to memory, which takes a calibration of the machine.
+    """
+
+    name: str
+    build: str
+    arguments: str
+    ranks: tuple[int, ...]
+    sizes: tuple[int, ...]
+    target: tuple[int, int]
+    repetitions: int = 3
+    source: Path | None = None
+    further: Mapping[str, Any] = field(default_factory=dict)
+    samples: bool = False
+
+    @property
+    def folder(self) -> Path:
+        """Folder of the sources; of public codes below that of checkouts."""
+        return assets.folder("examples") / self.name if self.source is None else checkouts() / self.source
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether it runs on a simulated machine: there, waiting is no chance, and each call path is judged."""
+        return "environments" in self.further
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The campaign's parameters; a single number of ranks is none."""
+        ranks = {"p": {"role": "ranks", "values": list(self.ranks)}} if len(self.ranks) > 1 else {}
+        return {**ranks, "n": {"role": "size", "values": list(self.sizes)}}
+
+    @property
+    def at(self) -> dict[str, int]:
+        """P+."""
+        point = dict(zip(("p", "n"), self.target, strict=True))
+        return {name: point[name] for name in self.parameters}
+
+
+_RANKS = (1, 2)
+PUBLIC = (
+    Example(  # whose ranks make a cube
+        "LULESH", CMAKE, "-s {n} -i 200", (1,), (10, 14, 18, 22, 26), (1, 34), 5, Path("LULESH"),
+        {"binary": "build/lulesh2.0"},
+    ),
+    Example(
+        "HPCCG", "make LINKER={mpicxx} CXX={mpicxx} CC={mpicxx} USE_MPI=-DUSING_MPI", "{n} {n} {n}", _RANKS,
+        (32, 40, 48, 56, 64), (2, 84), 5, Path("HPCCG"), {"binary": "test_HPCCG", "compiler": "gcc"},
+    ),
+    Example(
+        "miniFE", "make -C src CXX={mpicxx} CC={mpicc}", "nx={=n * px} ny={=n * py} nz={=n * pz}", _RANKS,
+        (20, 26, 32, 38, 44), (2, 58), 5, Path("miniFE/ref"), {"binary": "src/miniFE.x", **GRID},
+    ),
+    Example(
+        "CoMD", "cd src-mpi && cp Makefile.vanilla Makefile && make CC={mpicc} OPTFLAGS='-O2 -g'",
+        "-e -i {px} -j {py} -k {pz} -x {=n * px} -y {=n * py} -z {=n * pz} -N 30 -n 30 -d {build}/pots", _RANKS,
+        (8, 10, 12, 14, 16), (2, 21), 5, Path("CoMD"), {"binary": "bin/CoMD-mpi", **GRID},
+    ),
+    Example(
+        "PRK p2p", PRK + "Synch_p2p MPICC={mpicc} p2p", "200 {n} {n}", _RANKS,
+        (500, 700, 1000, 1400, 2000), (2, 2800), 5, Path("Kernels"), {"binary": "MPI1/Synch_p2p/p2p"},
+    ),
+    Example(
+        "PRK Stencil", PRK + "Stencil MPICC={mpicc} stencil", "200 {n}", _RANKS,
+        (500, 700, 1000, 1400, 2000), (2, 2800), 5, Path("Kernels"), {"binary": "MPI1/Stencil/stencil"},
+    ),
+    Example(
+        "PRK Transpose", PRK + "Transpose MPICC={mpicc} transpose", "100 {n} 0", _RANKS,
+        (512, 720, 1024, 1440, 2048), (2, 2880), 5, Path("Kernels"), {"binary": "MPI1/Transpose/transpose"},
+    ),
+)  # fmt: skip
