@@ -59,6 +59,7 @@ NEW: dict[str, Any] = {
         }.items()
     },
     "parameters.n.role": "choice", "parameters.n.values": [10, 20, 80],
+    "parameters.n.value": 100,
     "parameters.n.range.start": 5, "parameters.n.range.stop": 40, "parameters.n.range.factor": 4,
     "budget.charge": "program",
     "budget.core_hours": 7.0, "budget.percent_of_full_matrix": 10.0, "budget.build_cores": 2,
@@ -142,6 +143,12 @@ NEEDS: dict[str, dict[str, Any]] = {
     "memory.ways": {"metrics": ["time", "visits", "misses_level_1"], "memory.caches_kib": [32.0, 1024.0]},
     "memory.machine": {"metrics": ["time", "visits", "misses_level_1"]},
     "parameters.n.values": {"parameters.n.range": None, "parameters.n.values": [10, 20]},
+    "parameters.n.value": {
+        "parameters.n.range": None,
+        "parameters.n.role": "steps",
+        "parameters.n.value": 50,
+        "strategy.name": "design",
+    },
     "refinement.rebuild_every": {"refinement.filtering": "hybrid"},
     "refinement.start_threshold": {"refinement.start": "loops"},
     "refinement.threshold_s": {"refinement.strategy": "filter"},

@@ -131,6 +131,13 @@ def test_noise_of_timed_runs_does_not_refute_counting_runs(percent: float) -> No
     assert np.mean([1.0 if each is None else each for each in proven]) > 0.8
 
 
+@pytest.mark.parametrize("block_s", [1e-7, 1e-6])
+def test_what_counting_costs_beyond_the_time_itself_gives_no_negative_time(block_s: float) -> None:
+    found = counted_pool(block_s, 2, percent=5.0)  # 4 to 40 times what the program takes
+    for values in seconds(found.experiment).values():
+        assert not (values[:, ~found.direct] < 0).any()
+
+
 SETS = st.sets(st.sampled_from(NAMES)).map(frozenset)
 
 

@@ -17,6 +17,7 @@ from buran.campaign.plan import COUNTING, BuildSpec, Mode, Plan, Purpose, random
 from buran.campaign.point import Point
 from buran.campaign.records import BundleOutcome, RunOutcome, Status, core_hours
 from buran.select.base import base_places
+from buran.select.draft import Draft
 from buran.select.observations import Observations
 from buran.select.planner import next_plan
 from buran.select.question import Knowledge, Question
@@ -679,3 +680,21 @@ def test_sampling_is_a_part_of_what_the_full_matrix_costs() -> None:
     assert cost / without == pytest.approx(
         (2 * 3 + 1 + 2 + 3 * 5 / 25) / (2 * 3 + 1 + 2)
     )  # three times a plain run, until one was seen
+
+
+def test_the_start_of_a_job_is_a_cost_of_each_run() -> None:
+    asked = question(strategy="design")
+    free, charged = (Draft(asked, Knowledge(start_s=start_s)) for start_s in (0.0, 10.0))
+    bundle = free.bundles({asked.points[0]: 2}, Purpose.MODEL, "")[0]
+    cores = asked.cores(bundle.point)
+    costs = [draft.cost(bundle, "") or 0.0 for draft in (free, charged)]
+    assert costs[1] - costs[0] == pytest.approx(10.0 * len(bundle.runs) * cores / 3600)
+    seconds = np.full(len(asked.points), 36.0)
+    assert (charged.space.core_hours(seconds) > free.space.core_hours(seconds)).all()
+
+
+def test_a_share_of_the_full_matrix_is_of_its_points_alone() -> None:
+    few = question(full_matrix=question().points[:5])
+    assert few.full_matrix_core_hours(lambda point: 36.0) == pytest.approx(
+        question(points=question().points[:5]).full_matrix_core_hours(lambda point: 36.0)
+    )

@@ -175,7 +175,7 @@ def _repeated(findings: Findings, campaign: Campaign) -> list[str]:
     """Say for each parameter of the role steps which call paths counts prove to repeat their work."""
     out = []
     for name in campaign.steps:
-        verdicts = {prior["call_path"]: prior["repeats"].get(name, Repeats.OPEN) for prior in findings.priors}
+        verdicts = {prior["call_path"]: (prior.get("repeats") or {}).get(name, Repeats.OPEN) for prior in findings.priors}
         seconds = {prior["call_path"]: abs(prior["at_target_s"] or 0.0) for prior in findings.priors}
         proven = [path for path, verdict in verdicts.items() if verdict == Repeats.PROVEN]
         refuted = sorted(path for path, verdict in verdicts.items() if verdict == Repeats.REFUTED)

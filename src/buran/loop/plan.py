@@ -365,7 +365,7 @@ def _priors(history: History, iteration: int, names: tuple[str, ...]) -> dict[st
                 function = ModelFunction(0.0, tuple(c for c, _ in pairs), tuple(term for _, term in pairs))
             prior = terms_prior(function, said[path]["source"])
             columns = (*prior.columns, *(_misses(data, moved) for data in misses))
-            repeated = (name for name, each in said[path]["repeats"].items() if each == Repeats.PROVEN)
+            repeated = (name for name, each in (said[path].get("repeats") or {}).items() if each == Repeats.PROVEN)
             out[path] = replace(prior, columns=columns, repeated=tuple(map(names.index, repeated)))
     return out
 

@@ -37,7 +37,7 @@ class Question:
     points, evaluation_points
         Cheapest first.
     full_matrix
-        Those of the points that the cost of the full matrix is of.
+        Those of the points that the cost of the full matrix is of; all by default.
     build
         Returns the build that a mode, a filter and a point need.
     cores
@@ -75,7 +75,6 @@ class Question:
     """
 
     points: tuple[Point, ...]
-    full_matrix: tuple[Point, ...]
     evaluation_points: tuple[Point, ...]
     metrics: frozenset[str]
     repetitions: int
@@ -90,6 +89,7 @@ class Question:
     ranks_parameter: str | None
     expected_s: Runtime
     budget: Callable[[float | None], float | None]
+    full_matrix: tuple[Point, ...] = ()
     target: Point | None = None
     base: str | None = None
     choices: tuple[str, ...] = ()
@@ -188,7 +188,7 @@ class Question:
             + PLANNING.sampled * self.memory_runs
         )
         total = 0.0
-        for point in self.full_matrix:
+        for point in self.full_matrix or self.points:
             run_s = seconds(point)
             if run_s is None:
                 return None

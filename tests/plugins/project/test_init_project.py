@@ -84,6 +84,13 @@ def test_a_size_that_is_named_is_the_only_one(project: Path, tmp_path: Path) -> 
     assert set(written["parameters"]) == {"p", "e"} and written["target"]["run"] == "{binary} {e}"
 
 
+def test_a_number_of_steps_may_get_its_role(project: Path, tmp_path: Path) -> None:
+    command = "{binary} {n} {steps}"
+    assert main(["init", str(tmp_path / "c"), "--no-build", "--from", str(project), "--run", command]) == 0
+    text = (tmp_path / "c" / "campaign.yaml").read_text()
+    assert [line.split(":")[0].strip() for line in text.splitlines() if "role: steps" in line] == ["steps"]
+
+
 def test_a_program_without_mpi_has_no_ranks(project: Path, tmp_path: Path) -> None:
     (project / "solve.c").write_text("int main(void) { return 0; }\n")
     (project / "Makefile").write_text(MAKEFILE.replace("mpicc", "gcc"))
