@@ -27,6 +27,7 @@ from buran.errors import Exit
 from buran.experiment.table import Experiment
 from buran.loop.history import History
 from buran.loop.session import open_session
+from buran.model.repetitions import over_repetitions
 from buran.prior.steps import Repeats
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -153,7 +154,7 @@ def wrongly_proven(few: Experiment, whole: Experiment, proven: set[str], full: i
     wrong = []
     sizes, steps = few.points[:, few.parameters.index("n")], few.points[:, few.parameters.index("s")]
     for metric in ("basic_blocks", "visits"):
-        here, there = (np.nanmean(table.over_locations(metric, "mean"), axis=2) for table in (few, whole))
+        here, there = (over_repetitions(table.over_locations(metric, "mean"), "mean") for table in (few, whole))
         for row, n in enumerate(whole.points[:, 0].tolist()):
             at = np.flatnonzero((sizes == n) & (steps < full))
             if len(at) < 2:
