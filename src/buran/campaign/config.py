@@ -21,6 +21,7 @@ from buran.campaign.point import Point, Value
 from buran.campaign.resources import Formulas, count_of, seconds_of
 from buran.campaign.sections import EnvironmentKeys, GitSource
 from buran.campaign.shape import CampaignFile
+from buran.campaign.steps import has_all_steps
 from buran.campaign.strategies import MOST_REPETITIONS
 from buran.campaign.template import Template
 from buran.errors import ConfigError
@@ -274,7 +275,7 @@ class Campaign:
     @cached_property
     def full_matrix(self) -> tuple[Point, ...]:
         """The modelling points with the full numbers of steps: what would be measured without Buran."""
-        return tuple(point for point in self.points if all(point[name] == full for name, full in self.steps.items()))
+        return tuple(point for point in self.points if has_all_steps(point, self.steps))
 
     @cached_property
     def refinement_target(self) -> Point:

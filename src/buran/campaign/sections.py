@@ -273,7 +273,7 @@ class ParameterKeys(Keys, title="Parameter"):
     value: OfPlan[Annotated[int, Field(ge=10, le=1_000_000_000)] | None] = Field(
         None,
         description="With the role `steps`, and only there: the full number, which predictions are for. The program is "
-        "run with about a twentieth and a tenth of it, too.",
+        "run with about a tenth and a fifth of it, too.",
         examples=[600],
     )
 

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from buran.campaign.point import Value
+from collections.abc import Mapping
+
+from buran.campaign.point import Point, Value
 
 FEWEST = 10
 """A full run of fewer steps is hardly more expensive than the few that would stand for it."""
-_SHARES = (20, 10)
-"""Of the full number, about: a run of a tenth of the steps is dominated by what every step repeats."""
+_SHARES = (10, 5)
+"""Of the full number: what happens every so many steps is linear at these if it is at the full number."""
 
 
-def step_values(full: Value) -> tuple[Value, ...]:
-    """Return the numbers of steps to run: two small ones, and the full number.
-
-    The small ones are prime, so that what happens every so many steps is not linear in them.
-    """
-    few = _prime_from(max(2, round(full / _SHARES[0])))
-    more = _prime_from(max(few + 1, round(full / _SHARES[1])))
-    return few, more, full
+def step_values(full: int) -> tuple[Value, ...]:
+    """Return the numbers of steps to run: about a tenth, a fifth, and the full number."""
+    few = max(2, round(full / _SHARES[0]))
+    return few, max(few + 1, round(full / _SHARES[1])), full
 
 
-def _prime_from(number: int) -> int:
-    """Return the smallest prime that is not below a number."""
-    while any(number % divisor == 0 for divisor in range(2, int(number**0.5) + 1)):
-        number += 1
-    return number
+def has_all_steps(point: Point, full: Mapping[str, Value]) -> bool:
+    """Tell whether a point has the full number of each of these parameters."""
+    return all(point[name] == number for name, number in full.items())

@@ -87,6 +87,9 @@ class Findings(Stored):
         For each call path of `tree` and each point, how many threads of a rank came there; empty where all had one.
     program_model
         Kind of the model that predicts the program's run time, and why.
+    not_repeated
+        Parameters of the role steps along which counts refute that work repeats, with call paths that show it: runs of
+        few steps are in no model.
     """
 
     kind_of_file = "file of findings"
@@ -111,6 +114,7 @@ class Findings(Stored):
     held: Annotated[ModelSet | None, PlainValidator(_models)] = None
     comparison: Mapping[str, Any] = field(default_factory=dict)
     threads: tuple[tuple[float, ...], ...] = ()
+    not_repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def write(self, path: Path) -> None:
         """Write the file."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from buran.campaign.config import Campaign
 from buran.campaign.plan import COUNTING, Mode, Plan, Purpose
 from buran.campaign.platform import shape_of
+from buran.campaign.steps import has_all_steps
 from buran.errors import RunError
 from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.jsonl import write_jsonl
@@ -47,6 +48,7 @@ from buran.prior.campaign import noise_resilient
 from buran.prior.memory import MemoryAccount
 from buran.prior.paths import waiting_rows
 from buran.prior.resilient import PUBLISHED, FitOptions
+from buran.prior.steps import not_repeated
 from buran.prior.switches import KnownMpi
 from buran.prior.tables import PathModel, models_from_priors
 from buran.prior.tuning import COUNTS
@@ -84,6 +86,8 @@ class Material:
         Tables of the whole program that features bring.
     distances
         The runs that they are from, where a machine file tells what they cost.
+    not_repeated
+        Parameters of the role steps whose few steps are in none of these, as counts refute that work repeats.
     """
 
     filter_text: str
@@ -96,6 +100,7 @@ class Material:
     sampled: Experiment | None
     further: tuple[Experiment, ...]
     distances: Sequence[Run]
+    not_repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,12 +179,19 @@ def _take_over(history: History, models_path: Path, findings_path: Path, table_p
     write_bytes(models_path, history.layout.models(history.campaign, last).read_bytes())
 
 
-def gather(history: History) -> Material:
-    """Read what the runs so far have measured, for the models of the last plan."""
+def gather(history: History, all_steps: Mapping[str, tuple[str, ...]] | None = None) -> Material:
+    """Read what the runs so far have measured, for the models of the last plan.
+
+    Parameters
+    ----------
+    all_steps
+        Parameters of which only runs with the full number count, and why, see `not_repeated`.
+    """
     session, plan = history.session, history.plans[-1]
     parameters, choices = session.campaign.parameters, session.campaign.choices
     at = session.campaign.refinement_target
-    runs = [run for run in history.runs if run.purpose is plan.modelled]
+    full = {name: session.campaign.steps[name] for name in all_steps or ()}
+    runs = [run for run in history.runs if run.purpose is plan.modelled and has_all_steps(run.point, full)]
     # Models of call paths have numbers only: they are made at the target's choices.
     stored = collect.in_store(run for run in runs if all(run.point[name] == at[name] for name in choices))
     earlier = session.campaign.config.model.pool_filters == "auto" and not plan.pilot
@@ -193,6 +205,8 @@ def gather(history: History) -> Material:
         [run for run in modelled if run.mode in counting] if counted_metrics(session.campaign.config.metrics) else []
     )
     counted = collect.counts_of(wanted, parameters)
+    if counted is not None and not all_steps and (refuted := not_repeated(counted, session.campaign.steps)):
+        return gather(history, refuted)
     memory = [run for run in modelled if run.mode is Mode.MEMORY]
     profiles = collect.sampled_profiles(memory, parameters, session.campaign.caches_kib)
     sampled = experiment_from_profiles(profiles) if memory else None
@@ -204,7 +218,9 @@ def gather(history: History) -> Material:
     timed = None if pooled is None else pooled.table
     if timed is not None and session.campaign.config.model.waiting == "auto":
         timed = without_waiting_at(collect.as_array(crowded_points(history, modelled), parameters), timed, counted)
-    return Material(plan.filter_text, runs, modelled, imports, pooled, timed, counted, sampled, further, distances)
+    return Material(
+        plan.filter_text, runs, modelled, imports, pooled, timed, counted, sampled, further, distances, all_steps or {}
+    )
 
 
 def without_waiting_at(at: NDArray[np.float64], timed: Experiment, counted: Experiment | None) -> Experiment:
@@ -409,6 +425,7 @@ def _findings(
         balance=_balance(material.modelled, material.filter_text),
         pooled=None if material.pooled is None else material.pooled.account,
         imported=plain_imports(material.imports),
+        not_repeated=material.not_repeated,
     )
 
 

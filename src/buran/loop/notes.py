@@ -21,9 +21,6 @@ from buran.prior.steps import Repeats
 from buran.profile.metrics import DETAILS, MISSES, REQUIREMENTS
 from buran.views.account import Item
 
-_NAMED = 5
-"""Call paths that a note names, at most."""
-
 
 def notes_of(history: History, findings: Findings, account: Sequence[Item], measured: Collection[Point]) -> list[str]:
     """Return what deserves a word: of the store, the machine, the campaign file and each build, every sentence once.
@@ -175,10 +172,18 @@ def _repeated(findings: Findings, campaign: Campaign) -> list[str]:
     """Say for each parameter of the role steps which call paths counts prove to repeat their work."""
     out = []
     for name in campaign.steps:
-        verdicts = {prior["call_path"]: (prior.get("repeats") or {}).get(name, Repeats.OPEN) for prior in findings.priors}
+        verdicts = {
+            prior["call_path"]: (prior.get("repeats") or {}).get(name, Repeats.OPEN) for prior in findings.priors
+        }
         seconds = {prior["call_path"]: abs(prior["at_target_s"] or 0.0) for prior in findings.priors}
         proven = [path for path, verdict in verdicts.items() if verdict == Repeats.PROVEN]
-        refuted = sorted(path for path, verdict in verdicts.items() if verdict == Repeats.REFUTED)
+        refuted = [path for path, verdict in verdicts.items() if verdict == Repeats.REFUTED]
+        if name in findings.not_repeated:
+            out.append(
+                f"Counts refute that {name} only repeats work, so that runs of few steps are in no model. Not linear in "
+                f"it, those with most work first: {listed(findings.not_repeated[name])}."
+            )
+            continue
         if not proven and not refuted:
             out.append(f"No counts show yet that work repeats with {name}: it is modelled like a size.")
             continue
@@ -188,8 +193,7 @@ def _repeated(findings: Findings, campaign: Campaign) -> list[str]:
             f"the time at the target, are exactly linear in it up to {name} = {campaign.steps[name]}"
         )
         if refuted:
-            named = listed(refuted[:_NAMED]) + (f" and {len(refuted) - _NAMED} more" if len(refuted) > _NAMED else "")
-            sentence += f"; those of {len(refuted)} are not, so that few steps do not stand for all: {named}"
+            sentence += f"; those of {len(refuted)} are not, less than a hundredth of the work"
         out.append(f"{sentence}.")
     return out
 

@@ -14,6 +14,7 @@ from buran.campaign.config import Campaign
 from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
 from buran.campaign.point import Point
 from buran.campaign.records import Status
+from buran.campaign.steps import has_all_steps
 from buran.campaign.strategies import abilities_of
 from buran.errors import ConfigError
 from buran.files import digest
@@ -43,7 +44,7 @@ def question_of(history: History) -> Question:
     session = history.session
     campaign, config = session.campaign, session.campaign.config
     return Question(
-        points=campaign.points,
+        points=_points(history),
         full_matrix=campaign.full_matrix,
         evaluation_points=campaign.evaluation_points,
         metrics=frozenset(config.metrics),
@@ -85,6 +86,16 @@ def question_of(history: History) -> Question:
         conditions=lambda point: digest(configuration(session.target, point), 8),
         paired=bool(campaign.choices) or config.model.kind == "cpr" or "time" not in config.metrics,
     )
+
+
+def _points(history: History) -> tuple[Point, ...]:
+    """Return the modelling points; without those of few steps where these do not stand for all."""
+    campaign = history.session.campaign
+    if not campaign.steps:
+        return campaign.points
+    done = [plan for plan in history.plans if history.layout.findings(history.campaign, plan.iteration).is_file()]
+    full = {name: campaign.steps[name] for name in history.findings(done[-1].iteration).not_repeated} if done else {}
+    return tuple(point for point in campaign.points if has_all_steps(point, full))
 
 
 def _most_rounds(strategy: str) -> int:
@@ -318,6 +329,8 @@ def _measured(history: History, imported: Sequence[FinishedRun] = ()) -> Observa
     campaign, last = history.session.campaign, history.iteration - 1
     names = tuple(campaign.points[0])
     times = walls_by_point(imported) | run_times(history.runs, Purpose.MODEL)
+    open_ = set(_points(history))
+    times = {point: runs for point, runs in times.items() if point in open_ or not campaign.steps}
     if not times:
         return None
     walls = {tuple(float(point[name]) for name in names): runs for point, runs in times.items()}

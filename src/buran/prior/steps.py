@@ -7,18 +7,22 @@ line, and what happens every so many steps, or ends early, shows at the full num
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
 import numpy as np
 
+from buran.experiment.table import Experiment
 from buran.model.candidates import Mask
 from buran.model.repetitions import over_repetitions
 from buran.model.terms import Array
+from buran.prior.tuning import COUNTS
+from buran.profile.metrics import metric_of, stands_for
 
 _ROUNDING = 1e-9
 """Relative: counts are means over ranks, so that whole numbers are not whole any more."""
 _FEWEST = 3
+_NAMED = 5
 
 
 class Repeats(StrEnum):
@@ -53,6 +57,33 @@ def repeats(points: Array, counts: Sequence[Array], column: int, full: float) ->
         counted |= seen
     out = np.where(refuted, Repeats.REFUTED, np.where(proven & counted, Repeats.PROVEN, Repeats.OPEN))
     return tuple(map(Repeats, out.tolist()))
+
+
+def not_repeated(counted: Experiment, steps: Mapping[str, float]) -> dict[str, tuple[str, ...]]:
+    """Return the parameters along which counts refute that work repeats, for more than a hundredth of it.
+
+    Each with the call paths that show it, those with most work first, `_NAMED` at most.
+
+    Parameters
+    ----------
+    counted
+        Counts, by call path.
+    steps
+        Parameters, with their numbers in the full run.
+    """
+    exact = {name: counted.over_locations(name) for name in counted.metrics if metric_of(name).role == "exact"}
+    metric = next(iter((*stands_for("computation", exact), *exact)), None)
+    if metric is None:
+        return {}
+    work = np.nansum(exact[metric], axis=(1, 2))
+    out = {}
+    for name, full in steps.items():
+        verdicts = repeats(counted.points, list(exact.values()), counted.parameters.index(name), full)
+        refuted = np.array([verdict is Repeats.REFUTED for verdict in verdicts], dtype=bool)
+        if work[refuted].sum() > COUNTS.loose * work.sum():
+            rows = sorted(np.flatnonzero(refuted).tolist(), key=lambda row: -work[row])
+            out[name] = tuple(counted.tree.names[row] for row in rows[:_NAMED])
+    return out
 
 
 def _judged(points: Array, values: Array, column: int, full: float) -> tuple[Mask, Mask, Mask]:

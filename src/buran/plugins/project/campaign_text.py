@@ -16,7 +16,9 @@ Number = int | float
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _GRID = ("px", "py", "pz")
 _MOST_PROGRAMS = 6  # named beside the one that is taken
-_REPEATS = re.compile(r"(n_?|num_?|max_?)?(s|steps?|iter(ation)?s?|cycles?|sweeps?)", re.IGNORECASE)  # names of numbers of steps
+_REPEATS = re.compile(
+    r"(n_?|num_?|max_?)?(s|steps?|iter(ation)?s?|cycles?|sweeps?)", re.IGNORECASE
+)  # names of numbers of steps
 _SIZES = (16, 32, 64, 128, 256)
 
 
@@ -113,7 +115,9 @@ def campaign_text(project: Project, source: str, answers: Answers, cores: int) -
     for parameter, values in sizes.items():
         todo = "" if values else "or range: {start: 10, stop: 50, step: 10}"
         if _REPEATS.fullmatch(parameter):
-            todo = f"or {{role: steps, value: {(values or _SIZES)[-1]}}}, with strategy design, if each repeats its work"
+            todo = (
+                f"or {{role: steps, value: {(values or _SIZES)[-1]}}}, with strategy design, if each repeats its work"
+            )
         lines.append(f"  {parameter}: {{role: size, values: {_list(values or _SIZES)}}}{_proposed(todo)}")
     largest = {
         **({"p": ranks[-1]} if ranks else {}),
