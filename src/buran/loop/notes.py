@@ -172,16 +172,15 @@ def _repeated(findings: Findings, campaign: Campaign) -> list[str]:
     """Say for each parameter of the role steps which call paths counts prove to repeat their work."""
     out = []
     for name in campaign.steps:
-        verdicts = {
-            prior["call_path"]: (prior.get("repeats") or {}).get(name, Repeats.OPEN) for prior in findings.priors
-        }
+        said = {prior["call_path"]: prior.get("repeats") or {} for prior in findings.priors}
+        verdicts = {path: each.get(name, Repeats.OPEN) for path, each in said.items()}
         seconds = {prior["call_path"]: abs(prior["at_target_s"] or 0.0) for prior in findings.priors}
         proven = [path for path, verdict in verdicts.items() if verdict == Repeats.PROVEN]
         refuted = [path for path, verdict in verdicts.items() if verdict == Repeats.REFUTED]
         if name in findings.not_repeated:
             out.append(
-                f"Counts refute that {name} only repeats work, so that runs of few steps are in no model. Not linear in "
-                f"it, those with most work first: {listed(findings.not_repeated[name])}."
+                f"Counts refute that {name} only repeats work, so that runs of few steps are in no model. Not linear "
+                f"in it, those with most work first: {listed(findings.not_repeated[name])}."
             )
             continue
         if not proven and not refuted:
