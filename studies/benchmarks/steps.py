@@ -68,11 +68,11 @@ class Program:
 PROGRAMS = (
     Program(
         "stencil", EXAMPLES / "stencil", "make MPICXX={mpicxx} CXXFLAGS='{flags}'", "-O2", "stencil", "{n} {s}",
-        (16, 24, 32, 40, 48), 64, 6000,
+        (16, 24, 32, 40, 48), 64, 3000,
     ),
     Program(
         "sweep", EXAMPLES / "sweep", "make MPICC={mpicc} CFLAGS='{flags}'", "-O2", "sweep", "{n} 8 {s}",
-        (8, 14, 20, 26, 32), 42, 300,
+        (8, 14, 20, 26, 32), 42, 150,
     ),
 )  # fmt: skip
 

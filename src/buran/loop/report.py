@@ -215,6 +215,7 @@ def gather(history: History) -> Report:
         notes=notes_of(history, findings, state.account, measured),
         parameters=campaign.parameters,
         parallel=campaign.parallel_parameters,
+        steps=tuple(campaign.steps),
         target=campaign.refinement_target,
         points=(len(measured), len(campaign.points)),
         models=models,

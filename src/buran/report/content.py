@@ -60,6 +60,8 @@ class Report:
     ----------
     parallel
         Parameters that the numbers of ranks and threads depend on.
+    steps
+        Parameters that only repeat work.
     target
         Point that run time is extrapolated to.
     models
@@ -155,6 +157,7 @@ class Report:
     measured_on: str = ""
     simulated_on: str = ""
     parallel: tuple[str, ...] = ()
+    steps: tuple[str, ...] = ()
     jobs: Sequence[str] = ()
     untested: Sequence[Mapping[str, Any]] = ()
     unknown: Unknown = Unknown()

@@ -145,9 +145,10 @@ def rises_of(report: Report, call_paths: CallPaths | None) -> tuple[Rise, ...]:
 
 
 def varied(report: Report, call_paths: CallPaths) -> list[str]:
-    """Return the parameters whose smallest measured value is below the target's."""
+    """Return the parameters whose smallest measured value is below the target's, but for those that repeat work."""
     least = np.array(call_paths.models.points, dtype=np.float64).min(axis=0)
-    return [name for name, value in zip(report.parameters, least.tolist(), strict=True) if value < report.target[name]]
+    below = (name for name, value in zip(report.parameters, least.tolist(), strict=True) if value < report.target[name])
+    return [name for name in below if name not in report.steps]
 
 
 def whole_along(report: Report, call_paths: CallPaths, name: str) -> tuple[float, float, float]:

@@ -1,0 +1,113 @@
+"""Campaigns with the role steps: few steps stand for all where counts prove it, else they enter no model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from buran.campaign.plan import Purpose
+from buran.campaign.records import Status
+from buran.cli import main
+from buran.files import not_synced
+from buran.loop.history import History
+from buran_studies.simulate.in_process import carry_out
+from simulated_campaigns import opened
+
+FULL, TARGET = 600, 64
+
+
+@pytest.fixture(autouse=True)
+def quick() -> Iterator[None]:
+    with not_synced():
+        yield
+
+
+def campaign(folder: Path, steps: str) -> History:
+    """Carry out a campaign about a program that makes so many steps, given by a formula of s."""
+    program: dict[str, Any] = {
+        "schema": "buran-program/1",
+        "startup_s": 0.1,
+        "noise": {"percent": 1},
+        "program": {
+            "main": {
+                "time_s": 0.001,
+                "basic_blocks": 1000,
+                "calls": {
+                    "setup": {"time_s": "1e-6 * n**3", "basic_blocks": "100 * n**3"},
+                    "step": {
+                        "time_s": f"1e-7 * n**3 * {steps}", "visits": f"{steps}", "basic_blocks": f"9 * n**3 * {steps}",
+                    },
+                },
+            }
+        },
+    }  # fmt: skip
+    session = opened(
+        folder, program,
+        parameters={"n": {"role": "size", "values": [16, 20, 24, 32, 40]}, "s": {"role": "steps", "value": FULL}},
+        evaluation_points=[{"n": TARGET}],
+        strategy={"name": "design"},
+        budget={"percent_of_full_matrix": 15},
+        resources={"ranks": 1},
+        refinement={"enabled": False, "target": {"n": TARGET}},
+        warmup=False,
+        effort_repetitions=1,
+    )  # fmt: skip
+    carry_out(session)
+    return History.open(session)
+
+
+def error(history: History) -> float:
+    (at,) = history.findings(last(history)).evaluation
+    assert at["point"] == {"n": TARGET, "s": FULL}
+    return float(abs(at["predicted_s"] / at["measured_s"] - 1))
+
+
+def last(history: History) -> int:
+    return max(plan.iteration for plan in history.plans if not plan.done)
+
+
+def measured(history: History) -> list[dict[str, Any]]:
+    """Points of models, in the order of their plans."""
+    return [
+        dict(outcome.point)
+        for outcome in history.outcomes(history.plans)
+        if outcome.purpose is Purpose.MODEL and outcome.has(Status.MEASURED)
+    ]
+
+
+def reported(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
+    assert main(["report", "--full", str(folder / "campaign.yaml")]) == 0
+    return capsys.readouterr().out
+
+
+def test_few_steps_stand_for_all_where_work_repeats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    history = campaign(tmp_path, "s")
+    points = measured(history)
+    assert {point["s"] for point in points} == {60, 120, FULL}
+    assert [point["n"] for point in points if point["s"] == FULL] == [16]  # the cheapest alone proves it
+    assert max(point["n"] for point in points) == 40  # few steps reach the largest size
+    assert error(history) < 0.05
+    assert all(prior["repeats"] == {"s": "proven"} for prior in history.findings(last(history)).priors)
+    text = reported(tmp_path, capsys)
+    assert "s repeats work: the counts of" in text and "100 % of the time" in text
+    assert "Grows with s" not in text and "s has 3 values" not in text
+
+
+@pytest.mark.parametrize("steps", ["min(s, 200)", "(s + floor(s / 70))", "s**1.2"], ids=["ends", "output", "adapts"])
+def test_few_steps_enter_no_model_where_counts_refute_it(
+    steps: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = campaign(tmp_path, steps)
+    findings = history.findings(last(history))
+    assert findings.not_repeated == {"s": ("simulated->main->step",)}
+    first = [bundle.point for bundle in history.plans[0].bundles]
+    later = [point for point in measured(history) if point not in map(dict, first)]
+    assert later and {point["s"] for point in later} == {FULL}
+    models = history.models(last(history))["time"]
+    assert {point[models.parameters.index("s")] for point in models.points} == {FULL}
+    assert error(history) < 0.3
+    text = reported(tmp_path, capsys)
+    assert "Counts refute that s only repeats work" in text and "main->step" in text
