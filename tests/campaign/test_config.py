@@ -138,6 +138,14 @@ def test_source_from_git(write_campaign: WriteCampaign) -> None:
     assert campaign.source == GitSource(git="u", revision="r")
 
 
+def test_lists_are_short_for_values(write_campaign: WriteCampaign) -> None:
+    lists = {"p": [1, 2, 4], "n": [8, 16], "threads": [1, 2]}
+    roles = {"p": "ranks", "n": "size", "threads": "threads"}
+    spelled = {name: {"role": roles[name], "values": values} for name, values in lists.items()}
+    short, long = (load_campaign(write_campaign(parameters=each)) for each in (lists, spelled))
+    assert short.config == long.config and short.points == long.points
+
+
 def test_refinement_target(write_campaign: WriteCampaign) -> None:
     campaign = load_campaign(write_campaign(evaluation_points=[{"p": 4, "n": 99}]))
     assert campaign.refinement_target == Point.of({"p": 8, "n": 99})

@@ -84,7 +84,9 @@ _EFFECTS = {kind.word: short for kind, (short, _) in _CHANGES.items()}
 
 def schema_text() -> str:
     """Return the JSON schema of campaign files."""
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **file_schema()}
+    schema = json.loads(json.dumps({"$schema": "https://json-schema.org/draft/2020-12/schema", **file_schema()}))
+    parameters, values = schema["properties"]["parameters"], {"type": "array", "items": {"type": "number"}}
+    parameters["additionalProperties"] = {"anyOf": [parameters["additionalProperties"], values]}
     return json.dumps(schema, indent=2) + "\n"
 
 

@@ -50,13 +50,29 @@ def _measured_by_command(data: object) -> object:
     return {"metrics": ("time",), **data, "refinement": refinement}
 
 
+_ROLES = {"p": "ranks", "ranks": "ranks", "threads": "threads"}
+"""Of parameters that are lists of values, by their names; all others are sizes."""
+
+
+def _with_roles(data: object) -> object:
+    """Spell out parameters that are lists of values."""
+    parameters = data.get("parameters") if isinstance(data, Mapping) else None
+    if not isinstance(data, Mapping) or not isinstance(parameters, Mapping):
+        return data
+    spelled = {
+        name: {"role": _ROLES.get(name, "size"), "values": keys} if isinstance(keys, tuple | list) else keys
+        for name, keys in parameters.items()
+    }
+    return {**data, "parameters": spelled}
+
+
 class CampaignFile(Keys):
     """A measurement campaign."""
 
     @model_validator(mode="before")
     @classmethod
     def _complete(cls, data: object) -> object:
-        return _measured_by_command(_stand_in(data))
+        return _measured_by_command(_stand_in(_with_roles(data)))
 
     name: OfPlace[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]] = Field(
         description="Name of the campaign and of its folder under `results`: letters, digits, `-` and `_`."
@@ -75,7 +91,9 @@ class CampaignFile(Keys):
         description="Machines to measure on, by name; by default one, called `local`.",
     )
     parameters: Annotated[dict[str, sections.ParameterKeys], Field(min_length=1)] = Field(
-        description="What is varied, by name: letters, digits and `_`."
+        description="What is varied, by name: letters, digits and `_`. A list is short for its values: "
+        "`parameters: {p: [1, 2, 4], n: [100, 200, 400]}`, with the role `ranks` for `p` and `ranks`, `threads` for "
+        "`threads`, else `size`."
     )
     values: OfRun[dict[str, Formula]] = Field(
         default_factory=dict,
