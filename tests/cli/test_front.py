@@ -35,6 +35,17 @@ def test_every_verb_explains_itself(verb: str, capsys: pytest.CaptureFixture[str
     assert verb in capsys.readouterr().out
 
 
+def test_help_explains_daily_verbs_and_names_all_on_a_screen(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    short = capsys.readouterr().out
+    assert len(short.splitlines()) <= 40 and max(map(len, short.splitlines())) <= 80
+    assert all(verb in short for verb in VERBS)
+    assert main(["help"]) == 0 and capsys.readouterr().out == short
+    assert main(["help", "all"]) == 0 and "exit codes" in capsys.readouterr().out
+    assert main(["help", "verify"]) == 0 and "usage: buran verify" in capsys.readouterr().out
+    assert main(["help", "verfy"]) == 2 and "`buran verify`" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("typed", "said"), [("rn", "`buran run`"), ("rum", "`buran run`"), ("reprot", "`buran report`"), ("xyz", "--help")]
 )

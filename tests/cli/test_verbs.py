@@ -37,7 +37,7 @@ def test_a_verb_of_another_distribution_is_one_of_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     bring(tmp_path, monkeypatch, GOOD)
-    assert main(["--help"]) == 0
+    assert main(["help", "all"]) == 0
     assert "greet somebody" in capsys.readouterr().out
     assert main(["greet", "world"]) == 0
     assert capsys.readouterr().out == "hello world\n"

@@ -13,6 +13,7 @@ import gc
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, NoReturn, Protocol
@@ -50,6 +51,12 @@ VERBS = (
     "init", "doctor", "check", "plan", "estimate", "run", "status", "verify", "adopt", "remeasure", "model",
     "convert", "rerun", "filter", "report", "correct", "suggest", "predict", "completion",
 )  # fmt: skip
+DAILY = {
+    "prepare": ("init", "doctor", "check"),
+    "measure": ("plan", "run", "status"),
+    "evaluate": ("report", "model", "filter"),
+}
+"""The verbs that `buran --help` explains; it names the others."""
 DOOR: ExtensionPoint[Verb] = ExtensionPoint(
     "verb",
     "buran.verbs",
@@ -66,6 +73,26 @@ class _VerbParser(argparse.ArgumentParser):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **{**options, "allow_abbrev": False})
+
+    def format_help(self) -> str:
+        """Return the help of a verb, or that of the daily verbs; `format_all` has all of them."""
+        verbs = next((a for a in self._actions if isinstance(a, argparse._SubParsersAction)), None)
+        if verbs is None:
+            return super().format_help()
+        said = {action.dest: action.help or "" for action in verbs._choices_actions}
+        lines = ["usage: buran VERB ...", "", self.description or ""]
+        for group, names in DAILY.items():
+            lines += ["", group]
+            for name in names:
+                lines += textwrap.wrap(said[name], 78, initial_indent=f"  {name:<9} ", subsequent_indent=" " * 12)
+        daily = [name for names in DAILY.values() for name in names]
+        further = ", ".join(name for name in said if name not in daily)
+        lines += ["", *textwrap.wrap(f"further verbs: {further}", 78, subsequent_indent="  "), ""]
+        return "\n".join([*lines, "buran help VERB explains one, buran help all names all.", _FIRST_STEPS, ""])
+
+    def format_all(self) -> str:
+        """Return the help of all verbs."""
+        return super().format_help()
 
     def error(self, message: str) -> NoReturn:
         """End with exit code 2."""
@@ -162,6 +189,11 @@ def _main(argv: Sequence[str] | None) -> int:
         if not arguments:
             parser.print_help(sys.stderr)
             return int(Exit.USAGE)
+        if arguments[0] == "help":
+            if arguments[1:] == ["all"]:
+                print(parser.format_all(), end="")
+                return int(Exit.DONE)
+            arguments = [*arguments[1:2], "--help"]
         _refuse_missing(arguments)
         words, passed_on = _divided(arguments)
         parsed = parser.parse_args(words, argparse.Namespace(passed_on=passed_on))
