@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from buran.campaign.validation import all_keys
 from buran.cli import VERBS, main
 from buran.cli.terminal import duration, style, table
 
@@ -120,3 +121,19 @@ def test_the_first_answer_takes_no_time(words: tuple[str, ...]) -> None:
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     assert min(spent_s() for _ in range(3)) < 0.3
+
+
+@pytest.mark.parametrize("key", list(all_keys()))
+def test_each_key_is_explained(key: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", key]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"{key}: ") and lines[0] != f"{key}: "
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [("refinment.target", "'refinement.target'"), ("overhead_percent", "refinement.overhead_percent"), ("", "no key")],
+)
+def test_a_key_that_there_is_not_is_a_usage_error(key: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", key]) == 2
+    assert said in capsys.readouterr().err

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from buran.campaign.checks import COMPILERS
+from buran.campaign.describe import default_of, literal, type_of
 from buran.campaign.expressions import FUNCTIONS
 from buran.campaign.identity import DECIDES, Decides
 from buran.campaign.launcher import PLACEHOLDERS
@@ -125,11 +125,11 @@ def _sections(path: str, title: str, schema: Schema) -> Iterator[str]:
     heads = ("key", "type", "default", *(() if common else ("a change repeats",)), "meaning")
     yield f"| {' | '.join(heads)} |\n{'|---' * len(heads)}|"
     for key, value in schema["properties"].items():
-        default = "needed" if key in schema.get("required", ()) else _default(value)
-        examples = "; ".join(f"`{_literal(example)}`" for example in value.get("examples", ()))
+        default = "needed" if key in schema.get("required", ()) else default_of(value)
+        examples = "; ".join(f"`{literal(example)}`" for example in value.get("examples", ()))
         meaning = _plain(value["description"].replace(PROFILES, "†") + (f" Example: {examples}" if examples else ""))
         effect = () if common else (_EFFECTS.get(value.get(DECIDES), ""),)
-        yield f"| {' | '.join((f'`{key}`', _type(value), default, *effect, meaning))} |"
+        yield f"| {' | '.join((f'`{key}`', type_of(value), default, *effect, meaning))} |"
         own = f"{path}.{key}" if path else key
         for variant in variants(value):
             if "properties" in variant:
@@ -144,57 +144,6 @@ def _sections(path: str, title: str, schema: Schema) -> Iterator[str]:
 
 def _plain(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
-
-
-def _default(schema: Schema) -> str:
-    return f"`{_literal(schema['default'])}`" if schema.get("default") is not None else ""
-
-
-def _literal(value: Any) -> str:
-    """Write a value as it would stand in a campaign file."""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_literal(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_literal(item) for item in value) + "]"
-    if isinstance(value, str):
-        return f'"{value}"' if any(sign in value for sign in " {}(%*'") else value
-    return json.dumps(value)
-
-
-def _type(schema: Schema) -> str:
-    names = dict.fromkeys(_type_name(variant) for variant in variants(schema))
-    names.pop("null", None)
-    return " or ".join(names)
-
-
-def _type_name(schema: Schema) -> str:
-    if "enum" in schema:
-        return ", ".join(f"`{value}`" for value in schema["enum"])
-    if "const" in schema:
-        return f"`{schema['const']}`"
-    kinds = schema.get("type", "object")
-    words = {"string": "text", "integer": "whole number", "boolean": "`true`, `false`", "object": "keys"}
-    if kinds == "array":
-        return f"list of {_type(schema['items'])}"
-    if isinstance(kinds, list):
-        return "number or expression" if "number" in kinds else "text"
-    if isinstance(schema.get("additionalProperties"), Mapping):
-        return f"keys with {_type(schema['additionalProperties'])}"
-    return words.get(str(kinds), str(kinds)) + _limits(schema)
-
-
-def _limits(schema: Schema) -> str:
-    limits = [
-        f"{sign} {schema[word]}"
-        for word, sign in (
-            ("exclusiveMinimum", ">"),
-            ("minimum", "≥"),
-            ("exclusiveMaximum", "<"),
-            ("maximum", "≤"),
-        )
-        if word in schema and schema[word] < 2**53
-    ]
-    return f" {', '.join(limits)}" if limits else ""
 
 
 def main(arguments: list[str]) -> None:

@@ -125,7 +125,7 @@ def _mistake(detail: ErrorDetails) -> Mistake:
 
 
 def _takes(path: KeyPath, kind: str) -> bool:
-    return any(variant.get("type") == kind for variant in variants(_at(path)))
+    return any(variant.get("type") == kind for variant in variants(schema_at(path)))
 
 
 def _belongs(value: object, path: KeyPath) -> str | None:
@@ -175,7 +175,7 @@ def _unknown_key(path: KeyPath) -> Mistake:
         refused = FEATURES.refusal(word)
         return Mistake(path, f"the key {word!r} is not known here", refused.why, refused.hint)
     keys = list(_keys_at(parent))
-    elsewhere = [other for other in _all_keys() if other.endswith(f".{word}") or other == word]
+    elsewhere = [other for other in all_keys() if other.endswith(f".{word}") or other == word]
     close = nearest(word, keys)
     what = f"unknown key {word!r}"
     if close is not None:
@@ -234,7 +234,8 @@ def _below(schema: Schema, key: str | int) -> Schema | None:
     return None
 
 
-def _at(path: KeyPath) -> Schema:
+def schema_at(path: KeyPath) -> Schema:
+    """Return the schema of a key; empty for one that there is not."""
     schema: Schema = file_schema()
     for key in path:
         schema = _below(schema, key) or {}
@@ -242,21 +243,21 @@ def _at(path: KeyPath) -> Schema:
 
 
 def _schema_at(path: KeyPath, word: str) -> Any:
-    return next((variant[word] for variant in variants(_at(path)) if word in variant), None)
+    return next((variant[word] for variant in variants(schema_at(path)) if word in variant), None)
 
 
 def _keys_at(path: KeyPath) -> Iterator[str]:
-    for variant in variants(_at(path)):
+    for variant in variants(schema_at(path)):
         yield from variant.get("properties", {})
 
 
 def _meaning(path: KeyPath) -> str | None:
-    text = _at(path).get("description")
+    text = schema_at(path).get("description")
     return None if text is None else str(text)
 
 
-def _all_keys(path: KeyPath = ()) -> Iterator[str]:
-    """Yield all keys that have a fixed place."""
+def all_keys(path: KeyPath = ()) -> Iterator[str]:
+    """Yield all keys that have a fixed place, spelled out."""
     for key in _keys_at(path):
         yield spelled((*path, key))
-        yield from _all_keys((*path, key))
+        yield from all_keys((*path, key))

@@ -48,7 +48,7 @@ class Options(Protocol):
 
 
 VERBS = (
-    "init", "doctor", "check", "plan", "estimate", "run", "status", "verify", "adopt", "remeasure", "model",
+    "init", "doctor", "check", "explain", "plan", "estimate", "run", "status", "verify", "adopt", "remeasure", "model",
     "convert", "rerun", "filter", "report", "correct", "suggest", "predict", "completion",
 )  # fmt: skip
 DAILY = {

@@ -1,0 +1,99 @@
+"""What the keys of a campaign file mean: types, defaults and examples in words, from its schema."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Mapping
+from typing import Any
+
+from buran.campaign.identity import DECIDES, Decides
+from buran.campaign.mistakes import did_you_mean
+from buran.campaign.validation import Schema, all_keys, schema_at, variants
+from buran.errors import UsageError
+
+_WIDTH = 78
+
+
+def explained(key: str) -> str:
+    """Return what a key takes, means, and causes when it is changed.
+
+    Parameters
+    ----------
+    key
+        Its path, as ``refinement.target``; NAME, or any name, stands for that of a parameter or an environment.
+
+    Raises
+    ------
+    UsageError
+        There is no such key.
+    """
+    schema = schema_at(tuple(key.split(".")))
+    known = list(all_keys())
+    if not key or not schema:
+        elsewhere = [other for other in known if other.rpartition(".")[2] == key]
+        hint = f"it stands elsewhere: {', '.join(elsewhere)}" if elsewhere else did_you_mean(key, known)
+        why = "campaign files know no such key"
+        raise UsageError(f"there is no key {key!r}", why=why, hint=hint or "docs/reference/campaign.md lists all keys")
+    default = default_of(schema)
+    lines = [f"{key}: {type_of(schema)}{f', default {default}' if default else ''}".replace("`", "")]
+    lines += textwrap.wrap(schema.get("description", ""), _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    lines += [f"  example: {key.rpartition('.')[2]}: {literal(each)}" for each in schema.get("examples", ())]
+    causes = {kind.word: kind.effect for kind in Decides}.get(str(schema.get(DECIDES)))
+    below = [name for variant in variants(schema) for name in variant.get("properties", ())]
+    if below:
+        lines += textwrap.wrap(f"keys: {', '.join(below)}", _WIDTH, initial_indent="  ", subsequent_indent="  ")
+    return "\n".join([*lines, *([f"  a change: {causes}"] if causes else [])])
+
+
+def default_of(schema: Schema) -> str:
+    """Return the default of a key as it would stand in a campaign file; empty where there is none."""
+    return f"`{literal(schema['default'])}`" if schema.get("default") is not None else ""
+
+
+def literal(value: Any) -> str:
+    """Write a value as it would stand in a campaign file."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {literal(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(literal(item) for item in value) + "]"
+    if isinstance(value, str):
+        return f'"{value}"' if any(sign in value for sign in " {}(%*'") else value
+    return json.dumps(value)
+
+
+def type_of(schema: Schema) -> str:
+    """Return what a key takes, in words."""
+    names = dict.fromkeys(_type_name(variant) for variant in variants(schema))
+    names.pop("null", None)
+    return " or ".join(names)
+
+
+def _type_name(schema: Schema) -> str:
+    if "enum" in schema:
+        return ", ".join(f"`{value}`" for value in schema["enum"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    kinds = schema.get("type", "object")
+    words = {"string": "text", "integer": "whole number", "boolean": "`true`, `false`", "object": "keys"}
+    if kinds == "array":
+        return f"list of {type_of(schema['items'])}"
+    if isinstance(kinds, list):
+        return "number or expression" if "number" in kinds else "text"
+    if isinstance(schema.get("additionalProperties"), Mapping):
+        return f"keys with {type_of(schema['additionalProperties'])}"
+    return words.get(str(kinds), str(kinds)) + _limits(schema)
+
+
+def _limits(schema: Schema) -> str:
+    limits = [
+        f"{sign} {schema[word]}"
+        for word, sign in (
+            ("exclusiveMinimum", ">"),
+            ("minimum", "≥"),
+            ("exclusiveMaximum", "<"),
+            ("maximum", "≤"),
+        )
+        if word in schema and schema[word] < 2**53
+    ]
+    return f" {', '.join(limits)}" if limits else ""
