@@ -113,7 +113,7 @@ def _epilog() -> str:
     return "\n".join(["exit codes:", *codes, _FIRST_STEPS])
 
 
-def command_parser() -> argparse.ArgumentParser:
+def command_parser() -> _VerbParser:
     """Return the parser of the whole command line."""
     parser = _VerbParser(
         prog="buran",
