@@ -16,6 +16,7 @@ from buran.campaign.records import Status
 from buran.campaign.sections import RefinementKeys
 from buran.campaign.strategies import abilities_of
 from buran.errors import BuildError
+from buran.experiment.table import Experiment
 from buran.files import digest, write_text
 from buran.instrument.callgraph import CallGraph
 from buran.instrument.filter_file import format_filter, parse
@@ -34,7 +35,9 @@ from buran.loop.history import History
 from buran.loop.overhead import cost_factor, excessive
 from buran.loop.session import Session
 from buran.measure.toolchain.static_features import StaticFeatures, StaticFunction
+from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet
+from buran.model.repetitions import over_repetitions
 from buran.profile.metrics import work_metrics
 
 _VALUES = 3  # of a parameter: the fewest that tell growth from a constant
@@ -206,7 +209,7 @@ def refinement_of(history: History, iteration: int, verdicts: dict[str, Function
     if "time" not in sets or "visits" not in sets:
         return None
     target = np.array([campaign.refinement_target[name] for name in campaign.parameters], dtype=np.float64)
-    tree, time, visits = findings.tree, sets["time"], sets["visits"]
+    tree, time, visits = findings.tree, sets["time"], _with_all_visits(sets["visits"], history.table(iteration))
     features = static_features(history, iteration)
     graph = None if features is None else with_measured(graph_of_features(features), tree)
     if refinement.strategy != "relevance":
@@ -239,6 +242,26 @@ def refinement_of(history: History, iteration: int, verdicts: dict[str, Function
     if factor > 1:
         chosen = choose(visit_cost_s=factor * cost_s)
     return replace(chosen, added={})
+
+
+def _with_all_visits(visits: ModelSet, table: Experiment | None) -> ModelSet:
+    """Return models of the visits of all call paths that were visited.
+
+    Visits that follow no formula have no model that predictions may rest on. Their hooks cost something all the same.
+    """
+    without = [row for row, model in enumerate(visits.models) if model is None]
+    if table is None or not without or visits.metric not in table.values:
+        return visits
+    place = {name: row for row, name in enumerate(table.tree.names)}
+    rows = [row for row in without if visits.call_paths[row] in place]
+    counts = over_repetitions(table.over_locations(visits.metric, visits.aggregate), "mean")
+    counted = counts[[place[visits.call_paths[row]] for row in rows]]
+    here = np.isfinite(counted).any(axis=0)
+    found = fit_models(table.points_in(visits.parameters)[here], counted[:, here]).models
+    models = list(visits.models)
+    for row, model in zip(rows, found, strict=True):
+        models[row] = model
+    return replace(visits, models=tuple(models))
 
 
 def _plain_s(campaign: Campaign, findings: Findings) -> list[float]:
