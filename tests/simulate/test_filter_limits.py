@@ -120,3 +120,17 @@ def test_what_never_ran_leaves_the_list(tmp_path: Any) -> None:
     history = History.open(session)
     assert {"idle", "late", "solve"} <= parse(last.filter_text).named
     assert parse(last.filter_text).named - parse(recommended_filter(history)).named == {"idle"}
+
+
+def test_visits_that_follow_no_formula_cost_what_they_cost(tmp_path: Any) -> None:
+    program = copy.deepcopy(EXPENSIVE)
+    random = "1e5 * (1 + (7919 * n + 104729 * p) % 13)"  # data-dependent: no model of visits may rest on it
+    calls = program["program"]["main"]["calls"]["solve"]["calls"]
+    calls["lookup"] = {"time_s": f"2e-7 * {random}", "visits": random, "basic_blocks": random}
+    session = opened(tmp_path, program, refinement={"target": TARGET, "start": "everything", "pilot": False})
+    last, filters = measured(session)
+    history = History.open(session)
+    visits = history.models(0)["visits"]
+    assert visits.models[next(i for i, path in enumerate(visits.call_paths) if path.endswith("lookup"))] is None
+    assert "lookup" not in parse(last.filter_text).named
+    assert filters[-1]["within"]
