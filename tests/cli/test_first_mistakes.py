@@ -36,7 +36,7 @@ def write(folder: Path, **changes: Any) -> str:
         ({"parameters": {"n": {"role": "size", "values": ["small", "large"]}}}, "role: choice, values: [1, 2]"),
         ({"budget": 2}, "`budget: {core_hours: 2}`"),
         ({"target": None}, "target: {source: ., "),
-        ({"parameters": None}, "parameters: {p: {role: ranks"),
+        ({"parameters": None}, "parameters: {p: [1, 2, 4]"),
     ],
 )
 def test_a_mistake_says_what_to_write(
