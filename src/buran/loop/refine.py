@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from statistics import median
+from typing import cast
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from buran.campaign.records import Status
 from buran.campaign.sections import RefinementKeys
 from buran.campaign.strategies import abilities_of
 from buran.errors import BuildError
-from buran.experiment.table import Experiment
+from buran.experiment.table import Aggregate, Experiment
 from buran.files import digest, write_text
 from buran.instrument.callgraph import CallGraph
 from buran.instrument.filter_file import format_filter, parse
@@ -254,7 +255,7 @@ def _with_all_visits(visits: ModelSet, table: Experiment | None) -> ModelSet:
         return visits
     place = {name: row for row, name in enumerate(table.tree.names)}
     rows = [row for row in without if visits.call_paths[row] in place]
-    counts = over_repetitions(table.over_locations(visits.metric, visits.aggregate), "mean")
+    counts = over_repetitions(table.over_locations(visits.metric, cast(Aggregate, visits.aggregate)), "mean")
     counted = counts[[place[visits.call_paths[row]] for row in rows]]
     here = np.isfinite(counted).any(axis=0)
     found = fit_models(table.points_in(visits.parameters)[here], counted[:, here]).models
