@@ -10,13 +10,16 @@ import yaml
 
 from buran.campaign.load import load_campaign
 from buran.errors import ToolError, UsageError
+from buran.experiment.build import experiment_from_profiles
 from buran_studies import extrap
 from buran_studies.campaign import measured as campaign_measured
+from buran_studies.campaign import rivals
 from buran_studies.campaign import study as campaign
 from buran_studies.campaign import summary as campaign_summary
 from buran_studies.campaign.cases import CASES, program
 from buran_studies.campaign.cases import campaign as campaign_file
 from buran_studies.evaluation.study import Settings
+from buran_studies.extrap import VARIABLE
 from buran_studies.simulate.program import program_of
 
 QUICK = Settings("campaign", quick=True, seed=3)
@@ -145,3 +148,26 @@ def test_an_example_is_really_measured_both_ways() -> None:
     found = campaign.summarise(results, settings)
     assert {figure.kind for figure in found.figures} == {"measured"}
     assert len(found.tables[0].rows) == 3
+
+
+def test_rivals_play_on_a_measured_matrix_within_their_budgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    case, seed = CASES["LULESH"], 3
+    own = program_of(program(case, seed), tuple(case.values), case.name)
+    (tmp_path / "program.yaml").write_text(yaml.safe_dump(program(case, seed)))
+    _, runs = campaign._full_matrix(own, case, seed, tmp_path, case.repetitions)
+    variant = campaign._everything(own)
+    keys = [(point, ranks, repetition, campaign._key(seed, point, repetition)) for point, ranks, repetition in runs]
+    table = experiment_from_profiles((at, number, variant.profile(at, ranks, key)) for at, ranks, number, key in keys)
+    place = {tuple(point): row for row, point in enumerate(table.points.tolist())}
+    walls_s, cores = np.full((len(place), case.repetitions), np.nan), np.ones(len(place))
+    for at, ranks, number, key in keys:
+        row = place[tuple(float(at[name]) for name in table.parameters)]
+        walls_s[row, number], cores[row] = variant.took(at, ranks, key).wall_s, ranks
+    matrix = rivals.Matrix(table, walls_s, cores, case.target)
+    whole = float((walls_s.sum(axis=1) * cores).sum()) / 3600
+    found = list(rivals.predictions(matrix, tmp_path, seed))
+    assert len(found) == len(rivals.ways())
+    for (name, share), (spent, predicted) in zip(rivals.ways(), found, strict=True):
+        assert 0 < spent <= 1.05 * share * whole
+        assert bool(predicted) is (rivals.OURS in name), "without Extra-P there are no models of its"
