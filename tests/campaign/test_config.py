@@ -146,6 +146,22 @@ def test_lists_are_short_for_values(write_campaign: WriteCampaign) -> None:
     assert short.config == long.config and short.points == long.points
 
 
+def test_few_steps_at_the_target_may_be_measured(write_campaign: WriteCampaign) -> None:
+    changes = {
+        "parameters__s": {"role": "steps", "value": 600}, "target__run": "{binary} {n} {s}",
+        "strategy": {"name": "design"},
+    }  # fmt: skip
+
+    def beyond(**target: int | str) -> set[int]:
+        campaign = load_campaign(write_campaign(**changes, refinement={"target": target}))
+        assert campaign.refinement_target["s"] == 600 and all(point["n"] <= 80 for point in campaign.full_matrix)
+        return {int(point["s"]) for point in campaign.points if point["n"] > 80}
+
+    assert beyond(p=8, n=160) == {60, 120}
+    assert beyond(p=16, n=160) == set()  # more ranks than there are
+    assert beyond(p=8, n="2 * n") == set()
+
+
 def test_refinement_target(write_campaign: WriteCampaign) -> None:
     campaign = load_campaign(write_campaign(evaluation_points=[{"p": 4, "n": 99}]))
     assert campaign.refinement_target == Point.of({"p": 8, "n": 99})

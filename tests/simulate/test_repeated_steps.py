@@ -88,7 +88,7 @@ def test_few_steps_stand_for_all_where_work_repeats(tmp_path: Path, capsys: pyte
     points = measured(history)
     assert {point["s"] for point in points} == {60, 120, FULL}
     assert [point["n"] for point in points if point["s"] == FULL] == [16]  # the cheapest alone proves it
-    assert max(point["n"] for point in points) == 40  # few steps reach the largest size
+    assert max(point["n"] for point in points) == TARGET  # few steps reach the target's own size
     assert error(history) < 0.05
     assert all(prior["repeats"] == {"s": "proven"} for prior in history.findings(last(history)).priors)
     text = reported(tmp_path, capsys)

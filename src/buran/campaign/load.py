@@ -28,6 +28,7 @@ from buran.campaign.space import (
     read_points,
     satisfying,
 )
+from buran.campaign.steps import step_values
 from buran.campaign.template import Template, TemplateError, parse_template, parse_words
 from buran.campaign.validation import validate
 from buran.campaign.yaml_document import YamlDocument, read_yaml
@@ -346,7 +347,9 @@ class _Loading:
                 what = f"the parameters have {count} combinations of values; at most {MOST_POINTS} are allowed"
                 self.mistakes.add(Mistake(("parameters",), what, hint="take fewer values, or list the points"))
                 self.mistakes.stop()
-            kept, dropped, mistakes = satisfying(product(values), constraints)
+            combined = list(product(values))
+            combined += [point for point in self._target_with_few_steps(values) if point not in combined]
+            kept, dropped, mistakes = satisfying(combined, constraints)
         else:
             kept, dropped, mistakes = satisfying([point.values for point in points], constraints)
             for point in points:
@@ -360,6 +363,23 @@ class _Loading:
             if len(left) < 2:
                 self._only_one_left(name, left)
         return remaining, dropped, len(kept) - len(remaining)
+
+    def _target_with_few_steps(self, values: Mapping[str, Sequence[Value]]) -> list[dict[str, Value]]:
+        """Return the target with few steps: what a step takes there, no smaller point tells as well.
+
+        None where the target has more ranks or threads than the campaign, or where expressions say how many.
+        """
+        config, target = self.config, self.config.refinement.target or {}
+        steps = {name: keys.value for name, keys in config.parameters.items() if keys.value is not None}
+        others = [name for name in self.names if name not in steps]
+        at = {name: value for name, value in target.items() if name in others and not isinstance(value, str)}
+        computed = any(isinstance(each, str) for each in (config.resources.ranks, config.resources.threads))
+        if not steps or computed or len(at) < len(others):
+            return []
+        if any(at[name] > max(values[name]) for name in others if config.parameters[name].role in ("ranks", "threads")):
+            return []
+        few = {name: step_values(full)[:-1] for name, full in steps.items()}
+        return list(product({name: few.get(name) or (at[name],) for name in self.names}))
 
     def _only_one_left(self, name: str, left: set[Value]) -> None:
         blame: KeyPath = ("constraints",) if self.config.constraints else ("evaluation_points",)
