@@ -1,6 +1,6 @@
 """Few steps for many: campaigns with and without the role steps, for the same core hours.
 
-    python studies/benchmarks/steps.py FOLDER [--codes CODES] [--only PROGRAM ...] [--percent 10]
+    python studies/benchmarks/steps.py FOLDER [--codes CODES] [--only PROGRAM ...] [--percent 20]
 
 For each program two campaigns are run with the strategy `design` and the same share of the full matrix, all sizes with
 the full number of steps: one with the role `steps`, one that always runs all of them. Neither sees the target, which
@@ -192,7 +192,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--codes", type=Path)
     parser.add_argument("--only", nargs="+")
-    parser.add_argument("--percent", type=float, default=10.0)
+    parser.add_argument("--percent", type=float, default=20.0)
     arguments = parser.parse_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)
     given = sorted(arguments.codes.glob("*.yaml")) if arguments.codes else []
