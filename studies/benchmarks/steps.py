@@ -142,6 +142,7 @@ def found(file: Path) -> tuple[History, dict[str, Any]]:
         "paths": {verdict: sum(each == verdict for each in verdicts.values()) for verdict in Repeats},
         "share": share,
         "proven": {path for path, each in verdicts.items() if each == Repeats.PROVEN},
+        "refuted": findings.not_repeated.get("s", ()),
     }
     return history, row
 
@@ -184,6 +185,8 @@ def show(program: Program, files: dict[str, Path]) -> None:
     )
     for each in wrong:
         print(f"  wrongly proven: {each}")
+    for each in with_steps["refuted"]:
+        print(f"  few steps are in no model: {each} is not linear in them")
 
 
 def main() -> None:
