@@ -4,7 +4,7 @@
 
 For each program two campaigns are run with the strategy `design` and the same share of the full matrix, all sizes with
 the full number of steps: one with the role `steps`, one that always runs all of them. Neither sees the target, which
-is measured as evaluation point. Printed are the error there, its share of the budget, and how many call paths counts
+is measured as evaluation point. Printed are the error there, the core seconds spent, and how many call paths counts
 prove to repeat their work; each of these is checked at all points, with the full number of steps, of the other
 campaign. What was run is not run again.
 
@@ -121,8 +121,8 @@ def run(folder: Path, program: Program, role: str, percent: float) -> Path | Non
     return file
 
 
-def found(file: Path) -> tuple[History, dict[str, Any]]:
-    """Return a campaign's history and its row of the table."""
+def found(file: Path) -> tuple[Experiment | None, dict[str, Any]]:
+    """Return what a campaign measured, and its row of the table."""
     history = History.open(open_session(file))
     last = max(plan.iteration for plan in history.plans if not plan.done)
     findings = history.findings(last)
@@ -144,7 +144,7 @@ def found(file: Path) -> tuple[History, dict[str, Any]]:
         "proven": {path for path, each in verdicts.items() if each == Repeats.PROVEN},
         "refuted": findings.not_repeated.get("s", ()),
     }
-    return history, row
+    return history.table(last), row
 
 
 def wrongly_proven(few: Experiment, whole: Experiment, proven: set[str], full: int) -> list[str]:
@@ -153,6 +153,7 @@ def wrongly_proven(few: Experiment, whole: Experiment, proven: set[str], full: i
     At each size that both campaigns counted, with two numbers of few steps in the first and all of them in the second.
     """
     wrong = []
+    in_few, in_whole = ({name: row for row, name in enumerate(table.tree.names)} for table in (few, whole))
     sizes, steps = few.points[:, few.parameters.index("n")], few.points[:, few.parameters.index("s")]
     for metric in ("basic_blocks", "visits"):
         here, there = (over_repetitions(table.over_locations(metric, "mean"), "mean") for table in (few, whole))
@@ -160,9 +161,9 @@ def wrongly_proven(few: Experiment, whole: Experiment, proven: set[str], full: i
             at = np.flatnonzero((sizes == n) & (steps < full))
             if len(at) < 2:
                 continue
-            for path in proven & set(few.tree.names) & set(whole.tree.names):
-                line = np.polyfit(steps[at], here[few.tree.names.index(path), at], 1)
-                counted = there[whole.tree.names.index(path), row]
+            for path in proven & in_few.keys() & in_whole.keys():
+                line = np.polyfit(steps[at], here[in_few[path], at], 1)
+                counted = there[in_whole[path], row]
                 if abs(np.polyval(line, full) - counted) > 1e-6 * max(counted, 1.0):
                     wrong.append(f"{path} ({metric}, n = {n:g})")
     return wrong
@@ -171,10 +172,9 @@ def wrongly_proven(few: Experiment, whole: Experiment, proven: set[str], full: i
 def show(program: Program, files: dict[str, Path]) -> None:
     """Print the row of a program."""
     (few, with_steps), (whole, always) = (found(files[role]) for role in ("steps", "all"))
-    tables = [history.table(max(plan.iteration for plan in history.plans if not plan.done)) for history in (few, whole)]
     wrong = []
-    if tables[0] is not None and tables[1] is not None:
-        wrong = wrongly_proven(tables[0], tables[1], with_steps["proven"], program.steps)
+    if few is not None and whole is not None:
+        wrong = wrongly_proven(few, whole, with_steps["proven"], program.steps)
     paths, share = with_steps["paths"], with_steps["share"]
     print(
         f"| {program.name} | {paths[Repeats.PROVEN]}, {100 * share[Repeats.PROVEN]:.1f} % | {paths[Repeats.REFUTED]}, "

@@ -560,8 +560,7 @@ def _refinement_mistakes(config: CampaignFile) -> Iterator[Mistake]:
             what = f"the refinement {refinement.strategy!r} knows no {key}"
             yield Mistake(("refinement", key), what, f"it is of {listed(able)}", "leave it out")
     if refinement.target is not None:
-        steps = {name: keys.value for name, keys in config.parameters.items() if keys.value is not None}
-        yield from _target_mistakes({**steps, **refinement.target}, tuple(config.parameters))
+        yield from _target_mistakes({**config.steps, **refinement.target}, tuple(config.parameters))
 
 
 def _command_mistakes(config: CampaignFile) -> Iterator[Mistake]:

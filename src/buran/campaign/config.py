@@ -267,10 +267,10 @@ class Campaign:
         """The parameters whose numbers stand for choices."""
         return tuple(name for name, parameter in self.config.parameters.items() if parameter.role == "choice")
 
-    @cached_property
+    @property
     def steps(self) -> dict[str, int]:
         """Parameters that only repeat work, with their full numbers."""
-        return {name: keys.value for name, keys in self.config.parameters.items() if keys.value is not None}
+        return self.config.steps
 
     @cached_property
     def full_matrix(self) -> tuple[Point, ...]:

@@ -29,8 +29,8 @@ def explained(key: str) -> str:
         There is no such key.
     """
     schema = schema_at(tuple(key.split(".")))
-    known = list(all_keys())
     if not key or not schema:
+        known = list(all_keys())
         elsewhere = [other for other in known if other.rpartition(".")[2] == key]
         hint = f"it stands elsewhere: {', '.join(elsewhere)}" if elsewhere else did_you_mean(key, known)
         why = "campaign files know no such key"

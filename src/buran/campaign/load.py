@@ -311,8 +311,8 @@ class _Loading:
         return points
 
     def _evaluation_points(self) -> list[Mapping[str, Value]]:
-        steps = {name: keys.value for name, keys in self.config.parameters.items() if keys.value is not None}
-        points = self._from_file("evaluation_points", [{**steps, **at} for at in self.config.evaluation_points])
+        steps, written = self.config.steps, self.config.evaluation_points
+        points = self._from_file("evaluation_points", [{**steps, **at} for at in written])
         self._check_listed(points)
         return [point.values for point in points]
 
@@ -347,9 +347,12 @@ class _Loading:
                 what = f"the parameters have {count} combinations of values; at most {MOST_POINTS} are allowed"
                 self.mistakes.add(Mistake(("parameters",), what, hint="take fewer values, or list the points"))
                 self.mistakes.stop()
-            combined = list(product(values))
-            combined += [point for point in self._target_with_few_steps(values) if point not in combined]
-            kept, dropped, mistakes = satisfying(combined, constraints)
+            further = (
+                point
+                for point in self._target_with_few_steps(values)
+                if any(value not in values[name] for name, value in point.items())
+            )
+            kept, dropped, mistakes = satisfying(chain(product(values), further), constraints)
         else:
             kept, dropped, mistakes = satisfying([point.values for point in points], constraints)
             for point in points:
@@ -370,7 +373,7 @@ class _Loading:
         None where the target has more ranks or threads than the campaign, or where expressions say how many.
         """
         config, target = self.config, self.config.refinement.target or {}
-        steps = {name: keys.value for name, keys in config.parameters.items() if keys.value is not None}
+        steps = config.steps
         others = [name for name in self.names if name not in steps]
         at = {name: value for name, value in target.items() if name in others and not isinstance(value, str)}
         computed = any(isinstance(each, str) for each in (config.resources.ranks, config.resources.threads))

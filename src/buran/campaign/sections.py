@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag
 
 from buran.campaign.identity import Keys
+from buran.campaign.steps import FEWEST
 from buran.campaign.values import (
     Argument,
     Formula,
@@ -270,7 +271,7 @@ class ParameterKeys(Keys, title="Parameter"):
         description="Values from start to stop.",
         examples=[{"start": 8, "stop": 64, "factor": 2}, {"start": 10, "stop": 50, "step": 10}],
     )
-    value: OfPlan[Annotated[int, Field(ge=10, le=1_000_000_000)] | None] = Field(
+    value: OfPlan[Annotated[int, Field(ge=FEWEST, le=1_000_000_000)] | None] = Field(
         None,
         description="With the role `steps`, and only there: the full number, which predictions are for. The program is "
         "run with about a tenth and a fifth of it, too.",

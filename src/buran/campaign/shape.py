@@ -74,6 +74,11 @@ class CampaignFile(Keys):
     def _complete(cls, data: object) -> object:
         return _measured_by_command(_stand_in(_with_roles(data)))
 
+    @property
+    def steps(self) -> dict[str, int]:
+        """Parameters that only repeat work, with their full numbers."""
+        return {name: keys.value for name, keys in self.parameters.items() if keys.value is not None}
+
     name: OfPlace[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]] = Field(
         description="Name of the campaign and of its folder under `results`: letters, digits, `-` and `_`."
     )

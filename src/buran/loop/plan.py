@@ -13,7 +13,7 @@ import numpy as np
 from buran.campaign.config import Campaign
 from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
 from buran.campaign.point import Point
-from buran.campaign.records import Status
+from buran.campaign.records import BundleOutcome, Status
 from buran.campaign.steps import has_all_steps
 from buran.campaign.strategies import abilities_of
 from buran.errors import ConfigError
@@ -183,9 +183,10 @@ def knowledge_of(history: History) -> Knowledge:
     runtime = runtime_model(history, findings)
     if findings.runtime is None and history.session.earlier is None and len(trial) >= PLANNING.enough:
         runtime = fitted_times(trial, history.session.campaign.parameters)
+    outcomes = tuple(history.outcomes(plan for plan in plans if not plan.imported))
     knowledge = Knowledge(
         plans=plans,
-        outcomes=tuple(history.outcomes(plan for plan in plans if not plan.imported)),
+        outcomes=outcomes,
         runtime=runtime,
         filter_text=rules_of(filter_text),
         choice=choice_of(plans[-1].filter_text, filter_text),
@@ -196,7 +197,7 @@ def knowledge_of(history: History) -> Knowledge:
         pilot_s=max((max(walls) for walls in trial.values()), default=None),
         counts_settled=_counts_settled(findings),
         missed_limit=missed_limit(history, plans[-1].iteration),
-        start_s=_start_s(history),
+        start_s=_start_s(history.session.campaign, outcomes),
         counting_proven=None if findings.pooled is None else cast(float | None, findings.pooled.get("proven")),
     )
     question = question_of(history)
@@ -296,12 +297,11 @@ def _ratios(findings: Findings, runs: Sequence[FinishedRun]) -> dict[Mode, float
     return {mode: median(values) for mode, values in measured.items() if values}
 
 
-def _start_s(history: History) -> float:
+def _start_s(campaign: Campaign, outcomes: Sequence[BundleOutcome]) -> float:
     """Return what runs were charged beyond their own time, in seconds: the median over those that were measured."""
-    campaign = history.session.campaign
     beyond = [
         3600 * run.cost_core_hours / campaign.charged_cores(outcome.point) - run.wall_s
-        for outcome in history.outcomes(plan for plan in history.plans if not plan.imported)
+        for outcome in outcomes
         for run in outcome.runs
         if run.status is Status.MEASURED and run.wall_s is not None
     ]
