@@ -11,6 +11,7 @@ import yaml
 from buran.campaign.load import load_campaign
 from buran.errors import ToolError, UsageError
 from buran.experiment.build import experiment_from_profiles
+from buran.profile.profile import SEPARATOR
 from buran_studies import extrap
 from buran_studies.campaign import measured as campaign_measured
 from buran_studies.campaign import rivals
@@ -107,6 +108,27 @@ def test_the_cheapest_budget_with_the_manual_ways_accuracy_is_found_for_both_mea
     assert [curve.name for curve in close.curves] == [campaign_summary.MANUAL, campaign_summary.BURAN]
     assert close.curves[1].x == (5.0, 10.0, 100.0) and close.curves[1].y_error == (0.0, 0.0, 0.0)
     assert median.log_y
+
+
+def test_programs_count_once_each_when_ways_are_compared() -> None:
+    ways = [(campaign_summary.MANUAL, 1.0, [0.2]), (campaign_summary.BURAN, 0.1, [0.1])]
+    shards = [{"case": case, "way": way, "share": share, "seed": 0} for case in "AB" for way, share, _ in ways]
+    results = results_of(shards, {(way, share): errors for way, share, errors in ways})
+    results[3] |= {"errors": [0.4], "held": [True]}
+    results[1] |= {"held": [False, None]}
+    table = campaign_summary.summary(shards, results).tables[1]
+    rows = [dict(zip(table.header, row, strict=True)) for row in table.rows]
+    assert [row["no worse than manual in"] for row in rows] == [2, 1]
+    assert rows[1]["mean"] == pytest.approx(25) and rows[1]["±"] == pytest.approx(15)
+    assert rows[0]["intervals hold %"] is None and rows[1]["intervals hold %"] == 50
+
+
+def test_the_interval_of_a_function_is_that_of_its_call_paths_together() -> None:
+    paths = ("main", f"main{SEPARATOR}f", f"main{SEPARATOR}g", f"main{SEPARATOR}g{SEPARATOR}f")
+    truth = campaign_measured._Truth(paths, {"f": 10.0, "main": 1.0}, False)
+    predicted = {"main": 1.3, f"main{SEPARATOR}f": 4.0, f"main{SEPARATOR}g{SEPARATOR}f": 5.0}
+    far = {"main": 0.01, f"main{SEPARATOR}f": 1.0, f"main{SEPARATOR}g{SEPARATOR}f": 1.0}
+    assert campaign_measured._held(["f", "main", "h"], truth, predicted, far, far) == [True, False, None]
 
 
 def test_an_unknown_preset_is_refused() -> None:

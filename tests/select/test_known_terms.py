@@ -12,7 +12,7 @@ import pytest
 from buran.loop import plan
 from buran.model import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
 from buran.model.outgrown import Outgrown
-from buran.prior.prior import Column, Prior, terms_prior
+from buran.prior.prior import Column, Prior, computation_prior, terms_prior
 from buran.select.belief import belief_of, fewer
 from buran.select.design import DESIGN, gains
 from buran.select.observations import Observations
@@ -55,6 +55,30 @@ def test_told_terms_leave_only_coefficients_open_but_prices_may_change() -> None
     spread = np.sqrt((told.factors[0] ** 2).sum(axis=1))
     assert spread[-1] > 0.05  # two steps beyond the measured ones, a unit of effort may cost something else
     assert spread[0] < 0.02
+
+
+def test_two_points_tell_the_price_of_counted_work() -> None:
+    x = np.array([2.0, 3, 4, 6, 8, 10])
+    space = Space(("n",), x[:, None], np.ones(6), np.array([12.0]))
+    square, cube = (Term((Factor(0, PowerLog(Fraction(power), 0)),)) for power in (2, 3))
+    prior = computation_prior(ModelFunction(1e-6, (2e-3, 1e-3), (square, cube)), "basic_blocks")
+    seconds = prior.function(np.array([column.effort for column in prior.columns])).evaluate(space.points)
+    two = Observations(space.points[:2], seconds[None, :2, None], seconds[:2, None], (prior,))
+    assert predicted_s(two, space) == pytest.approx(seconds, rel=0.02)
+    belief = belief_of(two, space)
+    assert belief is not None and belief.predicted[0, :-1] == pytest.approx(seconds, rel=0.02)
+
+
+def test_points_where_a_call_path_was_not_timed_leave_it_uncertain() -> None:
+    x = np.array([2.0, 3, 4, 6, 8, 10])
+    space = Space(("n",), x[:, None], np.ones(6), np.array([12.0]))
+    values = np.stack([3 * x**2, 3 * x**2])[..., None] * np.array([0.99, 1.01])
+    values[1, 4:] = np.nan
+    term = Term((Factor(0, PowerLog(Fraction(2), 0)),))
+    belief = belief_of(Observations(space.points, values, priors=(known(term), known(term))), space)
+    assert belief is not None
+    timed, untimed = np.sqrt((belief.factors[:, -1] ** 2).sum(axis=1))
+    assert untimed > 1.5 * timed
 
 
 CUBE = Term((Factor(0, PowerLog(Fraction(3), 0)),))

@@ -29,7 +29,7 @@ from buran.loop.refine import begins_with_pilot, rules_of, tell_growth
 from buran.loop.session import Session
 from buran.measure.bundle import configuration
 from buran.model import ModelFunction, fit_models
-from buran.prior.prior import Column, Prior, terms_prior
+from buran.prior.prior import Column, Prior, computation_prior
 from buran.prior.steps import Repeats
 from buran.profile.metrics import counted
 from buran.select.observations import Observations
@@ -359,8 +359,8 @@ def _measured(history: History, imported: Sequence[FinishedRun] = ()) -> Observa
 def _priors(history: History, iteration: int, names: tuple[str, ...]) -> dict[str, Prior]:
     """Return what call paths' times are made of, as counts have told; their parameters are `names`, in that order.
 
-    Its columns are the terms that are left in the models of an iteration, and misses of caches with what the machine
-    lets expect of their cost.
+    Its columns are the terms that are left in the models of an iteration, whose shares of the time are their effort,
+    and misses of caches with what the machine lets expect of their cost.
     """
     said = {prior["call_path"]: prior for prior in history.findings(iteration).priors if prior["resilient"]}
     if not said:
@@ -376,7 +376,7 @@ def _priors(history: History, iteration: int, names: tuple[str, ...]) -> dict[st
                 work = set(ModelFunction.from_json(said[path]["work"]).moved(moved).terms)
                 pairs = [pair for pair in zip(function.coefficients, function.terms, strict=True) if pair[1] in work]
                 function = ModelFunction(0.0, tuple(c for c, _ in pairs), tuple(term for _, term in pairs))
-            prior = terms_prior(function, said[path]["source"])
+            prior = computation_prior(function, said[path]["source"])
             columns = (*prior.columns, *(_misses(data, moved) for data in misses))
             repeated = (name for name, each in (said[path].get("repeats") or {}).items() if each == Repeats.PROVEN)
             out[path] = replace(prior, columns=columns, repeated=tuple(map(names.index, repeated)))

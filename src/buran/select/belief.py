@@ -108,12 +108,13 @@ def belief_of(measured: Observations, space: Space, unseen: bool = True) -> Targ
     ]
     lengths = length_scales(measured.points)
     repeated = [() if prior is None else prior.repeated for prior in priors]
-    kinds = list(zip(deviations, repeated, strict=True))
+    # call paths that were not timed at a point, as others polled there, are not known at it
+    kinds = list(zip(deviations, repeated, map(tuple, measured.runs[modelled].tolist()), strict=True))
     common = {}
-    for deviation, constant_along in set(kinds):
+    for deviation, constant_along, runs in set(kinds):
         scales = np.where(np.isin(np.arange(len(lengths)), constant_along), np.inf, lengths)
-        factors = _process(at, measured.points, measured.counts, mean_noise, deviation, scales)
-        common[deviation, constant_along] = factors if unseen else _reachable(factors, mean_noise)
+        factors = _process(at, measured.points, np.array(runs), mean_noise, deviation, scales)
+        common[deviation, constant_along, runs] = factors if unseen else _reachable(factors, mean_noise)
     waiting = _unseen_waiting(at, measured, space, mean_noise)
     waits = np.array([unseen and bool(measured.waits) and measured.waits[call] for call in modelled])
     of_path = BELIEF.waiting / np.sqrt(max(waits.sum(), 1)) / np.maximum(share, _SMALLEST)

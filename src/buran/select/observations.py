@@ -15,7 +15,7 @@ from buran.model.noise import noise_level
 from buran.model.repetitions import over_repetitions, scatter_of
 from buran.numerics.least_squares import span
 from buran.prior.noise import PointNoise
-from buran.prior.prior import Prior
+from buran.prior.prior import Prior, price_alone
 from buran.prior.resilient import fit_priors
 from buran.select.space import Array, Ids, Mask
 from buran.select.tuning import PLANNING
@@ -130,29 +130,41 @@ class Observations:
         return over_repetitions(self.program_s, "mean")
 
     def prior_of(self, call: int) -> Prior | None:
-        """Return what the time of a call path is made of; None where counts do not say so."""
-        return self.priors[call] if self.priors else None
+        """Return what the model of a call path is fitted with; None where counts do not say what its time is made of.
+
+        Points that do not determine all of its coefficients tell the price of all its work, as in the product's models.
+        """
+        return self._fitted_priors[call] if self.priors else None
+
+    @cached_property
+    def _fitted_priors(self) -> tuple[Prior | None, ...]:
+        def fitted(call: int, prior: Prior | None) -> Prior | None:
+            if prior is None or self._determined(call, prior):
+                return prior
+            known = self.runs[call].any() and any(column.effort for column in prior.columns)
+            return price_alone(prior) if known else None
+
+        return tuple(fitted(call, prior) for call, prior in enumerate(self.priors))
 
     @cached_property
     def fit(self) -> Fit:
         """Models of all call paths, by the estimators of the product."""
-        known = [k for k in range(len(self.values)) if self.prior_of(k) is not None]
-        others = [k for k in range(len(self.values)) if self.prior_of(k) is None]
+        known = [k for k in range(len(self.values)) if self.priors and self.priors[k] is not None]
+        others = np.setdiff1d(np.arange(len(self.values)), known).tolist()
         models = dict(zip(others, _fit(self.points, self.values[others]).models, strict=True))
         fitted = fit_priors(
             self.points,
             self.means[known],
-            [self.prior_of(k) if self._determined(k) else None for k in known],
+            [self.prior_of(k) for k in known],
             noise=PointNoise.of(self.values[known], "mean"),
         )
         models |= {k: None if one is None else one.model for k, one in zip(known, fitted, strict=True)}
         return Fit(tuple(models[k] for k in range(len(self.values))))
 
-    def _determined(self, call: int) -> bool:
+    def _determined(self, call: int, prior: Prior) -> bool:
         """Whether the points of a call path determine all coefficients that nothing but times can tell."""
-        prior = self.prior_of(call)
         here = (self.runs[call] > 0) & (np.nan_to_num(self.means[call]) != 0)
-        if prior is None or here.sum() < prior.told_by_times:
+        if here.sum() < prior.told_by_times:
             return False
         open_: Mask = np.array([column.cost is None for column in prior.columns])
         design = prior.design(self.points[here])[:, open_] / np.abs(self.means[call, here])[:, None]

@@ -32,6 +32,7 @@ from buran.loop.history import History
 from buran.loop.session import Session, open_session
 from buran.measure.machine.speed import calibrate
 from buran.model import SearchOptions
+from buran.model.model import prediction_interval
 from buran.model.model_set import read_models
 from buran.plugins.versions.fold import fold
 from buran.profile.profile import SEPARATOR
@@ -45,6 +46,8 @@ from buran_studies.simulate.in_process import carry_out
 SHARES = (0.2, 1.0)
 """Budgets of Buran, over what the manual way costs."""
 _LEAST_SHARE = 0.01
+_UNBOUNDED = 1e100
+"""Seconds, whose square is finite."""
 
 
 _CXX, _C = "make MPICXX={mpicxx} CXXFLAGS='{flags}'", "make MPICC={mpicc} CFLAGS='{flags}'"
@@ -69,7 +72,7 @@ PRESETS: Mapping[str, Mapping[str, Example]] = {
     },
     TINY: {_SMALL.name: _SMALL},
     MEASURED: {
-        **{name: replace(example, repetitions=5) for name, example in EXAMPLES.items()},
+        **{name: replace(example, repetitions=5, samples=False) for name, example in EXAMPLES.items()},
         **{code.name: code for code in PUBLIC},
     },
 }
@@ -286,10 +289,35 @@ def _loop(example: Example, folder: Path, seed: int, share: float, hours: float,
     path = session.layout.models(session.id, last.iteration - 1)
     sets = {model.metric: model for model in read_models(path)} if path.is_file() else {}
     predicted: dict[str, float] = {}
+    below, above = dict[str, float](), dict[str, float]()
     if "time" in sets:
-        at = np.array([[example.at[name] for name in sets["time"].parameters]], dtype=np.float64)
-        predicted = dict(zip(sets["time"].call_paths, sets["time"].predict(at)[:, 0].tolist(), strict=True))
-    return _told(last.spent_core_hours, hours, truth, predicted, last.reason, "Buran")
+        times = sets["time"]
+        at = np.array([[example.at[name] for name in times.parameters]], dtype=np.float64)
+        values = times.predict(at)[:, 0]
+        predicted = dict(zip(times.call_paths, values.tolist(), strict=True))
+        lower, upper = prediction_interval(times.models, at)
+        far = [np.minimum(each, _UNBOUNDED) ** 2 for each in (values - lower[:, 0], upper[:, 0] - values)]
+        below, above = (dict(zip(times.call_paths, each.tolist(), strict=True)) for each in far)
+    told = _told(last.spent_core_hours, hours, truth, predicted, last.reason, "Buran")
+    return {**told, "held": _held(told["functions"], truth, predicted, below, above)}
+
+
+def _held(
+    functions: Sequence[str],
+    truth: _Truth,
+    predicted: Mapping[str, float],
+    below: Mapping[str, float],
+    above: Mapping[str, float],
+) -> list[bool | None]:
+    """Return for each function whether its 90 % interval contains the measured time; None without a model.
+
+    Squared distances of the limits from the prediction add up over the call paths of a function.
+    """
+    value, down, up = truth.predicted(predicted), truth.predicted(below), truth.predicted(above)
+    return [
+        bool(-np.sqrt(down[name]) <= truth.seconds[name] - value[name] <= np.sqrt(up[name])) if name in value else None
+        for name in functions
+    ]
 
 
 def _refined(example: Example) -> dict[str, Any]:

@@ -33,6 +33,12 @@ def spent(result: _Result) -> float:
     return float(result["core_hours"] / result["manual_core_hours"])
 
 
+def holding(result: _Result) -> float:
+    """Return the share of kernels with a model whose interval contains the measured time; NaN without any."""
+    held = [each for each in result.get("held", ()) if each is not None]
+    return float(np.mean(held)) if held else float("nan")
+
+
 def summary(
     shards: Sequence[Shard],
     results: Sequence[_Result],
@@ -60,7 +66,10 @@ def summary(
     return Evaluation(
         title,
         tuple(figure for case in names for figure in _figures(case, found, kind, goal_percent)),
-        (Table("Accuracy at P+ of kernels above 1 %, and what it costs", header, tuple(map(_row, found.items()))),),
+        (
+            Table("Accuracy at P+ of kernels above 1 %, and what it costs", header, tuple(map(_row, found.items()))),
+            *([_over_programs(names, found)] if len(names) > 1 else []),
+        ),
         tuple(plot for case in names for plot in _plots(case, found)),
         (f"models of the manual way: {' and '.join(modellers)}",),
     )
@@ -75,6 +84,30 @@ def _row(item: tuple[tuple[str, str, float], Sequence[_Result]]) -> tuple[str | 
         mean_and_error([100 * middle(result) for result in own]),
     )
     return (case, way, 100 * share, 100 * _mean(own, spent), hours, kernels, *near, *error, len(own))
+
+
+def _over_programs(names: Sequence[str], found: _Found) -> Table:
+    """Compare ways over programs, each of which counts once."""
+    rows = list[tuple[str | int | float | None, ...]]()
+    for way, share in dict.fromkeys((way, share) for _, way, share in found):
+        own = {case: found[case, way, share] for case in names if (case, way, share) in found}
+        errors = {case: _mean(results, middle) for case, results in own.items()}
+        manual = {case: _mean(found[case, MANUAL, 1.0], middle) for case in own if (case, MANUAL, 1.0) in found}
+        good = sum(errors[case] <= manual[case] for case in manual)
+        held = [holding(result) for results in own.values() for result in results]
+        mean, error = mean_and_error([100 * each for each in errors.values()])
+        rows.append(
+            (
+                way, 100 * share, 100 * float(np.mean([_mean(results, spent) for results in own.values()])), len(own),
+                100 * float(np.median(list(errors.values()))), mean, error, good,
+                100 * float(np.nanmean(held)) if np.isfinite(held).any() else None,
+            )
+        )  # fmt: skip
+    header = (
+        "way", "budget %", "spent %", "programs", "median over programs: error %", "mean", "±",
+        "no worse than manual in", "intervals hold %",
+    )  # fmt: skip
+    return Table("Median errors over programs", header, tuple(rows))
 
 
 def _mean(results: Sequence[_Result], value: Callable[[_Result], float]) -> float:
