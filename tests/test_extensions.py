@@ -122,7 +122,7 @@ def test_what_is_wrong_with_a_plugin_is_said(door: ExtensionPoint[Encoder], brin
         refused.value.where == "distribution faulty 1.5, other = faulty_code:encoder (entry point group test.encoders)"
     )
     assert why in str(refused.value.why)
-    assert refused.value.hint == "mend it, or uninstall it: pip uninstall faulty"
+    assert refused.value.hint == "correct it, or uninstall it: pip uninstall faulty"
     assert door.load("plain") is PLAIN, "what is not asked for harms nobody"
 
 

@@ -134,7 +134,7 @@ class ExtensionPoint(Generic[T]):
             raise UsageError(
                 f"unknown {self.noun} {name!r}",
                 why=f"known here: {', '.join(entries)}",
-                hint=f"mend the name, or install the package that brings it (entry point group {self.group})",
+                hint=f"correct the name, or install the package that brings it (entry point group {self.group})",
             )
         loaded: T = _load(self, entries[name])
         return loaded
@@ -228,7 +228,7 @@ def _origin(entry: EntryPoint) -> str:
 
 
 def _error(extension_point: ExtensionPoint[Any], entry: EntryPoint, why: str, hint: str = "") -> PluginError:
-    mend = f"mend it, or uninstall it: pip uninstall {entry.dist.name}" if entry.dist else ""
+    mend = f"correct it, or uninstall it: pip uninstall {entry.dist.name}" if entry.dist else ""
     return PluginError(
         f"the {extension_point.noun} {entry.name!r} cannot be used",
         where=f"{_origin(entry)} (entry point group {extension_point.group})",

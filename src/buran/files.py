@@ -26,7 +26,7 @@ _NEXT_STEPS = {
     errno.EACCES: "make it writable for you, or name another folder in the campaign's key `results`",
     errno.EPERM: "make it writable for you, or name another folder in the campaign's key `results`",
     errno.EIO: "have the file system checked",
-    errno.ESTALE: "have the file system mounted anew",
+    errno.ESTALE: "have the file system mounted again",
 }
 
 _T = TypeVar("_T")

@@ -95,14 +95,14 @@ def test_a_campaign_takes_its_costs_from_a_calibration(write_campaign: WriteCamp
     campaign = load_campaign(path)
     platform = campaign.platform({"p": 2, "n": 10})
     assert platform is not None and platform.costs({"p": 2, "n": 10}) == CALIBRATION.costs({"p": 2, "n": 10})
-    assert "computing costs what calibration.json measured, between its points 5 % in doubt" in campaign.simulated_on
+    assert "computing costs what calibration.json measured, between its points 5 % uncertain" in campaign.simulated_on
     before = campaign.digest()
     written(path.parent, doubt=0.06)
     assert load_campaign(path).digest() != before
     written(path.parent, modelled=1, doubt_beyond=0.2)
     campaign = load_campaign(path)
     assert campaign.digest() != before
-    assert "5 % in doubt, beyond its sizes, by misses of caches 20 % in doubt" in campaign.simulated_on
+    assert "5 % uncertain, beyond its sizes, by misses of caches 20 % uncertain" in campaign.simulated_on
 
 
 def test_one_of_before_costs_could_be_modelled_is_the_same(write_campaign: WriteCampaign) -> None:

@@ -146,6 +146,25 @@ def test_lists_are_short_for_values(write_campaign: WriteCampaign) -> None:
     assert short.config == long.config and short.points == long.points
 
 
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({}, "full"),
+        ({"budget": {"charge": "program"}}, "full"),
+        ({"budget": {"core_hours": 2}}, "design"),
+        ({"budget": {"percent_of_full_matrix": 20}, "strategy": {"max_iterations": 3}}, "design"),
+        ({"budget": {"core_hours": 2}, "strategy": {"name": "full"}}, "full"),
+        ({"budget": {"core_hours": 2}, "goal": "filter"}, "full"),
+        ({"budget": {"core_hours": 2}, "parameters__n": {"role": "choice", "values": [1, 2]}}, "full"),
+    ],
+)
+def test_a_budget_lets_a_strategy_choose_the_runs(
+    write_campaign: WriteCampaign, changes: dict[str, Any], name: str
+) -> None:
+    given = {**changes, "strategy": changes.get("strategy", {})}
+    assert load_campaign(write_campaign(**given)).config.strategy.name == name
+
+
 def test_few_steps_at_the_target_may_be_measured(write_campaign: WriteCampaign) -> None:
     changes = {
         "parameters__s": {"role": "steps", "value": 600}, "target__run": "{binary} {n} {s}",

@@ -88,7 +88,7 @@ def test_force_replaces_and_gaps_are_noted(tmp_path: Path, capsys: pytest.Captur
     source.write_text("PARAMETER x\nPOINTS 1 2\nREGION a\nMETRIC m\nDATA 1\n")
     (tmp_path / "b.json").touch()
     assert main(["convert", str(source), str(tmp_path / "b.json"), "--force"]) == 0
-    assert "1 pairs of call path and metric lack a point" in capsys.readouterr().err
+    assert "1 pairs of call path and metric have no value at a point" in capsys.readouterr().err
     assert read_experiment(tmp_path / "b.json").points.tolist() == [[1]]
 
 

@@ -158,7 +158,7 @@ def test_strong_scaling(tmp_path, file, capsys):
         assert "time in sec x p" in out or "time in x p" in out
         assert " 960 " in out
         assert "note" not in err
-    with pytest.raises(BuranError, match="cannot be told"):
+    with pytest.raises(BuranError, match="is unknown"):
         run(file, "--strong", "--metric", "time")
     with pytest.raises(BuranError, match="no use"):
         run(path, "--processes", "p")

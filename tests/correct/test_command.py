@@ -97,7 +97,7 @@ def test_wrong_requests(
         ("p,n,time\n1,2\n", "does not fit its header"),
         ("p,n,time\n1,x,3\n", "no number"),
         ("p,n,time\n", "no rows"),
-        ("p,n,t\n1,2,3\n", "cannot be told"),
+        ("p,n,t\n1,2,3\n", "is unknown"),
         ("p,time\n1,2\n", "no column 'n'"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +14,8 @@ from snippets import ROOT, name_of, prose
 from buran.cli import command_parser
 
 PAGE = ROOT / "docs" / "development" / "wording.md"
-# Written from descriptions elsewhere: of campaign keys, and of records of published evaluations.
-GENERATED = {ROOT / "docs" / "reference" / "campaign.md", ROOT / "docs" / "papers.md"}
+# Written from records of published evaluations.
+GENERATED = {ROOT / "docs" / "papers.md"}
 PAGES = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted({*(ROOT / "docs").rglob("*.md")} - GENERATED - {PAGE}),
@@ -54,6 +55,36 @@ def test_help_texts_have_the_words_of_the_field() -> None:
     verbs = next(action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
     texts = {"buran": parser.format_help()} | {name: verb.format_help() for name, verb in verbs.choices.items()}
     assert {name: found for name, text in texts.items() if (found := wrong_words(text))} == {}
+
+
+def messages(module: Path) -> Iterator[str]:
+    """Yield the texts of a module that users may read: those of several words, without docstrings; code left out."""
+    tree = ast.parse(module.read_text())
+    unread = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    formatted = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    unread |= {id(part) for node in formatted for part in node.values}
+    for node in formatted:
+        yield "".join(str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in unread:
+            yield node.value
+
+
+# The words of schedulers are theirs; what numbers were tuned by is no message.
+MODULES = sorted(
+    path
+    for path in (ROOT / "src" / "buran").rglob("*.py")
+    if path.name != "tuning.py" and path.parent.name != "schedulers"
+)
+
+
+def test_messages_have_the_words_of_the_field() -> None:
+    found = {
+        name_of(module): wrong
+        for module in MODULES
+        if (wrong := [each for text in messages(module) if " " in text for each in wrong_words(prose(text))])
+    }
+    assert found == {}
 
 
 def test_wrong_words_are_seen_and_allowed_phrases_are_not() -> None:

@@ -75,7 +75,7 @@ def test_hooks_in_everything_need_no_call_graph(tmp_path):
 @pytest.mark.parametrize(
     ("outcome", "why"),
     [
-        ((Status.MEASURED, None), "only compiler plugins tell it"),
+        ((Status.MEASURED, None), "only compiler plugins report it"),
         ((Status.FAILED, "no rule to make target"), "no rule to make target"),
     ],
 )

@@ -96,7 +96,7 @@ def test_a_leaf_that_is_mostly_hooks_is_dropped():
     assert "tiny()" in kept(refine(TREE, own, None, [100.0], ASKED))
     result = refine(TREE, own, counts, [100.0], ASKED, visit_cost_s=120e-9)
     assert "tiny()" not in kept(result)
-    assert "hooks would take" in result.reasons[3]
+    assert "instrumentation would take" in result.reasons[3]
     assert "tiny()" in kept(refine(TREE, own, counts, [100.0], ASKED, visit_cost_s=1e-9))
     assert "tiny()" in kept(
         refine(TREE, own, counts, [100.0], Wishes(constants=True, overhead=None, hook_share=0.9), visit_cost_s=120e-9)

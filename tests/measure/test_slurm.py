@@ -177,7 +177,7 @@ def test_the_state_of_a_job(fake: Path, body: str, state: JobState) -> None:
         ("echo JobId=12 JobState=RUNNING Restarts=2", "Slurm ended its job 12 (RUNNING)"),
         ("echo JobId=12 JobState=NODE_FAIL Restarts=1", "Slurm ended its job 12 (NODE_FAIL)"),
         ("echo JobId=12 JobState=COMPLETING Restarts=1", "Slurm ended its job 12 (COMPLETING)"),
-        ("exit 1", "Slurm did not tell what became of its job 12"),
+        ("exit 1", "Slurm did not report what became of its job 12"),
     ],
 )
 def test_a_failure_counts_only_while_the_job_goes_on(

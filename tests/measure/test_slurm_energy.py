@@ -49,9 +49,9 @@ def hurried(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         ([BOOKED, f"{OF_THE_ARRAY}{BOOKED}12.1|COMPLETED|2|523\n"], 523, ""),
         ([BOOKED], None, "sacct has not booked the run's step"),
         (["", ""], None, "sacct has not booked the run's step"),
-        ([1], None, "sacct does not tell: sacct: error: Access denied"),
-        ([1, BOOKED], None, "sacct does not tell"),  # which steps came before is not known
-        ([BOOKED, 1], None, "sacct does not tell"),
+        ([1], None, "sacct does not report it: sacct: error: Access denied"),
+        ([1, BOOKED], None, "sacct does not report it"),  # which steps came before is not known
+        ([BOOKED, 1], None, "sacct does not report it"),
         ([-1], None, "sacct is missing or does not answer"),
         ([BOOKED, BOOKED + "12.1|COMPLETED|1|523\n"], None, "the run's step had 1 of its 2 nodes"),
         ([BOOKED, BOOKED + "12.1|COMPLETED|2|0\n"], None, "Slurm counted 0 J"),

@@ -144,7 +144,7 @@ def test_counts_that_no_function_explains() -> None:
     own = {path: dict(values) for path, values in ALL.items()}
     own["app->main->solve"]["basic_blocks"] = np.rint(random.uniform(10, 1000, len(N)))
     said, source = notes_of(table(own), "app->main->solve")
-    assert source is Source.TIMES and f"{len(N)} points do not tell how they grow" in said
+    assert source is Source.TIMES and f"{len(N)} points do not show how they grow" in said
     said, source = notes_of(counts(bytes_sent=np.rint(random.uniform(10, 1000, len(N)))))
     assert source is Source.TIMES and "its calls or bytes differ from point to point" in said
 
@@ -212,7 +212,7 @@ def test_fewer_points_than_coefficients() -> None:
     timed = table(TIMES)
     few = replace(timed, points=POINTS[:4], values={m: v[:, :4] for m, v in timed.values.items()})
     said, source = notes_of(counts(), LAST, few)
-    assert source is Source.TIMES and "4 points cannot tell the 4 coefficients" in said
+    assert source is Source.TIMES and "4 points do not determine the 4 coefficients" in said
 
 
 @pytest.mark.parametrize("places", [[2], [12], [1, 3]])

@@ -158,8 +158,8 @@ def test_the_section_of_the_report():
 @pytest.mark.parametrize(
     ("told", "why"),
     [
-        (("", ""), "the machine does not tell them"),
-        (("2:1048576", "2:1048576"), "the machine does not tell them"),  # nothing of level 1
+        (("", ""), "the machine reports none"),
+        (("2:1048576", "2:1048576"), "the machine reports none"),  # nothing of level 1
         (("1:32768", "1:49152"), "different caches"),
     ],
 )

@@ -102,8 +102,8 @@ def test_starting_and_ending_mpi_is_an_account_of_its_own(small):
     assert data["paths"].index(init) not in data["stack"]["rows"]
     where = answers(said, data)[0]
     assert "MPI_Init" not in where.answer
-    assert any(fact.startswith("Starting and ending is in no share: ") for fact in where.facts)
-    assert "Beside it, starting and ending: " in render(said)
+    assert any(fact.startswith("Start-up and shutdown, in no share: ") for fact in where.facts)
+    assert "In addition, start-up and shutdown: " in render(said)
     line = next(line for line in as_csv(paths).splitlines() if "MPI_Init" in line)
     assert line.split(",")[6:8] == ["", ""]
 

@@ -123,9 +123,9 @@ def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("outside", "the place 1000000 of a space that has 25"),
-        ("below", "the place -1 of a space"),
-        ("half", "0.5 for the number of a place"),
+        ("outside", "the point 1000000 of a space that has 25"),
+        ("below", "the point -1 of a space"),
+        ("half", "0.5 for the number of a point"),
         ("failed", "a = 8, b = 10, where a run failed"),
         ("everything", "core hours, and 0.02 are left"),
         ("list", "answers with list instead of Advice"),

@@ -68,7 +68,7 @@ CASES: dict[str, tuple[int, str, dict[str, Any], dict[str, Any]]] = {
     ),
     "nothing that ever succeeds": (
         3,
-        "no run with hooks succeeded: nothing can be modelled",
+        "no instrumented run succeeded: nothing can be modelled",
         program(failure_probability="1"),
         KEPT,
     ),

@@ -62,7 +62,7 @@ def test_one_total(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert number(r"call paths, ([\d.e+-]+) s to start and end", text) == pytest.approx(ends, rel=DIGITS)
     text = (latest / "report.txt").read_text()
     assert number(r"  at n=200, p=4096: ([\d.e+-]+) s;", text) == pytest.approx(whole, rel=DIGITS)
-    assert number(r"starting and ending: ([\d.e+-]+) s", text) == pytest.approx(ends, rel=DIGITS)
+    assert number(r"start-up and shutdown: ([\d.e+-]+) s", text) == pytest.approx(ends, rel=DIGITS)
     # tables and plots
     page = json.loads((latest / "page.json").read_text())
     assert sum(path["at"] for path in page["paths"] if path["share"] is not None) == pytest.approx(

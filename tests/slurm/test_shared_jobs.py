@@ -20,7 +20,7 @@ def test_points_share_jobs_and_nothing_else(bench: SlurmBench) -> None:
     bench.run(expect=1)
     records, failures = bench.records(), bench.attempts()
     assert len(records) == len(failures) == 6, "a point that fails does not stop the others of its job"
-    spared = "not started: the program fails here without hooks too (rep-00: exit code 3)"
+    spared = "not started: the program fails here without instrumentation too (rep-00: exit code 3)"
     assert {record["reason"] for record in failures} == {"exit code 3", spared}
     jobs = {record["job"]: set() for record in (*records, *failures)}
     for record in (*records, *failures):

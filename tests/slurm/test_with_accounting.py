@@ -68,7 +68,7 @@ def test_energy_that_slurm_accounts_for_is_modelled(accounting: Cluster, bench: 
     assert charged == {job: booked[job] for job in charged}, "what the records say is what is booked of their steps"
     report = (bench.results / "latest" / "report.txt").read_text()
     assert "As the scheduler slurm accounts for steps of its jobs" in report
-    assert "Energy beside core hours" in report and "n=8, p=2, predicted" in report
+    assert "Energy and core hours" in report and "n=8, p=2, predicted" in report
 
 
 def test_a_campaign_with_accounting_asks_sacct(accounting: Cluster, bench: SlurmBench) -> None:

@@ -252,7 +252,8 @@ def test_failures_are_recorded_and_the_others_go_on(workbench: Workbench) -> Non
     spared = [
         json.loads(path.read_text())["reason"] for path in workbench.results.glob("store/*/*/*/failed/*/run.json")
     ]
-    assert sum(reason.startswith("not started: the program fails here without hooks too") for reason in spared) == 6
+    why = "not started: the program fails here without instrumentation too"
+    assert sum(reason.startswith(why) for reason in spared) == 6
     for failure in state["failures"]:
         assert (workbench.results / failure["log"]).is_file()
     good = [run for run in workbench.started() if "n=20" in run]
@@ -271,7 +272,7 @@ def test_a_program_without_mpi_is_said_for_what_it_is(workbench: Workbench) -> N
         parameters={"p": {"role": "ranks"}, "n": {"role": "size"}}, points=[{"p": 2, "n": 1}, {"p": 3, "n": 2}]
     )
     output = workbench.buran("run", "campaign.yaml", expect=3)
-    assert "error: no run with hooks succeeded: nothing can be modelled" in output
+    assert "error: no instrumented run succeeded: nothing can be modelled" in output
     assert "programs of one rank ran instead of one program" in output and "switch MPI on in target.build" in output
     assert output.count("for one cause, such as") == 1
     report = json.loads((workbench.results / "latest" / "report.json").read_text())

@@ -58,7 +58,7 @@ def ledger_garbled(results: Path) -> None:
         (removed("store/*/*/*~*/rep-00/stdout.log"), "stdout.log: missing", False),
         (emptied("store/*/*/*~*/rep-00/run.json"), "does not hold JSON", False),
         (removed("store/*/*/*~*/rep-00/run.json"), "has no record", False),
-        (run_copied, "its place is for", False),
+        (run_copied, "its folder is for", False),
         (emptied("iterations/*/0/plan.json"), "plan.json", True),
         (removed("iterations/*/0/plan.json"), "plan.json", True),
         (emptied("iterations/*/0/models.json"), "models.json", True),

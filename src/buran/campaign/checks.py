@@ -216,7 +216,7 @@ def input_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
             yield Mistake(path, "an input is missing", why, hint)
         if entry.fill and (entry.link or not entry.path.is_absolute() or entry.path.is_dir()):
             why = "it is read before anything is built, and each run gets a text of its own"
-            hint = "name one file beside the campaign file, without link: true"
+            hint = "name one file next to the campaign file, without link: true"
             yield Mistake((*path, "fill"), f"values cannot be put into {entry.name!r}", why, hint)
         if entry.name in names and entry.name != ".":
             yield Mistake(path, f"two inputs have the name {entry.name!r}", hint="give one of them another name")
@@ -281,7 +281,7 @@ def sharing_mistakes(config: CampaignFile, environment: EnvironmentKeys) -> Iter
     if share == "none" or environment.machine is not None:
         return
     if environment.launcher not in LAUNCHERS:
-        why = f"{environment.launcher!r} cannot be told which cores, so that runs beside each other may take the same"
+        why = f"{environment.launcher!r} cannot be given cores, so that concurrent runs may share them"
         yield Mistake(
             path, f"{share!r} needs a launcher that keeps runs apart", why, f"launchers: {', '.join(LAUNCHERS)}"
         )
@@ -352,7 +352,7 @@ def machine_mistakes(config: CampaignFile, environment: str) -> Iterator[Mistake
         why = "only Buran's own measurement system runs programs on a simulated machine"
         yield Mistake(("backend",), f"{config.backend!r} cannot be used with environments.{environment}.machine", why)
     if config.counters:
-        why = "the counters of this machine tell nothing of a simulated one"
+        why = "the counters of this machine say nothing about a simulated one"
         yield Mistake(("counters",), "counters cannot be read on a simulated machine", why, "leave them out")
     for i, entry in enumerate(config.measurements):
         if entry.pool:
@@ -452,7 +452,7 @@ def memory_mistakes(campaign: Campaign) -> Iterator[Mistake]:
     yield from _ways_mistakes(config.memory.ways or (), sizes)
     for i, metric in enumerate(config.metrics):
         if metric in MISSES[len(sizes) :] and sizes:
-            named = "memory.caches_kib names" if config.memory.caches_kib else "memory.machine tells of"
+            named = "memory.caches_kib names" if config.memory.caches_kib else "memory.machine describes"
             what = f"{named} {len(sizes)} caches, and {metric} is of another one"
             yield Mistake(("metrics", i), what, hint="add its size, or leave the metric out")
     path = ("metrics", config.metrics.index(asked[0])) if asked else ("metrics",)
@@ -470,7 +470,7 @@ def _ways_mistakes(ways: Sequence[int], sizes_kib: Sequence[float]) -> Iterator[
         elif not can_have(1024 * size, number):
             why = f"{number} ways do not divide the {1024 * size / CACHE_LINE:g} lines of {size:g} KiB"
             hint = "lines of 64 bytes are ways times sets, as in caches_kib: [48], ways: [12]"
-            yield Mistake(("memory", "ways", i), "no cache of this size has so many ways", why, hint)
+            yield Mistake(("memory", "ways", i), "no cache of this size has that many ways", why, hint)
 
 
 def room_mistakes(campaign: Campaign) -> Iterator[Mistake]:

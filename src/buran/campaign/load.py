@@ -58,7 +58,7 @@ def load_campaign(path: Path, *, environment: str | None = None) -> Campaign:
     hint = "fill it in, and take the mark `# <-` away"
     collected = _Mistakes(document, mistakes)
     for line, comment in document.placeholders.items():
-        collected.add(Mistake((), f"a place that is still to be filled in: {comment}", hint=hint, file=path, line=line))
+        collected.add(Mistake((), f"a value that is still to be filled in: {comment}", hint=hint, file=path, line=line))
     if config is None or any(len(mistake.path) == 1 for mistake in mistakes):
         collected.stop()
     assert config is not None

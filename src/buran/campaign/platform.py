@@ -105,7 +105,7 @@ def platform_of(machine: MachineKeys, folder: Path) -> Platform:
             ("beyond its sizes, by misses of caches", calibration.doubt_beyond),
         )
         shares = ((where, 100 * doubt) for where, doubt in doubts if doubt is not None)
-        computing += "".join(f", {where} {doubt:.{2 if doubt < 100 else 3}g} % in doubt" for where, doubt in shares)
+        computing += "".join(f", {where} {doubt:.{2 if doubt < 100 else 3}g} % uncertain" for where, doubt in shares)
     title = (
         f"a simulated machine: {network}, {len(nodes)} nodes of {cores} {'core' if cores == 1 else 'cores'}, "
         f"collectives of {machine.collectives}, {computing}"

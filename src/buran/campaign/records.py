@@ -48,7 +48,7 @@ def question_of(run: str) -> Question:
     """Return the question of a run's key that is written out, as `RunKey.question` does; many times a second."""
     match = _QUESTION.fullmatch(run)
     if match is None:
-        raise ValueError(f"{run!r} is no place of a run or a build")
+        raise ValueError(f"{run!r} is not the folder of a run or a build")
     build, point, name = match.groups("")
     return build, point, name
 
@@ -90,11 +90,11 @@ class RunKey:
         Raises
         ------
         ValueError
-            It is no place of a run or a build.
+            It is not the folder of a run or a build.
         """
         match = _KEY.fullmatch(str(path))
         if match is None or (match["attempt"] is None) != (match["failed"] is None):
-            raise ValueError(f"{str(path)!r} is no place of a run or a build")
+            raise ValueError(f"{str(path)!r} is not the folder of a run or a build")
         key = cls(
             match["build"],
             match["point"] or "",
@@ -104,7 +104,7 @@ class RunKey:
             None if match["attempt"] is None else int(match["attempt"]),
         )
         if key.is_build == bool(key.configuration):
-            raise ValueError(f"{str(path)!r} is no place of a run or a build")
+            raise ValueError(f"{str(path)!r} is not the folder of a run or a build")
         return key
 
     def __str__(self) -> str:

@@ -338,7 +338,8 @@ class StrategyKeys(Keys, title="StrategyPart"):
 
     name: OfPlan[StrategyName] = Field(
         "full",
-        description="`full`: every point. `lines`: all values along each parameter, and as many points off the "
+        description="By default `design` for models of numbers with a budget, else `full`. `full`: every point. "
+        "`lines`: all values along each parameter, and as many points off the "
         "lines as there are parameters. The others begin with lines: `design`: the runs that narrow the "
         "interval at `refinement.target` most for their cost; `tensor`: where tensor models disagree "
         "most, for many parameters and choices. Published, for comparison: `cpf`: cheapest points "
@@ -378,7 +379,7 @@ class StrategyKeys(Keys, title="StrategyPart"):
     )
     patience: OfPlan[Annotated[int, Field(ge=1)] | None] = Field(
         None,
-        description="Only `cpf`, `gpr` and `hybrid`: they stop after so many rounds without a better "
+        description="Only `cpf`, `gpr` and `hybrid`: they stop after that many rounds without a better "
         "fit; by default they go on to the budget.",
     )
     retry_failed: OfPlan[bool] = Field(False, description="Whether points at which a run failed are asked for again.")
@@ -443,7 +444,7 @@ class RefinementKeys(Keys, title="Refinement"):
         "names, or linker symbols.",
         examples=[["Calc*", "Domain::update", "grid_mod::smooth"]],
     )
-    drop: OfPlan[tuple[Text, ...]] = Field((), description="Patterns of functions that have no hooks; `keep` wins.")
+    drop: OfPlan[tuple[Text, ...]] = Field((), description="Patterns of functions not to instrument; `keep` wins.")
     filtering: OfPlan[Literal["compile", "run", "hybrid"]] = Field(
         "compile",
         description="`compile`: a build for every filter. `run`: one build, whose filtered functions check a flag. "
@@ -474,7 +475,7 @@ class MeasurementsKeys(Keys, title="Measurements"):
     )
     fixed: OfPlan[PointMapping] = Field(
         default_factory=dict,
-        description="Values of parameters that the runs' names do not tell because they were not varied.",
+        description="Values of parameters that the runs' names do not contain because they were not varied.",
         examples=[{"n": 100}],
     )
     pool: OfPlan[bool] = Field(
@@ -519,7 +520,7 @@ class ScorePKeys(Keys, title="ScoreP"):
 
 
 class CommandKeys(Keys, title="Command"):
-    """How a program measures itself, or is measured by another tool; runs without hooks go without all of this."""
+    """How a program measures itself, or is measured by another tool; uninstrumented runs go without all of this."""
 
     wrapper: OfTarget[Text | None] = Field(
         None,
@@ -532,7 +533,7 @@ class CommandKeys(Keys, title="Command"):
         description="`program`: each rank has the wrapper. `launcher`: the wrapper starts the launcher, and is there "
         "once.",
     )
-    extra_flags: OfTarget[str] = Field("", description="Flags beside `target.flags`, at `{flags}`.", examples=["-pg"])
+    extra_flags: OfTarget[str] = Field("", description="Flags after `target.flags`, at `{flags}`.", examples=["-pg"])
     variables: OfTarget[dict[Text, Plain]] = Field(
         default_factory=dict,
         description="Environment variables of measured runs.",
@@ -555,7 +556,7 @@ class CommandKeys(Keys, title="Command"):
     )
     further_metrics: OfTarget[tuple[Identifier, ...]] = Field(
         (),
-        description="Metrics of the profile that are modelled beside those under `metrics`, by the names that the "
+        description="Metrics of the profile that are modelled in addition to `metrics`, by the names that the "
         "profile gives them.",
         examples=[["task_clock", "page_faults"]],
     )
@@ -612,7 +613,7 @@ class ModelKeys(Keys, title="Modelling"):
     )
     space: OfAnalysis[dict[Text, Terms]] = Field(
         default_factory=dict,
-        description="For each parameter, terms beside those of the full space: a power and powers of its logarithm. "
+        description="For each parameter, terms beyond those of the full space: a power and powers of its logarithm. "
         "For what grows faster than the cube.",
         examples=[{"n": ["4 0 1", "7/2 0"]}],
     )

@@ -66,13 +66,27 @@ def _with_roles(data: object) -> object:
     return {**data, "parameters": spelled}
 
 
+def _within_budget(data: object) -> object:
+    """Let a campaign with a budget, and none of choices, choose its runs where it names no strategy."""
+    if not isinstance(data, Mapping):
+        return data
+    budget, strategy, parameters = (data.get(key, {}) for key in ("budget", "strategy", "parameters"))
+    if not all(isinstance(keys, Mapping) for keys in (budget, strategy, parameters)) or "name" in strategy:
+        return data
+    limited = any(budget.get(key) is not None for key in ("core_hours", "percent_of_full_matrix"))
+    choices = any(isinstance(keys, Mapping) and keys.get("role") == "choice" for keys in parameters.values())
+    if not limited or choices or data.get("goal") == "filter":
+        return data
+    return {**data, "strategy": {"name": "design", **strategy}}
+
+
 class CampaignFile(Keys):
     """A measurement campaign."""
 
     @model_validator(mode="before")
     @classmethod
     def _complete(cls, data: object) -> object:
-        return _measured_by_command(_stand_in(_with_roles(data)))
+        return _measured_by_command(_stand_in(_within_budget(_with_roles(data))))
 
     @property
     def steps(self) -> dict[str, int]:

@@ -134,7 +134,7 @@ def _as_text(campaign: Campaign, summary: dict[str, Any]) -> str:
     if dropped:
         points += f"; constraints removed {dropped}"
     if held_out:
-        points += f"; {held_out} held out for evaluation"
+        points += f"; {held_out} for evaluation only"
     rows = [
         ("campaign", f"{campaign.name} ({summary['digest']})"),
         ("results", summary["results"]),

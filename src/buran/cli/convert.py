@@ -118,7 +118,7 @@ def _summary(experiment: Experiment) -> str:
         gaps += int(((points > 0) & (points < measured.shape[1])).sum())
     if gaps:
         print(
-            f"note: {gaps} pairs of call path and metric lack a point; Extra-P takes only complete files",
+            f"note: {gaps} pairs of call path and metric have no value at a point; Extra-P takes only complete files",
             file=sys.stderr,
         )
     return (
@@ -142,6 +142,6 @@ def _write_runs(
             "a folder of profiles can only be made from cubex files",
             where=source,
             why="it is a table of measurements, which has no values of single ranks",
-            hint="give OUT the suffix of a file",
+            hint="end OUT with the suffix of a file",
         )
     return counted(write(target, read_runs(source, problems)), "run")

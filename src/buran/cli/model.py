@@ -259,7 +259,7 @@ def _processes(arguments: argparse.Namespace, experiment: Experiment) -> str | N
         return None
     if len(shrinking) != 1:
         raise UsageError(
-            "the parameter that counts the processes cannot be told",
+            "the parameter that counts the processes is unknown",
             why=f"the whole program gets faster with {' and '.join(shrinking) or 'none'}",
             hint=f"name it with --processes: {', '.join(experiment.parameters)}",
         )

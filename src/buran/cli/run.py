@@ -144,7 +144,7 @@ def _preview(session: Session, where: EngineProfile, extra: list[str]) -> None:
     bundle = plan.bundles[-1]
     print(
         f"the largest of its {counted(len(plan.bundles), 'point')}, {bundle.point.key}, is submitted by "
-        "(but for names drawn anew)"
+        "(except for random names)"
     )
     print(f"  {submission(session, plan, bundle, where, extra)}")
     print("and its job starts, one after the other,")
@@ -268,17 +268,17 @@ def _finish(session: Session, code: int, log: Path, since: float) -> int:
         print(f"  where: {_shown(log)}", file=sys.stderr)
         if any(History.open(session).newest_findings):
             print(
-                "  next:  mend that, then `buran run` again; `buran report` says what is known so far", file=sys.stderr
+                "  next:  correct it, then `buran run` again; `buran report` says what is known so far", file=sys.stderr
             )
         return Exit.ENVIRONMENT
     link_latest(session)
     print_failures(state)
     if not state.has_profiles and state.failures:
         common = by_cause(state.failures)[0]
-        print(f"{style('error:', 'red')} no run with hooks succeeded: nothing can be modelled", file=sys.stderr)
+        print(f"{style('error:', 'red')} no instrumented run succeeded: nothing can be modelled", file=sys.stderr)
         print(f"  why:   {common.reason} ({common.count} of {state.failed} that failed)", file=sys.stderr)
         print(f"  where: {_shown(session.layout.root / common.log)}", file=sys.stderr)
-        print("  next:  mend that, then `buran run --retry-failed`, or `buran run` after a change", file=sys.stderr)
+        print("  next:  correct it, then `buran run --retry-failed`, or `buran run` after a change", file=sys.stderr)
         return Exit.ENVIRONMENT
     print(
         f"{style('done', 'green')}: {counted(state.measured, 'run')} measured, {state.failed} failed, "

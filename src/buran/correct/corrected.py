@@ -78,7 +78,7 @@ class Threshold:
 
     def __str__(self) -> str:
         where = f"{self.variable} = {self.at:.4g} (95 % interval {self.lower:.4g} to {self.upper:.4g})"
-        return f"something sets in above {where}; it grows like the component {self.component!r}"
+        return f"something sets in above {where}; it grows as the component {self.component!r}"
 
 
 @dataclass(frozen=True)

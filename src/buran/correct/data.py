@@ -78,7 +78,7 @@ def prepare(base: BaseModel, points: ArrayLike | Mapping[str, ArrayLike], values
         if len(np.unique(distinct[:, i])) < 2:
             raise UsageError(
                 f"the variable {name} has one value",
-                why=f"it is {distinct[0, i]:g} at all points, so that its influence cannot be told",
+                why=f"it is {distinct[0, i]:g} at all points, so that its influence is unknown",
                 hint="measure a second value, or make it a constant of the base model",
             )
     _check_base(base, distinct)

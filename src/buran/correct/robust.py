@@ -67,7 +67,7 @@ def correct_robustly(base: BaseModel, data: Data, options: Competition) -> Corre
         fits = f"the base model already fits: it is {100 * level:.2g} % off on average"
         return refused(fits, *_errors_alone(base, data, first, gate, scale))
     if len(data.points) < CORRECTION.fewest:
-        few = f"{len(data.points)} points are too few to judge a correction; {CORRECTION.fewest} are wanted"
+        few = f"{len(data.points)} points are too few to evaluate a correction; {CORRECTION.fewest} are wanted"
         return refused(few, *_errors_alone(base, data, first, gate, scale))
     masks = gate.masks(scale, spawned(options.seed, _FOLDS)) if options.gate else everything[:0]
     problem = Problem(base, data.points, data.logs, np.concatenate([everything, masks]))

@@ -55,7 +55,7 @@ def read_table(path: Path, variables: Sequence[str], value: str | None = None) -
     chosen = value or next((name for name in USUAL if name in header), None)
     if chosen is None:
         hint = f"name it with --value: {', '.join(header)}"
-        raise UsageError("the column of the times cannot be told", where=path, hint=hint)
+        raise UsageError("the column of the times is unknown", where=path, hint=hint)
     for name in (*variables, chosen):
         if name not in header:
             hint = did_you_mean(name, header) or f"the file has {', '.join(header)}"

@@ -19,11 +19,11 @@ from buran.loop.session import Session
 from buran.loop.steps import steps_of_plan, steps_to_plan
 from buran.measure.store import ledger
 
-_MEANS = "everything is made, and nothing is tried again unasked"  # earlier notes did not mean the second
+_MEANS = "everything is made, and nothing is tried again without a request"  # earlier notes did not mean the second
 
 
 def remember(session: Session) -> None:
-    """Write down that the engine has made everything of a campaign that is done, if nothing is tried again unasked."""
+    """Write down that the engine has made everything of a campaign that is done, if nothing is tried again."""
     history = History.open(session)
     if history.plans and history.plans[-1].done and _is_settled(history):
         write_json(session.layout.finished(session.id), {"schema": SCHEMA, "state": _state(session, history.plans)})

@@ -150,7 +150,7 @@ def writer_for(path: Path) -> Writer:
     fitting = {name: writer for name in WRITERS.names if (writer := WRITERS.load(name)).suffix == path.suffix}
     if not fitting:
         raise UsageError(
-            f"cannot tell a format from the name {path.name!r}",
+            f"no format belongs to the name {path.name!r}",
             where=path,
             why=f"OUT ends with {path.suffix!r}",
             hint="use " + ", ".join(f"{writer.suffix or 'no suffix'} ({writer.what})" for writer in WRITERS),

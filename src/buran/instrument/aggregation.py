@@ -52,7 +52,7 @@ def initial_selection(graph: CallGraph, by: Size = "statements", cut: Cut | int 
     """
     if not (graph.features[by] >= 0).any():
         raise UsageError(
-            f"the call graph does not tell the {by} of any function",
+            f"the call graph has no {by} of any function",
             hint="compile with line tables (-g), or choose another size" if by == "statements" else "choose another",
         )
     below = graph.reached([graph.main])

@@ -91,10 +91,8 @@ def list_of(
     worth = [symbol for symbol in out if symbol not in idle and _worth_a_word(verdicts[symbol], refinement.share)]
     worth.sort(key=lambda symbol: (-(verdicts[symbol].share or 0.0), symbol))
     rest = len(out) - len(worth) - sum(_never(verdicts[symbol]) for symbol in out)
-    words = (
-        [f"{counted(rest, 'further function')} without hooks, each below a tenth of the threshold"] if rest > 0 else []
-    )
-    words += [f"{counted(never, 'function')} with hooks never called and left out"] if never else []
+    words = [f"{counted(rest, 'further function')} left out, each below a tenth of the threshold"] if rest > 0 else []
+    words += [f"{counted(never, 'function')} instrumented but never called and left out"] if never else []
     return FilterList(
         functions,
         (*refinement.head, *refinement.notes, *words),

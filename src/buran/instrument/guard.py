@@ -45,7 +45,7 @@ class Throttled:
         """What the guard did, for a comment."""
         before, after = f"{100 * self.before:.3g} %", f"{100 * self.after:.2g} %"
         what = f"{counted(len(self.verdicts), 'function')} throttled"
-        return f"{what}: hooks took {before} of a pilot run's time without, {after} is left"
+        return f"{what}: instrumentation took {before} of a pilot run's time without, {after} is left"
 
 
 def visit_cost_of(hooked_s: float, plain_s: float, visits: float, calibrated_s: float) -> float:

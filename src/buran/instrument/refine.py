@@ -68,7 +68,7 @@ class Wishes:
         if not (shares and self.hook_share >= 0 and (self.overhead is None or self.overhead > 0)):
             raise UsageError(
                 "thresholds of the refinement are out of range",
-                why=f"share {self.share}, coverage {self.coverage}, hook share {self.hook_share}, "
+                why=f"share {self.share}, coverage {self.coverage}, instrumentation share {self.hook_share}, "
                 f"overhead {self.overhead}",
                 hint="shares lie between 0 and 1; the overhead is above 0",
             )
@@ -457,11 +457,12 @@ def _reason(
     if kept[i] and not near[i]:
         return f"on the way to such a function, {100 * share:.2g} % itself"
     if kept[i]:
-        return f"{100 * share:.2g} % of the time, which may be more: its hooks fit"
+        return f"{100 * share:.2g} % of the time, which may be more: its instrumentation fits"
     if steady[i] and share >= wishes.share:
         return f"{percent}{CONSTANT}"
     if distorted[i] and prediction.own_s[i] > 0:
-        return f"hooks would take {100 * min(prediction.hook_s[i] / prediction.own_s[i], 1):.0f} % of its {percent}"
+        cost = 100 * min(prediction.hook_s[i] / prediction.own_s[i], 1)
+        return f"instrumentation would take {cost:.0f} % of its {percent}"
     return f"{100 * share:.2g} % of the time, below {100 * wishes.share:.3g} %"
 
 

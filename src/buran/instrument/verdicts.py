@@ -10,7 +10,7 @@ from typing import Any
 from buran.files import Stored, decode, read_document, write_json
 
 SCHEMA = "buran-verdicts/1"
-_HINT = "move it away: `buran run` goes on with the filter beside it, and tries again what was tried before"
+_HINT = "move it away: `buran run` goes on with the filter in its folder, and tries again what was tried before"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class FunctionVerdict(Stored):
         if self.visits is not None:
             facts.append(f"{self.visits:.3g} visits")
         if self.overhead is not None:
-            facts.append(f"hooks {100 * self.overhead:.2g} %")
+            facts.append(f"instrumentation {100 * self.overhead:.2g} %")
         return f"{self.name}: {', '.join(facts)}" if facts else ""
 
 

@@ -85,7 +85,7 @@ def sampled_profiles(
             raise ConfigError(
                 "the misses of caches need their sizes",
                 where="key memory.caches_kib",
-                why="runs were made on machines with different caches" if caches else "the machine does not tell them",
+                why="runs were made on machines with different caches" if caches else "the machine reports none",
                 hint="say them in KiB, as in memory: {caches_kib: [32, 1024]}; nothing is measured again",
             )
         before = caches

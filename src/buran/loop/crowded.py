@@ -72,7 +72,7 @@ def sharing(history: History, places: Sequence[str] | None = None) -> list[str]:
         )
     if beside := [run for run in runs if run.had_neighbours]:
         said.append(
-            f"{len(beside)} of {len(runs)} runs were made beside others on their nodes, each on cores of its own "
+            f"{len(beside)} of {len(runs)} runs shared their nodes with others, each on cores of its own "
             "(resources.share_nodes): memory and caches were shared, so their times are noisier"
         )
     timed = [run for run in runs if run.share is not None]

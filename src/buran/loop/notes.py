@@ -83,9 +83,9 @@ def _lost_visits(history: History) -> list[str]:
     if not counts:
         return []
     return [
-        f"{len(counts)} of {len(lost)} runs lost visits, up to {max(counts):,} in one: signal handlers with hooks "
-        "interrupted a hook; what they called then is in no count, and its time is the interrupted function's. If the "
-        "counts matter, leave the handlers without hooks (key refinement.drop)."
+        f"{len(counts)} of {len(lost)} runs lost visits, up to {max(counts):,} in one: instrumented signal handlers "
+        "interrupted the instrumentation; what they called then is in no count, and its time is the interrupted "
+        "function's. If the counts matter, do not instrument the handlers (key refinement.drop)."
     ]
 
 
@@ -151,7 +151,7 @@ def _builds_of_models(history: History, findings: Findings) -> list[str]:
     cost, doubt = f"{1e9 * account['visit_cost_s']:.3g} ns", f"{1e9 * account['visit_cost_doubt_s']:.2g} ns"
     return [
         f"{sentence} and {account['runs']} of {other_runs} runs under other filters or with counts, without what "
-        f"counting and the hooks that are gone have cost, {cost} a visit within {doubt}: at most "
+        f"counting and the instrumentation that is gone have cost, {cost} a visit within {doubt}: at most "
         f"{100 * account['largest_share']:.2g} % of a corrected time, "
         f"{100 * account['largest_doubt']:.2g} % uncertain; {account['left_out']} times of theirs were left out."
     ]
@@ -203,8 +203,8 @@ def _estimated(runs: Sequence[FinishedRun]) -> list[str]:
     if not without:
         return []
     return [
-        f"The baseline ran at {len(measured)} points; at {len(without)} others the program's run time is that of runs "
-        "with hooks, without what these take longer where both ran."
+        f"The baseline ran at {len(measured)} points; at {len(without)} others the program's run time is that of "
+        "instrumented runs, without what these take longer where both ran."
     ]
 
 

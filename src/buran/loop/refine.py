@@ -130,7 +130,7 @@ def _started(history: History) -> str:
             raise BuildError(
                 "the call graph of the program is not known",
                 where=session.campaign.path,
-                why=outcome.reason or "only compiler plugins tell it",
+                why=outcome.reason or "only compiler plugins report it",
                 hint="refinement.start: default, or everything",
             )
         graph = graph_of_features(features)
@@ -300,8 +300,8 @@ def _published(
         raise BuildError(
             "the call graph of the program is not known",
             where=session.campaign.path,
-            why=f"`refinement.strategy: {refinement.strategy}` follows it, and only compiler plugins tell it",
-            hint="refinement.strategy: relevance, or count basic blocks: that build tells it too",
+            why=f"`refinement.strategy: {refinement.strategy}` follows it, and only compiler plugins report it",
+            hint="refinement.strategy: relevance, or count basic blocks: that build reports it too",
         )
     if refinement.strategy == "hotspots":
         largest = np.array(time.points).sum(axis=1).argmax()

@@ -283,7 +283,7 @@ def _next_steps(session: Session, findings: Findings, state: Progress) -> list[s
     file = campaign.path.name
     if state.failures and not state.measured:
         return [
-            f"read {state.failures[0].log}, which says why {state.failures[0].what} failed; mend it, then "
+            f"read {state.failures[0].log}, which says why {state.failures[0].what} failed; correct it, then "
             f"`buran run {file} --retry-failed`"
         ]
     if findings.comparison and session.earlier is not None:
@@ -293,7 +293,7 @@ def _next_steps(session: Session, findings: Findings, state: Progress) -> list[s
         values = sorted({point[name] for point in campaign.points})
         if len(values) < 5 and name not in campaign.steps:
             steps.append(
-                f"{name} has {len(values)} values; five tell growth classes apart: add one, and "
+                f"{name} has {len(values)} values; five distinguish growth classes: add one, and "
                 f"`buran run {file}` measures only what is new"
             )
     if findings.unsteady:

@@ -77,7 +77,7 @@ def add_up(
         return None
     measured = tuple(tuple(map(float, point)) for point in points)
     ends = ModelSet(
-        times.parameters, "runtime", "sec", ("starting and ending",), (made.model,), "wall", "median", measured
+        times.parameters, "runtime", "sec", ("start-up and shutdown",), (made.model,), "wall", "median", measured
     )
     whole = add_models([*_models(times), made.model], points, walls_s)
     return RunTime(replace(ends, call_paths=("whole program, not instrumented",), models=(whole,)), ends)

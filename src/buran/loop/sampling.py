@@ -51,7 +51,7 @@ class _Found:
             self.unknown.add(
                 "its ways are not known; memory.ways says them"
                 if ways is None
-                else f"it has {sizes[0] / LINE / ways:g} sets, and addresses in a program tell only those of {SETS}"
+                else f"it has {sizes[0] / LINE / ways:g} sets, and addresses in a program determine only {SETS}"
             )
         elif sizes:
             for path, crowd in crowded(profile, sizes[0], ways, point):
@@ -70,7 +70,7 @@ def sample_notes(history: History) -> list[str]:
     ]
     thin = [
         f"Measured misses of level {level} are uncertain at {', '.join(points)}: of the sample, one line in {rate}, "
-        f"the cache has room for {lines}. Models of distances do without. A denser sample tells more: BURAN_REUSE_RATE "
+        f"the cache has room for {lines}. Models of distances do without. A denser sample shows more: BURAN_REUSE_RATE "
         f"(a power of 2, such as {max(rate // 8, 1)}) in environments.NAME.variables."
         for (level, rate, lines), points in sorted(found.thin.items())
     ]

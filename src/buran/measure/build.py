@@ -85,7 +85,7 @@ def next_step(log: str) -> str:
             "this is C of before 1999, which clang refuses from version 16 on: write compiler: gcc in the campaign "
             "file, or give the flag -std=gnu89 to the build"
         )
-    return "mend it; `buran run` builds again"
+    return "correct it; `buran run` builds again"
 
 
 _OLDER_C = re.compile(r"error: .*\[-Wimplicit-(int|function-declaration)\]")

@@ -398,7 +398,7 @@ def _refusal(attempt: _Attempt) -> str | None:
     if unfit := why_unfit(attempt.layout.store, attempt.run.build):
         return f"{SPARED}: {unfit}"
     if attempt.spared_by is not None:
-        return f"{SPARED}: the program fails here without hooks too ({attempt.spared_by})"
+        return f"{SPARED}: the program fails here without instrumentation too ({attempt.spared_by})"
     if attempt.allocation is None or attempt.target.campaign.is_simulated:
         return None
     campaign, point = attempt.target.campaign, attempt.bundle.point
@@ -546,7 +546,7 @@ def _outside(lane: Lane, placement: Iterable[Mapping[str, Any]]) -> str | None:
     had = frozenset[int]().union(*(cpus_in(place["cpus"]) for place in placement))
     if len(had) <= len(lane.cpus):  # a scheduler's launcher may have given it others
         return None
-    return f"the launcher let its ranks run on {len(had)} CPUs, and {len(lane.cpus)} were theirs beside others"
+    return f"the launcher let its ranks run on {len(had)} CPUs, and {len(lane.cpus)} were assigned to them"
 
 
 def _with_usage(record: RunRecord, outcome: Outcome) -> RunRecord:

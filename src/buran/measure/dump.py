@@ -51,7 +51,7 @@ LOST_VISITS = "visits_in_interrupted_hooks"
 
 NODE_LIMIT = "BURAN_NODE_LIMIT"
 FEWER_CALL_PATHS = (
-    "let fewer functions have hooks, with refinement.drop, or raise the limit, as in "
+    "instrument fewer functions, with refinement.drop, or raise the limit, as in "
     f"environments.NAME.variables: {{{NODE_LIMIT}: 1000000}}; a call path takes 168 bytes"
 )
 

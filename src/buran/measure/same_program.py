@@ -117,7 +117,7 @@ def same_program(target: Target, layout: Layout, say: Callable[[str], None]) -> 
 def _difference(target: Target, layout: Layout, builds: Sequence[BuildRecord]) -> str | None:
     """Say what is not the same in the first build that differs; None if all are the same."""
     if builds[0].spec.mode is not Mode.VANILLA:
-        return "the earlier one was never built without hooks"
+        return "the earlier one was never built without instrumentation"
     for then in (record.spec for record in builds):
         now = replace(then, target=target.made_from)
         if build(target, layout, now).status is not Status.MEASURED:

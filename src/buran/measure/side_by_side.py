@@ -240,7 +240,7 @@ def _done(number: int, lane: Lane, work: Work) -> _Ended:
         return str(interrupted)
     except BaseException as error:
         traceback.print_exc()
-        return f"a process that measured beside others ended: {error}", {}
+        return f"a concurrent measuring process ended: {error}", {}
     return None
 
 
@@ -252,7 +252,7 @@ def _end_of(child: _Child) -> BuranError | str | None:
     code = os.waitstatus_to_exitcode(status)
     if not told:
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return RunError("a process that measured beside others vanished", why=how, hint="`buran run` goes on from here")
+        return RunError("a concurrent measuring process vanished", why=how, hint="`buran run` goes on from here")
     ended = pickle.loads(told)  # of our own child
     return RunError(ended[0], **ended[1]) if isinstance(ended, tuple) else ended
 

@@ -106,7 +106,7 @@ def exact_column(variable: DerivedValue, points: Array) -> list[Fraction] | None
 
 
 _Entry = tuple[tuple[Factor, ...], int, list[Fraction]]  # factors, cost, values at all points
-PRODUCTS = ("of blocks", "beside plain terms", "mixed")
+PRODUCTS = ("of blocks", "in addition to plain terms", "mixed")
 """Which products of variables are tried, few before many."""
 
 

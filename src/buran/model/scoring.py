@@ -37,7 +37,7 @@ class Costs:
 
     coefficient: float = tuned(
         4.0,
-        "for each coefficient beside the constant",
+        "for each coefficient in addition to the constant",
         "first 1.5, then 3, then 5; changed while the method was built, no figures kept (evidence/models.md)",
     )
     parameter: float = tuned(

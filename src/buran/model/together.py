@@ -43,7 +43,7 @@ def undecided(points: Array, parameters: Sequence[str]) -> str | None:
         decides = ", ".join(f"{parameters[p]} = {points[:, p].max():g}" for p in acting)
         notes.append(
             f"{names} were never varied together: whether what grows with them is added or multiplied is not known; "
-            f"both count as equally likely, and intervals hold both. One run with {decides} decides it"
+            f"both count as equally likely, and intervals cover both. One run with {decides} decides it"
         )
     for name, column in zip(parameters, points.T, strict=True):
         if (column == column[0]).all():

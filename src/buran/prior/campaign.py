@@ -133,6 +133,6 @@ def waiting_text(waiting: Waiting, parameters: tuple[str, ...]) -> str:
     if waiting.verdict is Verdict.NONE:
         return "nothing"
     if waiting.verdict is Verdict.UNKNOWN:
-        return "too few points to tell"
+        return "too few points to decide"
     part = format_function(waiting.waiting_part, parameters)
     return f"{waiting.verdict}: {part}, {100 * waiting.share:.0f} % at the largest point (p = {waiting.p_value:.2g})"

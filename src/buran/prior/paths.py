@@ -385,7 +385,7 @@ def _one_computation(effort: Effort, place: int, counts: _Counts, row: int, metr
 
 
 def _unexplained(counts: _Counts) -> str:
-    return f"differ from point to point, and {len(counts.points)} points do not tell how they grow"
+    return f"differ from point to point, and {len(counts.points)} points do not show how they grow"
 
 
 def _communication(

@@ -19,7 +19,7 @@ from buran.prior.switches import KnownMpi, known_parts
 from buran.prior.tuning import COEFFICIENTS
 
 ONE = ModelFunction(1.0)
-ALONE = "with one process at every point nothing can be told of messages between processes"
+ALONE = "with one process at every point nothing is known about messages between processes"
 _SMALL = 1e-9  # relative: smaller differences are rounding
 
 
@@ -279,7 +279,7 @@ def startup_prior(processes: int | None) -> Prior:
     columns = [Column("constant", ONE)]
     if processes is not None:
         columns.append(Column(CostPart.STEPS.value, power(processes, 0, 1)))
-    return Prior(tuple(columns), "starting and ending: a tree over the processes")
+    return Prior(tuple(columns), "start-up and shutdown: a tree over the processes")
 
 
 def _part(

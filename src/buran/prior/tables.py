@@ -163,7 +163,7 @@ def models_from_priors(
                 f"from {in_words(measured, 'point')} the price of all its work is known, no more",
             )
         else:
-            drop_prior(row, f"{measured} points cannot tell the {prior.told_by_times} coefficients of its prior")
+            drop_prior(row, f"{measured} points do not determine the {prior.told_by_times} coefficients of its prior")
     for row in np.flatnonzero(_done_elsewhere(timed.points, values, efforts, priors, sources)).tolist():
         drop_prior(row, "its time is spent outside of the code whose effort was counted, in libraries or the system")
         settled[row] = True

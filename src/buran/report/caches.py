@@ -95,7 +95,7 @@ EXPLANATION = (
     "Misses follow from how the distances between accesses to the same memory grow (reuse distances), also for caches "
     "that no measured point has left. A cache is left where a tenth of the accesses of one kind, such as those to a "
     "whole array, misses it. Caches are taken to hold any lines. Notes name conflicts. Ranks that share a cache have "
-    "an equal part each, as far as a machine file (memory.machine) tells who shares it."
+    "an equal part each, as far as a machine file (memory.machine) states who shares it."
 )
 
 

@@ -170,7 +170,7 @@ def sources_of(work: str, divided: bool) -> tuple[tuple[str, str, str], ...]:
         (
             "serialisation",
             "largest useful time / time on an ideal network, at most",
-            "told where all ranks leave MPI's operations together: the one that comes last does not wait",
+            "known where all ranks leave MPI's operations together: the one that comes last does not wait",
         ),
         ("transfer", "time on an ideal network / time of the slowest rank, at least", "as serialisation"),
         (

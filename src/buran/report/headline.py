@@ -166,4 +166,4 @@ def _apart(report: Report, call_paths: CallPaths) -> list[str]:
     seconds = float(np.nansum(call_paths.at_target[apart])) if total is None else total.ends_s
     if seconds <= RISES * float(np.nansum(call_paths.at_target[~apart])):
         return []
-    return [f"Starting and ending is in no share: {seconds:.3g} s there"]
+    return [f"Start-up and shutdown, in no share: {seconds:.3g} s there"]

@@ -230,5 +230,5 @@ class _Doubts:
             reach = f"{self.call_paths.lower[row]:.2g} to {self.call_paths.upper[row]:.2g}"
             return f"{100 * LEVEL:.0f} % interval {reach} {self.call_paths.unit}"
         return (
-            "nothing tells how well its model fits" if np.isnan(self.smape[row]) else f"SMAPE {self.smape[row]:.2g} %"
+            "nothing shows how well its model fits" if np.isnan(self.smape[row]) else f"SMAPE {self.smape[row]:.2g} %"
         )

@@ -92,7 +92,7 @@ EXPLANATION = (
     "A call path is bound by what takes at least half of its time at the machine's full speed: floating-point "
     "operations, or cache lines from a level at the bandwidth that a rank gets of it. Else by its blocks, the "
     "instructions themselves; or by latency, if its misses would take half of the time one after the other: how many "
-    "wait for each other, and which the processor foresees, is not seen."
+    "wait for each other, and which the processor predicts, is not seen."
 )
 
 

@@ -22,7 +22,7 @@ _CALL_PATH_COLUMNS = (
     "upper",
     "share at target",
     "share measured",
-    "grows like",
+    "dominant term",
     "model",
     "SMAPE %",
     "noise %",

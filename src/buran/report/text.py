@@ -212,9 +212,9 @@ def _largest(report: Report, metric: str) -> list[tuple[str, str, str, str, str]
 
 def _time_table(report: Report, target: str) -> str:
     title = f"Where the time goes at {target} (exclusive, seconds per rank)"
-    text = section(title, ("share", "call path", "grows like", "model", "SMAPE"), _largest(report, "time"))
+    text = section(title, ("share", "call path", "dominant term", "model", "SMAPE"), _largest(report, "time"))
     apart = _ends_at_target(report)
-    return f"{text}\n\nBeside it, starting and ending: {apart:.4g} s, in no share." if text and apart else text
+    return f"{text}\n\nIn addition, start-up and shutdown: {apart:.4g} s, in no share." if text and apart else text
 
 
 def _ends_at_target(report: Report) -> float:
@@ -228,7 +228,7 @@ def _ends_at_target(report: Report) -> float:
 def _metric_table(report: Report, metric: str) -> str:
     models = report.models[metric]
     title = f"{metric_of(metric).heading} ({models.unit}, exclusive, {models.aggregate} over ranks)"
-    return section(title, ("call path", "grows like", "model"), [row[1:4] for row in _largest(report, metric)])
+    return section(title, ("call path", "dominant term", "model"), [row[1:4] for row in _largest(report, metric)])
 
 
 def _priors(report: Report, target: str) -> str:
@@ -314,7 +314,7 @@ def _overhead_by_point(report: Report) -> str:
         for each in report.overhead_by_point
     ]
     title = "Overhead of the last filter, of the CPU time without instrumentation"
-    return section(title, ("point", "CPU, s", "measured", "hooks, predicted", "OpenMP", "start-up"), rows)
+    return section(title, ("point", "CPU, s", "measured", "instrumentation, predicted", "OpenMP", "start-up"), rows)
 
 
 def _filter_list(report: Report) -> str:
@@ -336,7 +336,7 @@ def _filter_list(report: Report) -> str:
         for each, instrumented in shown
     ]
     header = ("function", "instrumented", "share", "visits", "hooks", "why")
-    text = section("Filter list (share, visits and hooks: predicted at the target)", header, rows)
+    text = section("Filter list (share, visits and instrumentation: predicted at the target)", header, rows)
     left = len(listed) + len(out) - len(shown)
     return f"{text}\n{counted(left, 'further function')} in latest/scorep.filter" if left else text
 

@@ -59,7 +59,7 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
         if total := total_at_target(report):
             facts.append(f"{total.call_paths_s:.4g} s in call paths, {total.ends_s:.4g} s to start and end")
         if report.tensor is None:
-            facts.append(f"Misses its measurements by {model.quality.smape:.2g} % on average (SMAPE)")
+            facts.append(f"Fit error: {model.quality.smape:.2g} % on average (SMAPE)")
     if report.evaluation:
         fair = [test for test in report.evaluation if not test.get("crowded")]
         errors = [abs(test["predicted_s"] / test["measured_s"] - 1) for test in fair]

@@ -93,7 +93,7 @@ class Design:
         reasons = [
             beyond.get(place)
             or _new_values(measured, space, place)
-            or ("tells hypotheses apart" if apart[place] else "makes coefficients certain")
+            or ("distinguishes hypotheses" if apart[place] else "makes coefficients certain")
             for place in chosen
         ]
         out = suggestions(chosen, look, [float(gain[place]) for place in chosen], reasons, budget)
@@ -248,7 +248,7 @@ def _beyond_cliffs(measured: Observations, space: Space) -> dict[int, str]:
     for level in sorted(lost):
         share, most = lost[level] / np.maximum(whole, tiny), (before[level] / np.maximum(seen, tiny)).max(initial=0.0)
         if share[-1] > PLANNING.cliff * max(most, PLANNING.counts):
-            why = f"is beyond a cliff that the target is beyond too: tells what misses of level {level} cost"
+            why = f"is beyond a cliff that the target is beyond too: shows what misses of level {level} cost"
             out |= dict.fromkeys(np.flatnonzero(share[:-1] > PLANNING.cliff * max(most, PLANNING.counts)).tolist(), why)
     return out
 

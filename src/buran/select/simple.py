@@ -17,7 +17,7 @@ from buran.select.space import Array, Ids, Mask, Space
 from buran.select.tuning import PLANNING
 
 BASE = "points of the base, needed for a first model"
-DECIDES = "tells whether what grows with the parameters is added or multiplied"
+DECIDES = "shows whether what grows with the parameters is added or multiplied"
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,7 @@ class Fixed:
         runs = [place for place, count in lacking.items() for _ in range(count)]
         if not runs:
             return Advice(stop="the lines are measured" if self.lines else "every point is measured")
-        why = "on the lines or beside them" if self.lines else "full matrix"
+        why = "on the lines or off them" if self.lines else "full matrix"
         reasons = [DECIDES if place in decide else why for place in runs]
         out = suggestions(runs, look, [0.0] * len(runs), reasons, budget)
         return Advice(out[: state.most], budget_reached=len(out) < len(runs)) if out else nothing_left(look, budget)

@@ -98,8 +98,8 @@ class Space:
         for column, name in enumerate(self.parameters):
             count = len(np.unique(self.points[:, column]))
             if count < 5:
-                allowed = {1: "no influence can be seen", 2: "only straight lines can be told"}
-                what = allowed.get(count, "similar exponents cannot be told apart")
+                allowed = {1: "no influence can be seen", 2: "only straight lines can be distinguished"}
+                what = allowed.get(count, "similar exponents cannot be distinguished")
                 out.append(f"{name} has {count} value{'s' if count > 1 else ''}: {what}")
         return tuple(out)
 

@@ -172,14 +172,14 @@ class HeldStrategy:
     def _check_places(self, places: Sequence[object], space: Space) -> None:
         for place in places:
             if not isinstance(place, int | np.integer) or isinstance(place, bool):
-                raise self._broken(f"it gives {place!r} for the number of a place")
+                raise self._broken(f"it gives {place!r} for the number of a point")
             if not 0 <= place < len(space.points):
-                raise self._broken(f"it suggests the place {place} of a space that has {len(space.points)}")
+                raise self._broken(f"it suggests the point {place} of a space that has {len(space.points)}")
 
     def _broken(self, why: str) -> PluginError:
         return PluginError(
             f"the strategy {self.name!r} does not do what it promises",
             where=f"{type(self.strategy).__module__}.{type(self.strategy).__qualname__}",
             why=why,
-            hint="choose another strategy, and tell its author; nothing was measured for this answer",
+            hint="choose another strategy, and report it to its author; nothing was measured for this answer",
         )

@@ -18,7 +18,7 @@ from buran.measure.store.ledger import Entry
 from buran.measure.target import Target
 
 _TOOLS = {
-    "kind": "how functions get their hooks",
+    "kind": "how functions are instrumented",
     "compiler": "the compiler",
     "fortran": "the Fortran compiler",
     "mpi": "the MPI",

@@ -428,7 +428,7 @@ def judged_by_scorep(path: Path, profile: Path, visit_cost_s: float | None = Non
     costs = f"{100 * overhead:.2g} % of the time" if np.isfinite(overhead) else "more than the time itself"
     return (
         f"{path}, by scorep-score on {profile}:\n"
-        f"visits left: {judged.visits_left} of {judged.visits}, of functions with hooks of the compiler\n"
+        f"visits left: {judged.visits_left} of {judged.visits}, of instrumented functions of the compiler\n"
         f"trace left: {judged.trace_bytes_left} of {judged.trace_bytes} bytes, in the process with the largest\n"
         f"overhead left: {costs}, at {1e9 * cost_s:.0f} ns a visit\n"
     )

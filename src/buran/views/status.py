@@ -393,7 +393,7 @@ def _rows(
                 ahead.add(bundle, run, running=True)
                 owner = claims.owner_of(slot.claim)
                 if owner is not None and owner.doubt:
-                    ahead.doubts[f"{slot.claim.relative_to(layout.root)} is held by {owner}; {owner.doubt}"] = None
+                    ahead.doubts[f"{slot.claim.relative_to(layout.root)} is locked by {owner}; {owner.doubt}"] = None
             elif run.mode is not Mode.IMPORTED:
                 state = "queued" if bundle.id in in_queue else "missing"
                 ahead.add(bundle, run, running=False)

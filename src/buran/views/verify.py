@@ -118,8 +118,8 @@ def _misplaced(key: RunKey, record: Record) -> str | None:
     elif type(record) is Record:  # an attempt whose process vanished before it wrote more
         return None
     else:
-        return "its record is not of what its place is for"
-    return None if of_record == of_place else f"its record is of {of_record}, its place is for {of_place}"
+        return "its record is not of what its folder is for"
+    return None if of_record == of_place else f"its record is of {of_record}, its folder is for {of_place}"
 
 
 def _without_record(layout: Layout) -> Iterator[Deviation]:
@@ -167,7 +167,7 @@ def _of_ledger(layout: Layout) -> Iterator[Deviation]:
 
 def _rebuild_ledger(layout: Layout) -> str:
     ledger.rebuild(layout.store)
-    return "written anew from the records in the store"
+    return "written again from the records in the store"
 
 
 def _of_pointer(

@@ -40,7 +40,7 @@ def test_without_flags_what_is_unknown_is_marked(
     shown_by_check = capsys.readouterr().err
     lines = [number for number, line in enumerate(text.splitlines(), 1) if "# <-" in line]
     assert len(lines) == 1 and f"campaign.yaml:{lines[0]}" in shown_by_check
-    assert "a place that is still to be filled in: its arguments" in shown_by_check
+    assert "a value that is still to be filled in: its arguments" in shown_by_check
     (folder / "campaign.yaml").write_text(text.replace("# <-", "#"))
     campaign = load_campaign(folder / "campaign.yaml")
     assert campaign.name == "my-solver" and isinstance(campaign.source, Path)

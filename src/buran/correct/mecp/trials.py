@@ -216,7 +216,7 @@ def as_corrected(base: BaseModel, found: Trials, seed: int) -> Corrected:
         f"{100 * found.better:.0f} % of the trials have a smaller root mean square error on the test half than the "
         f"original model",
         f"best of {len(found.trials)} trials, chosen on the test half: {oracle.test_rmse:.4g} against "
-        f"{found.original_rmse:.4g} of the original model; that choice uses what it is judged by",
+        f"{found.original_rmse:.4g} of the original model; that choice uses what it is evaluated by",
         f"{sum(trial.invalid > 0 for trial in found.trials)} trials have test points without a positive time; "
         f"{found.failed} did not converge",
     )

@@ -117,7 +117,7 @@ class CommandBackend(Backend):
                     f"the profile has no metric {name}",
                     where=job.cwd / (keys.profile or ""),
                     why=f"it has {', '.join(profile.values)}",
-                    hint="mend metrics or command.further_metrics, or let the tool measure it",
+                    hint="correct metrics or command.further_metrics, or let the tool measure it",
                 )
             if not np.isfinite(profile.values[name]).all():
                 raise RunError(f"{name} is no number everywhere", where=job.cwd / (keys.profile or ""))
@@ -139,7 +139,7 @@ class CommandBackend(Backend):
         if outcome.failure:
             last = log.read_text(errors="replace").strip().splitlines()[-1:]
             why = ": ".join([outcome.failure, *last])
-            raise RunError("command.afterwards failed", where=log, why=why, hint="mend it")
+            raise RunError("command.afterwards failed", where=log, why=why, hint="correct it")
 
     def _profile(self, pattern: str, job: RunJob) -> Profile:
         found = sorted(job.cwd.glob(pattern))
@@ -178,7 +178,7 @@ def figures_of_merit(patterns: Mapping[str, str], output: Path) -> dict[str, flo
             lines = ", ".join(str(_line(text, match)) for match in matches[:8])
             what = f"is in the output {len(matches)} times" if matches else "is not in the output"
             why = f"{pattern!r} matches " + (f"in the lines {lines}" if matches else "nowhere")
-            hint = f"mend command.figures_of_merit.{name}, so that it matches once"
+            hint = f"correct command.figures_of_merit.{name}, so that it matches once"
             raise RunError(f"the figure of merit {name} {what}", where=output, why=why, hint=hint)
         written = matches[0][1]
         try:

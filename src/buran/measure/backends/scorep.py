@@ -42,8 +42,8 @@ _IN_KERNEL = "context-switches"
 _LAST_WORDS = (
     (
         re.compile(r"Please increase SCOREP_TOTAL_MEMORY="),
-        "the memory that Score-P has in each process was full: raise scorep.process_memory_mb, or let fewer functions "
-        "have hooks, with refinement.drop: each call path takes about 230 bytes in every thread",
+        "the memory that Score-P has in each process was full: raise scorep.process_memory_mb, or instrument fewer "
+        "functions, with refinement.drop: each call path takes about 230 bytes in every thread",
     ),
     (
         re.compile(r"initializing Linux PERF infrastructure: "),
@@ -51,7 +51,7 @@ _LAST_WORDS = (
     ),
     (
         re.compile(r"[Ii]nconsistent profile|parameter with more parameters"),
-        "the program records a parameter where nothing around it has hooks: keep that function, with refinement.keep",
+        "the program records a parameter where no caller is instrumented: keep that function, with refinement.keep",
     ),
     (re.compile(r"Error while parsing filter file"), "Score-P cannot read the filter"),
     (

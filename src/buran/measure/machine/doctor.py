@@ -162,7 +162,7 @@ def _storage(folder: Path) -> Finding:
             "storage", Health.NEEDED, why, costs, "keep results on a file system with hard links: key results"
         )
     return Finding(
-        "storage", Health.NEEDED, f"links overwrite in {folder.resolve()}", costs, "key results: another place"
+        "storage", Health.NEEDED, f"links overwrite in {folder.resolve()}", costs, "key results: another folder"
     )
 
 

@@ -242,7 +242,7 @@ def _caches_of(cpus: Sequence[int], given: Sequence[float] | None) -> list[_Cach
     told = _told_by_the_system(cpus)
     if given is None and not told:
         raise UsageError(
-            "this machine does not tell its caches",
+            "this machine does not report its caches",
             why=f"nothing can be read in {_CPU.format(cpus[0])}/cache, as in many virtual machines",
             hint="give their sizes in KiB, nearest first: --caches-kib 32,1024,32768",
         )

@@ -42,7 +42,7 @@ def answer_of(command: Sequence[str], ask: Ask, title: str, hint: str) -> str:
     """
     if shutil.which(command[0]) is None:
         raise CommandMissing(
-            f"{title} cannot be asked",
+            f"{title} does not answer",
             why=f"{command[0]} is not on PATH",
             hint="run this on a login node of the cluster, or load its module; `--profile default` measures here",
         )

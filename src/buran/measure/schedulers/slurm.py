@@ -112,7 +112,7 @@ class Slurm(Scheduler):
             return None
         fields = _insist(job)
         if isinstance(fields, JobState):
-            raise RunError("Slurm does not tell what this job was given", where=f"job {job}")
+            raise RunError("Slurm does not report what this job was given", where=f"job {job}")
         return allocation_of(fields)
 
     def why_ended(self, allocation: Allocation) -> str | None:
@@ -122,7 +122,7 @@ class Slurm(Scheduler):
         """
         fields = _insist(allocation.job)
         if isinstance(fields, JobState):
-            return f"Slurm did not tell what became of its job {allocation.job}"
+            return f"Slurm did not report what became of its job {allocation.job}"
         if state_in_full(fields["JobState"]) == "RUNNING" and int(fields.get("Restarts", "0")) == allocation.restarts:
             return None
         return f"Slurm ended its job {allocation.job} ({fields['JobState']})"
@@ -315,7 +315,7 @@ class Slurm(Scheduler):
         conf = os.environ.get("SLURM_CONF")
         if conf and not Path(conf).is_file():
             raise ToolError(
-                "Slurm cannot be asked",
+                "Slurm does not answer",
                 where=f"SLURM_CONF={conf}",
                 why="there is no such file",
                 hint="unset SLURM_CONF, or load the module of Slurm again",

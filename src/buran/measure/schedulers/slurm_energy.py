@@ -99,7 +99,7 @@ class StepMeter:
         if done is None:
             return "sacct is missing or does not answer"
         if done.returncode != 0:
-            return f"sacct does not tell: {' '.join(done.stderr.split())[:200] or f'exit code {done.returncode}'}"
+            return f"sacct does not report it: {' '.join(done.stderr.split())[:200] or f'exit code {done.returncode}'}"
         # The number of an array, which its last task has too, brings the steps of all its tasks.
         return {name: step for name, step in parse_steps(done.stdout).items() if name.startswith(f"{self._job}.")}
 

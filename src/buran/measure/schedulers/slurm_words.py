@@ -29,7 +29,7 @@ _NEVER_STARTS = {  # the first that fits; what is not here comes with waiting: P
     r"\w*C[Pp][Uu]s?PerJob|\w*MinC[Pp][Uu]": f"the number of CPUs is outside of the limits: {_CPUS}",
     r"\w*(PerJob|Min\w*NotSatisfied)": f"outside of the limits of its account or quality of service: {_CPUS}",
     r"JobLaunchFailure|launch failed|SystemFailure|FrontEndDown|InvalidBBPath|NodeDown": "ask the operators of the "
-    "cluster; `scontrol show job` tells more",
+    "cluster; `scontrol show job` shows more",
 }
 _NEXT_STEPS = {  # the first that fits
     r"\baccount\b": "`sacctmgr show associations user=$USER` lists yours; say which in resources.account",

@@ -333,7 +333,7 @@ def claimed(claim: Path, *, wait: bool = True) -> Iterator[None]:
         else:
             if current is not None and current.doubt != doubt:
                 doubt = current.doubt
-                print(f"waiting for {claim}, held by {current}: {doubt}", file=sys.stderr, flush=True)
+                print(f"waiting for {claim}, locked by {current}: {doubt}", file=sys.stderr, flush=True)
             local = current is None or current.host == owner.host
             time.sleep(_POLL_S if local else _FOREIGN_POLL_S)
     try:

@@ -123,7 +123,7 @@ def _read_on(path: Path, place: _Place) -> tuple[list[Entry], _Place, bool]:
     try:
         entries = decode(list[Entry], json.loads(b"[" + lines + b"]"))
     except (ValueError, RecursionError) as error:
-        hint = "`buran verify --repair` writes it anew from the store"
+        hint = "`buran verify --repair` writes it again from the store"
         raise FormatError("the ledger is damaged", where=path, why=str(error), hint=hint) from error
     return entries, _Place(number, place.offset + len(whole), whole[-_SAMPLE:].decode("latin-1")), is_other
 

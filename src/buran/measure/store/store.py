@@ -161,7 +161,7 @@ def current_generation(store: Path, key: RunKey) -> int:
 
 
 def _generation_in(path: Path) -> int:
-    hint = "write the highest number behind -g of the folders beside it into it"
+    hint = "write the highest number behind -g of the neighbouring folders into it"
     return read_document(path, SCHEMA, lambda data: int(data["generation"]), what="number of a generation", hint=hint)
 
 

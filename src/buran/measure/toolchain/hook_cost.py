@@ -51,7 +51,7 @@ EXCLUDE *
 INCLUDE MANGLED main visited
 SCOREP_REGION_NAMES_END
 """
-_WHAT = "the cost of hooks cannot be measured"
+_WHAT = "the cost of instrumentation cannot be measured"
 
 
 @dataclass(frozen=True)

@@ -56,11 +56,11 @@ class Mpi:
 
 
 def find_mpi() -> Mpi:
-    """Find the MPI of BURAN_MPICC, in PATH or beside Python; raise `ToolError` if a part of it is missing."""
+    """Find the MPI of BURAN_MPICC, in PATH or in Python's folder; raise `ToolError` if a part of it is missing."""
     named = os.environ.get("BURAN_MPICC") or "mpicc"
     mpicc = named if os.sep in named else find_tool(named)
     if not mpicc:
-        raise ToolError("no MPI found", why=f"there is no {named} in PATH or beside Python", hint=NO_MPI_HINT)
+        raise ToolError("no MPI found", why=f"there is no {named} in PATH or in Python's folder", hint=NO_MPI_HINT)
     folder = Path(mpicc).parent
     ending = Path(mpicc).name.removeprefix("mpicc")  # of several MPIs in one folder, as in mpicc.mpich
 
@@ -123,7 +123,7 @@ def inspect_clang(name: str) -> Compiler:
     binaries = Path(path).resolve().parent
     cxx = next((p for p in (binaries / "clang++", Path(path).with_name(f"clang++-{major}")) if p.exists()), None)
     if cxx is None:
-        raise ToolError("has no clang++ beside it")
+        raise ToolError("has no clang++ in its folder")
     configs = (str(binaries / "llvm-config"), f"llvm-config-{major}", f"/usr/lib/llvm-{major}/bin/llvm-config")
     for config in configs:
         if not shutil.which(config):

@@ -48,7 +48,7 @@ _PLUGIN_FLAGS = ("-std=c++17", "-O1", "-fPIC", "-shared", "-fno-rtti")
 _GCC_PLUGIN_FLAGS = ("-std=gnu++17", *_PLUGIN_FLAGS[1:])
 
 FALLBACK_NOTES = (
-    "No compiler plugin: every function calls its hooks and the filter is applied while the program runs. "
+    "No compiler plugin: every function is instrumented and the filter is applied while the program runs. "
     "Expect run times of 2 to 30 times the original in C++ programs with many small functions.",
     "Basic blocks are counted by a call in every block: effort builds take 1.5 to 4 times as long.",
     "Regions have no file and line; a function's first block is counted for its caller.",

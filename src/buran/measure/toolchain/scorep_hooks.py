@@ -57,7 +57,7 @@ def notes_on_hooks(
         That Score-P was made for.
     """
     if hooked is None:
-        return ("The program does not tell which functions have hooks.",)
+        return ("The program does not show which functions are instrumented.",)
     recorded = set(symbols_alike(each.symbol for each in hooked))
     every = sorted(wanted)
     alike = dict(zip(symbols_alike(every), every, strict=True))
@@ -68,7 +68,7 @@ def notes_on_hooks(
         if compiler.startswith("gnu") and _CLANGS_LAMBDA.search(name):
             why = "they are lambda functions under clang's names"
         elif _STANDARD_LIBRARY.match(name):
-            why = "they stand in system headers, where it puts no hooks"
+            why = "they stand in system headers, which it does not instrument"
         else:
             why = "they are absent or were inlined away"
         groups.setdefault(why, []).append(name)

@@ -90,7 +90,7 @@ def find_scorep() -> Installation:
     installation = Installation(version.group(1), found, *_made_for())
     if installation.instrumentation == "no":
         raise ToolError(
-            "this Score-P gives functions no hooks",
+            "this Score-P does not instrument functions",
             where=program,
             why="its summary (scorep-info config-summary) says: compiler instrumentation no",
             hint="install one that was configured with a compiler plugin, or choose backend: embedded",
@@ -106,7 +106,7 @@ def _made_for() -> tuple[str, str, Mapping[str, str]]:
     program = find_tool("scorep-info")
     if program is None:
         return "", "", {}
-    summary = run_tool([program, "config-summary"], what="Score-P does not tell how it was configured")
+    summary = run_tool([program, "config-summary"], what="Score-P does not report how it was configured")
     compiler = re.search(r"C\+\+11 compiler:.*\(([^()]+)\)\s*$", summary, re.MULTILINE)
     lines = {"cc": re.search(r"^ *C99 compiler:\s+(/\S+)", summary, re.MULTILINE)}
     lines["cxx"] = re.search(r"^ *C\+\+11 compiler:\s+(/\S+)", summary, re.MULTILINE)

@@ -51,7 +51,7 @@ def score(profile: Path, filter_file: Path) -> Score:
     program = find_tool("scorep-score")
     if program is None:
         raise ToolError("scorep-score was not found", where="PATH", hint="load the module of Score-P")
-    what = "scorep-score cannot judge the filter"
+    what = "scorep-score cannot evaluate the filter"
     text = run_tool([program, "-f", filter_file, profile], what=what)
     rows = {
         name: (int(size.replace(",", "")), int(visits.replace(",", "")), float(time_s))

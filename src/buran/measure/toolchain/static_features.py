@@ -234,14 +234,14 @@ def notes_on(features: StaticFeatures, filter_text: str = "") -> tuple[str, ...]
     bare = {function.mangled for function in features.functions} - hooked
     if lacking := sorted(included_symbols(filter_text) & bare):
         some = ", ".join(lacking[:5]) + (", ..." if len(lacking) > 5 else "")
-        notes.append(f"{len(lacking)} functions of the filter cannot have hooks: {some}")
+        notes.append(f"{len(lacking)} functions of the filter cannot be instrumented: {some}")
     if features.foreign is None:
-        notes.append("The program is stripped: whether all of it was compiled with the wrappers cannot be told.")
+        notes.append("The program is stripped: whether all of it was compiled with the wrappers is unknown.")
     elif features.foreign:
         some = ", ".join(features.foreign[:5]) + (", ..." if len(features.foreign) > 5 else "")
         what = "The program's main function was" if "main" in features.foreign else "Parts of the program were"
         notes.append(
-            f"{what} compiled without Buran's wrappers; these {len(features.foreign)} functions have no hooks "
+            f"{what} compiled without Buran's wrappers; these {len(features.foreign)} functions are not instrumented "
             f"and their basic blocks are not counted: {some}"
         )
     return tuple(notes)

@@ -28,7 +28,7 @@ _KEY = Key(
     OfPlan[bool],
     False,
     "Whether the energy of runs is measured and modelled, in joules of the whole program: by RAPL, where Linux shows "
-    "it (powercap), or as the scheduler accounts for steps. Where neither tells, the report says why. Runs made before "
+    "it (powercap), or as the scheduler accounts for steps. Where neither does, the report says why. Runs made before "
     "have none.",
 )
 
@@ -47,7 +47,7 @@ def _mistakes(config: CampaignFile, environment: str) -> Iterator[Mistake]:
         yield Mistake(("energy",), "energy cannot be measured with backend: simulated", why, "leave it out")
     used = config.environments.get(environment)
     if used is not None and used.machine is not None:
-        why = "what this machine consumes tells nothing of a simulated one"
+        why = "what this machine consumes says nothing about a simulated one"
         yield Mistake(("energy",), "energy cannot be measured on a simulated machine", why, "leave it out")
     elif config.resources.share_nodes == "all":
         why, path = "energy is counted for whole nodes, and no run would have one", ("resources", "share_nodes")

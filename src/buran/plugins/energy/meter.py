@@ -68,7 +68,7 @@ def watch(start: Start) -> EnergyWatch | None:
     if not start.is_alone:
         return EnergyWatch(NoMeter("others were on its node (resources.share_nodes)"))
     nodes = campaign.placement(job.point).nodes
-    here = PowercapMeter() if nodes == 1 else NoMeter(f"powercap tells of one node, and the run had {nodes}")
+    here = PowercapMeter() if nodes == 1 else NoMeter(f"powercap reads one node, and the run had {nodes}")
     if allocation is None:
         return EnergyWatch(here)
     return EnergyWatch(FirstOf((start.scheduler.energy_meter(allocation, nodes, job.argv), here)))

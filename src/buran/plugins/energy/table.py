@@ -55,9 +55,9 @@ class EnergyTable:
 
 
 HEADER = ("point", "runs", "core hours", "joules", "watts per core")
-_RAPL = "Counted by RAPL in processors and, where it tells, memory of the node (powercap)"
+_RAPL = "Counted by RAPL in processors and, where available, memory of the node (powercap)"
 EXPLANATION = (
-    "A run without hooks, median. Counters are those of whole sockets or nodes: what idle cores and other programs "
+    "Uninstrumented runs, median. Counters are those of whole sockets or nodes: what idle cores and other programs "
     "there consume is in them."
 )
 
@@ -99,7 +99,7 @@ def sentences_of(table: EnergyTable) -> list[str]:
 
 def energy_text(table: EnergyTable, target: Mapping[str, float]) -> str:
     """Return the table as plain text."""
-    text = section("Energy beside core hours", HEADER, rows_of(table, target))
+    text = section("Energy and core hours", HEADER, rows_of(table, target))
     return "\n".join([text, "", *sentences_of(table)])
 
 

@@ -48,7 +48,7 @@ def read_ramble(path: Path, problems: list[BuranError] | None = None) -> Experim
         figures = [_figures(each, path) for each in succeeded]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         why = f"{type(error).__name__}: {error}"
-        hint = "make it anew: ramble workspace analyze --formats json"
+        hint = "make it again: ramble workspace analyze --formats json"
         raise FormatError("the results of Ramble cannot be read", where=path, why=why, hint=hint) from error
     if not succeeded:
         raise FormatError("no experiment of Ramble succeeded", where=path, why=f"it has {len(done)} experiments")

@@ -56,7 +56,7 @@ def parameters_of(runs: Sequence[Mapping[str, str]], paths: Sequence[Path]) -> l
             "the runs do not say what was varied",
             where=paths[0],
             why="no whole number is in their metadata",
-            hint="let the program tell its parameters with adiak, or cali_set_global_int_byname",
+            hint="let the program record its parameters with adiak, or cali_set_global_int_byname",
         )
     return list(columns)[-1:]
 

@@ -265,7 +265,7 @@ def _notes(
         first, second = (f"{size / 1024:.0f} KiB" if size else "a size that is not known" for size in sizes)
         out.append(f"memory has pages of {first} here and {second} there: misses cost more with small ones")
     if without_ends:
-        out.append("starting and ending is in no prediction: nothing tells it apart from the call paths")
+        out.append("start-up and shutdown is in no prediction: nothing distinguishes it from the call paths")
     if crowded:
         out.append(f"ranks are taken to fill more nodes, of {there.cores} cores each")
     busiest = max((here, there), key=lambda machine: machine.spread)

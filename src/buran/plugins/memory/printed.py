@@ -123,7 +123,7 @@ def _doubts(found: OtherMachine) -> list[str]:
         wide = ", ".join(f"{name} {100 * reach[-1] / whole:.2g} %" for name, reach in found.reach.items())
         out.append(f"half of the interval's width at the last point, over the prediction: {wide}")
     shares = {}
-    for kind, told in (("kept", "MPI, starting and ending are taken as here"), ("speed alone", "not counted")):
+    for kind, told in (("kept", "MPI, start-up and shutdown are taken as here"), ("speed alone", "not counted")):
         some = [place == kind for place in (*found.kinds, "kept")]
         shares[told] = found.predicted[np.array(some), -1].sum() / whole if whole > 0 else 0.0
     out += [f"{100 * share:.2g} % of the prediction: {told}" for told, share in shares.items() if share > 0]

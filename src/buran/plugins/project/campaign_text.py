@@ -99,7 +99,7 @@ def campaign_text(project: Project, source: str, answers: Answers, cores: int) -
     if ranks:
         sizes.pop("p", None)
     lines = [
-        "# A campaign: which program, how it is built and run, what is varied. Fill in places marked with <-.",
+        "# A campaign: which program, how it is built and run, what is varied. Fill in the lines marked with <-.",
         "# Find mistakes with `buran check`, see what would be measured with `buran plan`, measure with `buran run`.",
         "",
         f"name: {name}",

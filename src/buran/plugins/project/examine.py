@@ -145,7 +145,7 @@ def _with_cmake(folder: Path, place: Path, *, both: bool) -> Project:
         remarks.append(f"{', '.join(cmake.switches)}: off by default, and switched on here")
     unclear = [name for name in cmake.programs if "$" in name]
     if unclear and len(unclear) == len(cmake.programs):
-        remarks.append(f"<- where CMake puts {', '.join(unclear)} could not be told")
+        remarks.append(f"<- where CMake puts {', '.join(unclear)} is unknown")
     binaries = tuple(dict.fromkeys(f"build/{name}" for name in cmake.programs if "$" not in name))
     build = f"cmake -S {below} -B build -DCMAKE_BUILD_TYPE=Release {' '.join(options)} && cmake --build build"
     presets = _presets(folder) if place == folder else []
@@ -242,9 +242,7 @@ def _with_make(folder: Path, path: Path) -> Project:
     build = f"cp {shown} {below / 'Makefile'} && {' '.join(words)}" if variant else " ".join(words)
     by_name = reading.by_name()
     if by_name and not compilers:
-        remarks.append(
-            f"{shown} calls {', '.join(by_name)} by name: in the copy that is built, wrappers take their place"
-        )
+        remarks.append(f"{shown} calls {', '.join(by_name)} by name: in the copy that is built, wrappers replace them")
         build = _replaced(by_name, reading.path.relative_to(folder)) + " && " + build
     elif not compilers:
         build += " CC={mpicc} CXX={mpicxx}"

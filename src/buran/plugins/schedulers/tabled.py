@@ -163,7 +163,7 @@ class TabledScheduler(Scheduler):
         deadline = time.monotonic() + _PATIENCE_S
         while (given := self.given(job)) is None:
             if time.monotonic() >= deadline:
-                raise RunError(f"{self.title} does not tell what this job was given", where=f"job {job}")
+                raise RunError(f"{self.title} does not report what this job was given", where=f"job {job}")
             time.sleep(_ASK_AGAIN_S)
         return given
 
@@ -173,7 +173,7 @@ class TabledScheduler(Scheduler):
         while (rows := self.rows([allocation.job])) is None and time.monotonic() < deadline:
             time.sleep(_ASK_AGAIN_S)
         if rows is None:
-            return f"{self.title} did not tell what became of its job {allocation.job}"
+            return f"{self.title} did not report what became of its job {allocation.job}"
         state = rows[0].state if rows else "FORGOTTEN"
         if state == "RUNNING" and rows[0].restarts == allocation.restarts:
             return None

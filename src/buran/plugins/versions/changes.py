@@ -31,7 +31,7 @@ class Changes:
         The run time of the program, and the time of each call path that matters, changed by less than this share
         at the points compared; infinite where intervals have no ends.
     open
-        Why it cannot be told whether times changed; empty where it can.
+        Why it is unknown whether times changed; empty where it can.
     """
 
     earlier: str
@@ -52,7 +52,7 @@ class Changes:
             more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
             return f"changed since {self.earlier}: {', '.join(named[:_NAMED])}{more}"
         if self.open:
-            return f"whether times changed since {self.earlier} cannot be told: {self.open}"
+            return f"whether times changed since {self.earlier} is unknown: {self.open}"
         parts = [self.counts_in_words()] if self.counted else []
         if self.timed:
             parts.append(

@@ -29,7 +29,7 @@ def comparison_markdown(comparison: Comparison, broken: Sequence[Broken] = ()) -
     failed = len({(failure.metric, failure.call_path) for failure in broken})
     verdict = f"{failed} call path{'s' * (failed != 1)} beyond what is allowed" if failed else "no condition came true"
     at = point_of(comparison, comparison.target)
-    lines = [f"### Buran: {verdict}", "", f"Beside {_cell(comparison.before)}, at {at}."]
+    lines = [f"### Buran: {verdict}", "", f"Compared with {_cell(comparison.before)}, at {at}."]
     lines += ["", *(f"- {_cell(sentence)}" for sentence in sentences(comparison))]
     if broken:
         lines += ["", "| condition | metric | call path |", "| --- | --- | --- |"]
@@ -38,7 +38,7 @@ def comparison_markdown(comparison: Comparison, broken: Sequence[Broken] = ()) -
         rows = ranked(comparison, metric)
         if not rows:
             continue
-        head = "| | share | call path | change at the target | grows like |"
+        head = "| | share | call path | change at the target | dominant term |"
         lines += ["", f"**{title_of(metric)}**", "", head, "| --- | --- | --- | --- | --- |"]
         for row in rows[:_ROWS]:
             change, growth = change_in_words(row.target), _cell(growth_in_words(row))
@@ -71,7 +71,7 @@ def comparison_junit(comparison: Comparison, broken: Sequence[Broken] = ()) -> s
     skipped = sum(key not in reasons and rows[key].verdict == "undecided" for key in keys)
     counts = {"tests": len(keys), "failures": len(reasons), "errors": 0, "skipped": skipped}
     described = {name: str(number) for name, number in counts.items()}
-    suite = Element("testsuite", {"name": _xml(f"{comparison.after} beside {comparison.before}"), **described})
+    suite = Element("testsuite", {"name": _xml(f"{comparison.after} compared with {comparison.before}"), **described})
     for metric, call_path in keys:
         case = SubElement(suite, "testcase", {"classname": _xml(metric), "name": _xml(call_path)})
         row = rows.get((metric, call_path))

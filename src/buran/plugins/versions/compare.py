@@ -87,7 +87,7 @@ def _check(before: Side, after: Side) -> None:
             raise UsageError(
                 "a campaign without models cannot be compared",
                 where=side.name,
-                why="no run succeeded, or its runs only found functions, or told that nothing had changed",
+                why="no run succeeded, or its runs only found functions, or showed that nothing had changed",
                 hint="measure more of it; if nothing had changed, compare with the campaign it was compared with",
             )
     if before.parameters != after.parameters:
@@ -131,7 +131,7 @@ def _notes(before: Side, after: Side) -> list[str]:
         and abs(before.overhead - after.overhead) > COMPARED.hooks
     ):
         shown = " and ".join(f"{100 * (ratio - 1):+.1f} %" for ratio in (before.overhead, after.overhead))
-        notes.append(f"Hooks add {shown} of CPU time before and after: differences of that size may be theirs.")
+        notes.append(f"Instrumentation adds {shown} of CPU time before and after: it may cause such differences.")
     if before.counts is None or after.counts is None:
         notes.append("Counts are compared by their models: the measurements of one side are not at hand.")
     return notes

@@ -101,7 +101,7 @@ FEATURE = Feature(
         None,
         "An earlier version of the program: the campaign file that measured it, or a folder with its "
         "results (`results/NAME/latest`, or a copy), relative to this file. A few cheap runs under its last filter "
-        "then tell first whether anything has changed; if nothing has, the campaign ends with that.",
+        "then show first whether anything has changed; if nothing has, the campaign ends with that.",
         ["../before/campaign.yaml"],
     ),
     misfits=_misfits,

@@ -95,4 +95,4 @@ def answer_of(versions: Versions, report: Report) -> Answer | None:
     facts = [change for _, change in rows[:1]]
     facts += [line for line in sentences(versions.comparison) if line.startswith(title_of(RUNTIME))]
     facts += [f"{what}; {change}" for what, change in rows[1:]]
-    return Answer(question, rows[0][0] if rows else "Nothing that matters, beyond doubt", [*facts, since])
+    return Answer(question, rows[0][0] if rows else "Nothing significant", [*facts, since])

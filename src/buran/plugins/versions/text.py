@@ -132,9 +132,7 @@ def _counts_in_words(comparison: Comparison, metric: str) -> str:
     rest = f"; {len(rows) - exact} more depend on the run or cannot be compared number by number" * (exact < len(rows))
     if not exact:
         return " No count could be compared number by number."
-    return (
-        f" Of all {exact} exact counts {differ or 'none'} {'differ' if differ != 1 else 'differs'}, beyond doubt{rest}."
-    )
+    return f" Of all {exact} exact counts {differ or 'none'} {'differ' if differ != 1 else 'differs'}{rest}."
 
 
 def comparison_text(comparison: Comparison, broken: Sequence[Broken] = ()) -> str:
@@ -144,8 +142,8 @@ def comparison_text(comparison: Comparison, broken: Sequence[Broken] = ()) -> st
     head = [
         f"with {comparison.before}, at {at}.",
         *sentences(comparison),
-        f"Call paths matter from {100 * comparison.share:g} % of their metric on. All of a metric are told right "
-        f"together with {100 * comparison.level:g} % probability.",
+        f"Call paths matter from {100 * comparison.share:g} % of their metric on. All of a metric are classified "
+        f"correctly together with {100 * comparison.level:g} % probability.",
         "What only one side has counts to the caller that both have.",
         *(f"Note: {note}" for note in comparison.notes),
     ]
@@ -163,7 +161,7 @@ def comparison_text(comparison: Comparison, broken: Sequence[Broken] = ()) -> st
             for difference in ranked(comparison, metric)[:_ROWS]
         ]
         where = "counted" if metric_of(metric).noise_resilient else "measured"
-        header = ("", "share", "call path", "change at the target", f"change where both {where}", "grows like")
+        header = ("", "share", "call path", "change at the target", f"change where both {where}", "dominant term")
         parts.append(section(title_of(metric), header, rows))
     moves = [
         ("renamed" if pair.renamed else "moved", brief(pair.before), brief(pair.after)) for pair in comparison.moved
@@ -232,7 +230,7 @@ def comparison_csv(comparison: Comparison) -> str:
     header = (
         "metric", "call path", "verdict", "exact", "matters", "share before", "share after", "before at target",
         "after at target", "ratio", "lower", "upper", "measured at", "before", "after", "ratio", "lower", "upper",
-        "grew like", "grows like", "faster in", "differs by",
+        "grew like", "dominant term", "faster in", "differs by",
     )  # fmt: skip
     rows: list[tuple[object, ...]] = []
     for row in comparison.differences:

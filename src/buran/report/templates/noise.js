@@ -47,7 +47,7 @@ function overTime() {
   const disturbed = runs.filter((run) => run[3]).length;
   if (disturbed) list.append(make("li", {}, `hollow: the machine was not idle (${disturbed} of ${runs.length} runs)`));
   const said = drift ? `From the first to the last repetition of a point, up to ${short(drift.minutes, 2)} minutes apart, baseline runs change by ${drift.percent >= 0 ? "+" : "−"}${short(Math.abs(drift.percent), 2)} ± ${short(drift.error, 2)} %: ${drift.sure ? "the machine drifts." : "no drift that is larger than chance."}`
-    : "Too few baseline runs to tell whether the machine drifts.";
+    : "Too few baseline runs to decide whether the machine drifts.";
   return make("figure", {}, drawing, list, caption(`each run against the median of its build at its point${leftOut ? `; ${leftOut} more runs are not shown` : ""}. ${said}`));
 }
 

@@ -37,7 +37,7 @@ function curve(curves, measured, parameter, through, what, goal, width = 340, he
     const at = x.at(point[parameter]);
     drawing.append(make("line", { class: "reach", x1: at, x2: at, y1: y.at(least), y2: y.at(most) }),
       make("circle", { class: DOTS[kind], cx: at, cy: y.at(median), r: 3.5 },
-        make("title", {}, `${nameOf(point)}: ${short(median, 4)} (${short(least, 4)} … ${short(most, 4)})${kind === 2 ? ", from runs with hooks" : ""}`)));
+        make("title", {}, `${nameOf(point)}: ${short(median, 4)} (${short(least, 4)} … ${short(most, 4)})${kind === 2 ? ", from instrumented runs" : ""}`)));
   }
   drawing.append(label((left + width) / 2, height - 4, `${data.parameters[parameter]}${x.logarithmic ? " (logarithmic)" : ""}`));
   if (y.logarithmic) drawing.append(label(left, 12, "logarithmic", "start"));
@@ -121,7 +121,7 @@ function factsOf(path) {
   say("model", path.model || "none: too few measurements, or only zeros");
   say(`at ${nameOf(data.target)}`, path.at === null ? path.model && "not known: its model says far more than counts allow" : `${short(path.at, 4)} ${unit}, ${path.share === null ? "in no share, as it starts or ends MPI" : `${percent(path.share)} of all`}; ` +
     (path.low === null || path.high === null ? "no interval: too few points" : `interval ${short(path.low)} … ${short(path.high)}`));
-  say("grows like", path.grows);
+  say("dominant term", path.grows);
   say("prior from counts", path.prior);
   say("from times alone", path.times_alone && path.times_alone + (path.difference_s === null ? "" : `; differs by ${short(path.difference_s)} ± ${short(path.difference_error_s)} ${unit} there`));
   say("waiting", path.waiting);

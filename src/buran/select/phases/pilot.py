@@ -26,7 +26,7 @@ def find_functions(draft: Draft) -> Plan | None:
     if not question.pilot or len(knowledge.run_plans) > 1 or alone or (question.models and knowledge.tells_growth):
         return None
     if not knowledge.run_plans:
-        reason = "pilot run at the smallest point, to find functions whose hooks cost too much"
+        reason = "pilot run at the smallest point, to find functions whose instrumentation costs too much"
         return _affordable(draft, question.points[:1], reason)
     places = pilot_places(question.space.points)
     if not knowledge.all_measured or (question.models and len(places) >= len(question.points)):

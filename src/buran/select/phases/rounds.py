@@ -141,8 +141,8 @@ def _first_reason(draft: Draft, base: Mapping[Point, int]) -> str:
         new = len(base.keys() - knowledge.imported)
         timed = sum(base[point] > 0 for point in base.keys() & knowledge.imported)
         which = (
-            f"{new} points beside the {len(knowledge.imported)} whose times are imported; {timed} of these are timed "
-            "here too, and counts of effort"
+            f"{new} points in addition to the {len(knowledge.imported)} whose times are imported; {timed} of these are "
+            "timed here too, and counts of effort"
         )
     hooks = "the filter of the pilot runs" if knowledge.run_plans else "the filter that imported times have chosen"
     if not knowledge.plans:

@@ -110,7 +110,7 @@ def refuse(does: CommandLine, arguments: Sequence[str]) -> None:
         raise UsageError(
             "instrumented builds do not work with link-time optimisation",
             where=" ".join(arguments),
-            why="code is changed again after hooks and counters were set",
+            why="code is changed again after instrumentation and counters were inserted",
             hint="build the target without -flto, or with -fno-lto as the last option; CMake: "
             "-DCMAKE_INTERPROCEDURAL_OPTIMIZATION=OFF",
         )
