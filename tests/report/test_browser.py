@@ -10,6 +10,8 @@ import re
 import subprocess
 import sys
 import zlib
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -34,9 +36,9 @@ def browser():
     driver.quit()
 
 
-def write(folder: Path, call_paths: int, values: int) -> Path:
+def write(folder: Path, call_paths: int, values: int, parallel: tuple[str, ...] = ()) -> Path:
     table = experiment(call_paths, values=values, repetitions=3) if call_paths else None
-    said = report(table) if table else report(None, evaluation=[])
+    said = replace(report(table) if table else report(None, evaluation=[]), parallel=parallel)
     data = data_of(said, table)
     path = folder / f"report-{call_paths}.html"
     path.write_text(
@@ -155,6 +157,33 @@ def test_the_parts_of_the_time_and_its_noise_are_drawn(browser, small):
     )
     shapes = browser.execute_script("return [...document.querySelectorAll('path')].map(p => p.getAttribute('d'))")
     assert not any("NaN" in shape or "undefined" in shape for shape in shapes) and complaints(browser) == []
+
+
+def test_speed_up_is_drawn_with_the_ideal_line(browser, tmp_path):
+    opened(browser, write(tmp_path, 30, 3, parallel=("p",)))
+    known = "(path) => path.curves && path.at > 0 && path.curves[1][0][0][0] > 0"
+    row = browser.execute_script(f"return paths.findIndex({known})")
+    browser.execute_script(f"show({row})")
+    lines = browser.execute_script(
+        "return [...document.querySelectorAll('#detail svg[aria-label^=\"speed-up over p\"]')].map((drawing) =>"
+        " ['.curve', '.ideal'].map((kind) => drawing.querySelector(kind).getAttribute('d').slice(1).split('L')"
+        ".map((at) => at.split(',').map(Number))))"
+    )
+    assert lines
+    for model, ideal in lines:
+        assert model[0] == ideal[0]  # 1 on the fewest ranks
+        assert all(here[1] > there[1] for here, there in pairwise(ideal))  # upwards
+    first, at, fewest, target = browser.execute_script(
+        f"return [paths[{row}].curves[1][0][0][0], paths[{row}].at, data.axes[0][0], data.target[0]]"
+    )
+    said = browser.execute_script(
+        "const last = [...document.querySelectorAll('#detail svg[aria-label^=\"speed-up over p\"]')].pop();"
+        "return [last.querySelector('.goal title').textContent,"
+        " [...last.querySelectorAll('text')].map((each) => each.textContent)]"
+    )
+    assert float(re.search(r": ([\d.e+-]+)", said[0])[1]) == pytest.approx(first / at, rel=0.01)
+    assert f"{target:g}" in said[1] and f"{fewest:g}" in said[1]
+    assert complaints(browser) == []
 
 
 def test_paper_shows_what_is_folded_and_the_largest_call_paths(browser, small):

@@ -113,6 +113,7 @@ def efficiency_table(
         _at_target(report, {at: use for at, use in points.items() if at not in full}, ranks, metric, fewest, divided),
         f"the point on the fewest ranks{same}; {kind}",
         sources_of(metric_of(metric).heading.lower() if metric else "", divided),
+        divided,
     )
 
 

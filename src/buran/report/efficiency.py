@@ -84,12 +84,15 @@ class EfficiencyTable:
         What scalability is related to, in words.
     sources
         For each column its title, its formula, and what it is made from.
+    divided
+        Whether ranks share one amount of work (strong scaling); else each has its own (weak scaling).
     """
 
     measured: Sequence[Efficiencies]
     target: Efficiencies | None
     reference: str
     sources: Sequence[tuple[str, str, str]]
+    divided: bool = True
 
 
 TIMES = (

@@ -76,7 +76,7 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
     warnings = len(warnings_of(report))
     if warnings:
         facts.append(f"{warnings} {'note' if warnings == 1 else 'notes'} to keep in mind, below")
-    return Answer("How sure is that?", answer, facts)
+    return Answer("How long will it take, and how sure is that?", answer, facts)
 
 
 def _cost(report: Report) -> Answer:

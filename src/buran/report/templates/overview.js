@@ -70,7 +70,8 @@ function overview() {
   const choose = (parameter) => {
     for (const button of tools.children) button.setAttribute("aria-pressed", String(Number(button.dataset.parameter) === parameter));
     plots.replaceChildren(stacked(parameter), legend(parameter),
-      ...(data.runtime.curves.length ? cuts(data.runtime.curves, data.runtime.measured, parameter, "run time in s", data.runtime.at, 400, 240) : []));
+      ...(data.runtime.curves.length ? cuts(data.runtime.curves, data.runtime.measured, parameter, "run time in s", data.runtime.at, 400, 240) : []),
+      ...(data.runtime.curves.length ? speedups(data.runtime.curves, data.runtime.measured, parameter, data.runtime.at, 400, 240) : []));
   };
   for (const parameter of varied) {
     const button = make("button", { type: "button", "data-parameter": parameter }, `along ${data.parameters[parameter]}`);

@@ -13,11 +13,11 @@ function cuts(curves, measured, parameter, what, goal, ...size) {
 }
 
 /* A curve with its interval along one parameter through a point; `measured` has a point, median, least, most and a kind. */
-function curve(curves, measured, parameter, through, what, goal, width = 340, height = 220) {
+function curve(curves, measured, parameter, through, what, goal, width = 340, height = 220, ideal = []) {
   const left = 62, bottom = 34;
   const axis = data.axes[parameter], [middle, lower, upper] = curves.map((each) => each[parameter]);
   const on = measured.filter(([point]) => onCut(point, through, [parameter]));
-  const heights = [...middle, ...lower, ...upper, ...goal, ...on.flatMap((each) => each.slice(1, 4))].filter((value) => value !== null);
+  const heights = [...middle, ...lower, ...upper, ...goal, ...ideal, ...on.flatMap((each) => each.slice(1, 4))].filter((value) => value !== null);
   const x = scale([...axis, ...on.map(([point]) => point[parameter])], left, width - 12);
   const y = scale(heights.map((value) => Math.max(value, 0)), height - bottom, 20);
   const drawing = svg(width, height, `${what} over ${data.parameters[parameter]}`);
@@ -25,6 +25,7 @@ function curve(curves, measured, parameter, through, what, goal, width = 340, he
   for (const tick of y.ticks) drawing.append(make("line", { class: "axis", x1: left, x2: width - 12, y1: y.at(tick), y2: y.at(tick) }), label(left - 6, y.at(tick) + 4, short(tick), "end"));
   const line = (values, missing) => values.map((value, k) => `${x.at(axis[k]).toFixed(1)},${y.at(value ?? missing).toFixed(1)}`);
   drawing.append(make("path", { class: "band", d: `M${line(lower, y.low).join("L")}L${line(upper, y.high).reverse().join("L")}Z` }));
+  if (ideal.length) drawing.append(make("path", { class: "ideal", d: `M${line(ideal, 0).join("L")}` }, make("title", {}, "ideal")));
   drawing.append(make("path", { class: "curve", d: `M${line(middle, 0).join("L")}` }));
   const [at, least, most] = goal, right = x.at(data.target[parameter]);
   if (goal.length) drawing.append(make("line", { class: "target", x1: right, x2: right, y1: 20, y2: height - bottom }));
@@ -42,7 +43,24 @@ function curve(curves, measured, parameter, through, what, goal, width = 340, he
   drawing.append(label((left + width) / 2, height - 4, `${data.parameters[parameter]}${x.logarithmic ? " (logarithmic)" : ""}`));
   if (y.logarithmic) drawing.append(label(left, 12, "logarithmic", "start"));
   const others = held(through, parameter), points = on.length ? "" : "; nothing was measured there";
-  return make("figure", {}, drawing, caption(`${what}${others ? ` at ${others}` : ", all measured points"}${goal.length ? "; diamond: at the target" : ""}${points}`));
+  return make("figure", {}, drawing, caption(`${what}${others ? ` at ${others}` : ", all measured points"}${goal.length ? "; diamond: at the target" : ""}${ideal.length ? "; dashed: ideal" : ""}${points}`));
+}
+
+/* Speed-up over the fewest ranks and threads, S(p) = T(p_0) / T(p), beside the ideal p / p_0; where each rank has work of its
+   own the same ratio is the efficiency, whose ideal is 1. T(p_0) is the model's, for measurements too. */
+function speedups(curves, measured, parameter, goal, ...size) {
+  if (!data.parallel.includes(parameter)) return [];
+  const axis = data.axes[parameter], name = data.divided ? "speed-up" : "efficiency (weak scaling)";
+  const drawn = (of, through, at) => {
+    const first = of[0][parameter][0], faster = (time) => time > 0 ? first / time : null;
+    if (!(first > 0) || !(axis[0] > 0)) return "";
+    const [middle, lower, upper] = of.map((each) => ({ [parameter]: each[parameter].map(faster) }));
+    const points = measured.filter(([, median]) => median > 0).map(([point, median, least, most, kind]) => [point, faster(median), faster(most), faster(least), kind]);
+    const ideal = axis.map((value) => data.divided ? value / axis[0] : 1);
+    return curve([middle, upper, lower], points, parameter, through, name, at.length ? [faster(at[0]), faster(at[2]), faster(at[1])] : [], ...size, ideal);
+  };
+  const through = data.cuts[parameter], atTarget = drawn(curves[1], data.target, goal);
+  return onCut(data.target, through, [parameter]) ? [atTarget] : [drawn(curves[0], through, []), atTarget];
 }
 
 const measuredOf = (path) => path.measured.length ? data.points.flatMap((point, k) => path.measured[0][k] === null ? [] : [[point, ...path.measured.map((each) => each[k]), 0]]) : [];
@@ -135,7 +153,8 @@ function plotsOf(path) {
   const plots = make("div", { class: "plots" });
   if (!path.curves) return plots;
   const measured = measuredOf(path);
-  data.parameters.forEach((_, k) => data.axes[k].length > 1 && plots.append(...cuts(path.curves, measured, k, data.metric, [path.at, path.low, path.high])));
+  data.parameters.forEach((_, k) => data.axes[k].length > 1 && plots.append(...cuts(path.curves, measured, k, data.metric, [path.at, path.low, path.high]),
+    ...(data.metric === "time" ? speedups(path.curves, measured, k, [path.at, path.low, path.high], 340, 220) : [])));
   if (path.surface.length) plots.append(surface(path));
   if (path.residuals.length) plots.append(residuals(path));
   if (path.noise) plots.append(ownNoise(path));
