@@ -20,6 +20,7 @@ from buran.loop.history import History
 from buran.loop.plan import choice_of, question_of
 from buran.loop.report import gather
 from buran.loop.session import Session
+from buran.model.model_set import read_models
 from buran.report.text import render
 from buran.select.gpr import NOT_CONVERGED
 from buran.views.status import progress_of
@@ -114,6 +115,17 @@ def test_models_alone_keep_the_instrumentation(tmp_path: Path) -> None:
     carry_out(session)
     assert {build.filter_text for plan in plans(session) for build in plan.builds} == {""}
     assert [plan.phase for plan in plans(session)] == ["times", "end"]
+
+
+def test_counts_alone_need_no_timed_run(tmp_path: Path) -> None:
+    counts = {"metrics": ["basic_blocks"], "refinement": {"enabled": False}, "goal": "models"}
+    session = opened(tmp_path, **counts)
+    carry_out(session)
+    runs = [run for plan in plans(session) for bundle in plan.bundles for run in bundle.runs]
+    assert {run.mode for run in runs} == {Mode.EFFORT}
+    sets = read_models(session.layout.models(session.id, 0))
+    assert [models.metric for models in sets] == ["basic_blocks"]
+    assert any(model is not None for model in sets[0].models)
 
 
 def test_a_filter_cannot_be_the_goal_without_refinement(tmp_path: Path) -> None:

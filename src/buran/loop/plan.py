@@ -31,7 +31,7 @@ from buran.measure.bundle import configuration
 from buran.model import ModelFunction, fit_models
 from buran.prior.prior import Column, Prior, computation_prior
 from buran.prior.steps import Repeats
-from buran.profile.metrics import counted
+from buran.profile.metrics import counted, uncounted
 from buran.select.observations import Observations
 from buran.select.planner import next_plan
 from buran.select.question import Knowledge, Question
@@ -76,6 +76,7 @@ def question_of(history: History) -> Question:
         earlier_counts=session.earlier is not None and session.earlier.has_counts and bool(counted(config.metrics)),
         pooled=config.model.pool_filters == "auto",
         counts_with_times=campaign.counts_with_times,
+        counts_only=_counts_only(campaign),
         counting_tells_times=config.model.pool_filters == "auto"
         and "basic_blocks" in config.metrics
         and not config.beside_metrics
@@ -86,6 +87,13 @@ def question_of(history: History) -> Question:
         conditions=lambda point: digest(configuration(session.target, point), 8),
         paired=bool(campaign.choices) or config.model.kind == "cpr" or "time" not in config.metrics,
     )
+
+
+def _counts_only(campaign: Campaign) -> bool:
+    """Whether nothing is measured but counts, so that no timed run and no baseline is needed."""
+    config = campaign.config
+    timed = uncounted(config.metrics) or config.beside_metrics or config.refinement.enabled
+    return not timed and not campaign.counts_with_times and abilities_of(config.strategy.name).all_at_once
 
 
 def _points(history: History) -> tuple[Point, ...]:

@@ -101,7 +101,8 @@ class Draft(RunCosts):
 
     def variants(self, filter_text: str, purpose: Purpose) -> list[tuple[Mode, str]]:
         """Return the builds of an iteration; counts and samples are always those of the widest instrumentation."""
-        if purpose is Purpose.COMPARISON and not self.knowledge.plans and self.question.earlier_counts:
+        first_comparison = purpose is Purpose.COMPARISON and not self.knowledge.plans
+        if self.question.counts_only or (first_comparison and self.question.earlier_counts):
             return [(Mode.EFFORT, "")]
         variants = [(Mode.VANILLA, ""), (Mode.TIME, filter_text)][self.question.counts_with_times :]
         if purpose is Purpose.COMPARISON:

@@ -64,6 +64,8 @@ class Question:
         timed run of a point under a filter has one beside it.
     pooled
         Whether times under earlier filters are used.
+    counts_only
+        Whether nothing is measured but counts.
     counts_with_times
         Whether timed runs tell the counts, too, and what the program takes without hooks.
     counting_tells_times
@@ -107,6 +109,7 @@ class Question:
     paired: bool = False
     pooled: bool = False
     counts_with_times: bool = False
+    counts_only: bool = False
     counting_tells_times: bool = False
     memory_points: frozenset[Point] | None = frozenset()
     conditions: Callable[[Point], str] = lambda point: ""
@@ -181,12 +184,8 @@ class Question:
 
     def full_matrix_core_hours(self, seconds: Runtime) -> float | None:
         """Return what measuring every point would cost; None where the run time of some point is unknown."""
-        runs = (
-            (2 - self.counts_with_times) * self.repetitions
-            + self.warmup
-            + self.effort_runs
-            + PLANNING.sampled * self.memory_runs
-        )
+        timed = 0 if self.counts_only else (2 - self.counts_with_times) * self.repetitions + self.warmup
+        runs = timed + self.effort_runs + PLANNING.sampled * self.memory_runs
         total = 0.0
         for point in self.full_matrix or self.points:
             run_s = seconds(point)
