@@ -14,7 +14,7 @@ from buran.errors import UsageError
 from buran.model.powers import PowerLog
 from buran.model.space import full_space
 from buran.model.terms import Factor, ModelFunction, Term
-from buran.prior.effort import Steadiness, by_visits, effort_of
+from buran.prior.effort import Steadiness, by_visits, effort_of, power_law
 
 POINTS = np.array(list(product((2, 4, 6, 8, 12), (4, 8, 16, 32, 64))), dtype=float)
 PAIRS = full_space("never").pairs
@@ -172,3 +172,14 @@ def test_bad_counts_are_refused() -> None:
         effort_of(POINTS, np.ones((1, 3)))
     with pytest.raises(UsageError, match="negative"):
         effort_of(POINTS, -np.ones((1, 25)))
+
+
+def test_a_power_law_needs_growth_that_counts_follow() -> None:
+    points = np.column_stack([np.array([1.0, 1, 1, 2]), np.array([8.0, 10, 12, 8])])
+    cube = points[:, 1] ** 3 / points[:, 0]
+    law = power_law(points, cube * np.array([1.0, 0.95, 1.05, 1.0]))
+    assert law is not None and law.lead(0)[0] == -1 and abs(law.lead(1)[0] - 3) <= Fraction(1, 4)
+    assert power_law(points, np.array([5.0, 5, 5, 5])) is None
+    assert power_law(points, np.array([10.0, 1, 100, 3])) is None
+    assert power_law(points, np.array([0.0, 1, 2, 3])) is None
+    assert power_law(-points, cube) is None

@@ -208,6 +208,21 @@ def test_one_process() -> None:
     assert found.final is not None and np.isfinite(found.final.function.evaluate(points)).all()
 
 
+def test_counts_without_a_formula_extrapolate_by_a_power_law() -> None:
+    """Cells of a grid are whole numbers: pairs of neighbours go up and down around their cube."""
+    size = np.array([8.0, 10, 12])
+    points = np.column_stack([np.full(3, 2.0), size])
+    pairs = np.rint(400 * size**3 * np.array([1.13, 0.88, 1.06]))
+    own = {"app": {"visits": np.ones(3), "basic_blocks": pairs}}
+    timed = table({"app": {"time": 3e-8 * pairs}}, points)
+    (found,) = models_from_priors(timed, table(own, points), processes="p")
+    assert found.source is Source.COMPUTATION and "power law" in " ".join(found.notes)
+    assert found.effort is None  # it proves nothing about growth
+    at = np.array([[2.0, 21.0]])
+    assert found.final is not None
+    assert found.final.function.evaluate(at)[0] == pytest.approx(3e-8 * 400 * 21.0**3, rel=0.35)
+
+
 def test_fewer_points_than_coefficients() -> None:
     timed = table(TIMES)
     few = replace(timed, points=POINTS[:4], values={m: v[:, :4] for m, v in timed.values.items()})

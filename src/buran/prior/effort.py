@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from fractions import Fraction
 
 import numpy as np
 
@@ -12,10 +13,11 @@ from buran.errors import UsageError
 from buran.model.candidates import Ids, Mask
 from buran.model.few_values import cancels_through
 from buran.model.fit import fit_models
+from buran.model.powers import PowerLog
 from buran.model.repetitions import over_repetitions
 from buran.model.space import Spaces
-from buran.model.terms import Array, ModelFunction
-from buran.model.tuning import EXACT
+from buran.model.terms import Array, Factor, ModelFunction, Term
+from buran.model.tuning import DISCREPANCY, EXACT
 from buran.prior.algebra import added, multiplied
 from buran.prior.tuning import COUNTS
 
@@ -31,6 +33,7 @@ class Steadiness(StrEnum):
     MISSING = "missing"
 
 
+_RANK = 1e-9  # of the largest singular value: parameters that vary together share what grows with both
 OPEN = (Steadiness.DATA_DEPENDENT, Steadiness.UNEXPLAINED, Steadiness.NOISY)
 """Counts of which more points would tell more."""
 
@@ -235,6 +238,32 @@ def limit_of(points: Array, counts: Array) -> float | None:
         return None
     beyond = (points[~reached][:, None] >= points[reached]).all(axis=2).any()
     return None if beyond else limit
+
+
+def power_law(points: Array, counts: Array) -> ModelFunction | None:
+    """Approximate counts that no formula explains by a product of powers, for times to be extrapolated by.
+
+    Exponents are multiples of 1/4, as few points determine no finer ones. None where counts or parameters are not
+    positive, nothing grows, or a count is missed by more than the price of work varies (`DISCREPANCY.price`).
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter).
+    counts
+        Shape (point,).
+    """
+    if not (np.isfinite(counts).all() and (counts > 0).all() and (points > 0).all()):
+        return None
+    # ln c = a + sum_p e_p ln x_p
+    logs = np.log(points) - np.log(points).mean(axis=0)
+    fitted = np.linalg.lstsq(logs, np.log(counts) - np.log(counts).mean(), rcond=_RANK)[0]
+    powers = [Fraction(round(4 * power), 4) for power in fitted.tolist()]
+    term = Term(tuple(Factor(p, PowerLog(power)) for p, power in enumerate(powers) if power))
+    rest = np.log(counts) - np.log(term.evaluate(points)) if term.factors else np.array([])
+    if not len(rest) or np.ptp(rest) / 2 > DISCREPANCY.price:
+        return None
+    return ModelFunction(0.0, (float(np.exp((rest.max() + rest.min()) / 2)),), (term,))
 
 
 def misfit(points: Array, values: Array, functions: list[ModelFunction]) -> Array:

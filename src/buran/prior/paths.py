@@ -16,7 +16,7 @@ from buran.model.repetitions import over_repetitions
 from buran.model.space import Spaces, full_spaces
 from buran.model.terms import Array, ModelFunction
 from buran.prior.communication import POLLS, Operation, operation_of
-from buran.prior.effort import OPEN, Effort, Steadiness, by_visits, effort_of, with_sums
+from buran.prior.effort import OPEN, Effort, Steadiness, by_visits, effort_of, power_law, with_sums
 from buran.prior.prior import ALONE, Prior, communication_prior, computation_prior
 from buran.prior.steps import Repeats, repeats
 from buran.prior.switches import KnownMpi
@@ -373,6 +373,11 @@ def _one_computation(effort: Effort, place: int, counts: _Counts, row: int, metr
         why = f"it polls, and one run of each point does not show whether its {name} depend on that"
     elif function is None or function.is_zero:
         why = f"it executes no {name}"
+    if steadiness is Steadiness.UNEXPLAINED and counts.counted_itself[row]:
+        approximate = power_law(counts.points, over_repetitions(counts.values[metric][row][None], "median")[0])
+        if approximate is not None:
+            note = f"no formula gives its counts: times are extrapolated by a power law of its {name}"
+            return _PathPrior(Source.COMPUTATION, (note,), computation_prior(approximate, metric), settled=settled)
     if why is not None or function is None:
         return _without(str(why), settled)
     notes = () if metric == "basic_blocks" else (f"effort is counted in {name}",)

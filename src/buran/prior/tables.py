@@ -160,7 +160,8 @@ def models_from_priors(
             priors[row] = price_alone(prior)
             notes[row] = (
                 *notes[row],
-                f"from {in_words(measured, 'point')} the price of all its work is known, no more",
+                f"only {in_words(measured, 'point')} {'has' if measured == 1 else 'have'} times: one cost of its "
+                "counted work was fitted; more points distinguish its parts",
             )
         else:
             drop_prior(row, f"{measured} points do not determine the {prior.told_by_times} coefficients of its prior")
