@@ -100,6 +100,7 @@ class PlanningTuning:
     first_worth: float = tuned(2.0, "repetitions that this first guess is worth", JUDGED)
     least: float = tuned(1e-3, "of the largest value of a call path: smaller ones count as that for its powers", JUDGED)
     enough: int = tuned(4, "runs; models of fewer are no more than a mean", JUDGED)
+    known: float = tuned(0.9, "share of the time whose growth counts show, for times not to be needed for that", JUDGED)
     compared: int = tuned(
         3,
         "points with runs beside the baseline's, which tell what the hooks of a filter cost",
