@@ -1,18 +1,18 @@
 """The bundled examples, really measured: the manual way against Buran's loop, each judged at a larger point.
 
-Both ways measure the same matrix of points on this machine. What is right are medians of runs at P+ with everything
-instrumented, as the manual way has it: hooks of the examples' functions cost little. A function that only Buran's
-filter holds, such as a template of the standard library that is hot, counts to its caller, as it does there. Buran
-knows the caches of the machine, which is calibrated first, and samples accesses to memory within its budget. Functions
-with less than 1 % of the time there, and operations of MPI, whose waiting on fewer cores than ranks is chance, are not
-judged. Programs make so many steps that most of a run is theirs, not the start of MPI's.
+Both ways measure the same matrix of points on this machine. What is right are medians of runs at P+ under the filter
+that Buran chose for its largest budget, whose instrumentation costs little; predictions for functions without
+instrumentation count to their callers there. In the presets of examples, Buran knows the caches of the machine, which
+is calibrated first, and samples accesses to memory within its budget. Functions with less than 1 % of the time there,
+and operations of MPI, whose waiting on fewer cores than ranks is chance, are not judged. Programs make so many steps
+that most of a run is theirs, not the start of MPI's.
 """
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -107,24 +107,26 @@ def run_shard(shard: Shard, preset: str, seed: int) -> list[dict[str, Any]]:
 
 
 def both_ways(example: Example, shares: Sequence[float], seed: int, *, rivals: bool = False) -> list[dict[str, Any]]:
-    """Measure an example the manual way, the truth at P+, and with Buran for each budget; rivals play on the former."""
+    """Measure an example the manual way and with Buran for each budget; rivals play on the former's runs.
+
+    What is right was measured at P+: on this machine under the filter that Buran chose for the last budget, as its
+    instrumentation costs little; a simulated machine has no such cost, and all functions are instrumented.
+    """
     with tempfile.TemporaryDirectory(prefix="buran-campaign-") as name, not_synced():
         folder = Path(name)
         manual = _campaign(folder, "manual", example, seed, **_everything(example))
         carry_out(manual)
-        at_target = _timed(manual, Purpose.EVALUATION)[0]
-        truth = _Truth.of(at_target, by_call_path=example.is_simulated)
         table, hours = _timed(manual, Purpose.MODEL)
         predicted, modeller = _manual_models(table, example, folder)
-        told = [_told(hours, hours, truth, predicted, "the full matrix is measured", modeller)]
-        for spent, found in predictions(_matrix(manual, table, example), folder, seed) if rivals else ():
-            told.append(_told(spent, hours, truth, found, "runs of the matrix", "see its name"))
+        found = [_Found(hours, predicted, "the full matrix is measured", modeller)]
+        for spent, prediction in predictions(_matrix(manual, table, example), folder, seed) if rivals else ():
+            found.append(_Found(spent, prediction, "runs of the matrix", "see its name"))
         sampling = _sampling(folder) if example.samples else {}
-        for share in shares:
-            told.append(
-                _loop(replace(example, further={**example.further, **sampling}), folder, seed, share, hours, truth)
-            )
-    return told
+        chosen = replace(example, further={**example.further, **sampling})
+        found += [_loop(chosen, folder, seed, share, hours) for share in shares]
+        last = manual if example.is_simulated else _measured_at_target(chosen, folder, seed, shares[-1], hours)
+        truth = _Truth.of(_timed(last, Purpose.EVALUATION)[0], by_call_path=example.is_simulated)
+        return [each.judged(hours, truth) for each in found]
 
 
 def _matrix(session: Session, table: Experiment, example: Example) -> Matrix:
@@ -148,7 +150,8 @@ def full_matrix(example: Example, seed: int = 0) -> tuple[Experiment, Experiment
         Times at the points and at P+, and the wall time in seconds of a run at each point.
     """
     with tempfile.TemporaryDirectory(prefix="buran-campaign-") as name, not_synced():
-        session = _campaign(Path(name), "manual", example, seed, **_everything(example))
+        wishes = {**_everything(example), "evaluation_points": [example.at]}
+        session = _campaign(Path(name), "manual", example, seed, **wishes)
         carry_out(session)
         runs = [run for run in History.open(session).runs if run.mode is Mode.TIME and run.purpose is Purpose.MODEL]
         walls_s = {run.point: run.wall_s for run in runs}
@@ -196,7 +199,7 @@ def _campaign(folder: Path, name: str, example: Example, seed: int, **changes: A
 
 def _everything(example: Example) -> dict[str, Any]:
     return {
-        "evaluation_points": [example.at],
+        "evaluation_points": [example.at] if example.is_simulated else [],
         "goal": "models",
         "strategy": {"name": "full"},
         "refinement": {"enabled": False},
@@ -273,33 +276,44 @@ def _manual_models(table: Experiment, example: Example, folder: Path) -> tuple[d
     return dict(zip(models.call_paths, models.predict(at)[:, 0].tolist(), strict=True)), "Buran's hypotheses"
 
 
-def _loop(example: Example, folder: Path, seed: int, share: float, hours: float, truth: _Truth) -> dict[str, Any]:
-    session = _campaign(
-        folder, f"buran-{round(100 * share)}", example, seed,
-        budget={"core_hours": share * hours},
-        strategy={"name": "design", "max_iterations": 12},
-        refinement={"target": example.at, **_refined(example)},
-        effort_repetitions=1,
-        model={"kind": "pmnf"},
-    )  # fmt: skip
-    try:
-        last = carry_out(session)
-    except ConfigError as error:
-        return _told(0.0, hours, truth, {}, error.what, "Buran")
-    path = session.layout.models(session.id, last.iteration - 1)
-    sets = {model.metric: model for model in read_models(path)} if path.is_file() else {}
-    predicted: dict[str, float] = {}
-    below, above = dict[str, float](), dict[str, float]()
-    if "time" in sets:
-        times = sets["time"]
-        at = np.array([[example.at[name] for name in times.parameters]], dtype=np.float64)
-        values = times.predict(at)[:, 0]
-        predicted = dict(zip(times.call_paths, values.tolist(), strict=True))
-        lower, upper = prediction_interval(times.models, at)
-        far = [np.minimum(each, _UNBOUNDED) ** 2 for each in (values - lower[:, 0], upper[:, 0] - values)]
-        below, above = (dict(zip(times.call_paths, each.tolist(), strict=True)) for each in far)
-    told = _told(last.spent_core_hours, hours, truth, predicted, last.reason, "Buran")
-    return {**told, "held": _held(told["functions"], truth, predicted, below, above)}
+@dataclass(frozen=True)
+class _Found:
+    """What a way of measuring found.
+
+    Attributes
+    ----------
+    core_hours
+        That it spent.
+    predicted
+        Seconds at P+ by call path.
+    reason, modeller
+        Why it ended, and whose models these are.
+    below, above
+        Squared distances of the limits of 90 % intervals, by call path; empty without intervals.
+    """
+
+    core_hours: float
+    predicted: Mapping[str, float]
+    reason: str
+    modeller: str
+    below: Mapping[str, float] = field(default_factory=dict)
+    above: Mapping[str, float] = field(default_factory=dict)
+
+    def judged(self, manual_core_hours: float, truth: _Truth) -> dict[str, Any]:
+        """Return a result as JSON values, of the functions above 1 %, the largest one first."""
+        own, right = truth.predicted(self.predicted), truth.seconds
+        least = _LEAST_SHARE * sum(right.values())
+        functions = [name for name in sorted(right, key=lambda name: -right[name]) if right[name] > least]
+        held = {"held": _held(functions, truth, self.predicted, self.below, self.above)} if self.below else {}
+        return {
+            "core_hours": self.core_hours,
+            "manual_core_hours": manual_core_hours,
+            "functions": functions,
+            "errors": [abs(own[name] / right[name] - 1) if name in own else None for name in functions],
+            "reason": self.reason,
+            "modeller": self.modeller,
+            **held,
+        }
 
 
 def _held(
@@ -320,24 +334,53 @@ def _held(
     ]
 
 
+def _budgeted(example: Example, folder: Path, seed: int, share: float, hours: float, **changes: Any) -> Session:
+    return _campaign(
+        folder, f"buran-{round(100 * share)}", example, seed,
+        **{
+            "budget": {"core_hours": share * hours},
+            "strategy": {"name": "design", "max_iterations": 12},
+            "refinement": {"target": example.at, **_refined(example)},
+            "effort_repetitions": 1,
+            "model": {"kind": "pmnf"},
+            **changes,
+        },
+    )  # fmt: skip
+
+
+def _loop(example: Example, folder: Path, seed: int, share: float, hours: float) -> _Found:
+    session = _budgeted(example, folder, seed, share, hours)
+    try:
+        last = carry_out(session)
+    except ConfigError as error:
+        return _Found(0.0, {}, error.what, "Buran")
+    path = session.layout.models(session.id, last.iteration - 1)
+    sets = {model.metric: model for model in read_models(path)} if path.is_file() else {}
+    if "time" not in sets:
+        return _Found(last.spent_core_hours, {}, last.reason, "Buran")
+    times = sets["time"]
+    at = np.array([[example.at[name] for name in times.parameters]], dtype=np.float64)
+    values = times.predict(at)[:, 0]
+    lower, upper = prediction_interval(times.models, at)
+    far = [np.minimum(each, _UNBOUNDED) ** 2 for each in (values - lower[:, 0], upper[:, 0] - values)]
+    by_path = [dict(zip(times.call_paths, each.tolist(), strict=True)) for each in (values, *far)]
+    return _Found(last.spent_core_hours, by_path[0], last.reason, "Buran", *by_path[1:])
+
+
+def _measured_at_target(example: Example, folder: Path, seed: int, share: float, hours: float) -> Session:
+    """Go on with the campaign of a budget: no further round, but P+ as evaluation point, under its last filter."""
+    before = History.open(_budgeted(example, folder, seed, share, hours))
+    rounds = len([plan for plan in before.plans if not plan.pilot and not plan.done])
+    session = _budgeted(
+        example, folder, seed, share, hours,
+        evaluation_points=[example.at],
+        budget={"core_hours": 1000 * hours},
+        strategy={"name": "design", "max_iterations": max(rounds, 1)},
+    )  # fmt: skip
+    carry_out(session)
+    return session
+
+
 def _refined(example: Example) -> dict[str, Any]:
     """Refine filters where hooks cost something."""
     return {"enabled": False} if example.is_simulated else {"pilot": True, "constants": True}
-
-
-def _told(
-    core_hours: float, manual: float, truth: _Truth, predicted: Mapping[str, float], reason: str, by: str
-) -> dict[str, Any]:
-    """Return a result as JSON values; errors are those of the functions above 1 %, the largest one first."""
-    own, right = truth.predicted(predicted), truth.seconds
-    least = _LEAST_SHARE * sum(right.values())
-    judged = [name for name in sorted(right, key=lambda name: -right[name]) if right[name] > least]
-    errors = [abs(own[name] / right[name] - 1) if name in own else None for name in judged]
-    return {
-        "core_hours": core_hours,
-        "manual_core_hours": manual,
-        "functions": judged,
-        "errors": errors,
-        "reason": reason,
-        "modeller": by,
-    }
