@@ -216,7 +216,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
         for ways, at, said in (
             ([8, 0], "memory.ways[1]", "greater than or equal to 1"),
             ([7], "memory.ways[0]", "7 ways do not divide the 768 lines of 48 KiB"),
-            ([12, 32768], "memory.ways[1]", "so many ways"),
+            ([12, 32768], "memory.ways[1]", "that many ways"),
             ([12, 16, 16], "memory.ways[2]", "nothing names the size"),
             ([], "memory.ways", "empty"),
         )

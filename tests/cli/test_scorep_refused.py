@@ -28,7 +28,7 @@ def write(folder: Path, name: str, script: str) -> None:
 @pytest.mark.parametrize(
     ("summary", "wrappers", "texts"),
     [
-        ("      Compiler instrumentation: no\n", ("scorep-mpicc",), ("gives functions no hooks", "compiler plugin")),
+        ("      Compiler instrumentation: no\n", ("scorep-mpicc",), ("not instrument functions", "compiler plugin")),
         (SUMMARY, (), ("no wrappers for an MPI", "configured with an MPI")),
         (SUMMARY.replace("gcc_plugin", "-finstrument-functions"), ("scorep-mpicc",), ("filtering: run",)),
         (None, (), ("Score-P was not found", "load its module")),

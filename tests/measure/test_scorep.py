@@ -128,7 +128,7 @@ def test_its_summary_tells_compiler_and_plugin(installed):
 
 def test_one_without_hooks_is_refused(installed):
     says(installed, SUMMARY[: SUMMARY.index("yes")] + "no\n")
-    with pytest.raises(ToolError, match="gives functions no hooks") as caught:
+    with pytest.raises(ToolError, match="does not instrument functions") as caught:
         find_scorep()
     assert "backend: embedded" in str(caught.value)
 
@@ -445,7 +445,7 @@ def test_hooks_are_read_from_the_program(tmp_path):
 
 def test_constructors_are_one_function_to_a_filter():
     assert notes_on_hooks(hooks("_ZN1SC2Ei"), frozenset({"_ZN1SC1Ei"})) == ()
-    assert "does not tell" in notes_on_hooks(None, frozenset({"main"}))[0]
+    assert "does not show" in notes_on_hooks(None, frozenset({"main"}))[0]
 
 
 def hooks(*symbols):

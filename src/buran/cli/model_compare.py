@@ -61,7 +61,7 @@ def render_comparison(first: Mapping[str, ModelSet], second: Mapping[str, ModelS
             )
         if rows:
             at = ", ".join(f"{parameter} = {x:g}" for parameter, x in zip(one.parameters, point, strict=True))
-            header = ("call path", "A: dominant term", "B: dominant term", "faster", "B / A", "they cross at")
+            header = ("call path", "A grows as", "B grows as", "faster", "B / A", "they cross at")
             blocks.append(f"{name} (B / A and crossings at {at})\n{table(header, rows, right=(4,))}")
             data[name] = {"at": dict(zip(one.parameters, point, strict=True)), "call_paths": entries}
     if not blocks:

@@ -15,7 +15,7 @@ from buran.campaign.strategies import Abilities
 from buran.select.belief import TargetBelief, belief_of
 from buran.select.cover import lacking
 from buran.select.observations import Observations
-from buran.select.outlook import Outlook, counts_show_growth
+from buran.select.outlook import Outlook, known_share
 from buran.select.protocol import Advice, Budget, PlanningState, Settings
 from buran.select.simple import BASE, ONCE, Base, nothing_left, suggestions
 from buran.select.space import Array, Ids, Mask, Space
@@ -53,7 +53,7 @@ class Design:
         look = Outlook.of(measured, space, state)
         if first := self._first(look, space, budget):
             return first
-        base = Base(1, 2) if counts_show_growth(measured) else self.base
+        base = Base(1, 2) if known_share(measured) >= PLANNING.known else self.base
         # with few rounds left, the base must not take many of them
         together = PLANNING.base_share if state.rounds_left is None else PLANNING.base_together
         opening = base.advice(look, space, budget, PLANNING.base_share, together)

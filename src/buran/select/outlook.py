@@ -66,7 +66,7 @@ def predicted_s(measured: Observations, space: Space) -> Array | None:
     if not measured_before.any():
         return space.expected_s
     seen = measured.program_means_s[measured_before]
-    known = measured_before.sum() >= PLANNING.enough or counts_show_growth(measured)
+    known = measured_before.sum() >= PLANNING.enough or known_share(measured) > 1 / 2
     out = _modelled_s(measured, space, measured_before) if known else None
     if out is None:
         out = np.full(len(space.points), seen.max()) if space.expected_s is None else space.expected_s.copy()
@@ -77,14 +77,15 @@ def predicted_s(measured: Observations, space: Space) -> Array | None:
     return np.asarray(out)
 
 
-def counts_show_growth(measured: Observations) -> bool:
-    """Return whether counts show the growth of the call paths that take most of the time."""
+def known_share(measured: Observations) -> float:
+    """Return the share of the time that is in call paths whose growth counts show; 1 for all before any is timed."""
     if not measured.priors:
-        return False
+        return 0.0
     times = np.ones(len(measured.priors)) if measured.groups is None else measured.groups == 0
     seconds = times * np.nansum(measured.means, axis=1)
     known = np.array([prior is not None for prior in measured.priors])
-    return bool(seconds[known].sum() > PLANNING.known * seconds.sum())
+    total = float(seconds.sum())
+    return float(seconds[known].sum()) / total if total > 0 else float(known.all())
 
 
 def _measured_before(measured: Observations) -> Mask:

@@ -684,7 +684,7 @@ def test_a_scheduler_that_never_tells_a_job_what_it_has_is_not_waited_for_for_ev
 ) -> None:
     monkeypatch.setattr("buran.plugins.schedulers.tabled._PATIENCE_S", 0.0)
     monkeypatch.setenv("PBS_JOBID", "5.s")
-    with pytest.raises(RunError, match="does not tell"):
+    with pytest.raises(RunError, match="does not report"):
         PBS.allocation()
 
 
