@@ -97,7 +97,7 @@ def test_an_absurd_total_is_not_known_and_what_would_tell_is_said():
     assert said.unknown.call_paths == ("main->MPI_Waitall",) and said.unknown.total
     assert "p=32 and p=64" in said.unknown.advice
     data = data_of(said, None)
-    sure = next(each for each in answers(said, data) if each.question.endswith("how sure is that?"))
+    sure = next(each for each in answers(said, data) if each.question == "How long will it take, and how sure is that?")
     assert sure.answer == "Not known"
     waits, work = sorted(data["paths"], key=lambda path: path["name"])
     assert waits["at"] is waits["share"] is waits["low"] is None and work["share"] == 1.0

@@ -143,7 +143,7 @@ def test_a_tensor_model_predicts_the_run_time_in_every_place(small):
     at = sum(said.target.values())
     assert f"at p=1024, n=8000, k=80: {at:.4g} s; in normal form, for comparison" in render(said)
     data = data_of(said, table)
-    sure = next(each for each in answers(said, data) if each.question.endswith("how sure is that?"))
+    sure = next(each for each in answers(said, data) if each.question == "How long will it take, and how sure is that?")
     assert sure.answer == f"{at:.4g} s" and "interval not known" in sure.facts[0]
     for base, (values, low, high) in zip(("largest", "target"), data["runtime"]["curves"], strict=True):
         axes, through = data["axes"], np.array(data[base])

@@ -33,9 +33,9 @@ class Steadiness(StrEnum):
     MISSING = "missing"
 
 
-_RANK = 1e-9  # of the largest singular value: parameters that vary together share what grows with both
 OPEN = (Steadiness.DATA_DEPENDENT, Steadiness.UNEXPLAINED, Steadiness.NOISY)
 """Counts of which more points would tell more."""
+_RANK = 1e-9  # of the largest singular value: parameters that vary together share what grows with both
 
 
 @dataclass(frozen=True, eq=False)

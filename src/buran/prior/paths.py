@@ -362,6 +362,7 @@ def _one_computation(effort: Effort, place: int, counts: _Counts, row: int, metr
     name = metric.replace("_", " ")
     function, steadiness = effort.functions[place], effort.steadiness[place]
     settled = steadiness not in OPEN
+    unchecked = counts.polled[row] and not counts.repeated
     why = None
     if not counts.counted_itself[row] or steadiness is Steadiness.MISSING:
         why = f"its {name} were not counted"
@@ -369,11 +370,11 @@ def _one_computation(effort: Effort, place: int, counts: _Counts, row: int, metr
         why = f"its {name} differ between runs, as those of busy waiting do"
     elif steadiness is Steadiness.UNEXPLAINED:
         why = f"its {name} {_unexplained(counts)}"
-    elif counts.polled[row] and not counts.repeated:
+    elif unchecked:
         why = f"it polls, and one run of each point does not show whether its {name} depend on that"
     elif function is None or function.is_zero:
         why = f"it executes no {name}"
-    if steadiness is Steadiness.UNEXPLAINED and counts.counted_itself[row]:
+    if steadiness is Steadiness.UNEXPLAINED and counts.counted_itself[row] and not unchecked:
         approximate = power_law(counts.points, over_repetitions(counts.values[metric][row][None], "median")[0])
         if approximate is not None:
             note = f"no formula gives its counts: times are extrapolated by a power law of its {name}"
