@@ -82,9 +82,10 @@ def test_shards_are_made_from_others(squares: Squares, tmp_path: Path, monkeypat
     assert seen == [None] * 4 + [[{"square": 9}, {"square": 1}]]
 
 
-def test_shards_that_say_so_run_side_by_side(squares: Squares, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plain = [{**shard, "beside": True} for shard in squares.shards(Settings("squares"))]
-    monkeypatch.setattr(squares, "shards", lambda settings: [{"number": 5}, *plain, {"number": 7, "needs": [plain[0]]}])
+def test_shards_that_measure_times_run_alone(squares: Squares, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = squares.shards(Settings("squares"))
+    timed = {"number": 5, "alone": True}
+    monkeypatch.setattr(squares, "shards", lambda settings: [timed, *plain, {"number": 7, "needs": [plain[0]]}])
     run = Run.create(Settings("squares"), tmp_path)
     seen: list[tuple[int, int]] = []
     run.work_on_all(lambda done, of: seen.append((done, of)), cores=2)
@@ -116,7 +117,7 @@ def test_the_summary_has_everything(squares: Squares, tmp_path: Path) -> None:
 def test_the_command_prints_figures_with_their_errors(
     squares: Squares, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["evaluate", "squares", "--quick", "--json", "--seed", "3", "-o", str(tmp_path)]) == 0
+    assert main(["evaluate", "squares", "--quick", "--cores", "1", "--json", "--seed", "3", "-o", str(tmp_path)]) == 0
     found = json.loads(capsys.readouterr().out)
     keys = ("name", "value", "unit", "standard_error", "samples", "kind")
     assert [found["figures"][0][key] for key in keys] == ["sum", 1.0, "s", 0.5, 2, "simulated"]

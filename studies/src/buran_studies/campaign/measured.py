@@ -39,7 +39,7 @@ from buran.profile.profile import SEPARATOR
 from buran_studies.campaign.public import PUBLIC, Example
 from buran_studies.campaign.rivals import Matrix, predictions, ways
 from buran_studies.campaign.summary import BURAN, MANUAL
-from buran_studies.evaluation.study import Shard
+from buran_studies.evaluation.study import ALONE, Shard
 from buran_studies.extrap import extrap_python, predictions_by_extrap
 from buran_studies.simulate.in_process import carry_out
 
@@ -83,7 +83,11 @@ def shards(preset: str) -> list[Shard]:
 
     Public codes are those of which there are checkouts.
     """
-    return [{"example": name} for name, each in PRESETS[preset].items() if each.source is None or each.folder.is_dir()]
+    return [
+        {"example": name, ALONE: True}
+        for name, each in PRESETS[preset].items()
+        if each.source is None or each.folder.is_dir()
+    ]
 
 
 def rows(preset: str) -> list[Shard]:

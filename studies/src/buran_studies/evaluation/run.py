@@ -15,7 +15,7 @@ from buran.errors import UsageError
 from buran.files import digest, read_json, write_json, write_text
 from buran_studies.evaluation.evaluation import Evaluation
 from buran_studies.evaluation.plots import draw
-from buran_studies.evaluation.study import BESIDE, NEEDS, RESULTS, Settings, Shard, Study, check_preset, study_of
+from buran_studies.evaluation.study import ALONE, NEEDS, RESULTS, Settings, Shard, Study, check_preset, study_of
 from buran_studies.evaluation.text import text_of
 
 SETTINGS = "settings.json"
@@ -69,6 +69,10 @@ class Run:
         """Return the files of the results that a shard is made from."""
         return [self.result(digest(dict(other))) for other in self.shards[shard].get(NEEDS, ())]
 
+    def alone(self, shard: str) -> bool:
+        """Return whether a shard measures times, which others that run with it would change."""
+        return bool(self.shards[shard].get(ALONE))
+
     @property
     def summary(self) -> Path:
         """The file of the summary."""
@@ -89,9 +93,9 @@ class Run:
     def work_on_all(self, progress: Callable[[int, int], None], cores: int = 1) -> None:
         """Make all results; `progress` is told how many of how many are there.
 
-        Shards that say so run side by side on the cores; the others follow, in their order.
+        Shards that measure no times and need no others run side by side on the cores; the others follow, in order.
         """
-        beside = [name for name, shard in self.shards.items() if cores > 1 and shard.get(BESIDE)]
+        beside = [name for name in self.shards if cores > 1 and not (self.alone(name) or self.needed(name))]
         apart = [name for name in self.shards if name not in beside]
         progress(0, len(self.shards))
         if beside:

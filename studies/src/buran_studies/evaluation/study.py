@@ -38,8 +38,8 @@ PUBLISHED = "published"
 OF_PAPERS = ("selection", "priors", "correction", "tensor", "refinement")
 RENAMED = {"paper": PUBLISHED, "gpr-literal": PUBLISHED}
 """Presets of older versions."""
-BESIDE = "beside"
-"""Key of shards that need no others, and measure no times, which others beside them would change."""
+ALONE = "alone"
+"""Key of shards that measure times on this machine: nothing else runs then."""
 NEEDS = "needs"
 RESULTS = "results"
 

@@ -22,7 +22,7 @@ from buran.profile.profile import Profile
 from buran_studies.campaign.measured import both_ways
 from buran_studies.campaign.summary import BURAN, MANUAL
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
-from buran_studies.evaluation.study import Settings, Shard
+from buran_studies.evaluation.study import ALONE, Settings, Shard
 from buran_studies.machine import codes, collectives, generated
 from buran_studies.machine.counts import differences
 from buran_studies.machine.laboratory import Bench, Spent, bench_of
@@ -85,7 +85,7 @@ def shards(settings: Settings) -> Sequence[Shard]:
         *({"asks": "counts", "example": example, "ranks": [*ranks]} for example in SIZES),
         *({"asks": "waiting", "machine": machine, "ranks": [*waves]} for machine in MACHINES),
         {"asks": "sameness", "ranks": [16, 64]},
-        *({"asks": "reality", "example": example, "ranks": [1, 2]} for example in REALITY),
+        *({"asks": "reality", "example": example, "ranks": [1, 2], ALONE: True} for example in REALITY),
         *(
             {"asks": "collectives", "mpi": mpi, "ranks": [p for p in gathered if (mpi, p) not in collectives.FAILING]}
             for mpi in collectives.FLAVOURS
@@ -98,7 +98,7 @@ def shards(settings: Settings) -> Sequence[Shard]:
             "draws": draws,
             "seed": settings.seed,
         },
-        *({"asks": "loop", "code": code, "machine": machine} for code in looped for machine in MACHINES),
+        *({"asks": "loop", "code": code, "machine": machine, ALONE: True} for code in looped for machine in MACHINES),
     ]
     return [shard for shard in every if settings.preset in ("default", shard["asks"])]
 

@@ -14,7 +14,7 @@ from buran.profile.reuse import LINE, histogram, misses
 from buran.profile.sets import misses_of_sets
 from buran_studies.campaign.public import checkouts
 from buran_studies.evaluation.evaluation import Figure, Kind, Table
-from buran_studies.evaluation.study import Settings, Shard
+from buran_studies.evaluation.study import ALONE, Settings, Shard
 from buran_studies.machine.laboratory import EXAMPLES
 from buran_studies.memory.cachegrind import References, references_of
 from buran_studies.priors.runs import Workshop
@@ -53,7 +53,12 @@ _FLAGS = "make MPICC={mpicc} MPICXX={mpicxx} CFLAGS='-O2 -g' CXXFLAGS='-O2 -g'"
 def shards(settings: Settings) -> Sequence[Shard]:
     """One shard for each program that is here, and each compiler."""
     return [
-        {"program": program, "compiler": compiler, "arguments": [*sizes[:1]] if settings.quick else [*sizes]}
+        {
+            "program": program,
+            "compiler": compiler,
+            "arguments": [*sizes[:1]] if settings.quick else [*sizes],
+            ALONE: True,
+        }
         for program, (sizes, _) in RUNS.items()
         for compiler in (COMPILERS[:1] if settings.quick else COMPILERS)
         if source_of(program).is_dir()

@@ -11,7 +11,7 @@ from buran.campaign.plan import Mode
 from buran.profile.metrics import DETAILS, REQUIREMENTS
 from buran.profile.profile import Profile
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
-from buran_studies.evaluation.study import BESIDE, Settings, Shard
+from buran_studies.evaluation.study import Settings, Shard
 from buran_studies.machine.laboratory import EXAMPLES, RUNS
 from buran_studies.memory import caches, extrapolation, times
 from buran_studies.memory.cachegrind import references_of
@@ -53,8 +53,7 @@ def shards(settings: Settings) -> Sequence[Shard]:
             for name in here
             for compiler in caches.COMPILERS
         ]
-    beside = [{**shard, BESIDE: True} for shard in (*counted, *extrapolation.shards(settings))]
-    return [*beside, *caches.shards(settings)]
+    return [*counted, *extrapolation.shards(settings), *caches.shards(settings)]
 
 
 def run_shard(shard: Shard, settings: Settings) -> dict[str, Any]:

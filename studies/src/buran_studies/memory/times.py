@@ -28,7 +28,7 @@ from buran.prior.tables import models_from_priors
 from buran.profile.metrics import MINOR_FAULTS
 from buran.profile.startup import starts_or_ends
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
-from buran_studies.evaluation.study import NEEDS, RESULTS, Settings, Shard
+from buran_studies.evaluation.study import ALONE, NEEDS, RESULTS, Settings, Shard
 from buran_studies.machine.laboratory import EXAMPLES
 from buran_studies.memory.program import Program, given
 from buran_studies.priors.runs import Workshop
@@ -36,7 +36,7 @@ from buran_studies.priors.runs import Workshop
 PRESET = "times"
 MACHINE = "machine.json"
 """File of a folder that is given with ``--data``: a calibration, instead of one of its own."""
-CALIBRATION: Shard = {"calibration": True}
+CALIBRATION: Shard = {"calibration": True, ALONE: True}
 """The shard that measures the machine, once for all programs."""
 _REPETITIONS = {True: 3, False: 7}
 _MAKE = "make MPICC={mpicc} MPICXX={mpicxx} CFLAGS=-O2 CXXFLAGS=-O2"
@@ -91,7 +91,7 @@ def shards(settings: Settings) -> Sequence[Shard]:
     needed = {} if _machine(settings) else {NEEDS: [CALIBRATION]}
     numbers = [(1, [1])] if settings.quick else [(1, [1]), (2, [2])]
     measured = [
-        {"name": name, **asdict(program), "ranks": ranks, "predicted": there, **needed}
+        {"name": name, **asdict(program), "ranks": ranks, "predicted": there, ALONE: True, **needed}
         for name, program in programs.items()
         for ranks, there in numbers
     ]

@@ -12,7 +12,7 @@ from typing import Any
 
 from buran.model import SearchOptions
 from buran_studies.evaluation.evaluation import Beside, Evaluation, Table
-from buran_studies.evaluation.study import Settings, Shard
+from buran_studies.evaluation.study import ALONE, Settings, Shard
 from buran_studies.extrap import extrap_python, name_of_modeller
 from buran_studies.refinement.lab import PROGRAMS, published_target, source_of
 from buran_studies.refinement.methods import BRIEF, Rules
@@ -55,6 +55,7 @@ def shards(settings: Settings) -> Sequence[Shard]:
             "points": _QUICK_POINTS if settings.quick else None,
             "seed": settings.seed,
             "extrap": extrap_python() is not None,
+            ALONE: True,
         }
         for name in names
         if source_of(PROGRAMS[name], data) is not None

@@ -16,7 +16,7 @@ from typing import Any
 
 from buran.measure.toolchain.runtime import find_toolchain
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
-from buran_studies.evaluation.study import PUBLISHED, Settings, Shard
+from buran_studies.evaluation.study import ALONE, PUBLISHED, Settings, Shard
 from buran_studies.refinement import published
 from buran_studies.refinement.lab import PROGRAMS, Lab, source_of
 from buran_studies.refinement.methods import BRIEF, Rules, follow
@@ -61,6 +61,7 @@ def shards(settings: Settings) -> Sequence[Shard]:
             "repetitions": 1 if settings.quick else REPETITIONS,
             "points": QUICK_POINTS if settings.quick else None,
             "seed": settings.seed,
+            ALONE: True,
         }
         for program in programs
         for methods in groups

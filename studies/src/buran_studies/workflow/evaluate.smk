@@ -30,7 +30,7 @@ rule evaluate:
         EVALUATION.result("{shard}"),
     log:
         "logs/evaluate/{shard}.log",
-    threads: 1
+    threads: lambda wildcards: workflow.cores if EVALUATION.alone(wildcards.shard) else 1
     message:
         "Working on shard {wildcards.shard}"
     script:
