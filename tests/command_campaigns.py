@@ -34,7 +34,7 @@ def write_campaign_of(script: str, folder: Path, /, **keys: Any) -> Path:
     campaign = {
         "name": "itself",
         "backend": "command",
-        "target": {
+        "program": {
             "source": "source",
             "build": "cp program.sh program && chmod +x program",
             "binary": "program",
@@ -42,7 +42,7 @@ def write_campaign_of(script: str, folder: Path, /, **keys: Any) -> Path:
         },
         "parameters": {"n": {"role": "size", "values": [1, 2, 4, 5, 8]}},
         "environments": {"here": {"launcher": "none"}},
-        "resources": {"ranks": 1, "time_limit_s": 60},
+        "resources": {"ranks": 1, "time_limit": 60},
         "repetitions": 1,
         "warmup": False,
         **keys,

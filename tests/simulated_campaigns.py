@@ -45,7 +45,7 @@ CAMPAIGN: dict[str, Any] = {
         "n": {"role": "size", "values": [20, 30, 40, 50]},
     },
     "repetitions": 2,
-    "refinement": {"target": {"p": 4096, "n": 200}},
+    "target": {"p": 4096, "n": 200},
     "strategy": {"name": "lines"},
 }
 

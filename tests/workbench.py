@@ -74,7 +74,7 @@ def new_workbench(folder: Path) -> Workbench:
     bench = Workbench(folder)
     bench.write(
         name="small",
-        target={
+        program={
             "source": "source",
             "build": "make MPICC={mpicc} CFLAGS='{flags}'",
             "flags": "-O2",
@@ -89,6 +89,6 @@ def new_workbench(folder: Path) -> Workbench:
         effort_repetitions=1,
         warmup=False,
         refinement={"enabled": False},
-        resources={"time_limit_s": 120},
+        resources={"time_limit": 120},
     )
     return bench

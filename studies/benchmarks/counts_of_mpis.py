@@ -32,7 +32,7 @@ def judge(path: Path, ranks: Sequence[int]) -> str:
     points = [next((point for point in by_size if campaign.ranks(point) == p), None) for p in ranks]
     chosen = [point for point in points if point is not None]
     keys = dict(read_yaml(path).data)
-    keys["target"] = {**keys["target"], "source": str(campaign.source), "inputs": _inputs(campaign)}
+    keys["program"] = {**keys["program"], "source": str(campaign.source), "inputs": _inputs(campaign)}
     with tempfile.TemporaryDirectory(prefix="buran-counts-") as name:
         benches = []
         for where, environment in (("here", {}), ("there", {"machine": dict(MACHINES["fat tree"])})):

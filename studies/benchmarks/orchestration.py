@@ -76,7 +76,7 @@ def campaign(folder: Path, runs: int) -> Path:
     points = runs // RUNS_PER_POINT
     config = {
         "name": "scale",
-        "target": {
+        "program": {
             "source": "source",
             "build": "make CC={mpicc} CFLAGS='{flags}'",
             "binary": "program",
@@ -90,7 +90,7 @@ def campaign(folder: Path, runs: int) -> Path:
         "effort_repetitions": 1,
         "warmup": False,
         "refinement": {"enabled": False},
-        "resources": {"nodes": "ceil(p / 48)", "expected_s": 1},
+        "resources": {"nodes": "ceil(p / 48)", "expected_time": 1},
     }
     path = folder / "campaign.yaml"
     path.write_text(yaml.safe_dump(config))
@@ -250,15 +250,15 @@ def on_slurm(folder: Path, points: int, points_per_job: int, share: str, seconds
         "repetitions": 1,
         "resources": {
             "ranks": 1,
-            "expected_s": 0.1 + seconds,
-            "time_limit_s": 60,
+            "expected_time": 0.1 + seconds,
+            "time_limit": 60,
             "points_per_job": points_per_job,
             "share_nodes": share,
         },
         "environments": {"sandbox": {"launcher": "auto", "variables": {"OMPI_MCA_btl": "self,tcp"}}},
     }
     if seconds:
-        config["target"]["run"] = f"{{binary}} {{n}} {seconds}"
+        config["program"]["run"] = f"{{binary}} {{n}} {seconds}"
     else:
         config["metrics"] = ["time"]
     path.write_text(yaml.safe_dump(config))

@@ -38,7 +38,8 @@ def play(case: Case, seed: int, share: float, pool_filters: str, folder: Path) -
     whole = sum(bare.took(point, asked.ranks(point), str(point)).wall_s * asked.cores(point) for point in asked.points)
     changes |= {
         "budget": {"core_hours": share * whole * case.repetitions / 3600},
-        "refinement": {"target": dict(case.target), "pilot": False},
+        "target": dict(case.target),
+        "refinement": {"pilot": False},
         "model": {"pool_filters": pool_filters},
     }
     file.write_text(yaml.safe_dump(campaign(case, seed, **changes)))

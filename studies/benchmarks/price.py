@@ -74,7 +74,7 @@ def campaign(folder: Path, name: str, sizes: list[int], seed: int, **keys: Any) 
     described = {
         "name": name, "results": name, "backend": "simulated", "program": "program.yaml", "seed": seed,
         "parameters": {"p": {"role": "ranks", "values": [1, 2]}, "n": {"role": "size", "values": sizes}},
-        "repetitions": 3, "warmup": False, "effort_repetitions": 1, "resources": {"time_limit_s": 36000}, **keys,
+        "repetitions": 3, "warmup": False, "effort_repetitions": 1, "resources": {"time_limit": 36000}, **keys,
     }  # fmt: skip
     (folder / f"{name}.yaml").write_text(yaml.safe_dump(described))
     return open_session(folder / f"{name}.yaml")

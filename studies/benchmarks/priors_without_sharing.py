@@ -38,7 +38,7 @@ def timed(functions: int, seed: int, folder: Path) -> tuple[dict[str, object], K
     target = measured.TEST_POINT
     keys = {
         "name": "synthetic",
-        "target": {
+        "program": {
             "source": str(folder / "synthetic"),
             "build": measured.BUILD,
             "binary": "synthetic",

@@ -142,7 +142,7 @@ def describe(program: Program, way: str) -> dict[str, Any]:
     own = {key: value for key, value in program.campaign.items() if key != "scorep" or WAYS[way]["backend"] == "scorep"}
     described: dict[str, Any] = {
         "name": program.name,
-        "target": {
+        "program": {
             "source": str(program.source),
             "build": program.build,
             "flags": program.flags,
@@ -155,7 +155,7 @@ def describe(program: Program, way: str) -> dict[str, Any]:
         "effort_repetitions": 1,
         "warmup": False,
         "compiler": "gcc",
-        "resources": {"time_limit_s": 300},
+        "resources": {"time_limit": 300},
         **own,
         **WAYS[way],
     }
@@ -165,7 +165,7 @@ def describe(program: Program, way: str) -> dict[str, Any]:
         target["p"] = 2
     else:
         described["resources"]["ranks"] = 1
-    return {**described, "refinement": {**WAYS[way]["refinement"], "share": SHARE, "target": target}}
+    return {**described, "target": target, "refinement": {**WAYS[way]["refinement"], "share": SHARE}}
 
 
 def ended(folder: Path, program: Program, way: str) -> bool:

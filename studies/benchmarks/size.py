@@ -130,7 +130,7 @@ def measured(folder: Path, runs: int) -> dict[str, Any]:
     config = {
         "name": "tiny",
         "backend": "command",
-        "target": {
+        "program": {
             "source": "source",
             "build": "{cc} {flags} -o tiny tiny.c",
             "binary": "tiny",
@@ -144,7 +144,7 @@ def measured(folder: Path, runs: int) -> dict[str, Any]:
         "command": {"figures_of_merit": {"rate": r"rate: (\S+) per_s"}},
         "repetitions": 2,
         "warmup": False,
-        "resources": {"ranks": 1, "time_limit_s": 60},
+        "resources": {"ranks": 1, "time_limit": 60},
     }
     path = folder / "campaign.yaml"
     path.write_text(yaml.safe_dump(config))

@@ -520,7 +520,7 @@ def _(trial: Trial) -> None:
 
 @fault("max-time", "the partition gives less time than the limit of a run")
 def _(trial: Trial) -> None:
-    trial.write(resources={"ranks": 1, "time_limit_s": 3600, "partition": "brief"})
+    trial.write(resources={"ranks": 1, "time_limit": 3600, "partition": "brief"})
     trial.launch()
     trial.until_busy()
     trial.strike()
@@ -734,7 +734,7 @@ def new_trial(operator: Operator, name: str) -> Trial:
     trial = Trial(folder, {}, "faults", operator=operator)
     trial.write(
         name="faults",
-        target={
+        program={
             "source": "Quellen",
             "build": "make CC={mpicc} CFLAGS='{flags}'",
             "binary": "program",
@@ -746,7 +746,7 @@ def new_trial(operator: Operator, name: str) -> Trial:
         metrics=["time"],
         warmup=False,
         refinement={"enabled": False},
-        resources={"ranks": 1, "time_limit_s": 120},
+        resources={"ranks": 1, "time_limit": 120},
     )
     return trial
 

@@ -87,7 +87,7 @@ def describe(program: Program, role: str, percent: float) -> dict[str, Any]:
         run = run.replace("{s}", str(program.steps))
     return {
         "name": f"{program.name}-{role}",
-        "target": {
+        "program": {
             "source": str(program.source),
             "build": program.build,
             "flags": program.flags,
@@ -99,8 +99,9 @@ def describe(program: Program, role: str, percent: float) -> dict[str, Any]:
         "repetitions": 2,
         "strategy": {"name": "design"},
         "budget": {"percent_of_full_matrix": percent},
-        "resources": {"ranks": 1, "time_limit_s": 600},
-        "refinement": {"enabled": False, "target": {"n": program.target}},
+        "resources": {"ranks": 1, "time_limit": 600},
+        "target": {"n": program.target},
+        "refinement": {"enabled": False},
     }
 
 

@@ -103,7 +103,7 @@ def campaign(seed: int, folder: Path, metrics: list[str]) -> None:
 
     data = yaml.safe_load((ROOT / "config" / "examples" / "budget.yaml").read_text())
     data |= {"seed": seed, "results": "results"} | ({"metrics": metrics} if metrics else {})
-    data["target"]["source"] = "source"
+    data["program"]["source"] = "source"
     shutil.copytree(ROOT / "examples" / "stencil", folder / "source")
     file = folder / "campaign.yaml"
     file.write_text(yaml.safe_dump(data, sort_keys=False))

@@ -9,7 +9,7 @@ import yaml
 
 BASE: dict[str, Any] = {
     "name": "demo",
-    "target": {
+    "program": {
         "source": "code",
         "build": "make MPICXX={mpicxx} CXXFLAGS='{flags}'",
         "binary": "demo",

@@ -51,23 +51,31 @@ def test_values_serve_constraints_and_resources(write_campaign: WriteCampaign) -
 @pytest.mark.parametrize(
     ("changes", "key", "words"),
     [
-        ({"target__run": "{binary} {=n // (p - 4)}"}, "target.run", ("division by zero", "p = 4")),
-        ({"target__run": "{binary} {=n / 3}"}, "target.run", ("gives 3.33", "n=10", "whole numbers")),
-        ({"target__run": "{binary} {=n * q}"}, "target.run", ("unknown name 'q'", "p, n")),
-        ({"target__run": "{binary} {=n > 2}"}, "target.run", ("is a condition",)),
-        ({"target__build": "make {mpicxx} {=n / 3}"}, "target.build", ("gives 3.33",)),
-        ({"values": {"m": "n / 3"}, "target__run": "{binary} {m}"}, "values.m", ("gives 3.33",)),
+        ({"program__run": "{binary} {=n // (p - 4)}"}, "program.run", ("division by zero", "p = 4")),
+        ({"program__run": "{binary} {=n / 3}"}, "program.run", ("gives 3.33", "n=10", "whole numbers")),
+        ({"program__run": "{binary} {=n * q}"}, "program.run", ("unknown name 'q'", "p, n")),
+        ({"program__run": "{binary} {=n > 2}"}, "program.run", ("is a condition",)),
+        ({"program__build": "make {mpicxx} {=n / 3}"}, "program.build", ("gives 3.33",)),
+        ({"values": {"m": "n / 3"}, "program__run": "{binary} {m}"}, "values.m", ("gives 3.33",)),
         ({"values": {"m": "k + 1", "k": "n"}}, "values.m", ("unknown name 'k'",)),
         ({"values": {"n": "p"}}, "values.n", ("cannot be the name of a value", "a parameter")),
         ({"values": {"binary": "p"}}, "values.binary", ("cannot be the name of a value",)),
-        ({"values": {"g": "grid3(p, 4)"}, "target__run": "{binary} {n} {g}"}, "values.g", ("no edge 4",)),
-        ({"target__inputs": ["absent.txt"]}, "target.inputs[0]", ("an input is missing", "absent.txt")),
-        ({"target__inputs": [{"path": "code", "name": "../x"}]}, "target.inputs[0].name", ("inside the run's folder",)),
-        ({"target__inputs": ["code", {"path": "{build}/code"}]}, "target.inputs[1]", ("two inputs",)),
-        ({"target__inputs": [{"path": "code", "fill": True}]}, "target.inputs[0].fill", ("before anything is built",)),
-        ({"target__start_in": "/tmp"}, "target.start_in", ("inside the run's folder",)),
-        ({"target__keep_output": ["../*"]}, "target.keep_output[0]", ("inside the run's folder",)),
-        ({"target__exit_codes": [0, 256]}, "target.exit_codes[1]", ("256 is not allowed",)),
+        ({"values": {"g": "grid3(p, 4)"}, "program__run": "{binary} {n} {g}"}, "values.g", ("no edge 4",)),
+        ({"program__inputs": ["absent.txt"]}, "program.inputs[0]", ("an input is missing", "absent.txt")),
+        (
+            {"program__inputs": [{"path": "code", "name": "../x"}]},
+            "program.inputs[0].name",
+            ("inside the run's folder",),
+        ),
+        ({"program__inputs": ["code", {"path": "{build}/code"}]}, "program.inputs[1]", ("two inputs",)),
+        (
+            {"program__inputs": [{"path": "code", "fill": True}]},
+            "program.inputs[0].fill",
+            ("before anything is built",),
+        ),
+        ({"program__start_in": "/tmp"}, "program.start_in", ("inside the run's folder",)),
+        ({"program__keep_output": ["../*"]}, "program.keep_output[0]", ("inside the run's folder",)),
+        ({"program__exit_codes": [0, 256]}, "program.exit_codes[1]", ("256 is not allowed",)),
     ],
 )
 def test_what_cannot_be_computed_is_named(
@@ -93,13 +101,13 @@ def test_values_are_put_into_the_text_of_an_input(write_campaign: WriteCampaign)
         ("x = {m}", ("unknown placeholder {m}", "case.in:2")),
         ("x = {binary}", ("unknown placeholder {binary}", "case.in:2")),
         ("x = {", ("a single '{'", "case.in:2")),
-        ("x = {=n / 3}", ("gives 3.33", "key target.inputs")),
+        ("x = {=n / 3}", ("gives 3.33", "key program.inputs")),
     ],
 )
 def test_mistakes_in_the_text_of_an_input_are_named_with_their_line(
     write_campaign: WriteCampaign, line: str, words: tuple[str, ...]
 ) -> None:
-    path = write_campaign(target__inputs=[{"path": "case.in", "fill": True}])
+    path = write_campaign(program__inputs=[{"path": "case.in", "fill": True}])
     (path.parent / "case.in").write_text(f"a\n{line}\n")
     mistake = mistake_of(path)
     for word in words:

@@ -55,7 +55,7 @@ def test_launch_with_another_launcher_does_not_take_the_found_program(write_camp
 
 
 def test_resources(write_campaign: WriteCampaign) -> None:
-    resources = {"threads": "2", "nodes": "ceil(p / 4)", "time_limit_s": "10 * n", "expected_s": "n / 10"}
+    resources = {"threads": "2", "nodes": "ceil(p / 4)", "time_limit": "10 * n", "expected_time": "n / 10"}
     campaign = load_campaign(write_campaign(resources=resources))
     point = Point.of({"p": 8, "n": 20})
     assert (campaign.ranks(point), campaign.threads(point), campaign.nodes(point)) == (8, 2, 2)
@@ -118,7 +118,7 @@ def test_budget(
 
 
 def test_a_budget_below_the_first_plan(write_campaign: WriteCampaign) -> None:
-    expected = {"expected_s": "360 * 5 / p"}  # of three points, three times each: half a core hour a run
+    expected = {"expected_time": "360 * 5 / p"}  # of three points, three times each: half a core hour a run
     campaign = load_campaign(write_campaign(budget={"core_hours": 4.5}, resources=expected))
     first = along_axes(campaign.points, campaign.parameters, 2)
     assert campaign.minimum_core_hours(first, campaign.repetitions) == pytest.approx(4.5)
@@ -134,7 +134,7 @@ def test_results_and_source_are_relative_to_the_file(write_campaign: WriteCampai
 
 
 def test_source_from_git(write_campaign: WriteCampaign) -> None:
-    campaign = load_campaign(write_campaign(target__source={"git": "u", "revision": "r"}))
+    campaign = load_campaign(write_campaign(program__source={"git": "u", "revision": "r"}))
     assert campaign.source == GitSource(git="u", revision="r")
 
 
@@ -167,13 +167,13 @@ def test_a_budget_lets_a_strategy_choose_the_runs(
 
 def test_few_steps_at_the_target_may_be_measured(write_campaign: WriteCampaign) -> None:
     changes = {
-        "parameters__s": {"role": "steps", "value": 600}, "target__run": "{binary} {n} {s}",
+        "parameters__s": {"role": "steps", "value": 600}, "program__run": "{binary} {n} {s}",
         "strategy": {"name": "design"},
     }  # fmt: skip
 
     def beyond(**target: int | str) -> set[int]:
-        campaign = load_campaign(write_campaign(**changes, refinement={"target": target}))
-        assert campaign.refinement_target["s"] == 600 and all(point["n"] <= 80 for point in campaign.full_matrix)
+        campaign = load_campaign(write_campaign(**changes, target=target))
+        assert campaign.target["s"] == 600 and all(point["n"] <= 80 for point in campaign.full_matrix)
         return {int(point["s"]) for point in campaign.points if point["n"] > 80}
 
     assert beyond(p=8, n=160) == {60, 120}
@@ -181,11 +181,11 @@ def test_few_steps_at_the_target_may_be_measured(write_campaign: WriteCampaign) 
     assert beyond(p=8, n="2 * n") == set()
 
 
-def test_refinement_target(write_campaign: WriteCampaign) -> None:
+def test_target(write_campaign: WriteCampaign) -> None:
     campaign = load_campaign(write_campaign(evaluation_points=[{"p": 4, "n": 99}]))
-    assert campaign.refinement_target == Point.of({"p": 8, "n": 99})
-    campaign = load_campaign(write_campaign(refinement={"target": {"p": 64, "n": 512}}))
-    assert campaign.refinement_target == Point.of({"p": 64, "n": 512})
+    assert campaign.target == Point.of({"p": 8, "n": 99})
+    campaign = load_campaign(write_campaign(target={"p": 64, "n": 512}))
+    assert campaign.target == Point.of({"p": 64, "n": 512})
 
 
 SAME: list[dict[str, Any]] = [
@@ -199,8 +199,8 @@ SAME: list[dict[str, Any]] = [
     {"strategy": {"name": "full", "retry_failed": False}},
 ]
 DIFFERENT: list[dict[str, Any]] = [
-    {"target__flags": "-O3"},
-    {"target__run": "{binary} {n} 1"},
+    {"program__flags": "-O3"},
+    {"program__run": "{binary} {n} 1"},
     {"parameters__p__values": [1, 2, 4]},
     {"constraints": ["p > 1"]},
     {"environments": {"local": {"variables": {"A": 1}}}},

@@ -41,11 +41,11 @@ NEW: dict[str, Any] = {
     "evaluation_points": [{"p": 16, "n": 160}], "repetitions": 5, "effort_repetitions": 3, "warmup": False,
     "metrics": ["time"], "counters": ["cycles"], "aggregate": "max", "backend": "scorep", "compiler": "gcc",
     "goal": "filter", "correct": {"main": "model"}, "seed": 2,
-    "target.source": "code2", "target.build": "make demo X={mpicxx}", "target.flags": "-O3", "target.binary": "d2",
-    "target.run": "{binary} {n} 2", "target.inputs": ["code2"], "target.start_in": "code2", "target.exit_codes": [0, 1],
-    "target.keep_output": ["*.log"], "target.output_limit_mb": 1.0, "values": {"m": "2 * n"},
-    "target.inputs.0.path": "code2", "target.inputs.0.name": "other", "target.inputs.0.link": True,
-    "target.inputs.0.fill": True,
+    "program.source": "code2", "program.build": "make demo X={mpicxx}", "program.flags": "-O3", "program.binary": "d2",
+    "program.run": "{binary} {n} 2", "program.inputs": ["code2"], "program.start_in": "code2",
+    "program.exit_codes": [0, 1], "program.keep_output": ["*.log"], "program.output_limit_mb": 1.0, "values": {"m": "2 * n"},
+    "program.inputs.0.path": "code2", "program.inputs.0.name": "other", "program.inputs.0.link": True,
+    "program.inputs.0.fill": True,
     "environments.here.launcher": "openmpi", "environments.here.modules": ["gcc"],
     "environments.here.variables": {"A": "b"},
     **{
@@ -76,11 +76,11 @@ NEW: dict[str, Any] = {
     "measurements.0.filter": "old.filter", "measurements.0.core_hours": 0.5,
     "refinement.enabled": False, "refinement.strategy": "hotspots", "refinement.start": "loops",
     "refinement.start_threshold": "median", "refinement.pilot": True, "refinement.share": 0.02,
-    "refinement.threshold_s": 1.0, "refinement.target": {"p": 64, "n": 512}, "refinement.overhead_percent": 9.0,
+    "refinement.threshold_s": 1.0, "target": {"p": 64, "n": 512}, "refinement.overhead_percent": 9.0,
     "refinement.constants": True, "refinement.closure": "static", "refinement.keep": ["a"], "refinement.drop": ["b"],
     "refinement.filtering": "run", "refinement.rebuild_every": 3,
     "resources.ranks": "2 * p", "resources.threads": 2, "resources.nodes": "p", "resources.tasks_per_node": 1,
-    "resources.time_limit_s": 60, "resources.expected_s": 2, "resources.memory_mb": 100, "resources.partition": "x",
+    "resources.time_limit": 60, "resources.expected_time": 2, "resources.memory_mb": 100, "resources.partition": "x",
     "resources.constraint": "x", "resources.account": "x", "resources.qos": "x", "resources.reservation": "x",
     "resources.exclusive": False, "resources.extra": "--nice", "resources.time_margin": 4.0,
     "resources.points_per_job": 2, "resources.share_nodes": "all", "model.waiting": "always",
@@ -96,9 +96,10 @@ NEW: dict[str, Any] = {
 ELSEWHERE = {
     "points": "test_config",  # another way to say which points
     "points_file": "test_config",
-    "program": "simulate/test_simulated_campaign",
-    "target.source.git": "test_source_from_git",
-    "target.source.revision": "test_source_from_git",
+    "simulated": "simulate/test_simulated_campaign",
+    "include": "test_document",
+    "program.source.git": "test_source_from_git",
+    "program.source.revision": "test_source_from_git",
     "parameters.n.range.step": "instead of factor",
     **{
         f"environments.here.machine.what_if.{key}": "the same keys of the machine"
@@ -125,11 +126,11 @@ NEEDS: dict[str, dict[str, Any]] = {
         for key in NEW
         if key.startswith("environments.here.machine.")
     },
-    "values": {"values": {"m": "n"}, "target.run": "{binary} {m}"},
-    "target.inputs.0.path": {"target.inputs": [{"path": "code"}]},
-    "target.inputs.0.name": {"target.inputs": [{"path": "code"}]},
-    "target.inputs.0.link": {"target.inputs": [{"path": "code"}]},
-    "target.inputs.0.fill": {"target.inputs": [{"path": "code/Makefile"}]},
+    "values": {"values": {"m": "n"}, "program.run": "{binary} {m}"},
+    "program.inputs.0.path": {"program.inputs": [{"path": "code"}]},
+    "program.inputs.0.name": {"program.inputs": [{"path": "code"}]},
+    "program.inputs.0.link": {"program.inputs": [{"path": "code"}]},
+    "program.inputs.0.fill": {"program.inputs": [{"path": "code/Makefile"}]},
     "strategy.batch": {"strategy.name": "cpf"},
     "strategy.base": {"strategy.name": "cpf"},
     "strategy.base_repetitions": {"strategy.name": "cpf"},
@@ -170,7 +171,7 @@ def keys(part: type[Keys], path: str = "") -> Iterator[tuple[str, Decides | None
             yield own, decides(field)
         for each in below:
             listed = {"parameters": ".n" if "values" not in own else "", "environments": ".here"}
-            listed |= {"measurements": ".0", "target.inputs": ".0"}
+            listed |= {"measurements": ".0", "program.inputs": ".0"}
             yield from keys(each, f"{own}{listed.get(own, '')}.")
 
 

@@ -40,7 +40,7 @@ def test_a_correct_file(write_campaign: WriteCampaign) -> None:
 
 
 P = "parameters.p"
-STEPS = {"parameters__s": {"role": "steps", "value": 600}, "target__run": "{binary} {n} {s}"}
+STEPS = {"parameters__s": {"role": "steps", "value": 600}, "program__run": "{binary} {n} {s}"}
 SAMPLED = ("time", "visits", "misses_level_2")
 SIMULATED = {
     "environments": {
@@ -58,8 +58,8 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("unknown key", {"repetition": 3}, "repetition", "'repetitions'"),
     ("key of a newer version", {"glorious": 3}, "glorious", "the version of Buran that the file was written for"),
     ("unknown key below", {"target__binry": "x"}, "target.binry", "'binary'"),
-    ("key of another place", {"binary": "x"}, "binary", "target.binary"),
-    ("missing key", {"target__run": None}, "target.run", "missing"),
+    ("key of another place", {"binary": "x"}, "binary", "program.binary"),
+    ("missing key", {"program__run": None}, "program.run", "missing"),
     ("missing section", {"parameters": None}, "parameters", "missing"),
     ("no parameters", {"parameters": {}}, "parameters", "must not be empty"),
     ("null section", {"target": "x"}, "target", "keys of its own"),
@@ -118,34 +118,34 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("one value left", {"constraints": ["p == 4"]}, "constraints", "only p = 4 remains"),
     (
         "budget",
-        {"budget": {"core_hours": 1e-6}, "resources": {"expected_s": 60}},
+        {"budget": {"core_hours": 1e-6}, "resources": {"expected_time": 60}},
         "budget",
         "below the first",
     ),
     ("no budget", {"budget": {"core_hours": 0}}, "budget.core_hours", "greater than 0"),
     ("percent", {"budget": {"percent_of_full_matrix": 130}}, "budget.percent_of_full_matrix", "100"),
-    ("no source", {"target__source": "cod"}, "target.source", "there is no folder"),
-    ("source is a file", {"target__source": "campaign.yaml"}, "target.source", "is a file"),
-    ("url as folder", {"target__source": "https://a.example/b.git"}, "target.source", "{git: "),
-    ("git option", {"target__source": {"git": "-x", "revision": "a"}}, "target.source.git", "dash"),
-    ("git without revision", {"target__source": {"git": "x"}}, "target.source.revision", "missing"),
-    ("git key", {"target__source": {"git": "x", "revison": "a"}}, "target.source.revison", "'revision'"),
+    ("no source", {"program__source": "cod"}, "program.source", "there is no folder"),
+    ("source is a file", {"program__source": "campaign.yaml"}, "program.source", "is a file"),
+    ("url as folder", {"program__source": "https://a.example/b.git"}, "program.source", "{git: "),
+    ("git option", {"program__source": {"git": "-x", "revision": "a"}}, "program.source.git", "dash"),
+    ("git without revision", {"program__source": {"git": "x"}}, "program.source.revision", "missing"),
+    ("git key", {"program__source": {"git": "x", "revison": "a"}}, "program.source.revison", "'revision'"),
     (
         "no ranks",
-        {"parameters__p__role": "size", "target__run": "{binary} {n} {p}"},
+        {"parameters__p__role": "size", "program__run": "{binary} {n} {p}"},
         "parameters",
         "MPI ranks",
     ),
-    ("no program", {"target__run": "demo {n}"}, "target.run", "{binary}"),
-    ("shell", {"target__run": "{binary} {n} > out"}, "target.run", "not run by a shell"),
-    ("placeholder in run", {"target__run": "{binary} {n} {m}"}, "target.run", "{m}"),
-    ("nearest placeholder", {"target__build": "make CXX={mpicx}"}, "target.build", "'mpicxx'"),
-    ("no wrapper", {"target__build": "make"}, "target.build", "{mpicxx}"),
-    ("flags nowhere", {"target__build": "make {mpicc}", "target__flags": "-O3"}, "target.flags", "{flags}"),
-    ("blank command", {"target__run": "  "}, "target.run", "must not be empty"),
-    ("binary outside", {"target__binary": "../x"}, "target.binary", "inside the build folder"),
-    ("binary absolute", {"target__binary": "/bin/ls"}, "target.binary", "inside the build folder"),
-    ("parameter unused", {"target__run": "{binary}"}, "parameters.n", "never reaches the program"),
+    ("no program", {"program__run": "demo {n}"}, "program.run", "{binary}"),
+    ("shell", {"program__run": "{binary} {n} > out"}, "program.run", "not run by a shell"),
+    ("placeholder in run", {"program__run": "{binary} {n} {m}"}, "program.run", "{m}"),
+    ("nearest placeholder", {"program__build": "make CXX={mpicx}"}, "program.build", "'mpicxx'"),
+    ("no wrapper", {"program__build": "make"}, "program.build", "{mpicxx}"),
+    ("flags nowhere", {"program__build": "make {mpicc}", "program__flags": "-O3"}, "program.flags", "{flags}"),
+    ("blank command", {"program__run": "  "}, "program.run", "must not be empty"),
+    ("binary outside", {"program__binary": "../x"}, "program.binary", "inside the build folder"),
+    ("binary absolute", {"program__binary": "/bin/ls"}, "program.binary", "inside the build folder"),
+    ("parameter unused", {"program__run": "{binary}"}, "parameters.n", "never reaches the program"),
     (
         "ranks unused",
         {"environments": {"local": {"launcher": "none"}}},
@@ -280,11 +280,11 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("batch of all", {"strategy": {"name": "full", "batch": 2}}, "strategy.batch", "knows no batch"),
     ("patience of design", {"strategy": {"name": "design", "patience": 3}}, "strategy.patience", "only cpf"),
     ("share", {"refinement": {"share": 1.5}}, "refinement.share", "less than 1"),
-    ("target point", {"refinement": {"target": {"p": 8}}}, "refinement.target", "no value for n"),
+    ("target point", {"target": {"p": 8}}, "target", "no value for n"),
     (
         "target name",
-        {"refinement": {"target": {"p": 8, "n": 3, "k": 3}}},
-        "refinement.target.k",
+        {"target": {"p": 8, "n": 3, "k": 3}},
+        "program.k",
         "no parameter",
     ),
     ("ranks twice", {"resources": {"ranks": 4}}, "resources.ranks", "contradicts"),
@@ -292,22 +292,22 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("no threads", {"resources": {"threads": "p - 1"}}, "resources.threads", "0 at p = 1"),
     ("too many nodes", {"resources": {"nodes": "2 * p"}}, "resources.nodes", "every node needs one"),
     ("nodes condition", {"resources": {"nodes": "p > 4"}}, "resources.nodes", "condition"),
-    ("time limit", {"resources": {"time_limit_s": "60 - n"}}, "resources.time_limit_s", "-20 at n = 80"),
-    ("time limit 0", {"resources": {"time_limit_s": 0}}, "resources.time_limit_s", "0"),
+    ("time limit", {"resources": {"time_limit": "60 - n"}}, "resources.time_limit", "-20 at n = 80"),
+    ("time limit 0", {"resources": {"time_limit": 0}}, "resources.time_limit", "0"),
     (
         "time limit as for Slurm",
-        {"resources": {"time_limit_s": "1-00:10:00"}},
-        "resources.time_limit_s",
+        {"resources": {"time_limit": "1-00:10:00"}},
+        "resources.time_limit",
         "seconds for a time",
     ),
     (
         "time limit with a unit",
-        {"resources": {"time_limit_s": "10min"}},
-        "resources.time_limit_s",
+        {"resources": {"time_limit": "10min"}},
+        "resources.time_limit",
         "seconds for a time",
     ),
     ("memory with a unit", {"resources": {"memory_mb": "4G"}}, "resources.memory_mb", "megabytes"),
-    ("expected", {"resources": {"expected_s": "1 / (n - 40)"}}, "resources.expected_s", "n = 10"),
+    ("expected", {"resources": {"expected_time": "1 / (n - 40)"}}, "resources.expected_time", "n = 10"),
     ("resource type", {"resources": {"nodes": True}}, "resources.nodes", "number or an expression"),
     ("points and values", {"points": [{"p": 1, "n": 1}, {"p": 2, "n": 2}]}, f"{P}.values", "leave it out"),
     (
@@ -411,7 +411,7 @@ def test_ranks_may_come_from_several_parameters(write_campaign: WriteCampaign) -
 
 def test_ranks_may_reach_the_program_through_its_command(write_campaign: WriteCampaign) -> None:
     for run in ("mpirun -n {ranks} {binary} {n}", "mpirun -n {p} {binary} {n}"):
-        path = write_campaign(target__run=run, environments={"local": {"launcher": "none"}})
+        path = write_campaign(program__run=run, environments={"local": {"launcher": "none"}})
         command = load_campaign(path).run_command(Point.of({"p": 4, "n": 10}), "x", "y")
         assert command == ["mpirun", "-n", "4", "x", "10"]
 

@@ -13,7 +13,7 @@ from buran.errors import Exit
 
 CAMPAIGN: dict[str, Any] = {
     "name": "small",
-    "target": {"source": ".", "build": "make MPICC={mpicc}", "binary": "program", "run": "{binary} {n}"},
+    "program": {"source": ".", "build": "make MPICC={mpicc}", "binary": "program", "run": "{binary} {n}"},
     "parameters": {"p": {"role": "ranks", "values": [1, 2]}, "n": {"role": "size", "values": [20, 40]}},
 }
 
@@ -35,7 +35,7 @@ def write(folder: Path, **changes: Any) -> str:
         ({"metrics": ["time", "visits", "cycles"]}, "`counters: [cycles]`"),
         ({"parameters": {"n": {"role": "size", "values": ["small", "large"]}}}, "role: choice, values: [1, 2]"),
         ({"budget": 2}, "`budget: {core_hours: 2}`"),
-        ({"target": None}, "target: {source: ., "),
+        ({"target": None}, "program: {source: ., "),
         ({"parameters": None}, "parameters: {p: [1, 2, 4]"),
     ],
 )

@@ -23,7 +23,7 @@ def campaign(tmp_path: Path) -> Path:
     file = tmp_path / "campaign.yaml"
     config = {
         "name": "front",
-        "target": {"source": "source", "build": "make {mpicc}", "binary": "program", "run": "{binary} {n}"},
+        "program": {"source": "source", "build": "make {mpicc}", "binary": "program", "run": "{binary} {n}"},
         "parameters": {"p": {"role": "ranks", "values": [1, 2]}, "n": {"role": "size", "values": [1, 2]}},
     }
     file.write_text(yaml.safe_dump(config))
@@ -132,7 +132,7 @@ def test_each_key_is_explained(key: str, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize(
     ("key", "said"),
-    [("refinment.target", "'refinement.target'"), ("overhead_percent", "refinement.overhead_percent"), ("", "no key")],
+    [("refinment.target", "'target'"), ("overhead_percent", "refinement.overhead_percent"), ("", "no key")],
 )
 def test_a_key_that_there_is_not_is_a_usage_error(key: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", key]) == 2

@@ -18,7 +18,7 @@ from buran.measure.backends.scorep_checks import OVERWRITTEN
 
 CAMPAIGN: dict[str, Any] = {
     "name": "small",
-    "target": {"source": ".", "build": "make MPICC={mpicc}", "binary": "program", "run": "{binary} {n}"},
+    "program": {"source": ".", "build": "make MPICC={mpicc}", "binary": "program", "run": "{binary} {n}"},
     "parameters": {"p": {"role": "ranks", "values": [1, 2]}, "n": {"role": "size", "values": [20, 40]}},
     "backend": "scorep",
 }

@@ -14,7 +14,7 @@ HOOKS = "      Compiler instrumentation: yes\n        C:                      gc
 SUMMARY = f"      C++11 compiler:           /usr/bin/g++ -std=c++11 (gnu 12.2.0)\n{HOOKS}"
 CAMPAIGN = {
     "name": "small",
-    "target": {"source": ".", "build": "{mpicc} -o program *.c", "binary": "program", "run": "{binary} {n}"},
+    "program": {"source": ".", "build": "{mpicc} -o program *.c", "binary": "program", "run": "{binary} {n}"},
     "parameters": {"p": {"role": "ranks", "values": [1, 2]}, "n": {"role": "size", "values": [20, 40]}},
     "backend": "scorep",
 }

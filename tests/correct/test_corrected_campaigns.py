@@ -50,7 +50,7 @@ variables: {n: {range: [8, 192], scale: true, unit: 1}}
 """
 CAMPAIGN = {
     "name": "relaxed",
-    "target": {
+    "program": {
         "source": "source",
         "build": "{mpicc} {flags} -o program program.c",
         "flags": "-O2",
@@ -62,9 +62,10 @@ CAMPAIGN = {
     "model": {"repetition": "min"},  # other load makes runs longer, never shorter
     "repetitions": 3,
     "warmup": False,
-    "refinement": {"enabled": False, "target": {"n": 192}},
+    "target": {"n": 192},
+    "refinement": {"enabled": False},
     "correct": {"relax": "relax.yaml", "main->relax": "model", "nowhere": "relax.yaml"},
-    "resources": {"ranks": 1, "time_limit_s": 60},
+    "resources": {"ranks": 1, "time_limit": 60},
 }
 
 

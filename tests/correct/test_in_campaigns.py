@@ -27,7 +27,7 @@ variables: {p: {scale: true}, n: {}}
 """
 CAMPAIGN = """
 name: test
-target: {source: code, build: "make CC={mpicc}", binary: run, run: "{binary} {n}"}
+program: {source: code, build: "make CC={mpicc}", binary: run, run: "{binary} {n}"}
 parameters:
   p: {values: [2, 4, 8, 16, 32, 64], role: ranks}
   n: {values: [100, 400, 1600], role: size}

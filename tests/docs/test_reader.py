@@ -111,4 +111,4 @@ def test_lists_and_pipes_are_several_commands() -> None:
 
 def test_keys_stand_in_a_campaign_whose_program_takes_all_parameters() -> None:
     keys = {"parameters": {"p": {}, "solver": {}}}
-    assert completed(keys)["target"]["run"] == "{binary} {p} {solver}"
+    assert completed(keys)["program"]["run"] == "{binary} {p} {solver}"

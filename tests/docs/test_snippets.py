@@ -24,12 +24,12 @@ FIRST = ("README.md",)
 # What a few keys of a campaign file stand in.
 CAMPAIGN: dict[str, Any] = {
     "name": "snippet",
-    "target": {"source": "../mycode", "build": "make CXX={mpicxx}", "binary": "mycode", "run": "{binary} {n}"},
+    "program": {"source": "../mycode", "build": "make CXX={mpicxx}", "binary": "mycode", "run": "{binary} {n}"},
     "parameters": {
         "p": {"role": "ranks", "values": [1, 2, 4, 8, 16, 32]},
         "n": {"role": "size", "values": [10, 20, 30, 40, 50]},
     },
-    "resources": {"expected_s": 1},
+    "resources": {"expected_time": 1},
 }
 
 
@@ -81,7 +81,7 @@ def completed(keys: dict[str, Any]) -> dict[str, Any]:
     whole = {**CAMPAIGN, **keys}
     if "target" not in keys:
         command = " ".join(["{binary}", *(f"{{{name}}}" for name in whole["parameters"])])
-        whole["target"] = {**whole["target"], "run": command}
+        whole["program"] = {**whole["program"], "run": command}
     return whole
 
 

@@ -41,7 +41,7 @@ def test_campaigns_need_no_edit(name: str, tmp_path: Path, monkeypatch: pytest.M
     campaign = campaign_of(name, tmp_path, monkeypatch)
     assert len(campaign.points) >= 20
     largest = {parameter: max(point[parameter] for point in campaign.points) for parameter in campaign.parameters}
-    assert all(campaign.refinement_target[parameter] > largest[parameter] for parameter in largest if parameter != "g")
+    assert all(campaign.target[parameter] > largest[parameter] for parameter in largest if parameter != "g")
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_lines_of_points_are_enough() -> None:
 def beyond(target: dict[str, float]) -> CostsBeyond | None:
     timed, counted = runs()
     table = experiment_from_profiles(timed)
-    campaign: Any = SimpleNamespace(**vars(CAMPAIGN), refinement_target=target)
+    campaign: Any = SimpleNamespace(**vars(CAMPAIGN), target=target)
     return costs_beyond(model_experiment(table, metrics=["time"])["time"], counted, table.tree, campaign)
 
 

@@ -57,4 +57,4 @@ def test_what_cannot_be_had_is_named(repository: Path, tmp_path: Path) -> None:
         git_source(str(repository), "v9", tmp_path / "cache")
     with pytest.raises(ConfigError, match="cannot clone") as error:
         git_source(str(tmp_path / "nowhere"), "v1", tmp_path / "cache")
-    assert "target.source.git" in str(error.value)
+    assert "program.source.git" in str(error.value)

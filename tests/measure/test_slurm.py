@@ -287,7 +287,7 @@ def test_the_ends_of_jobs_are_read_from_the_engines_log(tmp_path: Path) -> None:
         ("Memory specification can not be satisfied", "resources.memory_mb"),
         ("Requested node configuration is not available", "resources.nodes"),
         ("Node count specification invalid", "resources.nodes"),
-        ("Requested time limit is invalid (missing or exceeds some limit)", "resources.time_limit_s"),
+        ("Requested time limit is invalid (missing or exceeds some limit)", "resources.time_limit"),
         ("Requested reservation is invalid", "resources.reservation"),
         ("Invalid authentication credential", "clocks"),
         ("Something new", ""),
@@ -308,7 +308,7 @@ def test_jobs_that_will_never_start_are_told_once() -> None:
     for _ in range(2):
         stuck.look([*waiting, *hopeless])
     (text,) = said
-    assert "3 jobs" in text and "PartitionTimeLimit" in text and "resources.time_limit_s" in text
+    assert "3 jobs" in text and "PartitionTimeLimit" in text and "resources.time_limit" in text
 
 
 @pytest.mark.parametrize(
@@ -342,11 +342,11 @@ def test_states_are_one_word_in_whatever_form_they_come(text: str, state: str) -
         ("AssocMaxCpuPerJobLimit", "resources.nodes"),
         ("QOSMinCpuNotSatisfied", "resources.nodes"),
         ("QOSMinNode", "resources.nodes"),
-        ("AssocMaxWallDurationPerJobLimit", "resources.time_limit_s"),
-        ("QOSMaxWallDurationPerJobLimit", "resources.time_limit_s"),
+        ("AssocMaxWallDurationPerJobLimit", "resources.time_limit"),
+        ("QOSMaxWallDurationPerJobLimit", "resources.time_limit"),
         ("AssocGrpCPUMinutesLimit", "resources.account"),
         ("QOSGrpBillingMinutes", "resources.account"),
-        ("PartitionTimeLimit", "resources.time_limit_s"),
+        ("PartitionTimeLimit", "resources.time_limit"),
         ("PartitionNodeLimit", "resources.nodes"),
         ("PartitionConfig", "resources.nodes"),
         ("PartitionInactive", "resources.partition"),

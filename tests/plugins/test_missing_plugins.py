@@ -18,7 +18,7 @@ NAMES = sorted(path.parent.name for path in PLUGINS.glob("*/__init__.py"))
 
 CAMPAIGN = """
 name: small
-target: {source: ".", build: "{mpicc} -o a.out a.c", binary: a.out, run: "{binary} {p}"}
+program: {source: ".", build: "{mpicc} -o a.out a.c", binary: a.out, run: "{binary} {p}"}
 parameters: {p: {role: ranks, values: [1, 2, 4, 8, 16]}}
 """
 # What a plug-in alone can do, and the words by which the core says that it is missing.

@@ -136,7 +136,7 @@ def test_ranks_of_a_node_divide_the_caches_of_its_machine(monkeypatch: pytest.Mo
     campaign: Any = SimpleNamespace(
         machine_file=MACHINE,
         parameters=("p", "n"),
-        refinement_target={"p": 8, "n": 10},
+        target={"p": 8, "n": 10},
         placement=lambda _: SimpleNamespace(ranks_per_node=4),
     )
     monkeypatch.setattr(memory, "ranks_of_a_node", lambda _: "p")

@@ -57,7 +57,7 @@ def crowding(n: int) -> Profile:
 
 def table_of(values=VALUES, target=100, models=None, divided=()):
     runs = [({"n": n}, 0, profile_of(n)) for n in values]
-    campaign = SimpleNamespace(refinement_target={"n": target})
+    campaign = SimpleNamespace(target={"n": target})
     return cache_table(runs, CACHES, campaign, models or {}, divided)
 
 
@@ -116,7 +116,7 @@ def test_conflicts_at_some_sizes_are_said_and_no_law_of_growth():
         assert plain.values.keys() == told.values.keys()
         assert all((plain.values[name] == told.values[name]).all() for name in plain.values)
     runs = [({"n": n}, 0, crowding(n)) for n in VALUES]
-    assert cache_table(runs, CACHES, SimpleNamespace(refinement_target={"n": 64}), {}) == table_of(target=64)
+    assert cache_table(runs, CACHES, SimpleNamespace(target={"n": 64}), {}) == table_of(target=64)
 
 
 def test_few_watched_accesses_tell_no_conflicts():
@@ -136,7 +136,7 @@ def test_ways_are_those_of_the_campaign_or_of_a_machine_with_these_caches(named,
 
 def test_few_points_tell_nothing():
     assert table_of(VALUES[:2]) is None
-    assert cache_table([], CACHES, SimpleNamespace(refinement_target={"n": 9}), {}) is None
+    assert cache_table([], CACHES, SimpleNamespace(target={"n": 9}), {}) is None
     assert cache_text(None, {}) == "" and cache_plot(None) is None
 
 

@@ -86,9 +86,7 @@ def found(machine: MachineFile | None = MACHINE):
         ("n",), "time", "sec", tree.names, fit_models(points, times).models, "mean", "median",
         tuple(map(tuple, points.tolist())),
     )  # fmt: skip
-    campaign = SimpleNamespace(
-        machine_file=machine, refinement_target={"n": 100}, placement=lambda point: Placement(ranks=1)
-    )
+    campaign = SimpleNamespace(machine_file=machine, target={"n": 100}, placement=lambda point: Placement(ranks=1))
     sampled = list(runs(True))
     return roofline_of(sampled, sampled, tree, models, [], campaign)
 

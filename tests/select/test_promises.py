@@ -204,7 +204,7 @@ def test_campaigns_are_planned_by_it_as_its_abilities_say() -> None:
 def mistakes(**strategy: Any) -> list[str]:
     data = {
         "name": "mine",
-        "target": {"source": ".", "build": "make", "binary": "a", "run": "{binary}"},
+        "program": {"source": ".", "build": "make", "binary": "a", "run": "{binary}"},
         "parameters": {"p": {"values": (1, 2), "role": "ranks"}},
         "environments": {"here": {"launcher": "none"}},
         "strategy": strategy,

@@ -26,7 +26,8 @@ def test_lines_measure_what_is_added_and_every_verb_says_the_same_cost(
             parameters={"p": {"role": "ranks", "values": [2, 4]}, "n": {"role": "size", "values": sizes}},
             metrics=["time", "visits"],
             strategy={"name": "lines"},
-            refinement={"enabled": False, "target": {"p": 16, "n": 80}},
+            target={"p": 16, "n": 80},
+            refinement={"enabled": False},
         )
         capsys.readouterr()
         assert main(["plan", file]) == 0

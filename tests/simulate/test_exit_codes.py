@@ -17,7 +17,7 @@ from simulated_campaigns import PROGRAM, written
 
 TARGET = {"p": 4096, "n": 200}
 QUICK: dict[str, Any] = {"repetitions": 1, "warmup": False, "resources": {"points_per_job": 50}}
-KEPT: dict[str, Any] = {**QUICK, "refinement": {"enabled": False, "target": TARGET}}
+KEPT: dict[str, Any] = {**QUICK, "target": TARGET, "refinement": {"enabled": False}}
 
 
 def program(**changes: Any) -> dict[str, Any]:
@@ -35,7 +35,7 @@ CASES: dict[str, tuple[int, str, dict[str, Any], dict[str, Any]]] = {
         4,
         "the target n = 1e+07 lies a factor of 2e+05 beyond all points: too far to trust",
         program(),
-        {**QUICK, "refinement": {"enabled": False, "target": {"p": 4096, "n": 1e7}}},
+        {**QUICK, "target": {"p": 4096, "n": 1e7}, "refinement": {"enabled": False}},
     ),
     "a budget for the first runs alone": (
         4,
@@ -43,7 +43,8 @@ CASES: dict[str, tuple[int, str, dict[str, Any], dict[str, Any]]] = {
         program(),
         {
             **QUICK,
-            "refinement": {"target": TARGET, "pilot": True},
+            "target": TARGET,
+            "refinement": {"pilot": True},
             "budget": {"core_hours": 0.001},
             "strategy": {"name": "design"},
         },
@@ -102,4 +103,4 @@ def test_a_campaign_that_changes_while_it_runs_is_told_so(tmp_path: Path, capsys
     path.write_text(path.read_text().replace("repetitions: 1", "repetitions: 2"))
     assert finish(session, 0, tmp_path / "engine.log", 0.0) == 3
     said = capsys.readouterr().err
-    assert "not what it was when it began" in said and "target.source" in said and "buran run" in said
+    assert "not what it was when it began" in said and "program.source" in said and "buran run" in said

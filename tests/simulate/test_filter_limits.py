@@ -46,7 +46,7 @@ def measured(session: Session) -> tuple[Plan, list[dict[str, Any]]]:
 
 @pytest.mark.usefixtures("underrated")
 def test_a_filter_that_costs_more_than_is_allowed_has_not_settled(tmp_path: Any) -> None:
-    session = opened(tmp_path, EXPENSIVE, refinement={"target": TARGET, "constants": True})
+    session = opened(tmp_path, EXPENSIVE, target=TARGET, refinement={"constants": True})
     last, filters = measured(session)
     first, final = filters[0], filters[-1]
     assert first["within"] is False and first["time"]["interval"][0] > 0.05
@@ -56,7 +56,7 @@ def test_a_filter_that_costs_more_than_is_allowed_has_not_settled(tmp_path: Any)
 
 @pytest.mark.usefixtures("underrated")
 def test_a_limit_that_cannot_be_met_is_said_in_words_and_as_a_verdict(tmp_path: Any) -> None:
-    session = opened(tmp_path, EXPENSIVE, refinement={"target": TARGET, "keep": ["tiny"]}, repetitions=1)
+    session = opened(tmp_path, EXPENSIVE, target=TARGET, refinement={"keep": ["tiny"]}, repetitions=1)
     last, filters = measured(session)
     assert filters[-1]["within"] is False and "tiny" in parse(last.filter_text).named
     assert "settled" not in last.reason and "above the 5 % allowed" in last.reason
@@ -88,7 +88,7 @@ def test_what_is_to_be_kept_survives_pilots_and_published_rules(tmp_path: Any, k
 @pytest.mark.parametrize("wish", [{"overhead_percent": None}, {"strategy": "filter", "start": "everything"}])
 @pytest.mark.usefixtures("underrated")
 def test_what_nobody_limits_is_never_too_much(tmp_path: Any, wish: dict[str, Any]) -> None:
-    session = opened(tmp_path, EXPENSIVE, refinement={"target": TARGET, "keep": ["tiny"], **wish}, repetitions=1)
+    session = opened(tmp_path, EXPENSIVE, target=TARGET, refinement={"keep": ["tiny"], **wish}, repetitions=1)
     _, filters = measured(session)
     assert {each["within"] for each in filters} == {None}
 
@@ -96,7 +96,7 @@ def test_what_nobody_limits_is_never_too_much(tmp_path: Any, wish: dict[str, Any
 @pytest.mark.parametrize("goal", ["both", "filter"])
 @pytest.mark.parametrize("wish", [{"drop": ["*"]}, {"overhead_percent": 1e-6}])
 def test_a_filter_that_excludes_everything_is_an_answer(tmp_path: Any, wish: dict[str, Any], goal: str) -> None:
-    session = opened(tmp_path, goal=goal, refinement={"target": TARGET, **wish}, repetitions=1)
+    session = opened(tmp_path, goal=goal, target=TARGET, refinement={**wish}, repetitions=1)
     last, _ = measured(session)
     history = History.open(session)
     assert last.reason in render(gather(history)).replace("\n", " ")
@@ -111,7 +111,8 @@ def test_what_never_ran_leaves_the_list(tmp_path: Any) -> None:
     session = opened(
         tmp_path,
         program,
-        refinement={"target": TARGET, "start": "statements", "start_threshold": 1, "pilot": False, "constants": True},
+        target=TARGET,
+        refinement={"start": "statements", "start_threshold": 1, "pilot": False, "constants": True},
         strategy={"name": "lines", "max_iterations": 1},
         evaluation_points=[{"p": 64, "n": 60}],
         repetitions=1,
@@ -127,7 +128,7 @@ def test_visits_that_follow_no_formula_cost_what_they_cost(tmp_path: Any) -> Non
     random = "1e5 * (1 + (7919 * n + 104729 * p) % 13)"  # data-dependent: no model of visits may rest on it
     calls = program["program"]["main"]["calls"]["solve"]["calls"]
     calls["lookup"] = {"time_s": f"2e-7 * {random}", "visits": random, "basic_blocks": random}
-    session = opened(tmp_path, program, refinement={"target": TARGET, "start": "everything", "pilot": False})
+    session = opened(tmp_path, program, target=TARGET, refinement={"start": "everything", "pilot": False})
     last, filters = measured(session)
     history = History.open(session)
     visits = history.models(0)["visits"]

@@ -305,7 +305,7 @@ def test_page_and_report_show_one_overhead(finished: Session) -> None:
 
 
 def test_the_run_time_at_the_target_is_what_predicts_it(tmp_path: Path) -> None:
-    session = opened(tmp_path, model={"kind": "cpr"}, refinement={"enabled": False, "target": {"p": 64, "n": 60}})
+    session = opened(tmp_path, model={"kind": "cpr"}, target={"p": 64, "n": 60}, refinement={"enabled": False})
     carry_out(session)
     history = History.open(session)
     folder = session.layout.results(session.id)

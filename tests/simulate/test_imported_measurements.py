@@ -68,7 +68,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def importing(folder: Path, path: Path, *, pool: bool = True, **changes: Any) -> Session:
     """Open a campaign that imports a tree; `changes` of the campaign, and `entry` of what it says of the tree."""
     entry = {"path": str(path), "pool": pool, **changes.pop("entry", {})}
-    usual = {"refinement": {"enabled": False, "target": TARGET}, "metrics": ["time", "visits"], "warmup": False}
+    usual = {"target": TARGET, "refinement": {"enabled": False}, "metrics": ["time", "visits"], "warmup": False}
     return opened(folder, measurements=[entry], **{**usual, **changes})
 
 
@@ -81,7 +81,7 @@ def own_runs(session: Session) -> list[RunRecord]:
 
 def test_points_that_are_imported_are_not_measured_again(tmp_path: Path, tree: Path) -> None:
     metrics = ["time", "visits", "basic_blocks"]
-    without = opened(tmp_path / "without", refinement={"enabled": False, "target": TARGET}, metrics=metrics)
+    without = opened(tmp_path / "without", target=TARGET, refinement={"enabled": False}, metrics=metrics)
     session = importing(tmp_path / "with", tree, metrics=metrics)
     carry_out(without)
     last = carry_out(session)
@@ -139,9 +139,9 @@ def imported(session: Session) -> int:
 
 
 def test_imports_that_may_not_be_mixed_choose_the_filter_and_predict_costs(tmp_path: Path, tree: Path) -> None:
-    session = importing(tmp_path / "with", tree, pool=False, refinement={"target": TARGET})
+    session = importing(tmp_path / "with", tree, pool=False, target=TARGET)
     last = carry_out(session)
-    without = opened(tmp_path / "without", refinement={"target": TARGET}, metrics=["time", "visits"], warmup=False)
+    without = opened(tmp_path / "without", target=TARGET, metrics=["time", "visits"], warmup=False)
     assert last.filter_text == carry_out(without).filter_text
     assert len(own_runs(session)) < 0.75 * len(own_runs(without))
     assert [plan.phase for plan in plans(session)] == ["import", "times", "end"]
@@ -161,10 +161,10 @@ def test_imports_that_may_not_be_mixed_choose_the_filter_and_predict_costs(tmp_p
 
 @pytest.mark.slow
 def test_times_under_another_filter_are_corrected_or_left_out(tmp_path: Path, tree: Path) -> None:
-    mixed = importing(tmp_path / "mixed", tree, refinement={"target": TARGET})
+    mixed = importing(tmp_path / "mixed", tree, target=TARGET)
     carry_out(mixed)
     assert "runs under other filters or with counts" in render(gather(History.open(mixed)))
-    apart = importing(tmp_path / "apart", tree, refinement={"target": TARGET}, model={"pool_filters": "off"})
+    apart = importing(tmp_path / "apart", tree, target=TARGET, model={"pool_filters": "off"})
     carry_out(apart)
     assert "not mixed" in render(gather(History.open(apart)))
     assert "they were taken under another filter" in reasons(apart)  # exit code 1
@@ -483,11 +483,11 @@ def without_metric(tree: Path, folder: Path, metric: str) -> Path:
 @pytest.mark.parametrize("refined", [False, True])
 def test_runs_without_a_metric_are_not_mixed(tmp_path: Path, tree: Path, refined: bool) -> None:
     own = without_metric(tree, tmp_path / "tree", "visits")
-    session = importing(tmp_path / "campaign", own, refinement={"enabled": refined, "target": TARGET})
+    session = importing(tmp_path / "campaign", own, target=TARGET, refinement={"enabled": refined})
     carry_out(session)
     assert "they have no visits, which the campaign needs to mix them" in reasons(session)
     assert len(own_runs(session)) > 20
-    asked = {"metrics": ["time"], "refinement": {"enabled": False, "target": TARGET}}
+    asked = {"metrics": ["time"], "target": TARGET, "refinement": {"enabled": False}}
     if not refined:  # which needs visits
         without = importing(tmp_path / "without", own, **asked)
         carry_out(without)
@@ -532,8 +532,8 @@ def test_pilots_are_made_where_imports_do_not_tell_growth(tmp_path: Path, tree: 
     own = tmp_path / "tree"
     for run in tree.glob("old.p4n20.*"):
         shutil.copytree(run, own / run.name)
-    few = importing(tmp_path / "few", own, refinement={"target": TARGET, "pilot": True})
-    many = importing(tmp_path / "many", tree, refinement={"target": TARGET, "pilot": True})
+    few = importing(tmp_path / "few", own, target=TARGET, refinement={"pilot": True})
+    many = importing(tmp_path / "many", tree, target=TARGET, refinement={"pilot": True})
     for session, pilots in ((few, True), (many, False)):
         last = carry_out(session)
         found = plans(session)

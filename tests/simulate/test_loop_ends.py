@@ -42,7 +42,7 @@ def plans(session: Session) -> list[Plan]:
 
 def test_the_phases_come_in_order_and_every_plan_says_which_and_why(tmp_path: Path) -> None:
     session = opened(
-        tmp_path, refinement={"target": TARGET, "pilot": True}, evaluation_points=[{"p": 64, "n": 60}], repetitions=1
+        tmp_path, target=TARGET, refinement={"pilot": True}, evaluation_points=[{"p": 64, "n": 60}], repetitions=1
     )
     carry_out(session)
     found = plans(session)
@@ -59,7 +59,7 @@ def test_the_phases_come_in_order_and_every_plan_says_which_and_why(tmp_path: Pa
 def test_what_no_point_can_show_does_not_end_a_campaign(tmp_path: Path) -> None:
     """Who waits for whom with 4096 ranks is open, whatever is measured with 32; what computing takes is not."""
     session = opened(
-        tmp_path, strategy={"name": "design"}, budget={"core_hours": 0.05}, refinement={"target": TARGET, "pilot": True}
+        tmp_path, strategy={"name": "design"}, budget={"core_hours": 0.05}, target=TARGET, refinement={"pilot": True}
     )
     last = carry_out(session)
     chosen = [plan for plan in plans(session) if "makes coefficients certain" in plan.reason]
@@ -71,7 +71,8 @@ def test_a_filter_is_not_overruled_by_models_of_fewer_values_than_tell_growth(tm
         tmp_path,
         constraints=["p * n >= 150", "p * n <= 700"],  # no lines along the parameters
         strategy={"name": "design", "max_iterations": 3, "batch": 1},
-        refinement={"target": TARGET, "pilot": True},
+        target=TARGET,
+        refinement={"pilot": True},
         repetitions=1,
     )
     carry_out(session)
@@ -87,7 +88,7 @@ def test_a_filter_is_not_overruled_by_models_of_fewer_values_than_tell_growth(tm
 
 
 def test_a_filter_alone_takes_small_runs_until_it_has_settled(tmp_path: Path) -> None:
-    both = opened(tmp_path / "both", refinement={"target": TARGET, "pilot": True})
+    both = opened(tmp_path / "both", target=TARGET, refinement={"pilot": True})
     alone = opened(tmp_path / "alone", goal="filter")
     assert carry_out(alone).reason == "the filter has settled"
     carry_out(both)
@@ -134,9 +135,7 @@ def test_a_filter_cannot_be_the_goal_without_refinement(tmp_path: Path) -> None:
 
 
 def test_a_budget_that_pays_for_the_first_look_alone_is_said_to(tmp_path: Path) -> None:
-    session = opened(
-        tmp_path, goal="filter", budget={"core_hours": 0.0012}, refinement={"target": TARGET}, repetitions=1
-    )
+    session = opened(tmp_path, goal="filter", budget={"core_hours": 0.0012}, target=TARGET, repetitions=1)
     last = carry_out(session)
     assert plans(session)[0].phase == "first look"
     assert last.reason == "the budget is spent before the filter has settled"
@@ -174,7 +173,8 @@ def test_an_accuracy_that_noise_forbids_is_not_claimed(tmp_path: Path) -> None:
         tmp_path,
         {**copy.deepcopy(PROGRAM), "noise": {"percent": 20}},
         strategy={"name": "design", "max_iterations": 2, "accuracy_percent": 0.1},
-        refinement={"enabled": False, "target": TARGET},
+        target=TARGET,
+        refinement={"enabled": False},
     )
     last = carry_out(session)
     assert "the prediction at the target is not within 0.1 %: it is within" in last.reason
@@ -182,7 +182,7 @@ def test_an_accuracy_that_noise_forbids_is_not_claimed(tmp_path: Path) -> None:
 
 
 def test_a_target_beyond_all_reason_is_named(tmp_path: Path) -> None:
-    session = opened(tmp_path, refinement={"enabled": False, "target": {"p": 4096, "n": 1e7}}, repetitions=1)
+    session = opened(tmp_path, target={"p": 4096, "n": 1e7}, refinement={"enabled": False}, repetitions=1)
     last = carry_out(session)
     assert last.reason.endswith("the target n = 1e+07 lies a factor of 2e+05 beyond all points: too far to trust")
     assert last.budget_reached
@@ -236,7 +236,8 @@ def test_a_budget_for_the_first_look_alone_is_not_called_done(tmp_path: Path) ->
     session = opened(
         tmp_path,
         strategy={"name": "design"},
-        refinement={"target": TARGET, "pilot": True},
+        target=TARGET,
+        refinement={"pilot": True},
         budget={"core_hours": 0.0004},
         warmup=False,
     )
@@ -266,7 +267,8 @@ def test_the_reason_for_no_more_points_outlives_the_evaluation_points(tmp_path: 
         tmp_path,
         repetitions=1,
         strategy={"name": "cpf", "max_iterations": 20},
-        refinement={"enabled": False, "target": TARGET},
+        target=TARGET,
+        refinement={"enabled": False},
         budget={"core_hours": 0.05},
         evaluation_points=EVALUATION,
     )
@@ -299,7 +301,8 @@ def test_an_evaluation_point_beyond_the_budget_stands_in_the_report(tmp_path: Pa
         tmp_path,
         evaluation_points=[{"p": 64, "n": 60}, {"p": 64, "n": 2000}],
         budget={"core_hours": 0.3},
-        refinement={"enabled": False, "target": TARGET},
+        target=TARGET,
+        refinement={"enabled": False},
         metrics=["time", "visits"],
     )
     carry_out(session)
@@ -315,9 +318,10 @@ def test_a_run_that_costs_more_than_was_predicted_leaves_out_those_of_other_buil
     session = opened(
         tmp_path,
         parameters={"p": {"role": "ranks", "values": [4, 5]}, "n": {"role": "size", "values": [50, 51]}},
-        resources={"expected_s": 0.001},
+        resources={"expected_time": 0.001},
         budget={"core_hours": 1.5 * 0.15 * 4 / 3600},  # less than two runs
-        refinement={"enabled": False, "target": TARGET},
+        target=TARGET,
+        refinement={"enabled": False},
         metrics=["time", "visits"],
         warmup=False,
     )

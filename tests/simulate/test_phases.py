@@ -31,7 +31,7 @@ def by_phase(folder: Path, **changes: object) -> dict[str, PhaseCost]:
 
 
 def test_phases_are_known_before_anything_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    costs = by_phase(tmp_path, resources={"expected_s": 0.5}, budget={"core_hours": 1.0})
+    costs = by_phase(tmp_path, resources={"expected_time": 0.5}, budget={"core_hours": 1.0})
     assert list(costs) == ["builds", "counts", "first iteration", "refinement", "evaluation"]
     assert all(cost.made == 0 and cost.ahead > 0 for cost in costs.values())
     runs = {phase: cost.ahead for phase, cost in costs.items()}

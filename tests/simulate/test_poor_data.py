@@ -51,7 +51,7 @@ def test_a_campaign_with_poor_data_comes_to_its_end(tmp_path: Path, strategy: st
     target = {"n": 80, "p": 16}
     with not_synced():
         session = opened(
-            tmp_path, program, **axes, strategy={"name": strategy}, refinement={"enabled": False, "target": target}
+            tmp_path, program, **axes, strategy={"name": strategy}, target=target, refinement={"enabled": False}
         )
         assert carry_out(session).done
     report = gather(History.open(session))

@@ -51,7 +51,7 @@ def campaign(folder: Path, steps: str) -> History:
         strategy={"name": "design"},
         budget={"percent_of_full_matrix": 15},
         resources={"ranks": 1},
-        refinement={"enabled": False, "target": {"n": TARGET}},
+        target={"n": TARGET}, refinement={"enabled": False},
         warmup=False,
         effort_repetitions=1,
     )  # fmt: skip

@@ -32,7 +32,8 @@ from simulated_campaigns import CAMPAIGN, PROGRAM, opened
 SMALL: dict[str, Any] = {
     "parameters": {"p": {"role": "ranks", "values": [4, 8, 16]}, "n": {"role": "size", "values": [20, 40]}},
     "strategy": {"name": "full"},
-    "refinement": {"enabled": False, "target": {"p": 64, "n": 80}},
+    "target": {"p": 64, "n": 80},
+    "refinement": {"enabled": False},
 }
 
 

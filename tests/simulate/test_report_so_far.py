@@ -25,7 +25,8 @@ def test_a_later_step_that_fails_leaves_the_report_of_the_iteration_before(
         tmp_path,
         parameters={"p": {"role": "ranks", "values": [2, 4]}, "n": {"role": "size", "values": [10, 14, 20]}},
         metrics=["time", "visits"],
-        refinement={"enabled": False, "target": {"p": 16, "n": 80}},
+        target={"p": 16, "n": 80},
+        refinement={"enabled": False},
     )
     file = str(tmp_path / "campaign.yaml")
 

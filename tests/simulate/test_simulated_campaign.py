@@ -95,7 +95,7 @@ def roles() -> dict[str, object]:
 
 
 def test_time_limits_hold(tmp_path: Path) -> None:
-    session = opened(tmp_path, resources={"time_limit_s": 0.15}, refinement={"enabled": False})
+    session = opened(tmp_path, resources={"time_limit": 0.15}, refinement={"enabled": False})
     carry_out(session)
     late = started(record for record in records(session) if record.status == Status.FAILED)
     assert late

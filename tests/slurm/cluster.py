@@ -96,8 +96,8 @@ class SlurmBench(Workbench):
             # Emulated nodes share the segments of their host: ranks must not talk through them.
             environments={"sandbox": {"launcher": "auto", "variables": {"OMPI_MCA_btl": "self,tcp"}}},
             parameters={"p": {"role": "ranks", "values": [1, 2]}},
-            resources={"time_limit_s": 60},
-            target={**plain.config["target"], "run": bench.script("exec {binary} 40")},
+            resources={"time_limit": 60},
+            program={**plain.config["program"], "run": bench.script("exec {binary} 40")},
         )
         return bench
 
@@ -111,7 +111,7 @@ class SlurmBench(Workbench):
         return f"bash -c '{note}; {body}'"
 
     def program(self, body: str, **changes: Any) -> None:
-        self.write(target={**self.config["target"], "run": self.script(body)}, **changes)
+        self.write(program={**self.config["program"], "run": self.script(body)}, **changes)
 
     @property
     def environment(self) -> dict[str, str]:

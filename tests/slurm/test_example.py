@@ -40,7 +40,7 @@ def test_the_example_on_one_and_two_nodes_in_two_iterations(bench: SlurmBench) -
     places = bench.folder / "places"
     note = f"echo {{p}} {{m}} {{build}} $SLURMD_NODENAME >> {places}"
     bench.write(
-        target={
+        program={
             "source": "stencil",
             "build": "make MPICXX={mpicxx} CXXFLAGS='{flags}'",
             "binary": "stencil",
@@ -51,7 +51,7 @@ def test_the_example_on_one_and_two_nodes_in_two_iterations(bench: SlurmBench) -
             "m": {"role": "size", "values": [1, 2]},
         },
         constraints=["m <= p and p <= 2 * m"],
-        resources={"nodes": "m", "time_limit_s": 60},
+        resources={"nodes": "m", "time_limit": 60},
         refinement={"enabled": True, "share": 0.3},
         strategy={"name": "full", "max_iterations": 2},
     )

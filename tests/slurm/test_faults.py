@@ -23,7 +23,7 @@ SLOW = "sleep 2; exec {binary} 40"
 def test_a_killed_and_an_interrupted_controller_find_their_jobs_again(bench: SlurmBench, cluster: Cluster) -> None:
     hold = bench.folder / "hold"
     hold.touch()
-    bench.program(f"while [ -e {hold} ]; do sleep 0.2; done; exec {{binary}} 40", resources={"time_limit_s": 600})
+    bench.program(f"while [ -e {hold} ]; do sleep 0.2; done; exec {{binary}} 40", resources={"time_limit": 600})
     killed = bench.start()
     wait_until(lambda: bench.starts().total() >= 2, "running programs")
     killed.send_signal(signal.SIGKILL)
@@ -83,7 +83,7 @@ def test_a_node_may_fail_and_a_time_limit_may_be_too_short(bench: SlurmBench, cl
     flag = bench.folder / "once"
     bench.program(
         f"[ {{p}} = 2 ] && mkdir {flag}.$PMIX_RANK 2>/dev/null && sleep 300; {SLOW}",
-        resources={"time_limit_s": 400, "expected_s": 1},
+        resources={"time_limit": 400, "expected_time": 1},
     )
     cluster.partition("DOWN")
     controller = bench.start()
@@ -109,7 +109,7 @@ def test_a_node_may_fail_and_a_time_limit_may_be_too_short(bench: SlurmBench, cl
 def test_a_cancelled_job_is_measured_by_the_next_run_and_a_duplicate_ends(bench: SlurmBench, cluster: Cluster) -> None:
     hold = bench.folder / "hold"
     hold.touch()
-    bench.program(f"while [ -e {hold} ]; do sleep 0.2; done; exec {{binary}} 40", resources={"time_limit_s": 300})
+    bench.program(f"while [ -e {hold} ]; do sleep 0.2; done; exec {{binary}} 40", resources={"time_limit": 300})
     controller = bench.start()
     wait_until(lambda: len(bench.starts()) == 2, "running programs")
     job, other = cluster.running()
@@ -172,7 +172,7 @@ def test_srun_binds_ranks_and_one_that_fails_is_a_failed_run(bench: SlurmBench) 
             "sandbox": {"launcher": "srun", "variables": {"SLURM_MPI_TYPE": "pmix", "OMPI_MCA_btl": "self,tcp"}}
         },
         parameters={"n": {"role": "size", "values": [20, 40]}},
-        resources={"ranks": 4, "nodes": 2, "time_limit_s": 60},
+        resources={"ranks": 4, "nodes": 2, "time_limit": 60},
     )
     bench.run(expect=1)
     state = bench.status()

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.mpi]
 def test_what_slurm_would_refuse_is_shown_with_the_next_step(
     bench: SlurmBench, resources: dict[str, object], code: int, what: str, step: str
 ) -> None:
-    bench.write(resources={"time_limit_s": 20, **resources})
+    bench.write(resources={"time_limit": 20, **resources})
     output = bench.run(expect=code)
     assert what in output and step in output
     if code == 2:

@@ -15,7 +15,7 @@ from patience import PATIENCE_S
 
 pytestmark = [pytest.mark.thorough, pytest.mark.mpi]
 SIZES = {"n": {"role": "size", "values": [10, 20, 30, 40]}}
-RESOURCES = {"ranks": 1, "time_limit_s": 60, "share_nodes": "all", "points_per_job": 4}
+RESOURCES = {"ranks": 1, "time_limit": 60, "share_nodes": "all", "points_per_job": 4}
 SRUN = {"launcher": "srun", "variables": {"SLURM_MPI_TYPE": "pmix", "OMPI_MCA_btl": "self,tcp"}}
 
 

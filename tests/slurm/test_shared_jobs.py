@@ -11,7 +11,7 @@ from patience import PATIENCE_S
 
 pytestmark = [pytest.mark.thorough, pytest.mark.mpi]
 FOUR_POINTS = {"p": {"role": "ranks", "values": [1, 2]}, "n": {"role": "size", "values": [20, 40]}}
-TWO_IN_A_JOB = {"time_limit_s": 60, "points_per_job": 2}
+TWO_IN_A_JOB = {"time_limit": 60, "points_per_job": 2}
 
 
 def test_points_share_jobs_and_nothing_else(bench: SlurmBench) -> None:

@@ -41,11 +41,11 @@ def test_energy_that_slurm_accounts_for_is_modelled(accounting: Cluster, bench: 
     bench.write(
         backend="command",
         metrics=["time"],
-        target={"source": "source", "binary": "pause", **SLEEP},
+        program={"source": "source", "binary": "pause", **SLEEP},
         parameters={"p": {"role": "ranks", "values": [1, 2]}, "n": {"role": "size", "values": [2, 4]}},
         environments={"sandbox": {"launcher": "srun"}},
-        resources={"nodes": "p", "time_limit_s": 60, "account": "sandbox"},
-        refinement={"target": {"p": 2, "n": 8}},
+        resources={"nodes": "p", "time_limit": 60, "account": "sandbox"},
+        target={"p": 2, "n": 8},
         energy=True,
     )
     bench.run()
@@ -74,11 +74,11 @@ def test_energy_that_slurm_accounts_for_is_modelled(accounting: Cluster, bench: 
 def test_a_campaign_with_accounting_asks_sacct(accounting: Cluster, bench: SlurmBench) -> None:
     assert slurm.has_accounting()
     assert SLURM.engine_options("slurm") == ["--slurm-status-command", "sacct"]
-    bench.write(resources={"time_limit_s": 60, "account": "nowhere"})
+    bench.write(resources={"time_limit": 60, "account": "nowhere"})
     refused = bench.run(expect=2)
     assert "account 'nowhere' cannot be used in the partition debug" in refused
     assert "key resources.account" in refused and "yours there: root, sandbox" in refused
-    bench.write(resources={"time_limit_s": 60, "account": "sandbox"})
+    bench.write(resources={"time_limit": 60, "account": "sandbox"})
     bench.run()
     bench.assert_whole({}, interrupted=0)
     assert {record["allocation"]["account"] for record in bench.records()} == {"sandbox"}
@@ -89,15 +89,16 @@ def test_the_whole_loop_is_charged_no_more_than_its_jobs_held(accounting: Cluste
     shutil.copytree(STENCIL, bench.folder / "stencil")
     budget = 0.05
     bench.write(
-        target={
+        program={
             "source": "stencil",
             "build": "make MPICXX={mpicxx} CXXFLAGS='{flags}'",
             "binary": "stencil",
             "run": "{binary} {n} 10",
         },
         parameters={"p": {"role": "ranks", "values": [1, 2, 4]}, "n": {"role": "size", "values": [8, 12, 16, 20]}},
-        resources={"nodes": "ceil(p / 2)", "time_limit_s": 60, "points_per_job": 8, "account": "sandbox"},
-        refinement={"enabled": True, "pilot": True, "share": 0.05, "target": {"p": 8, "n": 40}},
+        resources={"nodes": "ceil(p / 2)", "time_limit": 60, "points_per_job": 8, "account": "sandbox"},
+        target={"p": 8, "n": 40},
+        refinement={"enabled": True, "pilot": True, "share": 0.05},
         strategy={"name": "design", "max_iterations": 2},
         budget={"core_hours": budget},
     )

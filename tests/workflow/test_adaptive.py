@@ -21,7 +21,8 @@ def test_a_strategy_chooses_points_round_by_round_and_predicts_a_held_out_one(wo
         metrics=["time", "visits"],
         strategy={"name": "design", "max_iterations": 5},
         budget={"percent_of_full_matrix": 90},
-        refinement={"enabled": False, "target": {"p": 2, "n": 80}},
+        target={"p": 2, "n": 80},
+        refinement={"enabled": False},
         repetitions=2,
     )
     workbench.buran("run", str(workbench.file), expect=None)

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.mpi]
 def planned(workbench: Workbench, points_per_job: int | str, expected_s: str | None = None) -> tuple[Session, Plan]:
     workbench.write(
         parameters={"p": {"role": "ranks", "values": [1, 2]}, "n": {"role": "size", "values": [20, 30, 40]}},
-        resources={"time_limit_s": 900, "points_per_job": points_per_job, "expected_s": expected_s},
+        resources={"time_limit": 900, "points_per_job": points_per_job, "expected_time": expected_s},
     )
     session = open_session(workbench.file)
     path = session.layout.plan(session.id, 0)
@@ -118,7 +118,7 @@ def test_very_many_jobs_are_one_for_the_engine(
 def test_one_failing_point_does_not_stop_the_others_of_its_job(workbench: Workbench) -> None:
     run = "bash -c 'test {n} != 20 || exit 3; exec {binary} {n}'"
     workbench.write(
-        target={**workbench.config["target"], "run": run}, resources={"time_limit_s": 120, "points_per_job": 9}
+        program={**workbench.config["program"], "run": run}, resources={"time_limit": 120, "points_per_job": 9}
     )
     workbench.buran("run", "campaign.yaml", expect=1)
     state = json.loads(workbench.buran("status", "campaign.yaml", "--json", expect=1))
@@ -129,7 +129,7 @@ def test_one_failing_point_does_not_stop_the_others_of_its_job(workbench: Workbe
     assert len(Layout(workbench.results).made_pointers("batches")) == 2
     before = workbench.started()
     assert "nothing is left to do" in workbench.buran("run", "campaign.yaml", expect=1)
-    workbench.write(target={**workbench.config["target"], "run": run}, resources={"time_limit_s": 120})
+    workbench.write(program={**workbench.config["program"], "run": run}, resources={"time_limit": 120})
     workbench.buran("run", "campaign.yaml", "--retry-failed", expect=1)
     assert len(workbench.started()) == len(before) + 6
 

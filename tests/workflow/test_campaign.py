@@ -90,7 +90,7 @@ def test_forcing_everything_measures_nothing(copy: Workbench) -> None:
 @pytest.mark.thorough
 def test_another_command_of_the_run_measures_again(copy: Workbench) -> None:
     before = copy.started()
-    copy.write(target={**copy.config["target"], "run": copy.config["target"]["run"] + " 1"})
+    copy.write(program={**copy.config["program"], "run": copy.config["program"]["run"] + " 1"})
     copy.buran("run", "campaign.yaml")
     assert len(copy.started()) == 2 * len(before), "with the same builds, but no number is that of the other command"
 
@@ -162,13 +162,13 @@ def test_a_new_value_measures_only_its_points(copy: Workbench) -> None:
 @pytest.mark.thorough  # a changed source is another build in the same way
 def test_a_changed_flag_measures_beside_the_old_results(copy: Workbench) -> None:
     before = copy.started()
-    copy.write(target={**copy.config["target"], "flags": "-O1"})
+    copy.write(program={**copy.config["program"], "flags": "-O1"})
     copy.buran("run", "campaign.yaml")
     new = set(copy.started()) - set(before)
     assert set(before) < set(copy.started())
     assert len(new) == len(before)
     assert {run.split("/")[0] for run in new}.isdisjoint(run.split("/")[0] for run in before)
-    copy.write(target={**copy.config["target"], "flags": "-O2"})
+    copy.write(program={**copy.config["program"], "flags": "-O2"})
     after = copy.started()
     copy.buran("run", "campaign.yaml")
     assert copy.started() == after
@@ -227,15 +227,15 @@ def test_failures_are_recorded_and_the_others_go_on(workbench: Workbench) -> Non
         f"[ {{n}} = 15 ] && truncate -s 100 {profiles}/*; [ {{n}} = 16 ] && rm -f {profiles}/*1.*; fi; exit $code"
     )
     workbench.write(
-        target={
-            **workbench.config["target"],
+        program={
+            **workbench.config["program"],
             "build": "test {n} != 17 && make MPICC={mpicc} CFLAGS='{flags} -DSIZE={n}'",
             "run": f"bash -c '{spoil}'",
             "inputs": ["case.txt"],
         },
         parameters={"p": {"role": "ranks"}, "n": {"role": "size"}},
         points=[{"p": 2, "n": n} for n in (13, 14, 15, 16, 17, 20)] + [{"p": 1, "n": 20}],
-        resources={"time_limit_s": "2 if n == 14 else 300"},
+        resources={"time_limit": "2 if n == 14 else 300"},
         warmup=True,  # a first run without hooks, which spares the others where it fails
     )
     output = workbench.buran("run", "campaign.yaml", expect=1)
@@ -273,7 +273,7 @@ def test_a_program_without_mpi_is_said_for_what_it_is(workbench: Workbench) -> N
     )
     output = workbench.buran("run", "campaign.yaml", expect=3)
     assert "error: no instrumented run succeeded: nothing can be modelled" in output
-    assert "programs of one rank ran instead of one program" in output and "switch MPI on in target.build" in output
+    assert "programs of one rank ran instead of one program" in output and "switch MPI on in program.build" in output
     assert output.count("for one cause, such as") == 1
     report = json.loads((workbench.results / "latest" / "report.json").read_text())
     assert report["points"][0] == 0
@@ -286,7 +286,7 @@ def test_failed_runs_are_retried_on_request(workbench: Workbench) -> None:
     flag = workbench.folder / "broken"
     flag.touch()
     workbench.write(
-        target={**workbench.config["target"], "run": f"bash -c 'test ! -e {flag} && exec {{binary}} {{n}}'"},
+        program={**workbench.config["program"], "run": f"bash -c 'test ! -e {flag} && exec {{binary}} {{n}}'"},
     )
     workbench.buran("run", "campaign.yaml", expect=3)
     flag.unlink()
@@ -299,7 +299,7 @@ def test_failed_runs_are_retried_on_request(workbench: Workbench) -> None:
 
 @pytest.mark.slow
 def test_no_binary_is_a_clear_error(workbench: Workbench) -> None:
-    workbench.write(target={**workbench.config["target"], "build": "true {mpicc} '{flags}'"})
+    workbench.write(program={**workbench.config["program"], "build": "true {mpicc} '{flags}'"})
     output = workbench.buran("run", "campaign.yaml", expect=3)
     assert "made no file 'program' (target.binary)" in output
 
@@ -309,7 +309,7 @@ def test_a_failed_build_stops_the_campaign_and_is_tried_again(workbench: Workben
     flag = workbench.folder / "broken"
     flag.touch()
     build = f"test ! -e {flag} || {{{{ echo such is the mistake; exit 1; }}}} && {workbench.config['target']['build']}"
-    workbench.write(target={**workbench.config["target"], "build": build})
+    workbench.write(program={**workbench.config["program"], "build": build})
     for arguments in ((), ("--retry-failed",)):
         output = workbench.buran("run", "campaign.yaml", *arguments, expect=3)
         assert "the program does not build (" in output and "such is the mistake" in output
@@ -333,7 +333,7 @@ def test_the_budget_stops_the_campaign(workbench: Workbench) -> None:
 
 
 def test_a_budget_below_the_first_plan_is_refused(workbench: Workbench) -> None:
-    workbench.write(budget={"core_hours": 1e-5}, resources={"expected_s": 10, "time_limit_s": 20})
+    workbench.write(budget={"core_hours": 1e-5}, resources={"expected_time": 10, "time_limit": 20})
     output = workbench.buran("run", "campaign.yaml", expect=2)
     assert "budget" in output and "first plan" in output
     assert workbench.started() == []
@@ -361,9 +361,9 @@ def test_killing_the_controller_loses_nothing(workbench: Workbench, moment: int,
     log = workbench.folder / "starts"
     script = f"echo start $$ >> {log}; {{binary}} {{n}} {{m}}; code=$?; echo end $$ >> {log}; exit $code"
     workbench.write(
-        target={**workbench.config["target"], "run": f"bash -c '{script}'"},
+        program={**workbench.config["program"], "run": f"bash -c '{script}'"},
         parameters={"m": {"role": "size", "values": [1, 2]}, "n": {"role": "size", "values": [20, 40]}},
-        resources={"ranks": 1, "time_limit_s": 120},
+        resources={"ranks": 1, "time_limit": 120},
     )
     process = start(workbench)
     wait_for_runs(workbench, generator.randrange(1, 9))

@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.mpi, pytest.mark.thorough]
 def chosen(tmp_path_factory: pytest.TempPathFactory) -> Workbench:
     bench = new_workbench(tmp_path_factory.mktemp("choice"))
     bench.write(
-        target={**bench.config["target"], "run": "{binary} {n} {solver}"},
+        program={**bench.config["program"], "run": "{binary} {n} {solver}"},
         parameters={
             "p": {"role": "ranks", "values": [1, 2]},
             "n": {"role": "size", "values": [400, 3200]},  # the larger one takes longer than MPI's start

@@ -37,7 +37,7 @@ def simulated(folder: Path, kind: type[Workbench] = Workbench) -> Workbench:
     shutil.copytree(SWEEP, folder / "sweep")
     bench.write(
         name="wave",
-        target={
+        program={
             "source": "sweep",
             "build": "make MPICC={mpicc} CFLAGS='{flags}'",
             "binary": "sweep",

@@ -24,7 +24,7 @@ def test_two_hidden_mistakes_are_told_by_their_counts(tmp_path: Path) -> None:
     bench = Workbench(tmp_path, results_name="plate")
     bench.write(
         name="plate",
-        target={
+        program={
             "source": "program",
             "build": "make FC={mpifort} FFLAGS='{flags}'",
             "binary": "plate",
@@ -38,7 +38,7 @@ def test_two_hidden_mistakes_are_told_by_their_counts(tmp_path: Path) -> None:
         repetitions=2,
         effort_repetitions=1,
         warmup=False,
-        refinement={"target": {"p": 65536, "n": 256}},
+        target={"p": 65536, "n": 256},
     )
     bench.buran("run", expect=4)  # the target lies beyond all reason, and it says so
     latest = bench.results / "latest"

@@ -26,7 +26,7 @@ def test_counts_of_a_rank_are_exact_and_the_head_names_a_kernel(tmp_path: Path) 
     bench = Workbench(tmp_path, results_name="hybrid")
     bench.write(
         name="hybrid",
-        target={
+        program={
             "source": "program",
             "build": "cmake -S . -B build -DCMAKE_CXX_COMPILER={cxx} -DMPI_CXX_COMPILER={mpicxx} "
             "-DCMAKE_CXX_FLAGS='{flags}' && cmake --build build",
@@ -42,8 +42,9 @@ def test_counts_of_a_rank_are_exact_and_the_head_names_a_kernel(tmp_path: Path) 
         repetitions=2,
         effort_repetitions=2,
         warmup=False,
-        refinement={"enabled": False, "target": {"p": 4, "t": 8, "n": 400}},
-        resources={"time_limit_s": 120},
+        target={"p": 4, "t": 8, "n": 400},
+        refinement={"enabled": False},
+        resources={"time_limit": 120},
     )
     bench.buran("run", expect=None)
     latest = bench.results / "latest"

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def opened(workbench: Workbench, **resources: object) -> tuple[Session, Bundle]:
-    workbench.write(resources={"time_limit_s": 60, **resources})
+    workbench.write(resources={"time_limit": 60, **resources})
     session = open_session(workbench.file)
     return session, first_plan(session).bundles[-1]
 
@@ -89,7 +89,7 @@ def test_an_estimate_compares_the_next_plan_with_the_full_matrix(workbench: Work
     found = json.loads(workbench.buran("estimate", "campaign.yaml", "--json"))
     assert found["runs"] == 12 and found["points"] == 4
     assert found["next_core_hours"] == found["full_matrix_core_hours"] == pytest.approx(36 * (1 + 2) * 2 * 3 / 3600)
-    assert "resources.expected_s" in workbench.buran("estimate", "campaign.yaml")
+    assert "resources.expected_time" in workbench.buran("estimate", "campaign.yaml")
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_visits_that_signal_handlers_lose_are_in_the_report(tmp_path: Path, monk
     (source / "busy.c").write_text(PROGRAM)
     campaign = {
         "name": "lost",
-        "target": {
+        "program": {
             "source": "source",
             "build": "{mpicc} {flags} -o busy busy.c",
             "flags": "-O2",
@@ -61,7 +61,7 @@ def test_visits_that_signal_handlers_lose_are_in_the_report(tmp_path: Path, monk
             "run": "{binary} {n}",
         },
         "parameters": {"n": {"role": "size", "values": [2_000_000, 3_000_000, 4_000_000]}},
-        "resources": {"ranks": 1, "time_limit_s": 1800},
+        "resources": {"ranks": 1, "time_limit": 1800},
         "repetitions": 1,
         "warmup": False,
         "refinement": {"enabled": False},

@@ -31,7 +31,7 @@ def test_misses_are_modelled_for_any_cache_and_measured_once(tmp_path: Path) -> 
     bench.write(
         name="small",
         compiler="clang",
-        target={
+        program={
             "source": "source",
             "build": "{mpicc} {flags} reuse.c -o reuse -lpthread",
             "binary": "reuse",
@@ -42,8 +42,9 @@ def test_misses_are_modelled_for_any_cache_and_measured_once(tmp_path: Path) -> 
         memory={"points": [{"n": n} for n in LINES], "caches_kib": [16, 8192]},
         repetitions=1,
         warmup=False,
-        refinement={"enabled": False, "target": {"n": 80000}},
-        resources={"ranks": 1, "time_limit_s": 120},
+        target={"n": 80000},
+        refinement={"enabled": False},
+        resources={"ranks": 1, "time_limit": 120},
     )
     bench.buran("run", "campaign.yaml")
     runs = bench.started()

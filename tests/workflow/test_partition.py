@@ -139,7 +139,7 @@ def test_a_run_whose_launcher_had_to_wait_is_made_again(workbench: Workbench, mo
 
 
 def test_a_job_asks_for_no_more_time_than_the_partition_gives(workbench: Workbench) -> None:
-    workbench.write(resources={"time_limit_s": 3600})
+    workbench.write(resources={"time_limit": 3600})
     session = open_session(workbench.file)
     bundle = first_plan(session).bundles[-1]
     assert job_request(session, bundle).minutes > 60
@@ -153,7 +153,7 @@ def test_a_job_asks_for_no_more_time_than_the_partition_gives(workbench: Workben
         ({"nodes": 1}, {}, "nodes", "2 cores on each of 1 nodes, which have 1"),
         ({"threads": 4}, {}, "threads", "4 threads of a rank, and a node has 1 cores"),
         ({"memory_mb": "1000 * p"}, {}, "memory_mb", "2000 MB on a node, which has 1000"),
-        ({"expected_s": "400 * p"}, {}, "expected_s", "800 s and 120 s to start, and a job has 600"),
+        ({"expected_time": "400 * p"}, {}, "expected_s", "800 s and 120 s to start, and a job has 600"),
         ({"account": "theirs"}, {}, "account", "yours there: mine"),
         ({"qos": "fast"}, {}, "qos", "yours there: none"),
     ],
@@ -161,7 +161,7 @@ def test_a_job_asks_for_no_more_time_than_the_partition_gives(workbench: Workben
 def test_what_does_not_fit_is_named_before_anything_is_submitted(
     workbench: Workbench, resources: dict[str, object], partition: dict[str, int], key: str, why: str
 ) -> None:
-    workbench.write(resources={"time_limit_s": 60, **resources})
+    workbench.write(resources={"time_limit": 60, **resources})
     scheduler = Played(replace(SMALL, **partition), replace(SMALL, **partition))
     session = open_session(workbench.file)
     for compare in (lambda: check_now(session.campaign, scheduler), lambda: measured_in(session, scheduler, print)):
@@ -178,7 +178,7 @@ def test_what_is_expected_to_be_charged_is_whole_nodes(workbench: Workbench) -> 
         ({"exclusive": False}, {}, 2),
         ({}, {"charge": "program"}, 2),
     ):
-        workbench.write(resources={"time_limit_s": 60, **resources}, budget=budget)
+        workbench.write(resources={"time_limit": 60, **resources}, budget=budget)
         session = open_session(workbench.file)
         point = session.campaign.points[-1]
         assert session.campaign.charged_cores(point) == session.campaign.cores(point) == 2, "no partition yet"

@@ -48,7 +48,7 @@ def bench_of(folder: Path, refinement: dict[str, Any], **changes: Any) -> Workbe
     bench = Workbench(folder)
     bench.write(
         name="small",
-        target={
+        program={
             "source": "source",
             "build": "make MPICC={mpicc} CFLAGS='{flags}'",
             "flags": "-O2",
@@ -60,7 +60,7 @@ def bench_of(folder: Path, refinement: dict[str, Any], **changes: Any) -> Workbe
         effort_repetitions=1,
         warmup=False,
         refinement=refinement,
-        resources={"ranks": 1, "time_limit_s": 60},
+        resources={"ranks": 1, "time_limit": 60},
         **changes,
     )
     return bench

@@ -40,9 +40,7 @@ def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.thorough
 @pytest.mark.parametrize("points_per_job", [1, 3])
 def test_the_shown_command_is_the_one_that_is_submitted(workbench: Workbench, slurm: Path, points_per_job: int) -> None:
-    workbench.write(
-        resources={"time_limit_s": 60, "nodes": "p", "points_per_job": points_per_job, "partition": "debug"}
-    )
+    workbench.write(resources={"time_limit": 60, "nodes": "p", "points_per_job": points_per_job, "partition": "debug"})
     shown = workbench.buran("run", "campaign.yaml", "--profile", "slurm", "--dry-run")
     (line,) = (line for line in shown.splitlines() if line.startswith("  sbatch "))
     assert not list(slurm.glob("submitted-*")), "nothing was submitted"

@@ -17,7 +17,7 @@ from clean_copy import clean_copy
 pytestmark = [pytest.mark.slow, pytest.mark.mpi]
 
 CAMPAIGN: dict[str, Any] = {
-    "target": {
+    "program": {
         "source": "stencil",
         "build": "make MPICXX={mpicxx} CXXFLAGS='{flags}'",
         "flags": "-O2",
@@ -29,7 +29,7 @@ CAMPAIGN: dict[str, Any] = {
     "repetitions": 1,
     "warmup": False,
     "budget": {"core_hours": 0.1},
-    "resources": {"ranks": 1, "time_limit_s": 60, "expected_s": 0.5},
+    "resources": {"ranks": 1, "time_limit": 60, "expected_time": 0.5},
     "refinement": {"enabled": False},
 }
 LINES = {"base": "lines", "base_repetitions": 1, "batch": 5}
@@ -39,15 +39,11 @@ CASES: dict[str, dict[str, Any]] = {
     "hybrid": {"strategy": {"name": "hybrid", "max_iterations": 3, **LINES}},
     "filter-and-expand": {
         "parameters": {"n": {"role": "size", "values": [4, 6, 8]}},
-        "target": {**CAMPAIGN["target"], "run": "{binary} {n} 2"},
+        "program": {**CAMPAIGN["program"], "run": "{binary} {n} 2"},
         "metrics": ["time", "visits"],
         "strategy": {"name": "full", "max_iterations": 2},
-        "refinement": {
-            "strategy": "filter-and-expand",
-            "start": "statements",
-            "pilot": False,
-            "target": {"n": "linear"},
-        },
+        "target": {"n": "linear"},
+        "refinement": {"strategy": "filter-and-expand", "start": "statements", "pilot": False},
     },
 }
 

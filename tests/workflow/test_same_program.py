@@ -89,7 +89,7 @@ def test_what_only_builds_with_hooks_show_is_another_program(copy: Workbench) ->
 def test_runs_are_taken_over_knowingly(copy: Workbench) -> None:
     assert "its finished runs are in use" in copy.buran("adopt", expect=2)
     before = copy.started()
-    copy.write(target={**copy.config["target"], "flags": "-O2 -DNOTHING"})
+    copy.write(program={**copy.config["program"], "flags": "-O2 -DNOTHING"})
     assert "although this has changed: the flags ('-O2' then, '-O2 -DNOTHING' now)" in copy.buran("adopt")
     copy.buran("run")
     assert copy.started() == before

@@ -47,7 +47,7 @@ def test_a_campaign_runs_to_its_end_and_ends_with_a_list(workbench):
 
 
 def test_filters_at_run_time_take_one_build(workbench):
-    workbench.write(backend="scorep", refinement={"filtering": "run", "drop": ["fill*"], "target": {"p": 4, "n": 400}})
+    workbench.write(backend="scorep", target={"p": 4, "n": 400}, refinement={"filtering": "run", "drop": ["fill*"]})
     workbench.buran("run", "campaign.yaml")
     assert {record["status"] for record in runs(workbench)} == {"measured"}
     timed = [json.loads(path.read_text()) for path in workbench.results.glob("store/*/build/run.json")]
@@ -145,14 +145,15 @@ def test_programs_with_ranks_and_threads(workbench):
     (workbench.folder / "source" / "program.c").write_text(HYBRID)
     workbench.write(
         backend="scorep",
-        target={**workbench.config["target"], "flags": "-O2 -fopenmp"},
+        program={**workbench.config["program"], "flags": "-O2 -fopenmp"},
         parameters={
             "p": {"role": "ranks", "values": [1, 2]},
             "t": {"role": "threads", "values": [1, 2]},
             "n": {"role": "size", "values": [10, 20, 40]},
         },
         constraints=["n == 40 or p + t == 2"],
-        refinement={"start": "everything", "pilot": False, "target": {"p": 4, "t": 4, "n": 80}},
+        target={"p": 4, "t": 4, "n": 80},
+        refinement={"start": "everything", "pilot": False},
     )
     assert " 0 failed" in workbench.buran("run", "campaign.yaml")
     seen = set()

@@ -30,7 +30,7 @@ SIZES = {"n": {"role": "size", "values": [20, 30, 40, 50]}}
 
 def session_on(workbench: Workbench, partition: Partition | None = PARTITION, **resources: Any) -> Session:
     parameters = {"p": {"role": "ranks", "values": [1, 2, 6, 16]}, "n": {"role": "size", "values": [20, 30, 40]}}
-    workbench.write(parameters=parameters, resources={"time_limit_s": 900, "expected_s": 10, **resources})
+    workbench.write(parameters=parameters, resources={"time_limit": 900, "expected_time": 10, **resources})
     session = open_session(workbench.file)
     return session if partition is None else replace(session, campaign=partition.spread(session.campaign))
 
@@ -121,7 +121,7 @@ def records(workbench: Workbench) -> list[dict[str, Any]]:
 @pytest.mark.skipif(len(cores_here()) < 2, reason="one core: nothing goes on side by side")
 @pytest.mark.parametrize("share", ["counts", "all"])
 def test_a_campaign_is_measured_side_by_side_here(workbench: Workbench, share: str) -> None:
-    resources = {"ranks": 1, "time_limit_s": 60}
+    resources = {"ranks": 1, "time_limit": 60}
     workbench.write(parameters=SIZES, resources={**resources, "share_nodes": share, "points_per_job": 4})
     workbench.buran("run", "campaign.yaml")
     beside = [record for record in records(workbench) if record.get("own_cores") == 1]

@@ -40,7 +40,7 @@ def no_slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def planned(workbench: Workbench, **resources: object) -> tuple[Session, Plan]:
-    workbench.write(resources={"time_limit_s": 60, "expected_s": EXPECTED_S, **resources})
+    workbench.write(resources={"time_limit": 60, "expected_time": EXPECTED_S, **resources})
     session = open_session(workbench.file)
     write_json(session.layout.plan(session.id, 0), first_plan(session).to_json())
     return session, History.open(session).plans[0]
@@ -152,7 +152,7 @@ def test_an_unknown_run_time_gives_no_number(workbench: Workbench) -> None:
     state = progress_of(History.open(session))
     assert state.remaining_core_hours is None and state.eta_s is None
     found = estimate(History.open(session))
-    assert found.next_core_hours is None and "resources.expected_s" in found.source
+    assert found.next_core_hours is None and "resources.expected_time" in found.source
 
 
 def test_status_is_shown_again_until_it_is_stopped(workbench: Workbench) -> None:

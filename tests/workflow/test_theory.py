@@ -49,7 +49,7 @@ def test_models_of_counts_have_the_exponents_of_theory(name: str, tmp_path: Path
     parameters |= {size: {"role": "size", "values": values} for size, values in sizes.items()}
     bench.write(
         name=name,
-        target={
+        program={
             "source": str(EXAMPLES / name),
             "build": f"make {make}",
             "flags": "-O2",
@@ -62,7 +62,7 @@ def test_models_of_counts_have_the_exponents_of_theory(name: str, tmp_path: Path
         warmup=False,
         refinement={"enabled": False},
         strategy={"name": "full", "max_iterations": 1},
-        resources={"time_limit_s": 60, "points_per_job": 30},  # one engine job each would take most of the time
+        resources={"time_limit": 60, "points_per_job": 30},  # one engine job each would take most of the time
     )
     bench.buran("run", "campaign.yaml")
     sets = {model.metric: model for model in read_models(bench.results / "latest" / "models.json")}

@@ -98,8 +98,8 @@ def reference_text() -> str:
     parts += [f"| `{name}` | {function.meaning} |" for name, function in FUNCTIONS.items()]
     parts += [_EXPRESSION_LIMITS, _PLACEHOLDERS.rstrip("\n")]
     for place, names in (
-        ("`target.build`", (*COMPILERS, "flags")),
-        ("`target.run`", ("binary", "build", "ranks", "threads")),
+        ("`program.build`", (*COMPILERS, "flags")),
+        ("`program.run`", ("binary", "build", "ranks", "threads")),
     ):
         parts.append(f"| {place} | {_placeholders(names)}, and parameters |")
     parts.append(f"| `launcher` | {_placeholders(PLACEHOLDERS)} |")

@@ -160,39 +160,39 @@ def command_mistakes(
     run_names, build_names
         Placeholders of the commands.
     """
-    target = config.target
+    program = config.program
     if config.backend != COMMAND and not {"mpicc", "mpicxx", "mpifort"} & set(build_names):
         why = "nothing else compiles the program with instrumentation"
         hint = "hand {mpicc}, {mpicxx} or {mpifort} to the build, as in: make MPICXX={mpicxx}"
-        yield Mistake(("target", "build"), "the build command uses none of {mpicc}, {mpicxx} and {mpifort}", why, hint)
-    if "flags" in config.target.model_fields_set and target.flags and "flags" not in build_names:
+        yield Mistake(("program", "build"), "the build command uses none of {mpicc}, {mpicxx} and {mpifort}", why, hint)
+    if "flags" in program.model_fields_set and program.flags and "flags" not in build_names:
         hint = "hand them over, as in: make CXXFLAGS='{flags}'"
-        yield Mistake(("target", "flags"), "the build command never uses {flags}", hint=hint)
+        yield Mistake(("program", "flags"), "the build command never uses {flags}", hint=hint)
     if "binary" not in run_names:
         hint = "write, for example: {binary} {n}"
-        yield Mistake(("target", "run"), "the run command never uses {binary}", hint=hint)
-    binary = PurePosixPath(target.binary)
+        yield Mistake(("program", "run"), "the run command never uses {binary}", hint=hint)
+    binary = PurePosixPath(program.binary)
     if binary.is_absolute() or ".." in binary.parts or binary == PurePosixPath("."):
         why = "it is a path inside the build folder"
-        yield Mistake(("target", "binary"), f"{target.binary!r} is not allowed", why)
+        yield Mistake(("program", "binary"), f"{program.binary!r} is not allowed", why)
 
 
 def source_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
     """Check that the source folder is there, and that the results do not lie where a file is."""
-    source = config.target.source
+    source = config.program.source
     if not isinstance(source, GitSource):
         path = below(folder, source)
         if not path.is_dir():
             git = "://" in source or source.endswith(".git") or source.startswith("git@")
             hint = f"write {{git: {source!r}, revision: ...}}" if git else "paths are relative to the campaign file"
             why = f"{path} is a file" if path.exists() else f"there is no folder {path}"
-            yield Mistake(("target", "source"), f"the source folder {source!r} is missing", why, hint)
+            yield Mistake(("program", "source"), f"the source folder {source!r} is missing", why, hint)
         elif not any(path.iterdir()):
-            yield Mistake(("target", "source"), f"the source folder {source!r} is empty")
-    if config.program is not None and not below(folder, config.program).is_file():
-        why = f"there is no file {below(folder, config.program)}"
-        yield Mistake(("program",), f"the description of the program {config.program!r} is missing", why)
-    elif config.program is None and config.backend == "simulated":
+            yield Mistake(("program", "source"), f"the source folder {source!r} is empty")
+    if config.simulated is not None and not below(folder, config.simulated).is_file():
+        why = f"there is no file {below(folder, config.simulated)}"
+        yield Mistake(("simulated",), f"the description of the program {config.simulated!r} is missing", why)
+    elif config.simulated is None and config.backend == "simulated":
         what, hint = "it is not said what is simulated", "name the description of a program: program: program.yaml"
         yield Mistake(("backend",), what, hint=hint)
     if config.backend not in BACKENDS.names:
@@ -208,9 +208,9 @@ def source_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
 
 def input_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
     """Check that what runs read is there, and that all names in a run's folder stay inside of it."""
-    target, names = config.target, set[str]()
-    for i, written in enumerate(target.inputs):
-        entry, path = Input.of(written, folder), ("target", "inputs", i)
+    program, names = config.program, set[str]()
+    for i, written in enumerate(program.inputs):
+        entry, path = Input.of(written, folder), ("program", "inputs", i)
         if entry.path.is_absolute() and not entry.path.exists():
             why, hint = f"there is no {entry.path}", "paths are relative to the campaign file, or begin with {build}"
             yield Mistake(path, "an input is missing", why, hint)
@@ -222,9 +222,9 @@ def input_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
             yield Mistake(path, f"two inputs have the name {entry.name!r}", hint="give one of them another name")
         names.add(entry.name)
         yield from _outside((*path, "name"), entry.name)
-    yield from _outside(("target", "start_in"), target.start_in)
-    for i, pattern in enumerate(target.keep_output):
-        yield from _outside(("target", "keep_output", i), pattern)
+    yield from _outside(("program", "start_in"), program.start_in)
+    for i, pattern in enumerate(program.keep_output):
+        yield from _outside(("program", "keep_output", i), pattern)
 
 
 def _outside(path: tuple[str | int, ...], text: str) -> Iterator[Mistake]:
@@ -327,7 +327,7 @@ def reach_mistakes(
         if name not in reached:
             what = f"the parameter {name!r} never reaches the program"
             why = "neither the build nor the run command uses it, nor do ranks and threads depend on it"
-            hint = f"write {{{name}}} into target.run, or into a file, with inputs: [{{path: FILE, fill: true}}]"
+            hint = f"write {{{name}}} into program.run, or into a file, with inputs: [{{path: FILE, fill: true}}]"
             yield Mistake(("parameters", name), what, why, hint)
 
 
@@ -559,8 +559,8 @@ def _refinement_mistakes(config: CampaignFile) -> Iterator[Mistake]:
         if refinement.enabled and refinement.strategy not in able and written:
             what = f"the refinement {refinement.strategy!r} knows no {key}"
             yield Mistake(("refinement", key), what, f"it is of {listed(able)}", "leave it out")
-    if refinement.target is not None:
-        yield from _target_mistakes({**config.steps, **refinement.target}, tuple(config.parameters))
+    if config.target is not None:
+        yield from _target_mistakes({**config.steps, **config.target}, tuple(config.parameters))
 
 
 def _command_mistakes(config: CampaignFile) -> Iterator[Mistake]:
@@ -625,7 +625,7 @@ def _strategy_mistakes(config: CampaignFile) -> Iterator[Mistake]:
 
 
 def _target_mistakes(target: Mapping[str, Value | str], parameters: Sequence[str]) -> Iterator[Mistake]:
-    path = ("refinement", "target")
+    path = ("target",)
     for name, value in target.items():
         if name not in parameters:
             yield no_parameter((*path, name), name, parameters)

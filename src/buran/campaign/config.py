@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from buran.campaign.document import with_first_names
 from buran.campaign.expressions import Expression, ExpressionError, written_out
 from buran.campaign.extrapolate import extrapolated
 from buran.campaign.identity import asked
@@ -32,9 +33,9 @@ from buran.profile.metrics import sampled
 
 _STAND_FOR_OTHERS = (
     *("environment", "environments", "parameters", "constraints", "points", "points_file", "evaluation_points"),
-    *("correct", "measurements", "program"),
+    *("correct", "measurements", "simulated"),
 )
-"""Keys that do not say themselves what is asked, but name it; what a program's description says is in the target."""
+"""Keys that do not say themselves what is asked, but name it: a simulated program's description is in its identity."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,19 +213,19 @@ class Campaign:
 
     @property
     def source(self) -> Path | GitSource:
-        """Folder with the target's sources, or the git repository that they come from."""
-        source = self.config.target.source
+        """Folder with the program's sources, or the git repository that they come from."""
+        source = self.config.program.source
         return source if isinstance(source, GitSource) else below(self.folder, source)
 
     @property
     def binary(self) -> str:
         """Path of the program, relative to the build folder."""
-        return str(Path(self.config.target.binary))
+        return str(Path(self.config.program.binary))
 
     @property
     def output_limit(self) -> int:
         """Bytes that are kept of each output of a run."""
-        return int(self.config.target.output_limit_mb * 1e6)
+        return int(self.config.program.output_limit_mb * 1e6)
 
     @property
     def ranks_parameter(self) -> str | None:
@@ -250,7 +251,7 @@ class Campaign:
     @cached_property
     def inputs(self) -> tuple[Input, ...]:
         """What runs read."""
-        return tuple(Input.of(written, self.folder) for written in self.config.target.inputs)
+        return tuple(Input.of(written, self.folder) for written in self.config.program.inputs)
 
     @cached_property
     def input_contents(self) -> tuple[tuple[str, str], ...]:
@@ -278,16 +279,16 @@ class Campaign:
         return tuple(point for point in self.points if has_all_steps(point, self.steps))
 
     @cached_property
-    def refinement_target(self) -> Point:
+    def target(self) -> Point:
         """Point that models are extrapolated to when filters are refined."""
-        target = self.config.refinement.target
+        target = self.config.target
         if target is not None:
             target = {**self.steps, **target}
             values = {name: sorted({point[name] for point in self.points}) for name in self.parameters}
             try:
                 return Point.of({name: extrapolated(target[name], name, values) for name in self.parameters})
             except ExpressionError as error:
-                raise ConfigError(error.what, where=f"{self.path}, key refinement.target") from None
+                raise ConfigError(error.what, where=f"{self.path}, key target") from None
         everywhere = (*self.points, *self.evaluation_points)
         return Point.of({name: max(point[name] for point in everywhere) for name in self.parameters})
 
@@ -395,12 +396,12 @@ class Campaign:
 
     def time_limit_s(self, point: Mapping[str, Value]) -> float:
         """Return the wall time after which a run is stopped."""
-        return seconds_of(self.formulas.time_limit_s, point, "time_limit_s")
+        return seconds_of(self.formulas.time_limit, point, "time_limit")
 
     def expected_s(self, point: Mapping[str, Value]) -> float | None:
         """Return the expected wall time of a run, if the file says so."""
-        formula = self.formulas.expected_s
-        return None if formula is None else seconds_of(formula, point, "expected_s")
+        formula = self.formulas.expected_time
+        return None if formula is None else seconds_of(formula, point, "expected_time")
 
     # -- commands -----------------------------------------------------------------------------------
 
@@ -417,10 +418,10 @@ class Campaign:
             As `build_values` has them.
         tools
             Compilers by the placeholders ``cc``, ``cxx``, ``fc``, ``mpicc``, ``mpicxx``, ``mpifort``; and ``flags``, if
-            they are not the target's.
+            they are not the program's.
         """
         numbers = {name: str(values[name]) for name in self.build_parameters}
-        return self.build.fill_shell({"flags": self.config.target.flags, **tools, **numbers}, split=("flags",))
+        return self.build.fill_shell({"flags": self.config.program.flags, **tools, **numbers}, split=("flags",))
 
     def run_command(self, point: Mapping[str, Value], binary: Path | str, build_folder: Path | str) -> list[str]:
         """Return the program and its arguments; each value stays within the argument it is put into."""
@@ -472,7 +473,7 @@ class Campaign:
             program=mpiexec if kind == mpi_flavour else None,
             oversubscribe=placement.ranks_per_node * placement.threads > machine_cores,
             as_root=os.geteuid() == 0,
-            exit_codes=self.config.target.exit_codes,
+            exit_codes=self.config.program.exit_codes,
             options=options,
         )
         variables = {"OMP_NUM_THREADS": str(placement.threads), **launched.variables, **environment.variables}
@@ -485,8 +486,8 @@ class Campaign:
     # -- cost ---------------------------------------------------------------------------------------
 
     def minimum_core_hours(self, points: Sequence[Point], repetitions: int) -> float | None:
-        """Return what runs are expected to cost at least, in core hours; None without `expected_s`."""
-        if self.formulas.expected_s is None:
+        """Return what runs are expected to cost at least, in core hours; None without `expected_time`."""
+        if self.formulas.expected_time is None:
             return None
         seconds = sum(self.charged_cores(point) * (self.expected_s(point) or 0.0) for point in points)
         return seconds * repetitions / 3600.0
@@ -515,6 +516,8 @@ class Campaign:
         """
         named = {feature.name: feature.identity for feature in FEATURES if feature.identity is not None}
         keys = {name: value for name, value in asked(self.config).items() if name not in (*_STAND_FOR_OTHERS, *named)}
+        # Identities keep the first names of keys, so that measured campaigns are found.
+        keys = with_first_names(keys)
         machine = self.active_environment.machine
         read = (platform for platform in self.platforms if platform.keys.platform or platform.calibration)
         files = [platform.content for platform in read]

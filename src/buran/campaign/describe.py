@@ -21,7 +21,7 @@ def explained(key: str) -> str:
     Parameters
     ----------
     key
-        Its path, as ``refinement.target``; NAME, or any name, stands for that of a parameter or an environment.
+        Its path, as ``target``; NAME, or any name, stands for that of a parameter or an environment.
 
     Raises
     ------

@@ -52,7 +52,7 @@ class Input:
         """
         path = build_folder / self.path
         if not path.exists():
-            raise FileNotFoundError(2, "no such file or folder (target.inputs)", str(path))
+            raise FileNotFoundError(2, "no such file or folder (program.inputs)", str(path))
         place = Path(self.name)
         for file in sorted(path.rglob("*")) if path.is_dir() else (path,):
             if file.is_file():

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from buran.campaign import checks
 from buran.campaign.config import Campaign, below
+from buran.campaign.document import read_campaign_file
 from buran.campaign.expressions import Expression, ExpressionError, Kind, compile_expression, has_grid, is_line
 from buran.campaign.inputs import Input
 from buran.campaign.mistakes import CampaignError, KeyPath, Mistake
@@ -31,7 +32,7 @@ from buran.campaign.space import (
 from buran.campaign.steps import step_values
 from buran.campaign.template import Template, TemplateError, parse_template, parse_words
 from buran.campaign.validation import validate
-from buran.campaign.yaml_document import YamlDocument, read_yaml
+from buran.campaign.yaml_document import YamlDocument
 from buran.errors import ConfigError
 from buran.features import FEATURES
 
@@ -53,12 +54,12 @@ def load_campaign(path: Path, *, environment: str | None = None) -> Campaign:
     CampaignError
         With all mistakes that could be found at once.
     """
-    document = read_yaml(path)
+    document = read_campaign_file(path)
     config, mistakes = validate(document)
     hint = "fill it in, and take the mark `# <-` away"
     collected = _Mistakes(document, mistakes)
-    for line, comment in document.placeholders.items():
-        collected.add(Mistake((), f"a value that is still to be filled in: {comment}", hint=hint, file=path, line=line))
+    for file, line, comment in document.placeholders:
+        collected.add(Mistake((), f"a value that is still to be filled in: {comment}", hint=hint, file=file, line=line))
     if config is None or any(len(mistake.path) == 1 for mistake in mistakes):
         collected.stop()
     assert config is not None
@@ -143,6 +144,7 @@ class _Loading:
             points_dropped=dropped,
             points_held_out=held_out,
             notes=(
+                *mistakes.document.notes,
                 *self._notes(kept, evaluation, constraints, environment),
                 *self._line_grids(points_of_runs, formulas, computed),
             ),
@@ -165,17 +167,17 @@ class _Loading:
     # -- commands and expressions -------------------------------------------------------------------
 
     def _commands(self) -> tuple[Template, tuple[Template, ...]]:
-        target = self.config.target
+        program = self.config.program
         build = self._parsed(
-            ("target", "build"),
+            ("program", "build"),
             lambda: (
                 parse_template(
-                    target.build, (*checks.COMPILERS, "flags", *self.names, *self.config.values), expressions=True
+                    program.build, (*checks.COMPILERS, "flags", *self.names, *self.config.values), expressions=True
                 ),
             ),
         )
         allowed = ("binary", "build", *self._of_runs)
-        run = self._parsed(("target", "run"), lambda: parse_words(target.run, allowed, expressions=True))
+        run = self._parsed(("program", "run"), lambda: parse_words(program.run, allowed, expressions=True))
         if build and run:
             run_names = {name for word in run for name in word.names}
             self.mistakes.add(*checks.command_mistakes(self.config, run_names, build[0].names))
@@ -184,7 +186,7 @@ class _Loading:
     def _filled(self) -> dict[str, tuple[Template, ...]]:
         """Return the lines of each input that values are put into."""
         filled: dict[str, tuple[Template, ...]] = {}
-        for written in self.config.target.inputs:
+        for written in self.config.program.inputs:
             entry = Input.of(written, self.path.parent)
             if not entry.fill or not entry.path.is_file():
                 continue
@@ -235,7 +237,7 @@ class _Loading:
                 if name in self.values:
                     computed[name] = self.values[name]
                 elif name.startswith("="):
-                    expression = self._compiled(("target", key), name[1:], "number", named)
+                    expression = self._compiled(("program", key), name[1:], "number", named)
                     if expression is not None:
                         computed[name] = expression
         return computed
@@ -276,8 +278,8 @@ class _Loading:
                 ("ranks", ranks),
                 ("threads", threads),
                 ("nodes", None if resources.nodes == AUTO else resources.nodes),
-                ("time_limit_s", resources.time_limit_s),
-                ("expected_s", resources.expected_s),
+                ("time_limit", resources.time_limit),
+                ("expected_time", resources.expected_time),
                 ("tasks_per_node", resources.tasks_per_node),
                 ("memory_mb", resources.memory_mb),
             )
@@ -372,7 +374,7 @@ class _Loading:
 
         None where the target has more ranks or threads than the campaign, or where expressions say how many.
         """
-        config, target = self.config, self.config.refinement.target or {}
+        config, target = self.config, self.config.target or {}
         steps = config.steps
         others = [name for name in self.names if name not in steps]
         at = {name: value for name, value in target.items() if name in others and not isinstance(value, str)}
@@ -421,7 +423,7 @@ class _Loading:
         """Check that what is put into commands can be computed at every point, and is a whole number there."""
         for name, expression in computed.items():
             used_in = next(command for command, names in placeholders.items() if name in names)
-            key = ("values", name) if name in self.values else ("target", used_in)
+            key = ("values", name) if name in self.values else ("program", used_in)
             for values in points if expression.names else points[:1]:
                 try:
                     number = expression(values)

@@ -22,9 +22,9 @@ class Formulas:
 
     ranks: Expression
     threads: Expression
-    time_limit_s: Expression
+    time_limit: Expression
     nodes: Expression | None = None
-    expected_s: Expression | None = None
+    expected_time: Expression | None = None
     tasks_per_node: Expression | None = None
     memory_mb: Expression | None = None
 
@@ -67,7 +67,7 @@ def check_resource(formulas: Formulas, key: str, point: Mapping[str, Value]) -> 
         It is not allowed there.
     """
     formula: Expression = getattr(formulas, key)
-    if key.endswith("_s"):
+    if key.endswith("time") or key.endswith("limit"):
         seconds_of(formula, point, key)
         return
     number = count_of(formula, point, key)

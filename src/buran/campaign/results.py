@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
+from buran.campaign.document import read_campaign_file
 from buran.campaign.layout import Layout
-from buran.campaign.yaml_document import read_yaml
 from buran.errors import UsageError
 
 REPORT, FINDINGS, TABLE, MODELS = "report.json", "findings.json", "experiment.jsonl", "models.json"
@@ -45,7 +45,7 @@ def campaign_file(path: Path) -> Path:
 
 def _root(file: Path) -> Path:
     """Return the folder of all results of a campaign file, which need not be right otherwise."""
-    data = read_yaml(file).data
+    data = read_campaign_file(file).data
     return file.absolute().parent / str(data.get("results", "results")) / str(data.get("name", "NAME"))
 
 

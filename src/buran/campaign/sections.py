@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic_core import PydanticCustomError
 
 from buran.campaign.identity import Keys
 from buran.campaign.steps import FEWEST
 from buran.campaign.values import (
+    PERCENT,
     Argument,
+    Duration,
     Formula,
     Identifier,
     JobOptions,
@@ -28,6 +31,7 @@ from buran.campaign.values import (
     Terms,
     Text,
     Word,
+    seconds_in,
 )
 
 
@@ -90,7 +94,7 @@ Threshold = Annotated[
 ExitCode = Annotated[int, Field(ge=0, le=255)]
 
 
-class TargetKeys(Keys, title="Target"):
+class ProgramKeys(Keys, title="Program"):
     """The program that is measured: where it is, how it is built and run."""
 
     source: OfTarget[Source] = Field(
@@ -216,7 +220,7 @@ class MachineKeys(MachineDescription, title="SimulatedMachine"):
     )
     run_limit_s: OfPlan[Positive] = Field(
         3600.0,
-        description="Seconds that simulating one run may take here, after which it fails; `resources.time_limit_s` "
+        description="Seconds that simulating one run may take here, after which it fails; `resources.time_limit` "
         "counts on the simulated machine.",
     )
 
@@ -317,6 +321,19 @@ class MemoryKeys(Keys, title="Memory"):
 class BudgetKeys(Keys, title="BudgetPart"):
     """What the campaign may cost; with both keys the smaller one counts."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _spelled_out(cls, data: object) -> object:
+        """Read `2h` as core hours, and `20%` as a share of the full matrix."""
+        if not isinstance(data, str):
+            return data
+        if share := PERCENT.fullmatch(data):
+            return {"percent_of_full_matrix": float(share[1])}
+        try:
+            return {"core_hours": seconds_in(data) / 3600}
+        except ValueError:
+            raise PydanticCustomError("budget", "must be core hours as in 2h, or a share as in 20%") from None
+
     core_hours: OfPlan[Annotated[float, Field(gt=0)] | None] = Field(
         None, description="Cores times hours of all measurements together."
     )
@@ -341,7 +358,7 @@ class StrategyKeys(Keys, title="StrategyPart"):
         description="By default `design` for models of numbers with a budget, else `full`. `full`: every point. "
         "`lines`: all values along each parameter, and as many points off the "
         "lines as there are parameters. The others begin with lines: `design`: the runs that narrow the "
-        "interval at `refinement.target` most for their cost; `tensor`: where tensor models disagree "
+        "interval at `target` most for their cost; `tensor`: where tensor models disagree "
         "most, for many parameters and choices. Published, for comparison: `cpf`: cheapest points "
         "first; `gpr`: Gaussian process regression; `hybrid`: `cpf`, then `gpr`; `bayes`, `ucb`: "
         "largest expected errors; `random`, `grid`. Packages may add more.",
@@ -374,7 +391,7 @@ class StrategyKeys(Keys, title="StrategyPart"):
     )
     accuracy_percent: OfPlan[Annotated[float, Field(gt=0, le=100)] | None] = Field(
         None,
-        description="Only `design`: it stops as soon as the 90 % intervals at `refinement.target` are no wider than "
+        description="Only `design`: it stops as soon as the 90 % intervals at `target` are no wider than "
         "plus and minus this share, for all call paths above 1 % of the run time.",
     )
     patience: OfPlan[Annotated[int, Field(ge=1)] | None] = Field(
@@ -408,7 +425,7 @@ class RefinementKeys(Keys, title="Refinement"):
         None,
         description="Whether the campaign begins with single runs at the smallest points, after which functions "
         "with many short visits are dropped. By default where `start` is not `default`, with strategy "
-        "`design`, and with a budget in core hours without `resources.expected_s`.",
+        "`design`, and with a budget in core hours without `resources.expected_time`.",
     )
     share: OfPlan[Annotated[float, Field(gt=0, lt=1)]] = Field(
         0.01, description="Functions above this share of the run time at `target` stay instrumented."
@@ -417,13 +434,6 @@ class RefinementKeys(Keys, title="Refinement"):
         None,
         description="Time at `target` above which the strategies of PIRA II keep a function; by default `share` of the "
         "whole.",
-    )
-    target: OfPlan[dict[str, Formula] | None] = Field(
-        None,
-        description="The point of interest, for each parameter: a value, `linear` (one mean step beyond the "
-        "largest), `geometric` (one mean factor), or an expression in which the parameter is its "
-        "largest value. By default the largest values.",
-        examples=[{"p": 64, "n": 512}, {"p": "4 * p", "n": "linear"}],
     )
     overhead_percent: OfPlan[Annotated[float, Field(gt=0, le=10_000)] | None] = Field(
         5.0,
@@ -533,7 +543,7 @@ class CommandKeys(Keys, title="Command"):
         description="`program`: each rank has the wrapper. `launcher`: the wrapper starts the launcher, and is there "
         "once.",
     )
-    extra_flags: OfTarget[str] = Field("", description="Flags after `target.flags`, at `{flags}`.", examples=["-pg"])
+    extra_flags: OfTarget[str] = Field("", description="Flags after `program.flags`, at `{flags}`.", examples=["-pg"])
     variables: OfTarget[dict[Text, Plain]] = Field(
         default_factory=dict,
         description="Environment variables of measured runs.",
@@ -645,12 +655,14 @@ class ResourcesKeys(Keys, title="Resources"):
     tasks_per_node: OfRun[Formula | None] = Field(
         None, description="Ranks on each node; by default as many as fill the nodes evenly.", examples=[48]
     )
-    time_limit_s: OfPlan[Formula] = Field(
-        600, description="Wall time after which a run is stopped and fails, in seconds."
+    time_limit: OfPlan[Duration] = Field(
+        600,
+        description="Wall time after which a run is stopped and fails: seconds, or with a unit `s`, `min` or `h`.",
+        examples=["10min"],
     )
-    expected_s: OfPlan[Formula | None] = Field(
+    expected_time: OfPlan[Duration | None] = Field(
         None,
-        description="Expected wall time of a run, in seconds: lets the cost be predicted before the first measurement.",
+        description="Expected wall time of a run, likewise: lets the cost be predicted before the first measurement.",
         examples=["1e-6 * n**3 / p"],
     )
     memory_mb: OfQueue[Formula | None] = Field(

@@ -18,8 +18,10 @@ from buran.campaign.values import (
     OfAnalysis,
     OfPlace,
     OfPlan,
+    OfQueue,
     OfRun,
     OfTarget,
+    OrText,
     PointMapping,
     Text,
 )
@@ -31,13 +33,13 @@ COMMAND = "command"
 
 
 def _stand_in(data: object) -> object:
-    """Give a simulated campaign without a target one that uses every parameter; nothing of it is ever run."""
-    if not isinstance(data, Mapping) or data.get("backend") != "simulated" or "target" in data:
+    """Give a simulated campaign without a program one that uses every parameter; nothing of it is ever run."""
+    if not isinstance(data, Mapping) or data.get("backend") != "simulated" or "program" in data:
         return data
     names = data.get("parameters")
     words = [f"{{{name}}}" for name in names] if isinstance(names, Mapping) else []
     run = " ".join(["{binary}", *words])
-    return {**data, "target": {"source": ".", "build": "{mpicxx}", "binary": "simulated", "run": run}}
+    return {**data, "program": {"source": ".", "build": "{mpicxx}", "binary": "simulated", "run": run}}
 
 
 def _measured_by_command(data: object) -> object:
@@ -71,9 +73,13 @@ def _within_budget(data: object) -> object:
     if not isinstance(data, Mapping):
         return data
     budget, strategy, parameters = (data.get(key, {}) for key in ("budget", "strategy", "parameters"))
-    if not all(isinstance(keys, Mapping) for keys in (budget, strategy, parameters)) or "name" in strategy:
+    if not all(isinstance(keys, Mapping) for keys in (strategy, parameters)) or "name" in strategy:
         return data
-    limited = any(budget.get(key) is not None for key in ("core_hours", "percent_of_full_matrix"))
+    if not isinstance(budget, str | Mapping):
+        return data
+    limited = isinstance(budget, str) or any(
+        budget.get(key) is not None for key in ("core_hours", "percent_of_full_matrix")
+    )
     choices = any(isinstance(keys, Mapping) and keys.get("role") == "choice" for keys in parameters.values())
     if not limited or choices or data.get("goal") == "filter":
         return data
@@ -93,6 +99,12 @@ class CampaignFile(Keys):
         """Parameters that only repeat work, with their full numbers."""
         return {name: keys.value for name, keys in self.parameters.items() if keys.value is not None}
 
+    include: OfQueue[Text | tuple[Text, ...]] = Field(
+        (),
+        description="Files with keys that count unless this file has them, such as a machine's environment; sections "
+        "are merged key by key. Paths in them count from this file.",
+        examples=["machine.yaml"],
+    )
     name: OfPlace[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]] = Field(
         description="Name of the campaign and of its folder under `results`: letters, digits, `-` and `_`."
     )
@@ -101,7 +113,7 @@ class CampaignFile(Keys):
         description="Folder for everything that is measured, relative to this file; the campaign's own folder in it is "
         "`results/NAME`.",
     )
-    target: sections.TargetKeys = Field(description="The program that is measured.")
+    program: sections.ProgramKeys = Field(description="The program that is measured.")
     environment: OfTarget[Text | None] = Field(
         None, description="Which of the `environments` is used; may be left out if there is only one."
     )
@@ -113,6 +125,13 @@ class CampaignFile(Keys):
         description="What is varied, by name: letters, digits and `_`. A list is short for its values: "
         "`parameters: {p: [1, 2, 4], n: [100, 200, 400]}`, with the role `ranks` for `p` and `ranks`, `threads` for "
         "`threads`, else `size`."
+    )
+    target: OfPlan[dict[str, Formula] | None] = Field(
+        None,
+        description="The point of interest, for each parameter: a value, `linear` (one mean step beyond the "
+        "largest), `geometric` (one mean factor), or an expression in which the parameter is its "
+        "largest value. By default the largest values.",
+        examples=[{"p": 64, "n": 512}, {"p": "4 * p", "n": "linear"}],
     )
     values: OfRun[dict[str, Formula]] = Field(
         default_factory=dict,
@@ -151,7 +170,10 @@ class CampaignFile(Keys):
         description="Whether a first run of each point is kept apart as a warm-up. Strategies that weigh each run "
         "do without where a counting run goes first.",
     )
-    budget: sections.BudgetKeys = Field(default_factory=sections.BudgetKeys, description="What the campaign may cost.")
+    budget: Annotated[sections.BudgetKeys, OrText()] = Field(
+        default_factory=sections.BudgetKeys,
+        description="What the campaign may cost: `2h` of core time, `20%` of the full matrix, or the keys below.",
+    )
     metrics: OfPlan[Annotated[tuple[MetricName, ...], Field(min_length=1)]] = Field(
         ("time", "visits", "basic_blocks", "bytes_sent", "bytes_received"), description="What is measured and modelled."
     )
@@ -173,10 +195,10 @@ class CampaignFile(Keys):
         "embedded",
         description="Measurement system: Buran's own, or Score-P, which must be in PATH (basic blocks are then "
         "counted in builds with Buran's). `command`: as the section `command` says, without filters. "
-        "`simulated`, of the package buran-studies: everything follows from `program`; needs no "
-        "`target`.",
+        "`simulated`, of the package buran-studies: everything follows from `simulated`; needs no "
+        "`program`.",
     )
-    program: OfTarget[Text | None] = Field(
+    simulated: OfTarget[Text | None] = Field(
         None,
         description="Description of a simulated program, relative to this file; only for `backend: simulated` and "
         "`buran simulate`.",

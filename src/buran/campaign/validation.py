@@ -22,7 +22,7 @@ Schema = Mapping[str, Any]
 
 MINIMAL = {
     "name": "name: my-campaign",
-    "target": "target: {source: ., build: 'make CC={mpicc}', binary: program, run: '{binary} {n}'}",
+    "program": "program: {source: ., build: 'make CC={mpicc}', binary: program, run: '{binary} {n}'}",
     "parameters": "parameters: {p: [1, 2, 4], n: [100, 200, 300]}",
 }
 """The least that keys which every file needs may hold."""

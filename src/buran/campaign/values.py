@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, StringConstraints, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError, PydanticKnownError, core_schema
 
@@ -43,6 +43,16 @@ class OneOf:
         if value not in names:
             raise PydanticKnownError("literal_error", {"expected": " or ".join(map(repr, names))})
         return value
+
+
+@dataclass(frozen=True)
+class OrText:
+    """Says in the JSON schema that a section has a short form, which is text."""
+
+    def __get_pydantic_json_schema__(
+        self, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {"anyOf": [handler(schema), {"type": "string"}]}
 
 
 MetricName = Annotated[str, OneOf(partial(asked_for_by, "metrics"))]
@@ -140,8 +150,38 @@ def _one_number(value: str) -> str:
     return value
 
 
+_UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_SOME = r"[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"
+_WITH_UNIT = re.compile(rf"(?:\s*{_SOME}\s*[A-Za-z]+\s*)+")
+_DURATION = re.compile(rf"(?:{_SOME}(?:{'|'.join(_UNITS)})(?![A-Za-z]))+")
+_PARTS = re.compile(rf"({_SOME})([a-z]+)")
+PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
+
+
+def seconds_in(text: str) -> float:
+    """Return the seconds of a duration such as ``10min`` or ``1h30min``; ValueError for what is none."""
+    text = "".join(text.split())
+    if not _DURATION.fullmatch(text):
+        why = (
+            "10m may be minutes or months: write 10min" if re.search(r"[0-9]m(?![a-z])", text) else "write 10min or 2h"
+        )
+        raise ValueError(f"must be a number and one of the units {', '.join(_UNITS)}; {why}")
+    return sum(float(number) * _UNITS[unit] for number, unit in _PARTS.findall(text))
+
+
+def _duration(value: object) -> object:
+    """Turn a duration with a unit into seconds; a number is seconds, and so is an expression's value."""
+    if not isinstance(value, str) or not _WITH_UNIT.fullmatch(value):
+        return _formula(value)
+    try:
+        return canonical(seconds_in(value))
+    except ValueError as error:
+        raise PydanticCustomError("duration", "{why}", {"why": str(error)}) from None
+
+
 _NUMBER_SCHEMA = {"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST}
 _FORMULA_SCHEMA = {"type": ["number", "string"], "description": "number, or expression over parameters"}
+_DURATION_SCHEMA = {"type": ["number", "string"], "description": "seconds, 10min or 2h, or expression over parameters"}
 
 Text = Annotated[str, AfterValidator(_not_blank), Field(min_length=1)]
 Argument = Annotated[Text, AfterValidator(_no_option)]
@@ -153,6 +193,7 @@ Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.,:@+-
 Plain = Annotated[str, BeforeValidator(_whole_text), WithJsonSchema({"type": ["string", "integer"]})]
 Number = Annotated[int | float, BeforeValidator(_number), WithJsonSchema(_NUMBER_SCHEMA)]
 Formula = Annotated[int | float | str, BeforeValidator(_formula), WithJsonSchema(_FORMULA_SCHEMA)]
+Duration = Annotated[int | float | str, BeforeValidator(_duration), WithJsonSchema(_DURATION_SCHEMA)]
 PointMapping = dict[str, Number]
 
 _Exponents = Annotated[str, AfterValidator(_exponents)]

@@ -48,7 +48,7 @@ for _name, _pattern, _first in _RULES:
 
 @dataclass(frozen=True)
 class YamlDocument:
-    """A YAML file's content and the line where each key stands.
+    """A YAML file's content and the line of each key.
 
     Attributes
     ----------
@@ -59,25 +59,35 @@ class YamlDocument:
     lines
         First line, from 1, of every key path.
     placeholders
-        Lines that wait to be filled in, with what their comment says.
+        File and line of each value that is still to be filled in, and what its comment says.
+    files
+        Files of key paths that are not this file's own.
+    notes
+        Names of earlier versions that it has.
     """
 
     path: Path
     data: Mapping[str, object]
     lines: Mapping[KeyPath, int]
-    placeholders: Mapping[int, str] = field(default_factory=dict)
+    placeholders: tuple[tuple[Path, int, str], ...] = ()
+    files: Mapping[KeyPath, Path] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     def line(self, path: KeyPath) -> int:
         """Return the line of a key, or of the nearest key above it."""
+        return self.lines.get(self._nearest(path), 0)
+
+    def _nearest(self, path: KeyPath) -> KeyPath:
         while path and path not in self.lines:
             path = path[:-1]
-        return self.lines.get(path, 0)
+        return path
 
     def located(self, mistake: Mistake) -> Mistake:
         """Return the mistake with its file and line, unless it has them."""
         if mistake.file is not None:
             return mistake
-        return Mistake(mistake.path, mistake.what, mistake.why, mistake.hint, self.path, self.line(mistake.path))
+        file = self.files.get(self._nearest(mistake.path), self.path)
+        return Mistake(mistake.path, mistake.what, mistake.why, mistake.hint, file, self.line(mistake.path))
 
 
 def read_text(path: Path, limit: Limit) -> str:
@@ -146,7 +156,8 @@ def read_yaml(path: Path) -> YamlDocument:
         raise _asks_for_too_much(path, error) from None
     if reading.mistakes:
         raise CampaignError(reading.mistakes)
-    marked = {i: match[1] for i, line in enumerate(text.splitlines(), 1) if (match := _PLACEHOLDER.search(line))}
+    matches = enumerate(map(_PLACEHOLDER.search, text.splitlines()), 1)
+    marked = tuple((path, line, match[1]) for line, match in matches if match)
     return YamlDocument(path, data, reading.lines, marked)
 
 

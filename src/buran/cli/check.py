@@ -94,7 +94,7 @@ def redirected_into_source(campaign: Campaign) -> str | None:
             file = Path(f"/proc/self/fd/{handle}").readlink()
             if file.is_file() and file.is_relative_to(folder) and not file.is_relative_to(campaign.results_root):
                 return (
-                    f"the output of this command goes into {file}, inside target.source: the sources would change "
+                    f"the output of this command goes into {file}, inside program.source: the sources would change "
                     "while they are built. Redirect it elsewhere"
                 )
     return None
@@ -145,7 +145,7 @@ def _as_text(campaign: Campaign, summary: dict[str, Any]) -> str:
         ("ranks", _span(summary["ranks"])),
         ("cores", _span(summary["cores"])),
         ("nodes", _span(summary["nodes"])),
-        ("expected", _core_hours(summary["expected_core_hours_per_variant"], "resources.expected_s")),
+        ("expected", _core_hours(summary["expected_core_hours_per_variant"], "resources.expected_time")),
         ("budget", _budget(campaign)),
         *(("note", note) for note in summary["notes"]),
     ]

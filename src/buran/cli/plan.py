@@ -82,7 +82,7 @@ def show_phases(costs: Sequence[PhaseCost], budget_core_hours: float | None) -> 
     print()
     print(table(("phase", "made", "core hours", "took", "to come", "core hours", "takes"), rows, right=range(1, 7)))
     if any(cost.ahead and cost.core_hours is None and cost.phase != "builds" for cost in costs):
-        print("?: known when some runs are made, or from resources.expected_s")
+        print("?: known when some runs are made, or from resources.expected_time")
     if budget_core_hours is not None:
         spent, ahead = sum(cost.spent_core_hours for cost in costs), [cost.core_hours for cost in costs]
         rest = "?" if None in ahead else f"{sum(hours or 0.0 for hours in ahead):.3g}"

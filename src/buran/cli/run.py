@@ -256,7 +256,7 @@ def _finish(session: Session, code: int, log: Path, since: float) -> int:
         print(f"{style('error:', 'red')} the campaign is not what it was when it began", file=sys.stderr)
         print("  why:   its file, its sources or a compiler changed while it ran", file=sys.stderr)
         print(
-            "  next:  let nothing write into the folder of target.source, not even the output of this command; then "
+            "  next:  let nothing write into the folder of program.source, not even the output of this command; then "
             "`buran run` again",
             file=sys.stderr,
         )

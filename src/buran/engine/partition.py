@@ -122,7 +122,7 @@ _HINTS = {
     "nodes": "take these points out, choose another partition, or let nodes be `auto`",
     "threads": "give the ranks fewer threads, or choose another partition",
     "memory_mb": "ask for less on each node, spread the ranks over more nodes, or choose another partition",
-    "expected_s": "take these points out, or choose a partition with more time",
+    "expected_time": "take these points out, or choose a partition with more time",
 }
 
 
@@ -141,6 +141,6 @@ def _misfits(campaign: Campaign, partition: Partition, point: Mapping[str, Value
     expected_s = campaign.expected_s(point)
     if partition.longest_s is not None and expected_s is not None and expected_s + STARTUP_S > partition.longest_s:
         yield (
-            "expected_s",
+            "expected_time",
             f"{expected_s:.0f} s and {STARTUP_S:.0f} s to start, and a job has {partition.longest_s:.0f}",
         )

@@ -106,7 +106,7 @@ def cache_table(
     found = models_of(runs)
     if found is None or not caches:
         return None
-    at = np.array([[float(campaign.refinement_target[name]) for name in found.parameters]])
+    at = np.array([[float(campaign.target[name]) for name in found.parameters]])
     shares = [float(size / by(at)[0]) for size, by in zip(caches, divided, strict=True)]
     misses = np.array([found.misses(at, size)[:, 0] for size in shares])
     intervals = np.array([np.stack(found.misses_interval(at, size))[..., 0] for size in shares])

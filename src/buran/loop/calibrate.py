@@ -61,7 +61,7 @@ def costs_beyond(times: ModelSet, counted: Sequence[Run], tree: CallTree, campai
         Call paths of the times.
     """
     measured = np.array(times.points, dtype=np.float64)
-    aim = np.array([float(campaign.refinement_target[name]) for name in times.parameters])
+    aim = np.array([float(campaign.target[name]) for name in times.parameters])
     fixed = {*campaign.parallel_parameters, *campaign.choices}
     grown = [k for k, name in enumerate(times.parameters) if name not in fixed and 0 < measured[:, k].max() < aim[k]]
     points, beside = [], []

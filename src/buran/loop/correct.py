@@ -66,7 +66,7 @@ def correct_kernels(campaign: Campaign, folder: Path) -> tuple[dict[str, Any], .
     from buran.correct import correct, write_corrected
     from buran.correct.render import render
 
-    target = {name: [value] for name, value in campaign.refinement_target.items()}
+    target = {name: [value] for name, value in campaign.target.items()}
     out = []
     for kernel, model in campaign.config.correct.items():
         entry: dict[str, Any] = {"kernel": kernel, "model": model, "formula": [], "notes": [], "beyond": ""}

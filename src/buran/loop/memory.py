@@ -42,7 +42,7 @@ def memory_account(campaign: Campaign, sampled: Sequence[Run], tree: CallTree) -
     distances = None if ranks is None else models_of(sampled, tree)
     if ranks is None or distances is None:
         return None
-    target = campaign.refinement_target
+    target = campaign.target
     at = np.array([[float(target[name]) for name in names]])
     there = campaign.placement(target).ranks_per_node
     caches = [cache_cost(machine, level, ranks, there) for level in range(len(machine.caches))]
@@ -63,7 +63,7 @@ def page_account(campaign: Campaign, counted: Experiment | None, tree: CallTree)
     ranks = ranks_of_a_node(campaign) if is_written(names) else None
     if machine is None or not machine.fault_s or counted is None or ranks is None:
         return None
-    target = campaign.refinement_target
+    target = campaign.target
     at = np.array([[float(target[name]) for name in names]])
     cost = fault_cost(machine, ranks, campaign.placement(target).ranks_per_node)
     faults = faults_of(counted, tree)
@@ -157,7 +157,7 @@ def sharing(campaign: Campaign, caches: Sequence[int]) -> list[Divided]:
         return []
     text = ranks_of_a_node(campaign)
     variable = None if text is None else derived_or_none("ranks", text, campaign.parameters)
-    there = campaign.placement(campaign.refinement_target).ranks_per_node
+    there = campaign.placement(campaign.target).ranks_per_node
 
     def divided(level: int, points: Array) -> Array:
         ranks = np.full(len(points), float(there)) if variable is None else variable.evaluate(points)
@@ -168,7 +168,7 @@ def sharing(campaign: Campaign, caches: Sequence[int]) -> list[Divided]:
 
 def ranks_of_a_node(campaign: Campaign) -> str | None:
     """Return an expression for the ranks on a node; None where no simple one is right at all points."""
-    points = [*campaign.points, *campaign.evaluation_points, campaign.refinement_target]
+    points = [*campaign.points, *campaign.evaluation_points, campaign.target]
     counts = [campaign.placement(point).ranks_per_node for point in points]
     if len(set(counts)) == 1:
         return str(counts[0])

@@ -189,7 +189,7 @@ def gather(history: History, all_steps: Mapping[str, tuple[str, ...]] | None = N
     """
     session, plan = history.session, history.plans[-1]
     parameters, choices = session.campaign.parameters, session.campaign.choices
-    at = session.campaign.refinement_target
+    at = session.campaign.target
     full = {name: session.campaign.steps[name] for name in all_steps or ()}
     runs = [run for run in history.runs if run.purpose is plan.modelled and has_all_steps(run.point, full)]
     # Models of call paths have numbers only: they are made at the target's choices.
@@ -289,7 +289,7 @@ def _fit(
     if not campaign.counts_tell_growth or timed is None or "time" not in sets:
         return tables, sets, None, ()
     made = path_models(history, material, timed, memory_account(campaign, material.distances, timed.tree))
-    target = [campaign.refinement_target[name] for name in campaign.parameters]
+    target = [campaign.target[name] for name in campaign.parameters]
     sets["time"], held, priors = noise_resilient(made, sets["time"], target)
     return tables, sets, held, priors
 

@@ -163,7 +163,7 @@ def _kind(findings: Findings, campaign: Campaign) -> list[str]:
         return [f"The run time of the program is modelled in normal form: {reason}."] if reason else []
     sentences = [f"A tensor model (latest/{program_model.FILE}) predicts the run time of the program: {reason}."]
     if campaign.choices:
-        at = ", ".join(f"{name} = {campaign.refinement_target[name]}" for name in campaign.choices)
+        at = ", ".join(f"{name} = {campaign.target[name]}" for name in campaign.choices)
         sentences.append(f"Models of call paths are for {at}.")
     return sentences
 

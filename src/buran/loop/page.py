@@ -75,7 +75,7 @@ def _timed_runs(history: History) -> list[TimedRun]:
             wall_s=run.wall_s,
             disturbed=bool(record.disturbances),
             evaluation=run.purpose is Purpose.EVALUATION,
-            apart=any(run.point[name] != campaign.refinement_target[name] for name in campaign.choices),
+            apart=any(run.point[name] != campaign.target[name] for name in campaign.choices),
         )
         for run, record, began in zip(runs, records, started, strict=True)
     ]
@@ -87,7 +87,7 @@ def _estimated_s(history: History) -> dict[tuple[float, ...], list[float]]:
     return {
         tuple(float(point[name]) for name in campaign.parameters): walls
         for point, walls in estimated_times(history.runs, Purpose.MODEL).items()
-        if all(point[name] == campaign.refinement_target[name] for name in campaign.choices)
+        if all(point[name] == campaign.target[name] for name in campaign.choices)
     }
 
 

@@ -60,7 +60,7 @@ def question_of(history: History) -> Question:
         ranks_parameter=campaign.ranks_parameter,
         expected_s=expected_s(history),
         budget=campaign.budget_core_hours,
-        target=campaign.refinement_target,
+        target=campaign.target,
         base=config.strategy.base,
         choices=campaign.choices,
         base_repetitions=config.strategy.base_repetitions,
@@ -125,7 +125,7 @@ def _has_pilot(session: Session) -> bool:
 def _needs_trial(campaign: Campaign) -> bool:
     """Tell whether a few small runs are to show first what all others will cost: a budget is to pay for these."""
     config = campaign.config
-    return bool(config.budget.core_hours) and campaign.formulas.expected_s is None and not config.measurements
+    return bool(config.budget.core_hours) and campaign.formulas.expected_time is None and not config.measurements
 
 
 def _build_spec(session: Session, filters: Sequence[str], mode: Mode, filter_text: str, point: Point) -> BuildSpec:
@@ -165,7 +165,7 @@ def first_plan(session: Session) -> Plan:
             "the budget is below the cost of the first plan",
             where=f"{session.campaign.path}, key budget",
             why=f"the budget is {plan.budget_core_hours:.4g} core hours, the first plan's {len(unlimited.bundles)} "
-            f"points are expected to cost {unlimited.predicted_core_hours:.4g} (resources.expected_s)",
+            f"points are expected to cost {unlimited.predicted_core_hours:.4g} (resources.expected_time)",
             hint="raise the budget, choose fewer or smaller points, fewer repetitions, or strategy 'design'",
         )
     return next_plan(question, knowledge) if question.pilot else plan
@@ -253,7 +253,7 @@ def expected_s(history: History) -> Callable[[Point], float | None]:
     """Return what a run is expected to take before there are models: as the campaign file says, else as imported."""
     campaign = history.session.campaign
     runs = history.runs_of(history.imports)
-    if campaign.formulas.expected_s is not None or not runs:
+    if campaign.formulas.expected_time is not None or not runs:
         return campaign.expected_s
     return fitted_times(walls_by_point(runs), campaign.parameters)
 

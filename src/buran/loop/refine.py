@@ -80,7 +80,8 @@ def _settings(session: Session) -> str:
     config = session.campaign.config
     imported = [asked(entry) for entry in config.measurements]
     earlier = [] if session.earlier is None else [session.earlier.filter_text]
-    return digest([asked(config.refinement), config.strategy.name, *imported, *earlier], 8)
+    refinement = asked(config.refinement) | ({} if config.target is None else {"target": config.target})
+    return digest([refinement, config.strategy.name, *imported, *earlier], 8)
 
 
 def known_verdicts(session: Session, iteration: int) -> dict[str, FunctionVerdict]:
@@ -209,7 +210,7 @@ def refinement_of(history: History, iteration: int, verdicts: dict[str, Function
     refinement = campaign.config.refinement
     if "time" not in sets or "visits" not in sets:
         return None
-    target = np.array([campaign.refinement_target[name] for name in campaign.parameters], dtype=np.float64)
+    target = np.array([campaign.target[name] for name in campaign.parameters], dtype=np.float64)
     tree, time, visits = findings.tree, sets["time"], _with_all_visits(sets["visits"], history.table(iteration))
     features = static_features(history, iteration)
     graph = None if features is None else with_measured(graph_of_features(features), tree)

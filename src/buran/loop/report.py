@@ -11,7 +11,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from buran.campaign.calibration import CALIBRATION, Calibration
+from buran.campaign.document import INCLUDE, read_campaign_file
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
 from buran.campaign.records import Status, core_hours
@@ -82,11 +85,21 @@ def write_results(history: History, folder: Path) -> None:
         )
 
 
+def _copy_campaign_file(path: Path, copy: Path) -> None:
+    """Copy a campaign file, with what it includes written into it."""
+    data = read_campaign_file(path).data
+    if INCLUDE in data:
+        whole = {key: value for key, value in data.items() if key != INCLUDE}
+        write_text(copy, yaml.safe_dump(whole, sort_keys=False, allow_unicode=True))
+    else:
+        shutil.copyfile(path, copy)
+
+
 def _write_results(history: History, folder: Path) -> None:
     session, layout = history.session, history.layout
     last = history.plans[-1].iteration - 1
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(session.campaign.path, folder / CAMPAIGN)
+    _copy_campaign_file(session.campaign.path, folder / CAMPAIGN)
     results = [layout.models(session.id, last), layout.findings(session.id, last)]
     for name in (imported_models("*"), program_model.FILE):
         results += layout.iteration(session.id, last).glob(name)
@@ -216,7 +229,7 @@ def gather(history: History) -> Report:
         parameters=campaign.parameters,
         parallel=campaign.parallel_parameters,
         steps=tuple(campaign.steps),
-        target=campaign.refinement_target,
+        target=campaign.target,
         points=(len(measured), len(campaign.points)),
         models=models,
         runtime=runtime,

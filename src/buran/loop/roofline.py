@@ -50,7 +50,7 @@ def roofline_of(
     if machine is None or times is None or found is None or times.call_paths != tuple(tree.names):
         return None
     measured = np.array(times.points, dtype=np.float64)
-    target = [float(campaign.refinement_target[name]) for name in times.parameters]
+    target = [float(campaign.target[name]) for name in times.parameters]
     largest = measured[np.argmax(np.nansum(times.predict(measured), axis=0))]
     points = np.array([largest, target])
     at = [dict(zip(times.parameters, point, strict=True)) for point in points.tolist()]

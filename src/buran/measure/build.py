@@ -151,7 +151,7 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
         source={"identity": target.source.identity, "revision": target.source.revision, "commit": copy["commit"]},
         backend=backend.identity,
         toolchain=dict(backend.description),
-        flags=campaign.config.target.flags,
+        flags=campaign.config.program.flags,
         filter=digest(spec.filter_text) if spec.filter_text else None,
         notes=tuple(backend.notes),
         environment=environment_of(environment),
@@ -230,9 +230,9 @@ def _inspected(
     if failure is not None:
         raise BuildError(failure)
     if not binary.is_file():
-        raise BuildError(f"the build command succeeded but made no file {name!r} (target.binary)")
+        raise BuildError(f"the build command succeeded but made no file {name!r} (program.binary)")
     if not os.access(binary, os.X_OK):
-        raise BuildError(f"the file {name!r} (target.binary) is not executable")
+        raise BuildError(f"the file {name!r} (program.binary) is not executable")
     if spec.mode is Mode.VANILLA:
         return record
     features, notes = backend.inspect_build(binary, folder, spec.filter_text, spec.mode)

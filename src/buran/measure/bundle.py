@@ -57,7 +57,7 @@ _LARGEST_SKEW_S = 5.0  # of a node's clock, before the record says so
 def configuration(target: Target, point: Point) -> dict[str, Any]:
     """Return everything beside the build that decides how a point is run."""
     campaign = target.campaign
-    resources, placement, program = campaign.config.resources, campaign.placement(point), campaign.config.target
+    resources, placement, program = campaign.config.resources, campaign.placement(point), campaign.config.program
     special = {
         "inputs": [entry for entry in campaign.input_contents if entry[0] not in campaign.filled] or None,
         "filled": {name: digest(text) for name, text in campaign.input_texts(point).items()} or None,
@@ -425,7 +425,7 @@ def _job(attempt: _Attempt) -> RunJob:
     environment = {**shown, **os.environ, **variables, **backend.run_environment(run.mode, raw, filter_file)}
     return RunJob(
         argv=argv,
-        cwd=work / campaign.config.target.start_in,
+        cwd=work / campaign.config.program.start_in,
         environment=environment,
         stdout=temporary / "stdout.log",
         stderr=temporary / "stderr.log",
@@ -448,7 +448,7 @@ def _carry_out(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunRe
     record = replace(record, cost_core_hours=0.0)
     outcome: Outcome | None = None
     campaign = attempt.target.campaign
-    keys = campaign.config.target
+    keys = campaign.config.program
     try:
         built, work = tree(attempt.layout, attempt.run.build), attempt.temporary / _WORK
         linked = bring_inputs(campaign.inputs, built, work, campaign.input_texts(attempt.bundle.point))

@@ -69,7 +69,7 @@ def _check_together(dumps: Sequence[Dump], folder: Path, ranks: int) -> None:
             f"{len(dumps)} programs of one rank ran instead of one program of {ranks} ranks",
             where=folder,
             why="the program was built without MPI, or started by the launcher of another MPI than its own",
-            hint="switch MPI on in target.build; a program that has none has one rank: `resources: {ranks: 1}`",
+            hint="switch MPI on in program.build; a program that has none has one rank: `resources: {ranks: 1}`",
         )
     for dump in dumps:
         if dump.rank in by_rank:

@@ -46,7 +46,7 @@ def changed_input(linked: Stamps) -> str | None:
     """Return why a run that wrote to a file it was linked to is worth nothing, and so would be all that follow."""
     for path, stamp in linked.items():
         if not path.exists() or _stamp(path) != stamp:
-            return f"it changed its input {path} (target.inputs: leave out link: true, and each run gets a copy)"
+            return f"it changed its input {path} (program.inputs: leave out link: true, and each run gets a copy)"
     return None
 
 

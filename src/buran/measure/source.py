@@ -91,7 +91,7 @@ def source_files(folder: Path, skip: Iterable[Path] = ()) -> list[SourceFile]:
                 "the source folder has too many files",
                 where=folder,
                 why=f"there are more than {MOST_FILES:,}; the last one is {file.path}",
-                hint="name a smaller folder as target.source, or remove a link to a folder that is not needed",
+                hint="name a smaller folder as program.source, or remove a link to a folder that is not needed",
             )
     return sorted(files, key=lambda file: file.path)
 
@@ -196,7 +196,7 @@ def git_source(url: str, revision: str, cache: Path) -> SourceTree:
         git is missing; the repository or the revision cannot be had.
     """
     if shutil.which("git") is None:
-        raise ToolError("git is needed for target.source.git", hint="install git, or name a local folder")
+        raise ToolError("git is needed for program.source.git", hint="install git, or name a local folder")
     repository = cache / f"{digest(url)}.git"
     kept = _git(repository, "rev-parse", "--verify", f"{revision}^{{commit}}") if repository.is_dir() else None
     if kept is not None and (cache / kept).is_dir():  # also where nothing can be written
@@ -209,7 +209,7 @@ def git_source(url: str, revision: str, cache: Path) -> SourceTree:
             _git(repository, "fetch", "--quiet", "--tags", "origin", "+refs/heads/*:refs/heads/*")
             commit = _git(repository, "rev-parse", "--verify", f"{revision}^{{commit}}")
         if commit is None:
-            raise ConfigError(f"the repository has no revision {revision!r}", where="target.source.revision", why=url)
+            raise ConfigError(f"the repository has no revision {revision!r}", where="program.source.revision", why=url)
         folder = cache / commit
         if not folder.is_dir():
             temporary = cache / f".tmp-{commit}"
@@ -231,7 +231,7 @@ def _clone(url: str, repository: Path) -> None:
     done = call_git("clone", "--quiet", "--bare", "--", url, str(repository))
     if done is None or done.returncode:
         why = "git cannot be started" if done is None else done.stderr.strip()
-        raise ConfigError("cannot clone the target's repository", where="target.source.git", why=why)
+        raise ConfigError("cannot clone the program's repository", where="program.source.git", why=why)
 
 
 def _git(repository: Path, *arguments: str) -> str | None:

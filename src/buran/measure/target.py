@@ -48,8 +48,8 @@ class Target:
         environment = campaign.active_environment
         shared: list[Any] = [
             self.source.identity,
-            campaign.config.target.build,
-            campaign.config.target.flags,
+            campaign.config.program.build,
+            campaign.config.program.flags,
             campaign.binary,
             list(environment.modules),
             dict(environment.variables),

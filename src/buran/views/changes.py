@@ -81,8 +81,8 @@ def _differences(record: BuildRecord, target: Target) -> Iterator[str]:
     campaign, backend, then = target.campaign, target.backend, record.toolchain
     if record.source["identity"] != target.source.identity:
         yield "the sources"
-    if record.flags != campaign.config.target.flags:
-        yield f"the flags ({record.flags!r} then, {campaign.config.target.flags!r} now)"
+    if record.flags != campaign.config.program.flags:
+        yield f"the flags ({record.flags!r} then, {campaign.config.program.flags!r} now)"
     elif not isinstance(backend, RecordedBackend) and _command(record.command) != _command_now(record.spec, target):
         yield "the build command"
     if list(record.modules) != list(campaign.active_environment.modules):

@@ -15,11 +15,11 @@ from urllib.parse import quote
 import yaml
 
 from buran import __version__
+from buran.campaign.document import read_campaign_file
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Mode
 from buran.campaign.records import RECORD, BuildRecord, read_build
 from buran.campaign.results import REPORT
-from buran.campaign.yaml_document import read_yaml
 from buran.errors import UsageError
 from buran.features import FEATURES
 from buran.files import file_sha256, read_json, write_json, write_text
@@ -30,7 +30,7 @@ METADATA = "ro-crate-metadata.json"
 CAMPAIGN, SOURCE, RESULTS, STORE = "campaign.yaml", "source", "results", "store"
 _CONTEXT = "https://w3id.org/ro/crate/1.1/context"
 _PROFILE = "https://w3id.org/ro/crate/1.1"
-_ELSEWHERE = ("measurements", "points_file", "correct", "program")
+_ELSEWHERE = ("measurements", "points_file", "correct", "simulated")
 """Keys of a campaign file that name other files."""
 _MEDIA = {".json": "application/json", ".jsonl": "application/x-ndjson", ".csv": "text/csv", ".html": "text/html"}
 
@@ -61,12 +61,12 @@ def write_crate(results: Path, crate: Path) -> list[str]:
     built = Path(build.binary).name if build.binary else ""
     shutil.copytree(tree, crate / SOURCE, ignore=lambda _, names: [n for n in names if is_product(n) or n == built])
     shutil.copytree(layout.store, crate / STORE, ignore=shutil.ignore_patterns("tree"), symlinks=True)
-    data: dict[str, Any] = dict(read_yaml(crate / RESULTS / CAMPAIGN).data)
+    data: dict[str, Any] = dict(read_campaign_file(crate / RESULTS / CAMPAIGN).data)
     notes = [f"{key} names files that are not in the crate" for key in _ELSEWHERE if data.get(key)]
     for feature in FEATURES:
         if feature.identity is not None:  # its key names files that are not in the crate
             data.pop(feature.name, None)
-    data |= {"results": "results", "target": {**data["target"], "source": SOURCE}}
+    data |= {"results": "results", "program": {**data["program"], "source": SOURCE}}
     write_text(crate / CAMPAIGN, yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
     title = f"Performance measurements of {data['name']}"
     write_text(crate / "CITATION.cff", yaml.safe_dump(_citation(title), sort_keys=False))

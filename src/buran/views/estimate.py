@@ -91,8 +91,8 @@ def estimate(history: History) -> Estimate:
         full_matrix_core_hours=question.full_matrix_core_hours(program_s),
         spent_core_hours=ledger.spent_core_hours(entries, session.target.id),
         budget_core_hours=plan.budget_core_hours,
-        target=dict(campaign.refinement_target),
-        target_s=program_s(Point.of(campaign.refinement_target)),
+        target=dict(campaign.target),
+        target_s=program_s(Point.of(campaign.target)),
     )
 
 
@@ -103,9 +103,9 @@ def _program_times(history: History) -> tuple[Callable[[Point], float | None], s
         for findings in version.newest_findings:
             if findings.runtime is not None and findings.runtime.parameters == campaign.parameters:
                 return runtime_model(version, findings), f"from the models {words.format(findings.iteration)}"
-    if campaign.formulas.expected_s is not None:
-        return campaign.expected_s, "from resources.expected_s"
-    return campaign.expected_s, "no run time is known yet: give resources.expected_s"
+    if campaign.formulas.expected_time is not None:
+        return campaign.expected_s, "from resources.expected_time"
+    return campaign.expected_s, "no run time is known yet: give resources.expected_time"
 
 
 def _earlier_versions(history: History) -> Iterator[tuple[History, str]]:

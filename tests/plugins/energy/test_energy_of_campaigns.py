@@ -44,7 +44,7 @@ def folder_of_zones(folder: Path) -> Path:
 
 
 def write_campaign(folder: Path, **keys: Any) -> Path:
-    own = {"name": "joules", "refinement": {"target": {"n": 16}}, "repetitions": 2, "energy": True}
+    own = {"name": "joules", "target": {"n": 16}, "repetitions": 2, "energy": True}
     return write_campaign_of(PROGRAM, folder, **(own | keys))
 
 

@@ -81,7 +81,7 @@ def test_a_size_that_is_named_is_the_only_one(project: Path, tmp_path: Path) -> 
     words = ["--size", "e=1,2,4", "--ranks", "1,2", "--no-build", "--yes"]
     assert main(["init", str(folder), "--from", str(project), *words]) == 0
     written = yaml.safe_load((folder / "campaign.yaml").read_text())
-    assert set(written["parameters"]) == {"p", "e"} and written["target"]["run"] == "{binary} {e}"
+    assert set(written["parameters"]) == {"p", "e"} and written["program"]["run"] == "{binary} {e}"
 
 
 def test_a_number_of_steps_may_get_its_role(project: Path, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_grids_and_a_point_of_interest_need_no_edit(project: Path, tmp_path: Pat
     campaign = load_campaign(tmp_path / "c" / "campaign.yaml")
     assert sorted(campaign.parameters) == ["n", "p", "s"]
     assert sorted({point["n"] for point in campaign.points}) == [10, 20, 30, 40, 50]
-    assert dict(campaign.refinement_target) == {"n": 60, "p": 64, "s": 1.5}
+    assert dict(campaign.target) == {"n": 60, "p": 64, "s": 1.5}
     assert campaign.run_command({"p": 6, "n": 10, "s": 1}, "x", "y") == ["x", "-g", "3", "2", "-n", "30", "-s", "1"]
 
 

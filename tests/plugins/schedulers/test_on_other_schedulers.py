@@ -51,7 +51,7 @@ def test_a_campaign_is_measured_by_jobs(
 ) -> None:
     for name, value in request.getfixturevalue(profile.replace("-", "_")).items():
         monkeypatch.setenv(name, value)
-    workbench.write(resources={"time_limit_s": 60, "share_nodes": share}, environments={"here": {"launcher": "auto"}})
+    workbench.write(resources={"time_limit": 60, "share_nodes": share}, environments={"here": {"launcher": "auto"}})
     workbench.buran("run", "campaign.yaml", "--profile", profile)
     found = (workbench.results / "store").glob("*/*/*~*/rep-*/run.json")
     records = [json.loads(path.read_text()) for path in found]

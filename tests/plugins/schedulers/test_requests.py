@@ -38,7 +38,7 @@ def test_other_schedulers_get_the_same_request(
         (tools / name).write_text(f"#!/bin/sh\n{body}\n")
         (tools / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
-    workbench.write(resources={"time_limit_s": 20, "nodes": "p"})
+    workbench.write(resources={"time_limit": 20, "nodes": "p"})
     output = workbench.buran("run", "campaign.yaml", "--profile", profile, "--dry-run")
     assert "12 runs not made yet" in output
     (line,) = (line for line in output.splitlines() if line.startswith(f"  {submit} "))

@@ -23,7 +23,7 @@ def version(folder: Path, **changes: Any) -> Workbench:
     bench = Workbench(folder)
     bench.write(
         name="small",
-        target={
+        program={
             "source": "source",
             "build": "make MPICXX={mpicxx} CXXFLAGS='{flags}'",
             "binary": "stencil",
@@ -34,7 +34,7 @@ def version(folder: Path, **changes: Any) -> Workbench:
         effort_repetitions=1,
         warmup=False,
         refinement={"enabled": False},
-        resources={"ranks": 2, "time_limit_s": 60},
+        resources={"ranks": 2, "time_limit": 60},
         **changes,
     )
     return bench

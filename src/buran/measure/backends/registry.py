@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from buran.campaign.backends import BACKENDS
 from buran.campaign.config import Campaign
+from buran.campaign.document import read_campaign_file
 from buran.campaign.mistakes import CampaignError
-from buran.campaign.yaml_document import read_yaml
 from buran.extensions import ExtensionPoint
 from buran.measure.backends.base import MeasurementSystem
 
@@ -24,5 +24,5 @@ def check_system(campaign: Campaign) -> None:
     """
     mistakes = tuple(SYSTEMS.load(campaign.config.backend).mistakes(campaign))
     if mistakes:
-        document = read_yaml(campaign.path)
+        document = read_campaign_file(campaign.path)
         raise CampaignError([document.located(mistake) for mistake in mistakes])

@@ -60,7 +60,7 @@ _LAST_WORDS = (
     ),
     (
         re.compile(r"Execution failed: .* -E .*--thread=omp:opari2"),
-        "Score-P's wrappers cannot preprocess alone (-E) a program with OpenMP: let target.build hand sources on as "
+        "Score-P's wrappers cannot preprocess alone (-E) a program with OpenMP: let program.build hand sources on as "
         "they are where SCOREP_WRAPPER is on; docs/how-to/real-codes.md shows how",
     ),
     (

@@ -33,7 +33,7 @@ OVERWRITTEN = {
         ("SCOREP_METRIC_PAPI", "SCOREP_METRIC_PERF", "SCOREP_METRIC_RUSAGE", "SCOREP_METRIC_PLUGINS"), _COUNTERS
     ),
     **dict.fromkeys(("SCOREP_WRAPPER", "SCOREP_WRAPPER_INSTRUMENTER_FLAGS"), _OPTIONS),
-    "SCOREP_WRAPPER_COMPILER_FLAGS": "write `target: {flags: ...}`",
+    "SCOREP_WRAPPER_COMPILER_FLAGS": "write `program: {flags: ...}`",
 }  # fmt: skip
 """Variables that the backend sets for every build or run, and what to write instead."""
 

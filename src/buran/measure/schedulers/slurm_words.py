@@ -6,7 +6,7 @@ import re
 
 from buran.measure.schedulers.submission import Refusal
 
-_TIME = "see resources.time_limit_s, expected_s and time_margin"
+_TIME = "see resources.time_limit, expected_time and time_margin"
 _CPUS = "see resources.nodes, tasks_per_node, ranks and threads"
 _SPENT = "the account has no time left: `sshare` shows it; another in resources.account, or ask who grants it"
 _NEVER_STARTS = {  # the first that fits; what is not here comes with waiting: Priority, Resources, ...MaxJobs, ...Grp
@@ -41,7 +41,7 @@ _NEXT_STEPS = {  # the first that fits
     r"feature|constraint": "`sinfo -o '%N %f'` lists what nodes have; see resources.constraint",
     r"reservation": "`scontrol show reservation` lists them; see resources.reservation",
     r"memory": "`sinfo -o '%N %m'` lists what nodes have; see resources.memory_mb",
-    r"time limit": "`sinfo -o '%P %l'` lists the partitions' limits; see resources.time_limit_s and time_margin",
+    r"time limit": "`sinfo -o '%P %l'` lists the partitions' limits; see resources.time_limit and time_margin",
     r"node count|node configuration|cpu count|more processors": "see resources.nodes, tasks_per_node and threads",
     r"credential|authentication|munge": "the clocks here and of Slurm differ, or munged is down: `munge -n | unmunge`",
     r"configuration (source|file)|slurm\.conf": "see the variable SLURM_CONF, or unset it",

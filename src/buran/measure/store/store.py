@@ -29,7 +29,7 @@ from buran.measure.store.claims import claimed
 
 SUMS = "SHA256SUMS"
 OUTPUT = "output"
-"""Folder of the files that a run wrote and that are kept, key `target.keep_output`."""
+"""Folder of the files that a run wrote and that are kept, key `program.keep_output`."""
 _SHARD = re.compile("[0-9a-f]{2}")
 _GENERATION = "generation.json"
 _RETRY = "RETRY"

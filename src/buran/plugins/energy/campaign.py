@@ -134,7 +134,7 @@ def energy_of_campaign(history: History, report: Report) -> EnergyTable | None:
     everything = consumed(history, history.runs)
     with_energy = [run for run in history.runs if run.folder in everything.joules]
     seconds_at_target = run_time_reach(report)
-    hours = campaign.cores(campaign.refinement_target) / 3600
+    hours = campaign.cores(campaign.target) / 3600
     model = models.models[0]
     return EnergyTable(
         source=known.source,

@@ -118,7 +118,7 @@ def predict_elsewhere(
     if timed is None or times is None or account is None or ranks is None or not counted:
         raise UsageError(_WHAT, where=campaign.path, why=_lacking(speed, counted, ranks), hint=_HINT)
     at = np.array([[float(point[name]) for name in times.parameters] for point in points])
-    target = campaign.refinement_target
+    target = campaign.target
     on_node = campaign.placement(target).ranks_per_node
     caches = [cache_cost(there, cache, ranks, on_node) for cache in range(len(there.caches))]
     other = MemoryAccount(account.distances, caches, np.concatenate([account.at, at]))

@@ -105,7 +105,7 @@ def campaign_text(project: Project, source: str, answers: Answers, cores: int) -
         f"name: {name}",
         "results: results",
         "",
-        *_target_lines(project, source, answers, run),
+        *_program_lines(project, source, answers, run),
         *([f"compiler: {project.compiler}  # the other one does not build it"] if project.compiler != "auto" else []),
         "",
         "parameters:",
@@ -124,7 +124,7 @@ def campaign_text(project: Project, source: str, answers: Answers, cores: int) -
         **{parameter: (values or _SIZES)[-1] for parameter, values in sizes.items()},
     }
     point = ", ".join(f"{key}: {answers.point.get(key, 2 * value)}" for key, value in largest.items())
-    limits = f"resources: {{{'' if ranks else 'ranks: 1, '}time_limit_s: 600}}"
+    limits = f"resources: {{{'' if ranks else 'ranks: 1, '}time_limit: 10min}}"
     lines += [
         "",
         *(grid_values(run) if ranks else []),
@@ -132,22 +132,21 @@ def campaign_text(project: Project, source: str, answers: Answers, cores: int) -
         f"# evaluation_points: [{{{point}}}]  # measured, but never used for modelling",
         "",
         "repetitions: 3",
-        f"budget: {{core_hours: {answers.core_hours or 2.0:g}}}"
-        f"{_proposed('' if answers.core_hours else 'of all runs together')}",
+        f"budget: {answers.core_hours or 2.0:g}h{_proposed('' if answers.core_hours else 'of all runs together')}",
         f"{limits}{_proposed('a run that takes longer is stopped')}",
-        f"{'' if answers.point else '# '}refinement: {{target: {{{point}}}}}  # the point of interest",
+        f"{'' if answers.point else '# '}target: {{{point}}}  # the point of interest",
         "",
     ]
     return "\n".join(lines)
 
 
-def _target_lines(project: Project, source: str, answers: Answers, run: str) -> list[str]:
+def _program_lines(project: Project, source: str, answers: Answers, run: str) -> list[str]:
     binary = answers.binary or (project.binaries[0] if project.binaries else "program")
     others = ", ".join([other for other in project.binaries if other != binary][:_MOST_PROGRAMS])
     todo = "" if answers.binary or project.binaries else "what the build makes"
     line = _marked(f"  binary: {_text(binary)}", todo)
     return [
-        "target:",
+        "program:",
         f"  source: {_text(source)}  # copied before it is built",
         *(f"  # {remark}" for remark in project.remarks),
         f"  build: {_text(project.build)}",

@@ -107,7 +107,7 @@ def _makefile_below(folder: Path) -> Path:
             "it is not seen how the project is built",
             where=folder,
             why="there is neither a Makefile nor a file of CMake, autotools or Meson",
-            hint="begin with a template, `buran init DIR`, and set target.build: any shell command with {mpicxx}",
+            hint="begin with a template, `buran init DIR`, and set program.build: any shell command with {mpicxx}",
         )
     highest = [path for path in makefiles if len(path.parts) == len(makefiles[0].parts)]
     named_src = [path for path in highest if path.parent.name == "src"]

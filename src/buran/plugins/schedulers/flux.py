@@ -50,7 +50,7 @@ class Flux(TabledScheduler):
     next_steps = {  # noqa: RUF012
         r"queue": "`flux queue list` lists the queues; say which in resources.partition",
         r"bank|account|association": "say which in resources.account: `flux account view-user $USER` shows yours",
-        r"duration|time ?limit": "`flux queue list` shows limits; see resources.time_limit_s and time_margin",
+        r"duration|time ?limit": "`flux queue list` shows limits; see resources.time_limit and time_margin",
         r"propert|constraint": "`flux resource list` shows properties; see resources.constraint",
         r"unsatisfiable|nodes|cores": "see resources.nodes, tasks_per_node and threads",
     }

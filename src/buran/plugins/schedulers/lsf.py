@@ -52,7 +52,7 @@ class Lsf(TabledScheduler):
         r"project": "say which in resources.account",
         r"user cannot use|not allowed to use": "`bqueues -u $USER` lists yours; see resources.partition",
         r"service class|SLA|qos": "`bsla` lists service classes; see resources.qos",
-        r"run ?time limit|RUNLIMIT": "`bqueues -l` shows limits; see resources.time_limit_s and time_margin",
+        r"run ?time limit|RUNLIMIT": "`bqueues -l` shows limits; see resources.time_limit and time_margin",
         r"memory|MEMLIMIT": "`bqueues -l` shows limits; see resources.memory_mb",
         r"reservation": "`brsvs` lists reservations; see resources.reservation",
         r"resource requirement": "see resources.constraint: words for select[...]; `lsinfo` lists them",

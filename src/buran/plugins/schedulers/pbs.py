@@ -53,7 +53,7 @@ class Pbs(TabledScheduler):
         r"unknown queue|route|access to queue": "`qstat -Q` lists the queues; say which in resources.partition",
         r"account|project": "say which in resources.account",
         r"reserv|resv": "`pbs_rstat` lists reservations; see resources.reservation",
-        r"walltime": "`qstat -Q -f` shows the limits of queues; see resources.time_limit_s and time_margin",
+        r"walltime": "`qstat -Q -f` shows the limits of queues; see resources.time_limit and time_margin",
         r"\bmem\b|memory": "`qstat -Q -f` shows the limits of queues; see resources.memory_mb",
         r"nodect|ncpus|mpiprocs|select": "see resources.nodes, tasks_per_node and threads",
         r"unknown resource|illegal": "see resources.constraint, qos and extra: `pbsnodes -a` shows what nodes have",

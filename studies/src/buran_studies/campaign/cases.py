@@ -150,8 +150,8 @@ def campaign(case: Case, seed: int, **changes: Any) -> dict[str, Any]:
         "parameters": parameters,
         "constraints": list(case.constraints),
         "repetitions": case.repetitions,
-        "refinement": {"target": dict(case.target)},
+        "target": dict(case.target),
         "seed": seed,
-        "resources": {"time_limit_s": 36000},
+        "resources": {"time_limit": 36000},
         **changes,
     }

@@ -181,7 +181,7 @@ def _campaign(folder: Path, name: str, example: Example, seed: int, **changes: A
     described: dict[str, Any] = {
         "name": f"{example.name.replace(' ', '-')}-{name}",
         "results": name,
-        "target": {
+        "program": {
             "source": str(example.folder),
             "build": example.build,
             **({"flags": "-O2"} if "{flags}" in example.build else {}),
@@ -190,7 +190,7 @@ def _campaign(folder: Path, name: str, example: Example, seed: int, **changes: A
         },
         "parameters": example.parameters,
         "repetitions": example.repetitions,
-        "resources": {"time_limit_s": 300, **({} if len(example.ranks) > 1 else {"ranks": example.ranks[0]})},
+        "resources": {"time_limit": 300, **({} if len(example.ranks) > 1 else {"ranks": example.ranks[0]})},
         "seed": seed,
         "warmup": False,
         **{key: value for key, value in example.further.items() if key != "binary"},
@@ -344,7 +344,7 @@ def _budgeted(example: Example, folder: Path, seed: int, share: float, hours: fl
         **{
             "budget": {"core_hours": share * hours},
             "strategy": {"name": "design", "max_iterations": 12},
-            "refinement": {"target": example.at, **_refined(example)},
+            "target": example.at, "refinement": {**_refined(example)},
             "effort_repetitions": 1,
             "model": {"kind": "pmnf"},
             **changes,

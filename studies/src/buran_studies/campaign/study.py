@@ -148,7 +148,8 @@ def _loop(case: Case, seed: int, folder: Path, way: str, budget: float) -> tuple
     if way == PIRA:
         changes |= {
             "strategy": {"name": "cpf", "max_iterations": 12},
-            "refinement": {"target": dict(case.target), "strategy": "filter-and-expand"},
+            "target": dict(case.target),
+            "refinement": {"strategy": "filter-and-expand"},
             "model": {"kind": "pmnf", "priors": "off", "terms_per_parameter": 1, "criterion": "smape"},
             "metrics": ["time", "visits"],
         }

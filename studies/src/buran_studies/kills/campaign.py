@@ -55,18 +55,18 @@ _SIMULATED: Mapping[str, Any] = {
     "program": "program.yaml",
     "parameters": {"n": {"role": "size", "values": [20, 30, 40]}},
     "resources": {"ranks": 4},
-    "refinement": {"target": {"n": 200}},
+    "target": {"n": 200},
 }
 _MEASURED: Mapping[str, Any] = {
-    "target": {
+    "program": {
         "source": str(EXAMPLES / "sweep"),
         "build": "make MPICC={mpicc} MPICXX={mpicxx} CFLAGS=-O2 CXXFLAGS=-O2",
         "binary": "sweep",
         "run": "{binary} {n} 8",
     },
     "parameters": {"n": {"role": "size", "values": [4, 6, 8]}},
-    "resources": {"ranks": 1, "time_limit_s": 600},
-    "refinement": {"target": {"n": 16}},
+    "resources": {"ranks": 1, "time_limit": 600},
+    "target": {"n": 16},
 }
 
 

@@ -98,7 +98,7 @@ def executed(
     (source / "collectives.c").write_text(program())
     keys = {
         "name": "collectives",
-        "target": {
+        "program": {
             "source": str(source),
             "build": "{mpicc} -O2 collectives.c -o collectives",
             "binary": "collectives",

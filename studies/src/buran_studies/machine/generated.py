@@ -59,7 +59,7 @@ def executed(
     write_program(spec, folder / "synthetic")
     keys = {
         "name": "synthetic",
-        "target": {
+        "program": {
             "source": str(folder / "synthetic"),
             "build": BUILD,
             "binary": "synthetic",

@@ -128,7 +128,7 @@ def bench_of(
     folder.mkdir(parents=True)
     keys = {
         "name": example,
-        "target": {
+        "program": {
             "source": str(source),
             "build": _BUILD,
             "binary": example,
@@ -148,6 +148,6 @@ def bench_for(keys: Mapping[str, Any], folder: Path, mode: Mode = Mode.EFFORT) -
     (folder / "campaign.yaml").write_text(yaml.safe_dump(dict(keys), sort_keys=False), encoding="utf-8")
     campaign = load_campaign(folder / "campaign.yaml")
     backend: Backend = SYSTEMS.load("embedded").open(campaign, folder)
-    target = keys["target"]
+    target = keys["program"]
     Workshop(backend, folder).build(target["build"], Path(target["source"]), target["binary"], mode)
     return Bench(campaign, backend, folder / str(mode) / Path(target["source"]).name, mode)

@@ -27,13 +27,13 @@ def program_of_campaign(campaign: Campaign) -> Program:
 
 
 def _path(campaign: Campaign) -> Path:
-    if campaign.config.program is None:
+    if campaign.config.simulated is None:
         raise ConfigError(
             "the campaign names no simulated program",
             where=f"{campaign.path}, key program",
             hint="name a description of it, or the truth.json of a generated program",
         )
-    return below(campaign.folder, campaign.config.program)
+    return below(campaign.folder, campaign.config.simulated)
 
 
 class Simulated(MeasurementSystem):

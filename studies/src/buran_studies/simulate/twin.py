@@ -11,9 +11,9 @@ import numpy as np
 import yaml
 
 from buran.campaign.config import below
+from buran.campaign.document import read_campaign_file
 from buran.campaign.load import load_campaign
 from buran.campaign.plan import Mode, Plan, Purpose
-from buran.campaign.yaml_document import read_yaml
 from buran.errors import UsageError
 from buran.files import write_text
 from buran.instrument.filter_file import parse
@@ -63,21 +63,18 @@ def write_twin(
         The campaign file has mistakes.
     """
     original = load_campaign(path)
-    data: dict[str, Any] = dict(read_yaml(path).data)
+    data: dict[str, Any] = dict(read_campaign_file(path).data)
     described = program.resolve() if program is not None else None
-    if described is None and original.config.program is not None:
-        described = below(original.folder, original.config.program)
+    if described is None and original.config.simulated is not None:
+        described = below(original.folder, original.config.simulated)
     if described is None:
         raise UsageError(
             "it is not known how the program behaves",
             where=path,
-            hint="describe it in a file and name it with --program, or in the campaign's key program",
+            hint="describe it in a file and name it with --program, or in the campaign's key simulated",
         )
-    data |= {"backend": "simulated", "program": str(described), "results": "results"}
-    data.pop("environments", None)
-    data.pop("environment", None)
-    data.pop("target", None)
-    for key in ("correct", "measurements"):  # of the real program
+    data |= {"backend": "simulated", "simulated": str(described), "results": "results"}
+    for key in ("include", "environments", "environment", "program", "correct", "measurements"):  # of the real program
         data.pop(key, None)
     if original.config.backend != "simulated":
         data.pop("compare_with", None)  # likewise
@@ -102,7 +99,7 @@ def models_and_truth(history: History) -> list[ModelAndTruth]:
     last = plans[-1].iteration - 1
     if last < 0:
         return []
-    program, target = program_of_campaign(campaign), campaign.refinement_target
+    program, target = program_of_campaign(campaign), campaign.target
     ranks = campaign.ranks(target)
     at = np.array([[target[name] for name in campaign.parameters]], dtype=np.float64)
     built = Variant(program, Mode.TIME, hooked_functions(program, parse(plans[-1].filter_text)))

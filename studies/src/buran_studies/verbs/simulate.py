@@ -63,14 +63,14 @@ def _show(session: Session, *, as_json: bool) -> None:
     history = History.open(session)
     state, plans = progress_of(history), history.plans
     models, (running_s, waiting_s) = models_and_truth(history), waited_s(history)
-    target = ", ".join(f"{name}={value:g}" for name, value in session.campaign.refinement_target.items())
+    target = ", ".join(f"{name}={value:g}" for name, value in session.campaign.target.items())
     if as_json:
         out = {
             "reason": state.reason,
             "spent_core_hours": state.spent_core_hours,
             "budget_core_hours": state.budget_core_hours,
             "account": [asdict(item) for item in state.account],
-            "target": dict(session.campaign.refinement_target),
+            "target": dict(session.campaign.target),
             "models": [asdict(model) for model in models],
             "points": measured_points(plans),
             "running_s": running_s,

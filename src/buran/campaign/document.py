@@ -1,0 +1,140 @@
+"""Reading a campaign file as it counts: with the files that it includes, and keys of earlier versions as today's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from buran.campaign.mistakes import CampaignError, KeyPath, Mistake, spelled
+from buran.campaign.sections import ProgramKeys
+from buran.campaign.yaml_document import YamlDocument, read_yaml
+
+INCLUDE = "include"
+_RENAMED: Mapping[KeyPath, KeyPath] = {
+    ("refinement", "target"): ("target",),
+    ("resources", "time_limit_s"): ("resources", "time_limit"),
+    ("resources", "expected_s"): ("resources", "expected_time"),
+}
+"""Keys of earlier versions, by their paths then, and now."""
+
+
+def read_campaign_file(path: Path) -> YamlDocument:
+    """Read a campaign file, what it includes below its own keys, and keys of earlier versions by today's names.
+
+    Raises
+    ------
+    CampaignError
+        A file is no YAML or is missing, includes itself, or has a key by two names.
+    """
+    return _with_new_names(_with_included(path, (_plain(path),)))
+
+
+def _with_included(path: Path, chain: tuple[Path, ...]) -> YamlDocument:
+    """Read a file over those that it includes; `chain` leads to it."""
+    document = read_yaml(path)
+    named = document.data.get(INCLUDE, ())
+    names = (named,) if isinstance(named, str) else named
+    if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+        return document  # the shape of the file refuses it
+    bases = []
+    for name in names:
+        base = _plain(path.parent / Path(name).expanduser())
+        if base in chain:
+            why = " includes ".join(each.name for each in (*chain[chain.index(base) :], base))
+            raise CampaignError([document.located(Mistake((INCLUDE,), f"the file {name!r} includes itself", why))])
+        if not base.is_file():
+            why, hint = f"there is no file {base}", "a path counts from the file that it stands in"
+            raise CampaignError([document.located(Mistake((INCLUDE,), f"{name!r} cannot be included", why, hint))])
+        bases.append(_with_included(base, (*chain, base)))
+    return reduce(_over, [*bases, document])
+
+
+def _plain(path: Path) -> Path:
+    return Path(os.path.normpath(path.absolute()))
+
+
+def _over(base: YamlDocument, document: YamlDocument) -> YamlDocument:
+    """Put a document's keys over a base's: mappings are merged, all other values are the document's."""
+    files = {**dict.fromkeys(base.lines, base.path), **base.files}
+    own = {**dict.fromkeys(document.lines, document.path), **document.files}
+    return replace(
+        document,
+        data=_merged(base.data, document.data),
+        lines={**base.lines, **document.lines},
+        files={**files, **own},
+        placeholders=(*base.placeholders, *document.placeholders),
+    )
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    both = {
+        key: _merged(base[key], over[key])
+        for key in base.keys() & over.keys()
+        if isinstance(base[key], Mapping) and isinstance(over[key], Mapping)
+    }
+    return {**base, **over, **both}
+
+
+def _with_new_names(document: YamlDocument) -> YamlDocument:
+    """Move the keys of earlier versions to where they are now, with their lines, and note it."""
+    for old, new in _earlier_names(document.data):
+        if _at(document.data, new) is not None:
+            what = f"the keys {spelled(old)} and {spelled(new)} are the same"
+            why = f"{spelled(old)} is called {spelled(new)} now; line {document.lines[new]} has it"
+            raise CampaignError([document.located(Mistake(old, what, why, f"keep {spelled(new)}"))])
+        note = f"line {document.line(old)}: the key {spelled(old)} is called {spelled(new)} now"
+
+        def moved(path: KeyPath, old: KeyPath = old, new: KeyPath = new) -> KeyPath:
+            return (*new, *path[len(old) :]) if path[: len(old)] == old else path
+
+        document = replace(
+            document,
+            data=_with(_without(document.data, old), new, _at(document.data, old)),
+            lines={moved(path): line for path, line in document.lines.items()},
+            files={moved(path): file for path, file in document.files.items()},
+            notes=(*document.notes, note),
+        )
+    return document
+
+
+def _earlier_names(data: Mapping[str, Any]) -> Iterator[tuple[KeyPath, KeyPath]]:
+    """Yield keys of earlier versions that a file has, each with today's name, in the order of moving them."""
+    if isinstance(data.get("program"), str):
+        yield ("program",), ("simulated",)
+    target, parameters = data.get("target"), data.get("parameters")
+    if isinstance(target, Mapping):
+        keys = ProgramKeys.model_fields.keys() & target.keys()
+        if keys - (parameters.keys() if isinstance(parameters, Mapping) else set()):
+            yield ("target",), ("program",)
+    for old, new in _RENAMED.items():
+        if _at(data, old) is not None:
+            yield old, new
+
+
+def with_first_names(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return keys by their first names, which identities keep, so that measured campaigns are found again."""
+    out = dict(keys)
+    for old, new in (*_RENAMED.items(), (("target",), ("program",))):
+        if (value := _at(out, new)) is not None:
+            out = _with(_without(out, new), old, value)
+    return out
+
+
+def _at(data: Any, path: KeyPath) -> Any:
+    for key in path:
+        data = data.get(key) if isinstance(data, Mapping) else None
+    return data
+
+
+def _with(data: Mapping[str, Any], path: KeyPath, value: Any) -> dict[str, Any]:
+    below = value if len(path) == 1 else _with(data.get(str(path[0]), {}), path[1:], value)
+    return {**data, str(path[0]): below}
+
+
+def _without(data: Mapping[str, Any], path: KeyPath) -> dict[str, Any]:
+    kept = {key: value for key, value in data.items() if key != path[0]}
+    return kept if len(path) == 1 else {**kept, str(path[0]): _without(data[str(path[0])], path[1:])}

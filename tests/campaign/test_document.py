@@ -1,0 +1,150 @@
+"""Campaign files as they count: included files, keys of earlier versions, and short forms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from buran.campaign.load import load_campaign
+from buran.campaign.mistakes import CampaignError, spelled
+from buran.campaign.values import seconds_in
+
+PROGRAM = {"source": "code", "build": "make CC={mpicc}", "binary": "demo", "run": "{binary} {n}"}
+NEW: dict[str, Any] = {
+    "name": "demo",
+    "program": PROGRAM,
+    "parameters": {"p": [1, 2, 4], "n": [10, 20, 40]},
+    "target": {"p": 64, "n": 80},
+    "resources": {"time_limit": 60, "expected_time": "n / p"},
+}
+OLD: dict[str, Any] = {
+    "name": "demo",
+    "target": PROGRAM,
+    "parameters": NEW["parameters"],
+    "refinement": {"target": NEW["target"]},
+    "resources": {"time_limit_s": 60, "expected_s": "n / p"},
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "Makefile").write_text("demo:\n")
+    return tmp_path
+
+
+def written(folder: Path, data: dict[str, Any], name: str = "campaign.yaml") -> Path:
+    path = folder / name
+    path.write_text(yaml.safe_dump(data, sort_keys=False))
+    return path
+
+
+def refused(path: Path) -> CampaignError:
+    with pytest.raises(CampaignError) as error:
+        load_campaign(path)
+    return error.value
+
+
+def test_files_of_earlier_versions_ask_the_same_and_each_key_is_noted(folder: Path) -> None:
+    new, old = load_campaign(written(folder, NEW)), load_campaign(written(folder, OLD, "old.yaml"))
+    assert new.digest() == old.digest() and new.config == old.config and new.target == old.target
+    assert {note for note in old.notes if "is called" in note} == {
+        "line 2: the key target is called program now",
+        "line 17: the key refinement.target is called target now",
+        "line 21: the key resources.time_limit_s is called resources.time_limit now",
+        "line 22: the key resources.expected_s is called resources.expected_time now",
+    }
+    assert not any("is called" in note for note in new.notes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "key"),
+    [
+        ({"refinement": {"target": {"p": 8, "n": 10}}}, "refinement.target"),
+        ({"resources": {"time_limit": 60, "time_limit_s": 70}}, "resources.time_limit_s"),
+        ({"target": PROGRAM}, "target"),
+    ],
+)
+def test_a_key_by_two_names_is_refused(folder: Path, changes: dict[str, Any], key: str) -> None:
+    (mistake,) = refused(written(folder, NEW | changes)).mistakes
+    assert spelled(mistake.path) == key and mistake.line > 0 and mistake.hint
+
+
+def test_mistakes_under_an_earlier_name_have_their_line_and_todays_name(folder: Path) -> None:
+    (mistake,) = refused(written(folder, OLD | {"target": PROGRAM | {"binry": "x"}})).mistakes
+    assert spelled(mistake.path) == "program.binry" and mistake.line == 7
+
+
+def test_a_parameter_may_be_called_like_a_key_of_the_program(folder: Path) -> None:
+    program = PROGRAM | {"run": "{binary} {source}"}
+    changes = {"parameters": {"p": [1, 2], "source": [1, 2, 3]}, "target": {"p": 2, "source": 9}, "program": program}
+    assert load_campaign(written(folder, NEW | changes | {"resources": {}})).target["source"] == 9
+
+
+def test_a_target_outside_the_parameters_is_named(folder: Path) -> None:
+    mistakes = refused(written(folder, NEW | {"target": {"p": 64, "m": 3}})).mistakes
+    assert {spelled(mistake.path) for mistake in mistakes} == {"target.m", "target"}
+
+
+def test_included_keys_count_unless_the_file_has_them(folder: Path) -> None:
+    written(folder, {"environments": {"far": {"modules": ["gcc"]}}, "repetitions": 7}, "site.yaml")
+    written(folder, {"include": "site.yaml", "resources": {"time_limit": "2h", "nodes": 1}, "seed": 5}, "machine.yaml")
+    given = load_campaign(written(folder, {"include": "machine.yaml", **NEW, "repetitions": 2}))
+    whole = {**NEW, "environments": {"far": {"modules": ["gcc"]}}, "repetitions": 2, "seed": 5}
+    whole["resources"] = {**NEW["resources"], "nodes": 1}
+    assert given.digest() == load_campaign(written(folder, whole, "whole.yaml")).digest()
+    assert given.config.resources.time_limit == 60 and given.active_environment.modules == ("gcc",)
+
+
+def test_mistakes_in_included_files_name_that_file_and_line(folder: Path) -> None:
+    base = written(folder, {"seed": 1, "repetitons": 2}, "base.yaml")
+    (mistake,) = refused(written(folder, {"include": "base.yaml", **NEW})).mistakes
+    assert (mistake.file, mistake.line) == (base, 2)
+
+
+def test_a_file_that_includes_itself_or_nothing_is_refused(folder: Path) -> None:
+    written(folder, {"include": ["campaign.yaml"]}, "base.yaml")
+    (mistake,) = refused(written(folder, {**NEW, "include": "base.yaml"})).mistakes
+    assert mistake.path == ("include",) and "campaign.yaml" in (mistake.why or "") and mistake.file is not None
+    (mistake,) = refused(written(folder, {"name": "x", "include": "absent.yaml"})).mistakes
+    assert mistake.line == 2 and "absent.yaml" in mistake.what
+    (mistake, *_) = refused(written(folder, {**NEW, "include": 5})).mistakes
+    assert mistake.path[0] == "include"
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90s", 90),
+        ("10min", 600),
+        ("2h", 7200),
+        ("1h30min", 5400),
+        ("0.5d", 43200),
+        ("250ms", 0.25),
+        ("1e-3h", 3.6),
+        ("1 h 30 min", 5400),
+    ],
+)
+def test_durations_have_units(folder: Path, text: str, seconds: float) -> None:
+    assert seconds_in(text) == pytest.approx(seconds)
+    campaign = load_campaign(written(folder, NEW | {"resources": {"time_limit": text}}))
+    assert campaign.time_limit_s(campaign.points[0]) == pytest.approx(seconds)
+    budget = load_campaign(written(folder, NEW | {"resources": {}, "budget": text})).config.budget
+    assert budget.core_hours == pytest.approx(seconds / 3600)
+
+
+@pytest.mark.parametrize("text", ["2 hours", "10m", "2H", "h", "5 minutes", "10min2"])
+@pytest.mark.parametrize("key", ["resources.time_limit", "budget"])
+def test_misspelt_units_are_refused_with_what_to_write(folder: Path, text: str, key: str) -> None:
+    changes: dict[str, Any] = {"budget": text} if key == "budget" else {"resources": {"time_limit": text}}
+    mistake = refused(written(folder, NEW | changes)).mistakes[0]
+    assert spelled(mistake.path) == key and mistake.line > 0
+
+
+def test_a_budget_in_percent_is_of_the_full_matrix(folder: Path) -> None:
+    config = load_campaign(written(folder, NEW | {"resources": {}, "budget": "12.5%"})).config
+    assert config.budget.percent_of_full_matrix == 12.5 and config.strategy.name == "design"
+    assert refused(written(folder, NEW | {"budget": "120%"})).mistakes
