@@ -180,7 +180,7 @@ def test_help_loads_nothing_heavy() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "remeasure" in done.stdout
+    assert "suggest" in done.stdout
 
 
 def test_test_modules_have_names_of_their_own() -> None:

@@ -56,6 +56,51 @@ def test_a_wrong_verb_is_a_usage_error_with_a_guess(typed: str, said: str, capsy
     assert f"there is no verb '{typed}'" in error and said in error and "choose from" not in error
 
 
+@pytest.mark.parametrize(
+    ("typed", "now"),
+    [
+        (["estimate", "absent.yaml"], "buran plan"),
+        (["remeasure", "absent.yaml", "--point", "p=1"], "buran run --remeasure"),
+        (["adopt", "absent.yaml"], "buran run --adopt"),
+    ],
+)
+def test_verbs_of_earlier_versions_work_and_name_todays(
+    typed: list[str], now: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(typed) == 2
+    error = capsys.readouterr().err
+    assert now in error and "there is no such file" in error
+
+
+@pytest.mark.mpi
+def test_marks_alone_mark_something(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(campaign), "--mark-only"]) == 2 and "--remeasure" in capsys.readouterr().err
+    assert main(["run", str(campaign), "--mark-only", "--remeasure", "p=1,n=1"]) == 2
+    assert "was not measured yet" in capsys.readouterr().err
+
+
+def test_campaigns_below_a_folder_are_listed(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = campaign.parent
+    (folder / "other.yaml").write_text("name: x\nparameters: {n: size}\n")
+    (folder / "broken.yaml").write_text("{")
+    latest = folder / "results" / "front" / "latest"
+    latest.mkdir(parents=True)
+    assert main(["list", str(folder), "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found == {"name": "front", "file": "campaign.yaml", "report": None, "core_hours": None}
+    (latest / "report.json").write_text(json.dumps({"spent_core_hours": 1.5}))
+    assert main(["list", str(folder)]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split()[-2:] == ["1.5", "campaign.yaml"]
+    assert main(["list", str(folder / "results")]) == 0 and "buran init" in capsys.readouterr().out
+    assert main(["list", str(folder / "absent")]) == 2
+
+
+def test_a_demo_overwrites_nothing(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = campaign.read_bytes()
+    assert main(["demo", str(campaign.parent)]) == 2
+    assert campaign.read_bytes() == before and "not overwritten" in capsys.readouterr().err
+
+
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("buran ")
@@ -74,7 +119,7 @@ def test_status_and_plan_before_the_first_run(campaign: Path, capsys: pytest.Cap
     assert main(["status", str(campaign), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["runs"] == 0
     assert main(["plan", str(campaign), "--json"]) == 0
-    (plan,) = json.loads(capsys.readouterr().out)
+    (plan,) = json.loads(capsys.readouterr().out)["plans"]
     assert len(plan["bundles"]) == 4
     assert main(["plan", str(campaign)]) == 0
     assert "every point of the campaign" in capsys.readouterr().out
@@ -132,7 +177,7 @@ def test_each_key_is_explained(key: str, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize(
     ("key", "said"),
-    [("refinment.target", "'target'"), ("overhead_percent", "refinement.overhead_percent"), ("", "no key")],
+    [("refinment.share", "'refinement.share'"), ("overhead_percent", "refinement.overhead_percent"), ("", "no key")],
 )
 def test_a_key_that_there_is_not_is_a_usage_error(key: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", key]) == 2

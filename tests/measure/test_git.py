@@ -154,7 +154,7 @@ def submodules(repository: Path, tmp_path: Path, spy: Callable[[], str]) -> str:
     return str(repository)
 
 
-@pytest.mark.parametrize("verb", ["check", "plan", "estimate", "status", "report", "filter", "verify"])
+@pytest.mark.parametrize("verb", ["check", "plan", "status", "report", "filter", "verify"])
 @pytest.mark.parametrize(
     "url",
     [

@@ -114,7 +114,7 @@ def as_nobody(work: Callable[[], int]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-@pytest.mark.parametrize("verb", ["status", "report", "plan", "estimate", "filter"])
+@pytest.mark.parametrize("verb", ["status", "report", "plan", "filter"])
 def test_results_of_another_user_that_cannot_be_written_are_shown(
     finished: Session, verb: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -223,7 +223,7 @@ def test_a_results_folder_of_a_newer_version_is_refused_in_words(
 ) -> None:
     changed(copied.layout.plan(copied.id, 0), schema=2)
     before = {path: path.stat().st_mtime_ns for path in copied.layout.root.rglob("*.json")}
-    for verb in ("status", "plan", "estimate"):
+    for verb in ("status", "plan"):
         assert main([verb, str(copied.campaign.path)]) == 2
         said = capsys.readouterr().err
         assert "a newer version of Buran wrote this plan" in said and "upgrade Buran" in said

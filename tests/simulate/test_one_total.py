@@ -86,7 +86,7 @@ def test_one_total(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
     listed = said(capsys, "filter", "--from", table, "--target", TARGET)
     assert number(r"time at the target: ([\d.e+-]+) s a rank", listed) == pytest.approx(call_paths, rel=DIGITS)
     assert estimate(History.open(opened_again(campaign))).target_s == pytest.approx(whole)
-    assert number(r"a run at .* takes ([\d.e+-]+) s", said(capsys, "estimate", str(campaign))) == pytest.approx(
+    assert number(r"a run at .* takes ([\d.e+-]+) s", said(capsys, "plan", str(campaign))) == pytest.approx(
         whole, rel=DIGITS
     )
 

@@ -23,7 +23,7 @@ SMALL: dict[str, Any] = {
     "parameters": {"p": {"role": "ranks", "values": [4, 8, 16]}, "n": {"role": "size", "values": [20, 40]}},
     "strategy": {"name": "full"},
 }
-VIEWS = ("report", "filter", "status", "plan", "estimate")
+VIEWS = ("report", "filter", "status", "plan")
 
 
 @pytest.fixture(scope="module")

@@ -186,12 +186,12 @@ def test_a_changed_source_is_another_build(copy: Workbench) -> None:
 @pytest.mark.slow
 def test_remeasuring_makes_a_generation_beside_the_old(copy: Workbench) -> None:
     before = copy.started()
-    copy.buran("remeasure", "campaign.yaml", "--point", "p=2,n=40")
+    copy.buran("run", "campaign.yaml", "--remeasure", "p=2,n=40")
     new = sorted(set(copy.started()) - set(before))
     assert len(new) == 3
     assert all("n=40,p=2" in run and run.endswith("-g1") for run in new)
-    assert "no point of campaign" in copy.buran("remeasure", "campaign.yaml", "--point", "p=3,n=40", expect=2)
-    assert "--point p is no point" in copy.buran("remeasure", "campaign.yaml", "--point", "p", expect=2)
+    assert "no point of campaign" in copy.buran("run", "campaign.yaml", "--remeasure", "p=3,n=40", expect=2)
+    assert "--remeasure p is no point" in copy.buran("run", "campaign.yaml", "--remeasure", "p", expect=2)
 
 
 def test_verify_finds_damage_and_loss(copy: Workbench) -> None:

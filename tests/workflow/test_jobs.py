@@ -86,10 +86,10 @@ def test_time_limits_are_predicted_grow_and_end_at_what_the_runs_may_take(workbe
 
 def test_an_estimate_compares_the_next_plan_with_the_full_matrix(workbench: Workbench) -> None:
     opened(workbench, expected_s=36)
-    found = json.loads(workbench.buran("estimate", "campaign.yaml", "--json"))
+    found = json.loads(workbench.buran("plan", "campaign.yaml", "--json"))["next"]
     assert found["runs"] == 12 and found["points"] == 4
     assert found["next_core_hours"] == found["full_matrix_core_hours"] == pytest.approx(36 * (1 + 2) * 2 * 3 / 3600)
-    assert "resources.expected_time" in workbench.buran("estimate", "campaign.yaml")
+    assert "resources.expected_time" in workbench.buran("plan", "campaign.yaml")
 
 
 @pytest.mark.parametrize(

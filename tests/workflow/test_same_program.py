@@ -35,7 +35,7 @@ def test_a_comment_and_a_readme_measure_nothing(copy: Workbench) -> None:
         copy.folder / "source" / "program.c", "static volatile double sink;", "static volatile double sink; /* what */"
     )
     (copy.folder / "source" / "README.md").write_text("How it works\n")
-    assert "`buran adopt campaign.yaml`" in copy.buran("status")
+    assert "`buran run --adopt campaign.yaml`" in copy.buran("status")
     shown = copy.buran("filter", "campaign.yaml")
     assert "this is of the program that was measured; since then has changed: the sources" in shown
     shown = copy.buran("run")
@@ -87,13 +87,15 @@ def test_what_only_builds_with_hooks_show_is_another_program(copy: Workbench) ->
 
 @pytest.mark.thorough
 def test_runs_are_taken_over_knowingly(copy: Workbench) -> None:
-    assert "its finished runs are in use" in copy.buran("adopt", expect=2)
+    assert "its finished runs are in use" in copy.buran("run", "--adopt", expect=2)
     before = copy.started()
     copy.write(program={**copy.config["program"], "flags": "-O2 -DNOTHING"})
-    assert "although this has changed: the flags ('-O2' then, '-O2 -DNOTHING' now)" in copy.buran("adopt")
+    assert "although this has changed: the flags ('-O2' then, '-O2 -DNOTHING' now)" in copy.buran(
+        "run", "--adopt", "--mark-only"
+    )
     copy.buran("run")
     assert copy.started() == before
 
 
 def test_without_measurements_there_is_nothing_to_take_over(workbench: Workbench) -> None:
-    assert "it has no finished runs" in workbench.buran("adopt", expect=2)
+    assert "it has no finished runs" in workbench.buran("run", "--adopt", expect=2)

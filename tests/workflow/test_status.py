@@ -1,4 +1,4 @@
-"""What `buran status` and `buran estimate` say of a campaign that is under way, on a cluster and off it."""
+"""What `buran status` and `buran plan` say of a campaign that is under way, on a cluster and off it."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_an_estimate_uses_models_even_of_an_earlier_version_of_the_file(copy: Wo
     parameters = {**copy.config["parameters"], "n": {"role": "size", "values": [20, 40, 60]}}
     before = open_session(copy.file)
     copy.write(parameters=parameters)
-    found = json.loads(copy.buran("estimate", "campaign.yaml", "--json"))
+    found = json.loads(copy.buran("plan", "campaign.yaml", "--json"))["next"]
     assert found["source"] == "from the models of an earlier version of this campaign"
     assert (found["points"], found["runs"]) == (2, 6), "what is measured costs nothing"
     assert 0 < found["next_core_hours"] < found["full_matrix_core_hours"]

@@ -7,8 +7,9 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
+from buran.campaign.document import RENAMED
 from buran.campaign.identity import DECIDES, Decides
-from buran.campaign.mistakes import did_you_mean
+from buran.campaign.mistakes import did_you_mean, spelled
 from buran.campaign.validation import Schema, all_keys, schema_at, variants
 from buran.errors import UsageError
 
@@ -34,6 +35,8 @@ def explained(key: str) -> str:
         elsewhere = [other for other in known if other.rpartition(".")[2] == key]
         hint = f"it stands elsewhere: {', '.join(elsewhere)}" if elsewhere else did_you_mean(key, known)
         why = "campaign files know no such key"
+        if now := {spelled(old): spelled(new) for old, new in RENAMED.items()}.get(key):
+            hint = f"it is called {now} now: buran explain {now}"
         raise UsageError(f"there is no key {key!r}", why=why, hint=hint or "docs/reference/campaign.md lists all keys")
     default = default_of(schema)
     lines = [f"{key}: {type_of(schema)}{f', default {default}' if default else ''}".replace("`", "")]

@@ -14,7 +14,7 @@ from buran.campaign.sections import ProgramKeys
 from buran.campaign.yaml_document import YamlDocument, read_yaml
 
 INCLUDE = "include"
-_RENAMED: Mapping[KeyPath, KeyPath] = {
+RENAMED: Mapping[KeyPath, KeyPath] = {
     ("refinement", "target"): ("target",),
     ("resources", "time_limit_s"): ("resources", "time_limit"),
     ("resources", "expected_s"): ("resources", "expected_time"),
@@ -110,7 +110,7 @@ def _earlier_names(data: Mapping[str, Any]) -> Iterator[tuple[KeyPath, KeyPath]]
         keys = ProgramKeys.model_fields.keys() & target.keys()
         if keys - (parameters.keys() if isinstance(parameters, Mapping) else set()):
             yield ("target",), ("program",)
-    for old, new in _RENAMED.items():
+    for old, new in RENAMED.items():
         if _at(data, old) is not None:
             yield old, new
 
@@ -118,7 +118,7 @@ def _earlier_names(data: Mapping[str, Any]) -> Iterator[tuple[KeyPath, KeyPath]]
 def with_first_names(keys: Mapping[str, Any]) -> dict[str, Any]:
     """Return keys by their first names, which identities keep, so that measured campaigns are found again."""
     out = dict(keys)
-    for old, new in (*_RENAMED.items(), (("target",), ("program",))):
+    for old, new in (*RENAMED.items(), (("target",), ("program",))):
         if (value := _at(out, new)) is not None:
             out = _with(_without(out, new), old, value)
     return out

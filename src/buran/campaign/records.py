@@ -71,7 +71,7 @@ class RunKey:
     name
         Name of the run, or `BUILD`.
     generation
-        0 before ``buran remeasure``.
+        0 before ``buran run --remeasure``.
     attempt
         Number of an attempt that failed or was interrupted; None for what is finished.
     """

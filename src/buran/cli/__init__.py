@@ -48,11 +48,14 @@ class Options(Protocol):
 
 
 VERBS = (
-    "init", "doctor", "check", "explain", "plan", "estimate", "run", "status", "verify", "adopt", "remeasure", "model",
-    "convert", "rerun", "filter", "report", "correct", "suggest", "predict", "completion",
+    "init", "demo", "doctor", "check", "explain", "plan", "run", "status", "list", "verify", "model", "convert",
+    "rerun", "filter", "report", "correct", "suggest", "predict", "completion",
 )  # fmt: skip
+_MODULES = {"list": "campaigns"}  # `list` would hide the built-in one here
+_RENAMED = {"estimate": ["plan"], "remeasure": ["run"], "adopt": ["run", "--adopt", "--mark-only"]}
+"""Verbs of earlier versions, and what they are called now."""
 DAILY = {
-    "prepare": ("init", "doctor", "check"),
+    "prepare": ("demo", "init", "doctor", "check"),
     "measure": ("plan", "run", "status"),
     "evaluate": ("report", "model", "filter"),
 }
@@ -61,7 +64,7 @@ DOOR: ExtensionPoint[Verb] = ExtensionPoint(
     "verb",
     "buran.verbs",
     Verb,
-    {verb: f"buran.cli.{verb}" for verb in VERBS},
+    {verb: f"buran.cli.{_MODULES.get(verb, verb)}" for verb in VERBS},
     dict.fromkeys(("evaluate", "generate", "simulate"), "buran-studies"),
 )
 
@@ -105,7 +108,7 @@ class _VerbParser(argparse.ArgumentParser):
 
 
 _COLLECT_AFTER = 1_000_000  # objects: looking for garbage takes a quarter of the time where 100 000 runs are read
-_FIRST_STEPS = "first steps: buran init --example bodies demo; cd demo; buran run"
+_FIRST_STEPS = "first step: buran demo"
 
 
 def _epilog() -> str:
@@ -167,6 +170,20 @@ def _refuse_missing(words: Sequence[str]) -> None:
             OPTIONS.load(name)
 
 
+def _todays(words: list[str]) -> list[str]:
+    """Return the words of a verb of earlier versions as they are today, and say so."""
+    now = _RENAMED.get(words[0])
+    if now is None:
+        return words
+    if words[0] == "remeasure":
+        words = [re.sub(r"^--point(?==|$)", "--remeasure", word) for word in words]
+        shown = "buran run --remeasure NAME=VALUE,..."
+    else:
+        shown = f"buran {' '.join(now)}"
+    print(f"{style('note:', 'yellow', sys.stderr)} `buran {words[0]}` is called `{shown}` now", file=sys.stderr)
+    return [*now, *words[1:]]
+
+
 def _divided(arguments: list[str]) -> tuple[list[str], list[str]]:
     """Split at the first `--` what is for `buran run` and what it passes on; argparse would take that for the file."""
     if arguments[0] != "run" or "--" not in arguments:
@@ -194,6 +211,7 @@ def _main(argv: Sequence[str] | None) -> int:
                 print(parser.format_all(), end="")
                 return int(Exit.DONE)
             arguments = [*arguments[1:2], "--help"]
+        arguments = _todays(arguments)
         _refuse_missing(arguments)
         words, passed_on = _divided(arguments)
         parsed = parser.parse_args(words, argparse.Namespace(passed_on=passed_on))

@@ -32,10 +32,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the files; refuse to overwrite any."""
     folder: Path = arguments.folder
     refuse_existing(folder, [folder / CAMPAIGN_FILE, *([folder / arguments.example] if arguments.example else [])])
-    return _from_assets(folder, arguments.example)
+    return from_assets(folder, arguments.example)
 
 
-def _from_assets(folder: Path, example: str | None) -> int:
+def from_assets(folder: Path, example: str | None) -> int:
+    """Write the template, or an example with its campaign; say what comes next."""
     from buran.assets import folder as assets
 
     text = (assets("config") / (_FILES[example] if example else _TEMPLATE)).read_text(encoding="utf-8")

@@ -1,9 +1,10 @@
-"""``buran plan``: what would be built and measured, and why."""
+"""``buran plan``: what would be built and measured, why, and what it will cost."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from buran.cli.arguments import OF_RESULTS, add_campaign_file
@@ -14,9 +15,10 @@ from buran.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from buran.views.estimate import Estimate
     from buran.views.phases import PhaseCost
 
-HELP = "show the plans so far, or the first one, and what each phase takes, without measuring"
+HELP = "show the plans so far, or the first one, and what the next one and the full matrix cost, without measuring"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +29,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the plans."""
-    from buran.cli.estimate import hours_in_words
     from buran.loop.crowded import sharing_ahead
     from buran.loop.history import History
     from buran.loop.plan import first_plan
@@ -39,17 +40,17 @@ def run(arguments: argparse.Namespace) -> int:
     session = open_to_read(arguments.file)
     history = History.open(session)
     plans = history.plans or (first_plan(session),)
+    ahead = estimate(history)
     if arguments.json:
-        print(json.dumps([plan.to_json() for plan in plans], indent=2))
+        print(json.dumps({"plans": [plan.to_json() for plan in plans], "next": asdict(ahead)}, indent=2))
         return 0
     for note in (*changes_in_words(history), *sharing_ahead(session.campaign)):
         print(f"{style('note:', 'yellow')} {note}")
-    ahead = estimate(history)
     for plan in plans:
         print(style(f"iteration {plan.iteration}: {plan.reason}", "bold"))
         if plan.done:
             continue
-        # of the plan that is begun or next, what runs that are made have shown, as `buran estimate` says it
+        # of the plan that is begun or next, what runs that are made have shown
         hours = ahead.next_core_hours if plan.iteration == ahead.iteration else plan.predicted_core_hours
         cost, runs = hours_in_words(hours), sum(len(bundle.runs) for bundle in plan.bundles)
         numbers = (len(plan.builds), "build"), (len(plan.bundles), "point"), (runs, "run")
@@ -62,6 +63,10 @@ def run(arguments: argparse.Namespace) -> int:
             rows.append((bundle.point.key, bundle.purpose, len(slots) - present - claimed, present, claimed))
         print(table(("point", "for", "new runs", "present", "claimed"), rows, right=(2, 3, 4)))
     show_phases(phase_costs(history), plans[-1].budget_core_hours)
+    print()
+    if ahead.iteration not in {plan.iteration for plan in plans}:
+        print(style(f"next: iteration {ahead.iteration}, {ahead.reason}", "bold"))
+    show_estimate(ahead)
     return 0
 
 
@@ -91,3 +96,27 @@ def show_phases(costs: Sequence[PhaseCost], budget_core_hours: float | None) -> 
 
 def _ahead(cost: PhaseCost, value: float | None, in_words: Callable[[float], str]) -> str:
     return "" if not cost.ahead else "?" if value is None else in_words(value)
+
+
+def show_estimate(estimate: Estimate) -> None:
+    """Print what the next plan and the full matrix will cost."""
+    if estimate.runs:
+        print(f"{counted(estimate.points, 'point')}, {counted(estimate.runs, 'run')} not made yet")
+    print(f"expected cost: {hours_in_words(estimate.next_core_hours)} ({estimate.source})")
+    share = estimate.share_of_full_matrix
+    print(
+        f"full matrix:   {hours_in_words(estimate.full_matrix_core_hours)}"
+        + ("" if share is None else f"; the next plan is {100 * share:.3g} % of it")
+    )
+    if estimate.target_s is not None:
+        from buran.report.plain import named
+
+        print(f"a run at {named(estimate.target)} takes {estimate.target_s:.4g} s")
+    if estimate.budget_core_hours is not None:
+        budget, spent = map(hours_in_words, (estimate.budget_core_hours, estimate.spent_core_hours))
+        print(f"budget:        {budget}, {spent} spent")
+
+
+def hours_in_words(hours: float | None) -> str:
+    """Say a cost, which may not be known."""
+    return "unknown" if hours is None else f"{hours:.4g} core hours"

@@ -6,14 +6,14 @@ import argparse
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buran.cli.arguments import add_campaign_file, add_profile
 from buran.cli.terminal import style
-from buran.errors import Exit
+from buran.errors import Exit, UsageError
 from buran.wording import counted
 
 if TYPE_CHECKING:
@@ -27,13 +27,29 @@ HELP = "start or resume a campaign; what is measured stays measured"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.usage = "buran run [FILE] [--profile P] [--dry-run] [--retry-failed] [--cancel] [-- SNAKEMAKE ARGUMENTS]"
+    parser.usage = "buran run [FILE] [--profile P] [--dry-run] [--retry-failed] [--cancel] [--remeasure NAME=VALUE,...]"
+    parser.usage += " [--adopt] [--mark-only] [-- SNAKEMAKE ARGUMENTS]"
     add_campaign_file(parser)
     add_profile(parser)
     parser.add_argument("--dry-run", "-n", action="store_true", help="show the command and what it would do")
     parser.add_argument("--retry-failed", action="store_true", help="give failed builds and runs another try")
     parser.add_argument(
         "--cancel", action="store_true", help="when interrupted, cancel jobs in the queue (default: they go on)"
+    )
+    parser.add_argument(
+        "--remeasure",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE,...",
+        help="measure a point again, as a new generation; the old one is kept; may be repeated",
+    )
+    parser.add_argument(
+        "--adopt",
+        action="store_true",
+        help="let earlier runs count as today's although sources, flags or tools have changed",
+    )
+    parser.add_argument(
+        "--mark-only", action="store_true", help="with --remeasure and --adopt: measure nothing, the next run does"
     )
     parser.epilog = "What follows -- is passed on to snakemake as it is."
 
@@ -44,6 +60,13 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.measure.backends.registry import check_system
 
     session = open_session(arguments.file)
+    if arguments.adopt:
+        _adopt(session)
+    _open_generations(session, arguments.remeasure)
+    if arguments.mark_only:
+        if not arguments.adopt and not arguments.remeasure:
+            raise UsageError("--mark-only marks nothing", hint="give --remeasure or --adopt with it")
+        return Exit.DONE
     check_system(session.campaign)
     return drive(
         session,
@@ -53,6 +76,33 @@ def run(arguments: argparse.Namespace) -> int:
         cancel=arguments.cancel,
         extra=arguments.passed_on,
     )
+
+
+def _adopt(session: Session) -> None:
+    """Take over the runs of the program that was measured last."""
+    from buran.measure.same_program import measured_targets, take_over
+    from buran.views.changes import differences
+
+    target, layout = session.target, session.layout
+    measured = measured_targets(layout)
+    if not measured or any(name == target.id for name, _ in measured):
+        why = "its finished runs are in use" if measured else "it has no finished runs"
+        raise UsageError("there is nothing to take over", where=session.campaign.path, why=why)
+    name, records = measured[0]
+    changed = "; ".join(differences(records[0], target))
+    take_over(target, layout, name, f"declared with buran run --adopt; changed: {changed}")
+    print(f"from now on the runs of the earlier program count, although this has changed: {changed}")
+    print(f"delete {layout.taken_over(target.made_from)} to take that back")
+
+
+def _open_generations(session: Session, points: Sequence[str]) -> None:
+    """Open a new generation of runs at each point, given as ``p=4,n=1000``."""
+    from buran.cli.points import named_numbers
+    from buran.loop.remeasure import open_generation, point_of
+
+    coordinates = [named_numbers(text, "p=4,n=1000", "--remeasure", positive=False) for text in points]
+    for point in [point_of(session.campaign, values) for values in coordinates]:
+        print(f"{point.key}: {open_generation(session, point)} configurations will be measured again")
 
 
 def drive(
@@ -130,14 +180,16 @@ def _with_todays_program(session: Session) -> Session:
 
 def _preview(session: Session, where: EngineProfile, extra: list[str]) -> None:
     """Show the next plan, its cost and, where measurements are jobs, one of them to the letter."""
-    from buran.cli.estimate import show
+    from buran.cli.plan import show_estimate
     from buran.engine.jobs import launch_lines
     from buran.engine.preview import submission
     from buran.loop.history import History
     from buran.views.estimate import estimate, next_plan_of
 
     history = History.open(session)
-    show(estimate(history))
+    ahead = estimate(history)
+    print(style(f"iteration {ahead.iteration}: {ahead.reason}", "bold"))
+    show_estimate(ahead)
     plan = next_plan_of(history)
     if not plan.bundles or plan.imported or where.submit_program is None:
         return

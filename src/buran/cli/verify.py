@@ -42,5 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.repair and any(problem.repair for problem in problems):
             print("next: `buran verify --repair` rebuilds what the store records; then `buran run`")
         if any(problem.repair is None for problem in problems):
-            print("next: the store is not touched: move such a folder away, or measure again with `buran remeasure`")
+            print(
+                "next: the store is not touched: move such a folder away, or measure again with `buran run --remeasure`"
+            )
     return Exit.SOME_RUNS_FAILED if problems else Exit.DONE

@@ -67,7 +67,7 @@ def _changed(record: RunRecord) -> NotImported | None:
     at = record.point.key
     why = (
         f"it changed after it was imported on {record.imported[:10]}; models take what was imported. "
-        f"`buran remeasure FILE --point {at}` imports it again"
+        f"`buran run FILE --remeasure {at}` imports it again"
     )
     return NotImported(f"imported run at {at}", why, str(path))
 

@@ -25,7 +25,7 @@ def point_of(campaign: Campaign, values: Mapping[str, float]) -> Point:
     if point not in (*campaign.points, *campaign.evaluation_points):
         raise UsageError(
             f"{point.key} is no point of campaign {campaign.name}",
-            where="--point",
+            where="--remeasure",
             why=_why_no_point(campaign, point),
             hint="see `buran plan` for the points",
         )

@@ -53,10 +53,10 @@ def changes_in_words(history: History, entries: Iterable[Entry] | None = None) -
     newest, records = measured[0]
     changed = differences(records[0], session.target)
     looked = " (a program that turns out the same keeps its runs)" if "the sources" in changed else ""
+    name = session.campaign.path.name
     return (
         f"{runs[newest]} finished runs do not fit today's target; since then has changed: {'; '.join(changed)}. "
-        f"They are kept, and every point is measured again{looked}, unless `buran adopt {session.campaign.path.name}` "
-        "takes them over",
+        f"They are kept, and every point is measured again{looked}, unless `buran run --adopt {name}` takes them over",
     )
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from buran.budget import read_yaml_data
+from buran.campaign.document import read_campaign_file
 from buran.campaign.results import campaign_file
 from buran.errors import UsageError
 from buran.loop.collect import lost
@@ -104,7 +104,7 @@ def _changes(before: Path, now: Path) -> str:
     """Say which keys of the campaign file differ."""
     if not before.is_file():
         return "its file, sources, compiler or MPI changed"
-    old, new = (dict(_keys(read_yaml_data(path))) for path in (before, now))
+    old, new = (dict(_keys(read_campaign_file(path).data)) for path in (before, now))
     keys = [key for key in dict.fromkeys((*old, *new)) if old.get(key) != new.get(key) or (key in old) != (key in new)]
     return f"changed since: {', '.join(keys)}" if keys else "its sources, compiler or MPI changed"
 

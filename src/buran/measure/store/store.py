@@ -4,7 +4,7 @@ A run's folder appears complete, by one rename, or not at all. It holds ``run.js
 profile if there is one, and ``SHA256SUMS`` over all of them. Failures are kept beside it with their logs::
 
     store/<build>/<shard>/<point>~<configuration>/rep-00/
-                                                  rep-00-g1/          second generation, after `buran remeasure`
+                                                  rep-00-g1/          second generation, after `buran run --remeasure`
                                                   failed/rep-00.a0/   first failed attempt
 
 The shard is two hexadecimal digits, so that no folder has hundreds of thousands of entries. Earlier versions left it

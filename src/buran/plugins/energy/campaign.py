@@ -25,7 +25,7 @@ from buran.profile.profile import CallTree, Region
 from buran.report.content import LEVEL, Report, run_time_reach
 
 _PROGRAM = Region("program", paradigm="measurement", role="artificial")
-_BEFORE = "they were made before key energy was set (`buran remeasure` makes them again)"
+_BEFORE = "they were made before key energy was set (`buran run --remeasure` makes them again)"
 _OF_THE_PROGRAM = (Mode.VANILLA, Mode.TIME)  # builds that count do other work beside
 
 

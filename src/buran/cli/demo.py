@@ -1,0 +1,40 @@
+"""``buran demo``: the bundled example, measured and reported."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from buran.cli.arguments import CAMPAIGN_FILE, add_profile
+
+HELP = "measure the bundled example and show what stops it from scaling, in three minutes"
+_EXAMPLE = "bodies"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    default = Path("buran-demo")
+    parser.add_argument(
+        "folder", type=Path, nargs="?", default=default, metavar="DIR", help=f"folder to work in (default: {default})"
+    )
+    add_profile(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write the example unless it is there, run its campaign, and print the report."""
+    from buran.cli import init, report
+    from buran.cli.run import drive
+    from buran.loop.session import open_session
+
+    folder: Path = arguments.folder
+    file = folder / CAMPAIGN_FILE
+    if not (file.is_file() and (folder / _EXAMPLE).is_dir()):
+        init.refuse_existing(folder, [file, folder / _EXAMPLE])
+        init.from_assets(folder, _EXAMPLE)
+    code = drive(open_session(file), profile=arguments.profile, extra=[])
+    if code:
+        return code
+    parser = argparse.ArgumentParser()
+    report.add_arguments(parser)
+    print()
+    return report.run(parser.parse_args([str(file)]))
