@@ -223,6 +223,18 @@ def test_counts_without_a_formula_extrapolate_by_a_power_law() -> None:
     assert found.final.function.evaluate(at)[0] == pytest.approx(3e-8 * 400 * 21.0**3, rel=0.35)
 
 
+def test_a_call_path_that_polls_and_was_counted_once_gets_no_power_law() -> None:
+    """How often it looked is chance, however regular it seems."""
+    size = np.array([8.0, 10, 12])
+    points = np.column_stack([np.full(3, 2.0), size])
+    looks = np.rint(400 * size**3 * np.array([1.13, 0.88, 1.06]))
+    own = {"app": {"visits": np.ones(3), "basic_blocks": looks}, "app->MPI_Iprobe": {"visits": looks}}
+    timed = table({"app": {"time": 3e-8 * looks}, "app->MPI_Iprobe": {"time": 1e-9 * looks}}, points)
+    assert models_from_priors(timed, table(own, points), processes="p")[0].source is Source.TIMES
+    del own["app->MPI_Iprobe"]
+    assert models_from_priors(timed, table(own, points), processes="p")[0].source is Source.COMPUTATION
+
+
 def test_fewer_points_than_coefficients() -> None:
     timed = table(TIMES)
     few = replace(timed, points=POINTS[:4], values={m: v[:, :4] for m, v in timed.values.items()})

@@ -79,6 +79,7 @@ def test_slurmctld_may_be_away_for_a_minute(bench: SlurmBench, cluster: Cluster)
     bench.assert_whole({}, interrupted=2)
 
 
+@pytest.mark.thorough
 def test_a_node_may_fail_and_a_time_limit_may_be_too_short(bench: SlurmBench, cluster: Cluster) -> None:
     flag = bench.folder / "once"
     bench.program(
