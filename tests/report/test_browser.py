@@ -186,6 +186,60 @@ def test_speed_up_is_drawn_with_the_ideal_line(browser, tmp_path):
     assert complaints(browser) == []
 
 
+def test_the_table_and_the_tree_show_another_metric(browser, tmp_path):
+    table = experiment(30, values=3, repetitions=3)
+    table = replace(
+        table, values={**table.values, "visits": table.values["time"][::-1]}, units={"time": "sec", "visits": ""}
+    )
+    said = report(table)
+    data = data_of(said, table)
+    path = tmp_path / "report.html"
+    path.write_text(render_page(said, data, [], {}, "", headline_about(said)))
+    opened(browser, path)
+    before = column(browser, 4)
+    assert browser.execute_script("return [...document.getElementById('metric').options].map(each => each.value)") == [
+        "time",
+        "visits",
+    ]
+    choose = (
+        "const chooser = document.getElementById('metric'); chooser.value = arguments[0];"
+        "chooser.dispatchEvent(new Event('change'));"
+    )
+    browser.execute_script(choose, "visits")
+    assert browser.execute_script("return document.getElementById('shown-metric').textContent") == "visits"
+    assert browser.execute_script("return document.querySelectorAll('#icicle figure').length") == 1
+    shown = dict(zip(rows(browser), column(browser, 4), strict=True))
+    values = {each["name"]: value for each, value in zip(data["paths"], data["metrics"]["visits"]["at"], strict=True)}
+    for name, text in shown.items():
+        assert float(text) == pytest.approx(values[name], rel=6e-3)
+    shares = [float(text.removesuffix(" %")) for text in column(browser, 2)]
+    assert sum(shares) == pytest.approx(100, abs=2)
+    assert set(column(browser, 5)) == {"–"}  # intervals are of the first metric
+    browser.execute_script(choose, "time")
+    assert column(browser, 4) == before and not complaints(browser)
+
+
+def test_call_paths_are_compared_in_one_plot(browser, small):
+    opened(browser, small)
+    count = "return document.querySelectorAll('#detail .beside').length"
+    press = "document.querySelector('#detail .pin').click()"
+    first, second = browser.execute_script(
+        "return paths.map((path, i) => [path.curves ? path.share : -1, i]).sort((a, b) => b[0] - a[0])"
+        ".slice(0, 2).map(each => each[1])"
+    )
+    browser.execute_script("show(arguments[0])", first)
+    browser.execute_script(press)
+    assert browser.execute_script(count) == 0, "not with itself"
+    browser.execute_script("show(arguments[0])", second)
+    assert browser.execute_script(count) > 0
+    named = "return document.querySelector('#detail .beside title').textContent"
+    assert browser.execute_script(named) == browser.execute_script("return paths[arguments[0]].name", first)
+    browser.execute_script("show(arguments[0])", first)
+    browser.execute_script(press)
+    browser.execute_script("show(arguments[0])", second)
+    assert browser.execute_script(count) == 0 and not complaints(browser)
+
+
 def test_paper_shows_what_is_folded_and_the_largest_call_paths(browser, small):
     opened(browser, small)
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -21,6 +21,7 @@ from buran.report.curves import (
     MAP_STEPS,
     STEPS,
     axis_of,
+    listed,
     map_base,
     map_parameters,
     measured_cuts,
@@ -125,6 +126,7 @@ def page_data(
         "map_base": map_base(call_paths).tolist(),
         "map_axes": [axis_of(call_paths, report, parameter, MAP_STEPS).tolist() for parameter in chosen],
         "paths": _paths(report, call_paths, rows, place, table),
+        "metrics": _other_metrics(report, call_paths, rows),
         "stack": {**stack, "rows": [place[row] for row in stack["rows"]]},
         "runtime": {
             "curves": runtime_curves(call_paths, report),
@@ -186,6 +188,28 @@ def _paths(
             }
         )
     return paths
+
+
+def _other_metrics(report: Report, call_paths: CallPaths, rows: Places) -> dict[str, dict[str, Any]]:
+    """Return of each further metric what the rows have of it at the largest measured point and at the target."""
+    names = [call_paths.models.call_paths[row] for row in rows.tolist()]
+    found: dict[str, dict[str, Any]] = {}
+    for metric, models in report.models.items():
+        if models is call_paths.models or models.parameters != call_paths.models.parameters:
+            continue
+        places = {name: place for place, name in enumerate(models.call_paths)}
+        chosen = [models.models[places[name]] if name in places else None for name in names]
+        own = replace(models, call_paths=tuple(names), models=tuple(chosen))
+        target = [report.target[name] for name in report.parameters]
+        now, at = np.nan_to_num(own.predict(np.array([call_paths.largest, target], dtype=np.float64))).T
+        found[metric] = {
+            "unit": models.unit,
+            "now": listed(now),
+            "at": listed(at),
+            "grows": [growth_class(model.function, report.parameters) if model else "" for model in chosen],
+            "smape": [rounded(model.quality.smape) if model else None for model in chosen],
+        }
+    return found
 
 
 _MODELLED, _TESTS, _ESTIMATED = range(3)

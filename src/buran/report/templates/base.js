@@ -40,10 +40,10 @@ function svgText(drawing) {
 }
 
 /* What stands below a figure, and a button that saves its drawing. */
-function caption(text) {
+function caption(text, ...keys) {
   const button = make("button", { type: "button", class: "save screen", title: "save this drawing" }, "SVG");
   button.addEventListener("click", () => save(`${document.title}.svg`, "image/svg+xml", svgText(button.closest("figure").querySelector("svg"))));
-  return make("figcaption", {}, `${text} `, button);
+  return make("figcaption", {}, `${text} `, ...keys.flatMap((key) => [key, " "]), button);
 }
 
 function make(tag, attributes = {}, ...children) {

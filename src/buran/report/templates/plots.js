@@ -8,16 +8,22 @@ const onCut = (point, through, free) => point.every((value, i) => free.includes(
 /* The plots along one parameter: the cut through the most measured points, and where this one misses the target, the cut
    through the target. `curves` are by cut, band and parameter, `goal` is the prediction at the target with its interval. */
 function cuts(curves, measured, parameter, what, goal, ...size) {
-  const through = data.cuts[parameter], atTarget = curve(curves[1], measured, parameter, data.target, what, goal, ...size);
-  return onCut(data.target, through, [parameter]) ? [atTarget] : [curve(curves[0], measured, parameter, through, what, [], ...size), atTarget];
+  const through = data.cuts[parameter], [width, height, others = []] = size;
+  const drawn = (cut, at, to) => curve(curves[cut], measured, parameter, at, what, to, width, height, [], others.map((row) => [row, paths[row].curves[cut][0][parameter]]));
+  const atTarget = drawn(1, data.target, goal);
+  return onCut(data.target, through, [parameter]) ? [atTarget] : [drawn(0, through, []), atTarget];
 }
 
+/* Call paths whose curves are drawn in the plots of others, too; each keeps its colour. */
+const pinned = new Set();
+const MOST_PINNED = 6;
+
 /* A curve with its interval along one parameter through a point; `measured` has a point, median, least, most and a kind. */
-function curve(curves, measured, parameter, through, what, goal, width = 340, height = 220, ideal = []) {
+function curve(curves, measured, parameter, through, what, goal, width = 340, height = 220, ideal = [], beside = []) {
   const left = 62, bottom = 34;
   const axis = data.axes[parameter], [middle, lower, upper] = curves.map((each) => each[parameter]);
   const on = measured.filter(([point]) => onCut(point, through, [parameter]));
-  const heights = [...middle, ...lower, ...upper, ...goal, ...ideal, ...on.flatMap((each) => each.slice(1, 4))].filter((value) => value !== null);
+  const heights = [...middle, ...lower, ...upper, ...goal, ...ideal, ...beside.flatMap(([, values]) => values), ...on.flatMap((each) => each.slice(1, 4))].filter((value) => value !== null);
   const x = scale([...axis, ...on.map(([point]) => point[parameter])], left, width - 12);
   const y = scale(heights.map((value) => Math.max(value, 0)), height - bottom, 20);
   const drawing = svg(width, height, `${what} over ${data.parameters[parameter]}`);
@@ -26,6 +32,7 @@ function curve(curves, measured, parameter, through, what, goal, width = 340, he
   const line = (values, missing) => values.map((value, k) => `${x.at(axis[k]).toFixed(1)},${y.at(value ?? missing).toFixed(1)}`);
   drawing.append(make("path", { class: "band", d: `M${line(lower, y.low).join("L")}L${line(upper, y.high).reverse().join("L")}Z` }));
   if (ideal.length) drawing.append(make("path", { class: "ideal", d: `M${line(ideal, 0).join("L")}` }, make("title", {}, "ideal")));
+  beside.forEach(([row, values], kind) => drawing.append(make("path", { class: `beside line-${kind + 1}`, d: `M${line(values, 0).join("L")}` }, make("title", {}, paths[row].name))));
   drawing.append(make("path", { class: "curve", d: `M${line(middle, 0).join("L")}` }));
   const [at, least, most] = goal, right = x.at(data.target[parameter]);
   if (goal.length) drawing.append(make("line", { class: "target", x1: right, x2: right, y1: 20, y2: height - bottom }));
@@ -43,7 +50,7 @@ function curve(curves, measured, parameter, through, what, goal, width = 340, he
   drawing.append(label((left + width) / 2, height - 4, `${data.parameters[parameter]}${x.logarithmic ? " (logarithmic)" : ""}`));
   if (y.logarithmic) drawing.append(label(left, 12, "logarithmic", "start"));
   const others = held(through, parameter), points = on.length ? "" : "; nothing was measured there";
-  return make("figure", {}, drawing, caption(`${what}${others ? ` at ${others}` : ", all measured points"}${goal.length ? "; diamond: at the target" : ""}${ideal.length ? "; dashed: ideal" : ""}${points}`));
+  return make("figure", {}, drawing, caption(`${what}${others ? ` at ${others}` : ", all measured points"}${goal.length ? "; diamond: at the target" : ""}${ideal.length ? "; dashed: ideal" : ""}${points}`, ...beside.map(([row], kind) => make("span", { class: `key line-${kind + 1}` }, paths[row].short))));
 }
 
 /* Speed-up over the fewest ranks and threads, S(p) = T(p_0) / T(p), beside the ideal p / p_0; where each rank has work of its
@@ -152,8 +159,8 @@ function factsOf(path) {
 function plotsOf(path) {
   const plots = make("div", { class: "plots" });
   if (!path.curves) return plots;
-  const measured = measuredOf(path);
-  data.parameters.forEach((_, k) => data.axes[k].length > 1 && plots.append(...cuts(path.curves, measured, k, data.metric, [path.at, path.low, path.high]),
+  const measured = measuredOf(path), others = [...pinned].filter((row) => paths[row].name !== path.name).slice(0, MOST_PINNED);
+  data.parameters.forEach((_, k) => data.axes[k].length > 1 && plots.append(...cuts(path.curves, measured, k, data.metric, [path.at, path.low, path.high], 340, 220, others),
     ...(data.metric === "time" ? speedups(path.curves, measured, k, [path.at, path.low, path.high], 340, 220) : [])));
   if (path.surface.length) plots.append(surface(path));
   if (path.residuals.length) plots.append(residuals(path));

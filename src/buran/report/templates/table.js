@@ -6,10 +6,10 @@ const body = document.querySelector("#paths tbody");
 const children = paths.map(() => []);
 const roots = [];
 paths.forEach((path, i) => (path.parent < 0 ? roots : children[path.parent]).push(i));
-const shareBelow = subtrees("share"), nowBelow = subtrees("now");
-const secondsBelow = subtrees("at");
-paths.forEach((path, i) => { path.inclusive = shareBelow[i]; });
-const texts = paths.map((path) => `${path.name} ${path.model} ${path.grows}`.toLowerCase());
+const OF_A_METRIC = ["now", "share", "at", "low", "high", "grows", "model", "smape", "noise_level"];
+const modelled = paths.map((path) => Object.fromEntries(OF_A_METRIC.map((key) => [key, path[key]]))); // of the first metric
+let shareBelow, nowBelow, valueBelow, texts, smallOnes, shownMetric = data.metric;
+addUp();
 const folded = new Set(), depths = [];
 let sorting = null, descending = true, words = [], chosen = null, withSmall = false;
 let shown = [], ahead = [], looked = 0, made = 0, ranking = { key: null, rows: [] };
@@ -21,7 +21,39 @@ function subtrees(key) {
   for (let i = paths.length - 1; i >= 0; i--) if (paths[i].parent >= 0) sums[paths[i].parent] += sums[i];
   return sums;
 }
-const isSmall = (i) => shareBelow[i] < SMALL && nowBelow[i] < SMALL;
+function addUp() {
+  [shareBelow, nowBelow, valueBelow] = ["share", "now", "at"].map(subtrees);
+  paths.forEach((path, i) => { path.inclusive = shareBelow[i]; });
+  texts = paths.map((path) => `${path.name} ${path.model} ${path.grows}`.toLowerCase());
+  smallOnes = paths.filter((path, i) => path.parent >= 0 && isSmall(i)).length;
+}
+
+/* Let the table and the tree show another metric: values and shares of its models, which have no interval here. */
+function showMetric(metric) {
+  shownMetric = metric;
+  const other = data.metrics[metric], whole = (values) => values.reduce((sum, value) => sum + value, 0) || 1;
+  const [now, at] = other ? [whole(other.now), whole(other.at)] : [1, 1];
+  paths.forEach((path, i) => Object.assign(path, other ? { now: other.now[i] / now, share: other.at[i] / at, at: other.at[i], low: null, high: null,
+    grows: other.grows[i], model: path.others[metric] ?? "", smape: other.smape[i], noise_level: null } : modelled[i]));
+  addUp();
+  ranking = { key: null, rows: [] };
+  document.getElementById("shown-metric").textContent = metric.replaceAll("_", " ");
+  document.getElementById("shown-unit").textContent = unitShown();
+  icicle();
+  draw();
+}
+const unitShown = () => { const name = data.metrics?.[shownMetric]?.unit ?? data.unit; return name === "sec" ? "s" : name || "units"; };
+
+function startMetrics() {
+  const names = [data.metric, ...Object.keys(data.metrics ?? {})], chooser = document.getElementById("metric");
+  chooser.append(...names.map((name) => make("option", { value: name }, name.replaceAll("_", " "))));
+  chooser.addEventListener("change", () => showMetric(chooser.value));
+  chooser.parentElement.hidden = names.length < 2;
+}
+
+function isSmall(i) {
+  return shareBelow[i] < SMALL && nowBelow[i] < SMALL;
+}
 const largestFirst = (rows) => rows.slice().sort((a, b) => shareBelow[b] - shareBelow[a]);
 
 function treeOrder() {
@@ -117,18 +149,25 @@ function draw(among) {
     else head.removeAttribute("aria-sort");
   }
 }
-const smallOnes = paths.filter((path, i) => path.parent >= 0 && isSmall(i)).length;
-
 function show(i) {
   const path = paths[i], detail = document.getElementById("detail");
   chosen = i;
   for (const line of body.children) line.classList.toggle("chosen", Number(line.dataset.path) === i);
   const close = make("button", { class: "close", type: "button" }, "Close");
   close.addEventListener("click", hide);
-  detail.replaceChildren(close, make("h3", {}, path.name), factsOf(path), plotsOf(path));
+  const whole = { ...path, ...modelled[i] };
+  detail.replaceChildren(close, ...pinOf(i), make("h3", {}, path.name), factsOf(whole), plotsOf(whole));
   detail.hidden = false;
   detail.scrollTop = 0;
   history.replaceState(null, "", `#path=${encodeURIComponent(path.name)}`);
+}
+
+/* A button that keeps a call path's curves in the plots of others. */
+function pinOf(i) {
+  if (!paths[i].curves) return [];
+  const button = make("button", { type: "button", class: "save pin", "aria-pressed": String(pinned.has(i)) }, pinned.has(i) ? "Remove from comparison" : "Keep for comparison");
+  button.addEventListener("click", () => { pinned.has(i) ? pinned.delete(i) : pinned.add(i); show(i); });
+  return [button];
 }
 
 function hide() {
@@ -196,6 +235,7 @@ function saveTable() {
 
 function startTable() {
   const field = document.getElementById("search");
+  startMetrics();
   field.addEventListener("focus", ranked); // before the first letter
   field.addEventListener("input", (event) => search(event.target.value));
   document.getElementById("tree").addEventListener("click", () => { sorting = null; search(""); });
