@@ -308,12 +308,14 @@ class _Found:
         own, right = truth.predicted(self.predicted), truth.seconds
         least = _LEAST_SHARE * sum(right.values())
         functions = [name for name in sorted(right, key=lambda name: -right[name]) if right[name] > least]
+        whole = sum(own.get(name, 0.0) for name in functions) / sum(right[name] for name in functions) - 1
         held = {"held": _held(functions, truth, self.predicted, self.below, self.above)} if self.below else {}
         return {
             "core_hours": self.core_hours,
             "manual_core_hours": manual_core_hours,
             "functions": functions,
             "errors": [abs(own[name] / right[name] - 1) if name in own else None for name in functions],
+            "whole": whole,
             "reason": self.reason,
             "modeller": self.modeller,
             **held,
