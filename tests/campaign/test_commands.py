@@ -28,14 +28,14 @@ def mistake_of(path: Path) -> Mistake:
 
 def test_expressions_and_values_are_put_into_the_command(write_campaign: WriteCampaign) -> None:
     run = "{binary} -grid {px} {py} -t {=min(p, 2)} '{=n * ranks} of {=1 if p < 4 else px * 10}'"
-    campaign = load_campaign(write_campaign(values=GRID, target__run=run))
+    campaign = load_campaign(write_campaign(values=GRID, program__run=run))
     command = campaign.run_command(Point.of({"p": 8, "n": 20}), "x", "y")
     assert command == ["x", "-grid", "2", "4", "-t", "2", "160 of 20"]
 
 
 def test_a_build_takes_them_too_and_its_numbers_identify_it(write_campaign: WriteCampaign) -> None:
     build = "make CXX={mpicxx} PX={px} HALF={=n // 2}"
-    campaign = load_campaign(write_campaign(values=GRID, target__build=build, target__run="{binary}"))
+    campaign = load_campaign(write_campaign(values=GRID, program__build=build, program__run="{binary}"))
     values = campaign.build_values(Point.of({"p": 8, "n": 20}))
     assert values == (("=n // 2", 10), ("px", 2))
     assert campaign.build_command(dict(values), {"mpicxx": "m"}) == "make CXX=m PX=2 HALF=10"
@@ -89,7 +89,7 @@ def test_what_cannot_be_computed_is_named(
 
 def test_values_are_put_into_the_text_of_an_input(write_campaign: WriteCampaign) -> None:
     written = {"path": "case.in", "fill": True}
-    path = write_campaign(values=GRID, target__inputs=[written], target__run="{binary}")
+    path = write_campaign(values=GRID, program__inputs=[written], program__run="{binary}")
     (path.parent / "case.in").write_text("x = {=p * n}\nranks = {ranks}, {px} {{here}}\n")
     texts = load_campaign(path).input_texts(Point.of({"p": 4, "n": 10}))
     assert texts == {"case.in": "x = 40\nranks = 4, 2 {here}\n"}  # and n counts as used, which no command does
@@ -115,12 +115,12 @@ def test_mistakes_in_the_text_of_an_input_are_named_with_their_line(
 
 
 def test_numbers_that_are_not_whole_come_from_parameters_alone(write_campaign: WriteCampaign) -> None:
-    path = write_campaign(parameters__n={"role": "size", "values": [0.25, 0.5]}, target__run="{binary} {=2.5 * n}")
+    path = write_campaign(parameters__n={"role": "size", "values": [0.25, 0.5]}, program__run="{binary} {=2.5 * n}")
     assert load_campaign(path).run_command(Point.of({"p": 1, "n": 0.25}), "x", "y") == ["x", "0.625"]
 
 
 def test_grids_of_prime_numbers_are_named(write_campaign: WriteCampaign) -> None:
-    path = write_campaign(values=GRID, parameters__p__values=[2, 4, 5, 7, 8], target__run="{binary} {px} {py} {n}")
+    path = write_campaign(values=GRID, parameters__p__values=[2, 4, 5, 7, 8], program__run="{binary} {px} {py} {n}")
     notes = load_campaign(path).notes
     assert "5, 7 are prime numbers of ranks: the grid is a line there (px)" in notes
 
@@ -150,5 +150,5 @@ def test_grids_of_other_numbers_are_refused(number: float) -> None:
 
 def test_values_that_use_one_another_cannot_grow_without_end(write_campaign: WriteCampaign) -> None:
     values = {f"v{i}": f"v{i - 1} + v{i - 1}" if i else "n" for i in range(10)}
-    mistake = mistake_of(write_campaign(values=values, target__run="{binary} {n}"))
+    mistake = mistake_of(write_campaign(values=values, program__run="{binary} {n}"))
     assert "too long with the values it names" in mistake.what

@@ -21,9 +21,9 @@ POINT = Point.of({"p": 4, "n": 20})
 
 def test_commands(write_campaign: WriteCampaign) -> None:
     path = write_campaign(
-        target__build="make MPICXX={mpicxx} SIZE={n} CXXFLAGS='{flags}' && ls ${{HOME}}",
-        target__flags="-O2 -DX='\"y\"'",
-        target__run="{binary} {n} --ranks={ranks} --threads={threads} {build}/input 'a b'",
+        program__build="make MPICXX={mpicxx} SIZE={n} CXXFLAGS='{flags}' && ls ${{HOME}}",
+        program__flags="-O2 -DX='\"y\"'",
+        program__run="{binary} {n} --ranks={ranks} --threads={threads} {build}/input 'a b'",
     )
     campaign = load_campaign(path)
     assert campaign.build_parameters == ("n",)

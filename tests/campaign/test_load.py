@@ -57,7 +57,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     # (what, changes, key, words of the message)
     ("unknown key", {"repetition": 3}, "repetition", "'repetitions'"),
     ("key of a newer version", {"glorious": 3}, "glorious", "the version of Buran that the file was written for"),
-    ("unknown key below", {"target__binry": "x"}, "target.binry", "'binary'"),
+    ("unknown key below", {"program__binry": "x"}, "program.binry", "'binary'"),
     ("key of another place", {"binary": "x"}, "binary", "program.binary"),
     ("missing key", {"program__run": None}, "program.run", "missing"),
     ("missing section", {"parameters": None}, "parameters", "missing"),
@@ -284,7 +284,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     (
         "target name",
         {"target": {"p": 8, "n": 3, "k": 3}},
-        "program.k",
+        "target.k",
         "no parameter",
     ),
     ("ranks twice", {"resources": {"ranks": 4}}, "resources.ranks", "contradicts"),
@@ -302,9 +302,9 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ),
     (
         "time limit with a unit",
-        {"resources": {"time_limit": "10min"}},
+        {"resources": {"time_limit": "10m"}},
         "resources.time_limit",
-        "seconds for a time",
+        "write 10min",
     ),
     ("memory with a unit", {"resources": {"memory_mb": "4G"}}, "resources.memory_mb", "megabytes"),
     ("expected", {"resources": {"expected_time": "1 / (n - 40)"}}, "resources.expected_time", "n = 10"),
@@ -355,8 +355,8 @@ def test_mistakes_have_the_line_of_their_key(write_campaign: WriteCampaign) -> N
 
 def test_all_mistakes_come_at_once(write_campaign: WriteCampaign) -> None:
     path = write_campaign(
-        target__source="nowhere",
-        target__build="make CXX={mpicx}",
+        program__source="nowhere",
+        program__build="make CXX={mpicx}",
         parameters__p__values=[1, 2, 2],
         constraints=["is_cub(p)", "p >"],
         environment="moon",
@@ -402,7 +402,7 @@ def test_ranks_may_come_from_several_parameters(write_campaign: WriteCampaign) -
             "px": {"role": "size", "values": [1, 2]},
             "py": {"role": "size", "values": [1, 3]},
         },
-        target__run="{binary}",
+        program__run="{binary}",
         resources={"ranks": "px * py"},
     )
     campaign = load_campaign(path)
@@ -518,7 +518,7 @@ def test_earlier_constraints_guard_later_ones(write_campaign: WriteCampaign) -> 
 
 def test_too_many_combinations(write_campaign: WriteCampaign) -> None:
     many = {"role": "size", "range": {"start": 1, "stop": 2000, "step": 1}}
-    path = write_campaign(parameters__n=many, parameters__m=many, target__run="{binary} {n} {m}")
+    path = write_campaign(parameters__n=many, parameters__m=many, program__run="{binary} {n} {m}")
     assert "16000000 combinations" in whole(mistakes_of(path)[0])
 
 

@@ -35,7 +35,7 @@ def write(folder: Path, **changes: Any) -> str:
         ({"metrics": ["time", "visits", "cycles"]}, "`counters: [cycles]`"),
         ({"parameters": {"n": {"role": "size", "values": ["small", "large"]}}}, "role: choice, values: [1, 2]"),
         ({"budget": 2}, "`budget: {core_hours: 2}`"),
-        ({"target": None}, "program: {source: ., "),
+        ({"program": None}, "program: {source: ., "),
         ({"parameters": None}, "parameters: {p: [1, 2, 4]"),
     ],
 )

@@ -37,7 +37,7 @@ def test_the_template_says_what_to_fill_in(tmp_path: Path) -> None:
     with pytest.raises(CampaignError) as caught:
         load_campaign(path)
     others = [mistake for mistake in caught.value.mistakes if "still to be filled in" not in mistake.what]
-    assert [mistake.path for mistake in others] == [("target", "source")]
+    assert [mistake.path for mistake in others] == [("program", "source")]
     assert len(caught.value.mistakes) == 1 + path.read_text().count("# <-")
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "a.c").touch()

@@ -72,8 +72,8 @@ CAMPAIGN = {
 RELAX_S = "1e-4 * (n + 3 * max(n - 64, 0))"
 SIMULATED = {
     "backend": "simulated",
-    "program": "program.yaml",
-    **{key: value for key, value in CAMPAIGN.items() if key != "target"},
+    "simulated": "program.yaml",
+    **{key: value for key, value in CAMPAIGN.items() if key != "program"},
 }
 
 

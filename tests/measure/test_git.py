@@ -175,8 +175,8 @@ def test_no_verb_that_looks_runs_a_program_for_an_address(
     _attack(repository, spy())
     address = url.format(spy=spy(), folder=tmp_path, submodules=submodules)
     source = {"git": address, "revision": "HEAD"}
-    target = {"source": source, "build": "make", "binary": "program", "run": "{binary} {n}"}
-    campaign = {"name": "c", "target": target, "parameters": {"n": {"role": "size", "values": [1, 2, 3]}}}
+    program = {"source": source, "build": "make", "binary": "program", "run": "{binary} {n}"}
+    campaign = {"name": "c", "program": program, "parameters": {"n": {"role": "size", "values": [1, 2, 3]}}}
     (repository / "campaign.yaml").write_text(json.dumps(campaign))
     monkeypatch.chdir(repository)
     main([verb, "campaign.yaml"])

@@ -52,7 +52,7 @@ def test_the_content_of_an_input_identifies_it(tmp_path: Path) -> None:
 
 
 def test_a_missing_input_of_the_build_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"target\.inputs"):
+    with pytest.raises(FileNotFoundError, match=r"program\.inputs"):
         bring_inputs([Input.of("{build}/absent", tmp_path)], tmp_path, tmp_path / "run")
 
 

@@ -22,10 +22,10 @@ def campaign_for(folder: Path, file: str) -> Path:
     (folder / "source").mkdir(parents=True)
     (folder / "source" / file).write_text("")
     path = folder / "campaign.yaml"
-    target = {"source": "source", "build": "{mpicxx} {flags} " + file, "binary": "a.out", "run": "{binary} {n}"}
+    program = {"source": "source", "build": "{mpicxx} {flags} " + file, "binary": "a.out", "run": "{binary} {n}"}
     parameters = {"n": {"role": "size", "values": [1, 2]}}
     path.write_text(
-        yaml.safe_dump({"name": "x", "target": target, "parameters": parameters, "resources": {"ranks": 1}})
+        yaml.safe_dump({"name": "x", "program": program, "parameters": parameters, "resources": {"ranks": 1}})
     )
     return path
 

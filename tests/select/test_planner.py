@@ -283,7 +283,7 @@ def adaptive_question(**changes: Any) -> Question:
         "max_iterations": 8,
         "warmup": False,
         "metrics": frozenset({"time", "visits"}),
-        "expected_time": lambda point: None,
+        "expected_s": lambda point: None,
         "budget": lambda full: None if full is None else 0.3 * full,
         "target": Point.of({"p": 32, "n": 60}),
     }

@@ -139,7 +139,7 @@ def imported(session: Session) -> int:
 
 
 def test_imports_that_may_not_be_mixed_choose_the_filter_and_predict_costs(tmp_path: Path, tree: Path) -> None:
-    session = importing(tmp_path / "with", tree, pool=False, target=TARGET)
+    session = importing(tmp_path / "with", tree, pool=False, refinement={})
     last = carry_out(session)
     without = opened(tmp_path / "without", target=TARGET, metrics=["time", "visits"], warmup=False)
     assert last.filter_text == carry_out(without).filter_text
@@ -161,10 +161,10 @@ def test_imports_that_may_not_be_mixed_choose_the_filter_and_predict_costs(tmp_p
 
 @pytest.mark.slow
 def test_times_under_another_filter_are_corrected_or_left_out(tmp_path: Path, tree: Path) -> None:
-    mixed = importing(tmp_path / "mixed", tree, target=TARGET)
+    mixed = importing(tmp_path / "mixed", tree, refinement={})
     carry_out(mixed)
     assert "runs under other filters or with counts" in render(gather(History.open(mixed)))
-    apart = importing(tmp_path / "apart", tree, target=TARGET, model={"pool_filters": "off"})
+    apart = importing(tmp_path / "apart", tree, refinement={}, model={"pool_filters": "off"})
     carry_out(apart)
     assert "not mixed" in render(gather(History.open(apart)))
     assert "they were taken under another filter" in reasons(apart)  # exit code 1

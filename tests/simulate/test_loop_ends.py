@@ -103,7 +103,7 @@ def test_a_filter_alone_takes_small_runs_until_it_has_settled(tmp_path: Path) ->
 
 @pytest.mark.parametrize("rule", ["filter", "filter-and-expand"])
 def test_a_published_rule_measures_under_the_list_that_it_chose(rule: str, tmp_path: Path) -> None:
-    wishes = {"target": TARGET, "strategy": rule, "share": 0.3, "start": "everything", "pilot": False}
+    wishes = {"strategy": rule, "share": 0.3, "start": "everything", "pilot": False}
     session = opened(tmp_path, strategy={"max_iterations": 4}, refinement=wishes, repetitions=1)
     carry_out(session)
     timed = [build.filter_text for plan in plans(session) for build in plan.builds if build.mode is Mode.TIME]
@@ -160,7 +160,7 @@ def test_gpr_ends_with_one_parameter_and_with_two_points(tmp_path: Path, points:
     program: dict[str, Any] = {"schema": "buran-program/1", "program": {"main": {"time_s": "1e-6 * n**2"}}}
     session = opened(
         tmp_path, program, parameters={"n": {"role": "size"}}, points=points, resources={"ranks": 1},
-        strategy={"name": "gpr", "max_iterations": 8}, refinement={"enabled": False},
+        strategy={"name": "gpr", "max_iterations": 8}, refinement={"enabled": False}, target=None,
     )  # fmt: skip
     last = carry_out(session)
     assert last.reason and progress_of(History.open(session)).measured >= len(points)

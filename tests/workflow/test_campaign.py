@@ -301,7 +301,7 @@ def test_failed_runs_are_retried_on_request(workbench: Workbench) -> None:
 def test_no_binary_is_a_clear_error(workbench: Workbench) -> None:
     workbench.write(program={**workbench.config["program"], "build": "true {mpicc} '{flags}'"})
     output = workbench.buran("run", "campaign.yaml", expect=3)
-    assert "made no file 'program' (target.binary)" in output
+    assert "made no file 'program' (program.binary)" in output
 
 
 @pytest.mark.thorough

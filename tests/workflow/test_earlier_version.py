@@ -110,14 +110,14 @@ RUNTIME = {"identity": "embedded-0123456789abcdef"}
 @pytest.mark.parametrize(
     ("changes", "backend", "words"),
     [
-        ({"program.flags": "-O3"}, {}, ("the flags ('-O2' then, '-O3' now)",)),
-        ({"program.build": "make -j2 MPICC={mpicc} CFLAGS='{flags}'"}, {}, ("the build command",)),
-        ({"program.build": "make MPICC={mpicc} SIZE={n} CFLAGS='{flags}'"}, {}, ("the build command",)),
+        ({"target.flags": "-O3"}, {}, ("the flags ('-O2' then, '-O3' now)",)),
+        ({"target.build": "make -j2 MPICC={mpicc} CFLAGS='{flags}'"}, {}, ("the build command",)),
+        ({"target.build": "make MPICC={mpicc} SIZE={n} CFLAGS='{flags}'"}, {}, ("the build command",)),
         ({"environments": {"here": {"modules": ["gcc"]}}}, {}, ("the modules",)),
         ({"environments": {"here": {"variables": {"A": 1}}}}, {}, ("the path of the program, or the environment's",)),
         ({}, RUNTIME, ("Buran's measurement runtime (Buran 0.1.0 built it then)",)),
         ({}, {**RUNTIME, "mpi": "mpich 5"}, ("the MPI (openmpi 4.1.4 then, mpich 5 now)",)),
-        ({"program.flags": "-O3"}, {**RUNTIME, "compiler": "gcc"}, ("the flags", "the compiler (Debian clang")),
+        ({"target.flags": "-O3"}, {**RUNTIME, "compiler": "gcc"}, ("the flags", "the compiler (Debian clang")),
         ({}, {"identity": "scorep-9.0-embedded-423bd2affb21df1f"}, ("the backend (embedded then, scorep now)",)),
         ({}, {"identity": "embedded-423bd2affb21df1f-cycles"}, ("what the backend was asked for (counters",)),
         ({}, {**RUNTIME, "fc": "/somewhere/gfortran"}, ("Buran's measurement runtime",)),

@@ -71,7 +71,7 @@ def test_partitions_are_kept_apart_and_accounts_are_not(workbench: Workbench) ->
 
 
 def test_time_limits_are_predicted_grow_and_end_at_what_the_runs_may_take(workbench: Workbench) -> None:
-    session, bundle = opened(workbench, expected_s=2, time_margin=3)
+    session, bundle = opened(workbench, expected_time=2, time_margin=3)
     assert len(bundle.runs) == 3 and bundle.predicted_s == 2
     overhead = STARTUP_S + 15.0
     assert job_limit_s(session, bundle) == 3 * 2 * 3 + overhead
@@ -85,7 +85,7 @@ def test_time_limits_are_predicted_grow_and_end_at_what_the_runs_may_take(workbe
 
 
 def test_an_estimate_compares_the_next_plan_with_the_full_matrix(workbench: Workbench) -> None:
-    opened(workbench, expected_s=36)
+    opened(workbench, expected_time=36)
     found = json.loads(workbench.buran("plan", "campaign.yaml", "--json"))["next"]
     assert found["runs"] == 12 and found["points"] == 4
     assert found["next_core_hours"] == found["full_matrix_core_hours"] == pytest.approx(36 * (1 + 2) * 2 * 3 / 3600)

@@ -153,7 +153,7 @@ def test_a_job_asks_for_no_more_time_than_the_partition_gives(workbench: Workben
         ({"nodes": 1}, {}, "nodes", "2 cores on each of 1 nodes, which have 1"),
         ({"threads": 4}, {}, "threads", "4 threads of a rank, and a node has 1 cores"),
         ({"memory_mb": "1000 * p"}, {}, "memory_mb", "2000 MB on a node, which has 1000"),
-        ({"expected_time": "400 * p"}, {}, "expected_s", "800 s and 120 s to start, and a job has 600"),
+        ({"expected_time": "400 * p"}, {}, "expected_time", "800 s and 120 s to start, and a job has 600"),
         ({"account": "theirs"}, {}, "account", "yours there: mine"),
         ({"qos": "fast"}, {}, "qos", "yours there: none"),
     ],

@@ -115,7 +115,8 @@ def test_functions_that_are_not_counted_are_tried_unless_each_run_is_weighed(
 ) -> None:
     bench = bench_of(
         tmp_path,
-        {"pilot": False, "keep": keep, "constants": True, "target": {"n": 2000}},
+        {"pilot": False, "keep": keep, "constants": True},
+        target={"n": 2000},
         strategy={"name": strategy},
         budget={"core_hours": 0.05},
     )

@@ -27,8 +27,8 @@ def runs(workbench):
 
 
 def test_a_campaign_runs_to_its_end_and_ends_with_a_list(workbench):
-    wishes = {"start": "everything", "target": {"p": 4, "n": 400}}
-    workbench.write(backend="scorep", compiler="auto", refinement=wishes, counters=["instructions", "page_faults"])
+    wishes = {"target": {"p": 4, "n": 400}, "refinement": {"start": "everything"}}
+    workbench.write(backend="scorep", compiler="auto", counters=["instructions", "page_faults"], **wishes)
     said = workbench.buran("run", "campaign.yaml")
     assert " 0 failed" in said and "Score-P" not in said.partition("report:")[2]
     measured = runs(workbench)
@@ -105,8 +105,7 @@ def test_functions_without_hooks_below_a_kernel_are_tried(workbench):
     """Score-P passes over functions that are declared inline; the build that counts knows of their loops."""
     (workbench.folder / "source" / "program.c").write_text(HIDDEN)
     sizes = {"n": {"role": "size", "values": [50, 100, 200]}}
-    wishes = {"target": {"n": 400}}
-    workbench.write(backend="scorep", parameters=sizes, resources={"ranks": 1}, refinement=wishes)
+    workbench.write(backend="scorep", parameters=sizes, resources={"ranks": 1}, target={"n": 400}, refinement={})
     workbench.buran("run", "campaign.yaml")
     regions = [read_cubex(path).tree.regions for path in workbench.results.glob("store/*/*/*~*/rep-*/profile.cubex")]
     assert any("inner" in {each.mangled for each in every} for every in regions)

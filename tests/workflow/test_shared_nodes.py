@@ -80,7 +80,7 @@ def test_times_beside_others_are_kept_apart_and_charged_their_part(workbench: Wo
 
 def test_a_job_of_ten_minutes_holds_more_points_where_they_go_on_side_by_side(workbench: Workbench) -> None:
     def points(**keys: str) -> int:
-        session = session_on(workbench, points_per_job="auto", expected_s="100 if p == 1 else 1000", **keys)
+        session = session_on(workbench, points_per_job="auto", expected_time="100 if p == 1 else 1000", **keys)
         return max((len([b for b in group if b.point["p"] == 1]) for group in groups_of(session)), default=1)
 
     assert points() == 1

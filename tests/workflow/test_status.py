@@ -148,7 +148,7 @@ def test_a_claim_of_a_scheduler_that_is_not_known_here_is_said(workbench: Workbe
 
 
 def test_an_unknown_run_time_gives_no_number(workbench: Workbench) -> None:
-    session, _ = planned(workbench, expected_s=None)
+    session, _ = planned(workbench, expected_time=None)
     state = progress_of(History.open(session))
     assert state.remaining_core_hours is None and state.eta_s is None
     found = estimate(History.open(session))

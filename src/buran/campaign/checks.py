@@ -193,7 +193,7 @@ def source_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
         why = f"there is no file {below(folder, config.simulated)}"
         yield Mistake(("simulated",), f"the description of the program {config.simulated!r} is missing", why)
     elif config.simulated is None and config.backend == "simulated":
-        what, hint = "it is not said what is simulated", "name the description of a program: program: program.yaml"
+        what, hint = "it is not said what is simulated", "name the description of a program: simulated: program.yaml"
         yield Mistake(("backend",), what, hint=hint)
     if config.backend not in BACKENDS.names:
         try:

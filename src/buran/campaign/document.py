@@ -82,9 +82,9 @@ def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 def _with_new_names(document: YamlDocument) -> YamlDocument:
     """Move the keys of earlier versions to where they are now, with their lines, and note it."""
     for old, new in _earlier_names(document.data):
-        if _at(document.data, new) is not None:
+        if _has(document.data, new):
             what = f"the keys {spelled(old)} and {spelled(new)} are the same"
-            why = f"{spelled(old)} is called {spelled(new)} now; line {document.lines[new]} has it"
+            why = f"{spelled(old)} is called {spelled(new)} now; line {document.line(new)} has it"
             raise CampaignError([document.located(Mistake(old, what, why, f"keep {spelled(new)}"))])
         note = f"line {document.line(old)}: the key {spelled(old)} is called {spelled(new)} now"
 
@@ -111,7 +111,7 @@ def _earlier_names(data: Mapping[str, Any]) -> Iterator[tuple[KeyPath, KeyPath]]
         if keys - (parameters.keys() if isinstance(parameters, Mapping) else set()):
             yield ("target",), ("program",)
     for old, new in RENAMED.items():
-        if _at(data, old) is not None:
+        if _has(data, old):
             yield old, new
 
 
@@ -119,8 +119,8 @@ def with_first_names(keys: Mapping[str, Any]) -> dict[str, Any]:
     """Return keys by their first names, which identities keep, so that measured campaigns are found again."""
     out = dict(keys)
     for old, new in (*RENAMED.items(), (("target",), ("program",))):
-        if (value := _at(out, new)) is not None:
-            out = _with(_without(out, new), old, value)
+        if _has(out, new):
+            out = _with(_without(out, new), old, _at(out, new))
     return out
 
 
@@ -128,6 +128,11 @@ def _at(data: Any, path: KeyPath) -> Any:
     for key in path:
         data = data.get(key) if isinstance(data, Mapping) else None
     return data
+
+
+def _has(data: Any, path: KeyPath) -> bool:
+    above = _at(data, path[:-1])
+    return isinstance(above, Mapping) and path[-1] in above
 
 
 def _with(data: Mapping[str, Any], path: KeyPath, value: Any) -> dict[str, Any]:

@@ -14,13 +14,14 @@ from typing import Any
 import yaml
 
 from buran.campaign.calibration import CALIBRATION, Calibration
+from buran.campaign.config import Campaign
 from buran.campaign.document import INCLUDE, read_campaign_file
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
 from buran.campaign.records import Status, core_hours
 from buran.campaign.results import TABLE
 from buran.campaign.shape import COMMAND
-from buran.errors import StorageError
+from buran.errors import ConfigError, StorageError
 from buran.experiment.build import Run
 from buran.experiment.extrap_tree import write_extrap_tree
 from buran.features import sections, sections_of
@@ -83,6 +84,14 @@ def write_results(history: History, folder: Path) -> None:
             where=folder,
             hint="`buran run` writes it again; nothing that is measured is lost",
         )
+
+
+def _cores_at_target(campaign: Campaign) -> int | None:
+    """Return the ranks times threads there; None where the formulas of the campaign give none."""
+    try:
+        return campaign.cores(campaign.target)
+    except ConfigError:
+        return None
 
 
 def _copy_campaign_file(path: Path, copy: Path) -> None:
@@ -248,6 +257,7 @@ def gather(history: History) -> Report:
         failures=[asdict(failure) for failure in by_cause(state.failures)],
         jobs=JobEvents.beside(session.layout.engine_log).story(),
         spent_core_hours=state.spent_core_hours,
+        target_cores=_cores_at_target(campaign),
         modelling_core_hours=core_hours(outcomes),
         full_matrix_core_hours=question_of(history).full_matrix_core_hours(runtime_model(history, findings)),
         budget_core_hours=state.budget_core_hours,

@@ -58,6 +58,8 @@ class Report:
 
     Attributes
     ----------
+    target_cores
+        Ranks times threads at the target; None where the campaign does not say.
     parallel
         Parameters that the numbers of ranks and threads depend on.
     steps
@@ -157,6 +159,7 @@ class Report:
     measured_on: str = ""
     simulated_on: str = ""
     parallel: tuple[str, ...] = ()
+    target_cores: int | None = None
     steps: tuple[str, ...] = ()
     jobs: Sequence[str] = ()
     untested: Sequence[Mapping[str, Any]] = ()

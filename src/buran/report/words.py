@@ -56,6 +56,9 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
         facts.append(
             f"Run time at {named(target)}{guess} {100 * LEVEL:.0f} % interval {'is ' if is_wide else ''}{reach}"
         )
+        if report.target_cores and not is_wide:
+            cores = _number(report.target_cores, "core", "cores")
+            facts.append(f"Such a run takes {at * report.target_cores / 3600:.3g} core hours on {cores}")
         if total := total_at_target(report):
             facts.append(f"{total.call_paths_s:.4g} s in call paths, {total.ends_s:.4g} s to start and end")
         if report.tensor is None:

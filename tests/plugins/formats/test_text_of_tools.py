@@ -90,9 +90,9 @@ def test_a_program_measured_with_gprof(tmp_path: Path, monkeypatch: pytest.Monke
         "afterwards": 'gprof -b -p "$BURAN_BINARY" gmon.out > profile.txt',
         "profile": "profile.txt",
     }
-    target = {"source": "source", "build": "{cc} {flags} -o loops loops.c", "binary": "loops", "run": "{binary} {n}"}
+    program = {"source": "source", "build": "{cc} {flags} -o loops loops.c", "binary": "loops", "run": "{binary} {n}"}
     sizes = {"n": {"role": "size", "values": [20, 40, 60, 80, 100]}}
-    path = write_campaign(tmp_path, command, target=target, parameters=sizes, metrics=["time", "visits"])
+    path = write_campaign(tmp_path, command, program=program, parameters=sizes, metrics=["time", "visits"])
     (tmp_path / "source" / "loops.c").write_text(
         "#include <stdlib.h>\nvolatile double s;\n"
         "__attribute__((noinline)) void turn(void) { for (int i = 0; i < 400000; i++) s += i; }\n"

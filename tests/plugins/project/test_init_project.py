@@ -45,8 +45,8 @@ def test_without_flags_what_is_unknown_is_marked(
     campaign = load_campaign(folder / "campaign.yaml")
     assert campaign.name == "my-solver" and isinstance(campaign.source, Path)
     assert campaign.source.resolve() == project
-    assert campaign.config.target.build == "make CC={mpicc}"
-    assert campaign.config.target.binary == "solve" and "# proposed: or other" in text
+    assert campaign.config.program.build == "make CC={mpicc}"
+    assert campaign.config.program.binary == "solve" and "# proposed: or other" in text
     assert "its arguments" in text and "MPI ranks" in text
     assert campaign.config.parameters["p"].role == "ranks"
     assert main(["check", str(folder / "campaign.yaml")]) == 0
@@ -162,7 +162,7 @@ def test_on_a_terminal_it_asks(project: Path, tmp_path: Path) -> None:
     assert "one of solve, other [solve]" in shown
     assert "at least two different positive numbers" in shown  # of the answer "1", and it asks again
     campaign = load_campaign(tmp_path / "c" / "campaign.yaml")
-    assert campaign.config.target.binary == "other" and campaign.config.target.run == "{binary} {cells}"
+    assert campaign.config.program.binary == "other" and campaign.config.program.run == "{binary} {cells}"
     assert sorted(campaign.parameters) == ["cells", "p"]
     assert sorted({point["cells"] for point in campaign.points}) == [16, 32, 64, 128, 256]
     assert campaign.config.budget.core_hours == 4
@@ -172,4 +172,4 @@ def test_on_a_terminal_enter_is_enough(project: Path, tmp_path: Path) -> None:
     answered(tmp_path / "a", [""])
     assert "path/to/sources" in (tmp_path / "a" / "campaign.yaml").read_text()
     answered(tmp_path / "b", ["", "", "", "", ""], "--no-build", "--from", str(project))
-    assert load_campaign(tmp_path / "b" / "campaign.yaml").config.target.binary == "solve"
+    assert load_campaign(tmp_path / "b" / "campaign.yaml").config.program.binary == "solve"

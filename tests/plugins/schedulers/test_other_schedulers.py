@@ -621,7 +621,7 @@ def test_a_command_that_is_missing_for_a_while_is_waited_for(
     [
         (PBS, "qsub: Unknown queue", Refusal.FINAL, "resources.partition"),
         (PBS, "qsub: Unknown resource: qos", Refusal.FINAL, "resources.constraint, qos"),
-        (PBS, "qsub: Job violates queue and/or server resource limits (walltime)", Refusal.FINAL, "time_limit_s"),
+        (PBS, "qsub: Job violates queue and/or server resource limits (walltime)", Refusal.FINAL, "time_limit"),
         (PBS, "qsub: would exceed queue generic's per-user limit", Refusal.FULL, ""),
         (PBS, "qsub: cannot connect to server pbsnode (errno=15010)", Refusal.PASSING, ""),
         (PBS, "Connection refused", Refusal.PASSING, ""),

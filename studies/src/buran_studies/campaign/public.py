@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from buran import assets
+from buran.assets import folder as assets
 
 CHECKOUTS = "BURAN_CHECKOUTS"
 """Names a folder with checkouts of public codes in the environment."""
@@ -61,7 +61,7 @@ class Example:
     @property
     def folder(self) -> Path:
         """Folder of the sources; of public codes below that of checkouts."""
-        return assets.folder("examples") / self.name if self.source is None else checkouts() / self.source
+        return assets("examples") / self.name if self.source is None else checkouts() / self.source
 
     @property
     def is_simulated(self) -> bool:
