@@ -32,11 +32,16 @@ def run(arguments: argparse.Namespace) -> int:
     """Write the files; refuse to overwrite any."""
     folder: Path = arguments.folder
     refuse_existing(folder, [folder / CAMPAIGN_FILE, *([folder / arguments.example] if arguments.example else [])])
-    return from_assets(folder, arguments.example)
+    from_assets(folder, arguments.example)
+    if arguments.example:
+        print(f"next: cd {folder} && buran run")
+    else:
+        print(f"next: fill in the program and the parameters, then: cd {folder} && buran check")
+    return int(Exit.DONE)
 
 
-def from_assets(folder: Path, example: str | None) -> int:
-    """Write the template, or an example with its campaign; say what comes next."""
+def from_assets(folder: Path, example: str | None) -> None:
+    """Write the template, or an example with its campaign."""
     from buran.assets import folder as assets
 
     text = (assets("config") / (_FILES[example] if example else _TEMPLATE)).read_text(encoding="utf-8")
@@ -45,11 +50,6 @@ def from_assets(folder: Path, example: str | None) -> int:
     else:
         write_campaign(folder, text)
     print(f"wrote {folder / CAMPAIGN_FILE}" + (f" and {folder / example}/" if example else ""))
-    if example:
-        print(f"next: cd {folder} && buran run")
-    else:
-        print(f"next: fill in the target and the parameters, then: cd {folder} && buran check")
-    return int(Exit.DONE)
 
 
 def write_campaign(folder: Path, text: str, sources: Path | None = None) -> None:
