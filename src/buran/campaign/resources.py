@@ -16,6 +16,10 @@ JOB_S = 600.0
 """Seconds that a job is expected to take with `points_per_job: auto`: long beside its start, short beside a day."""
 
 
+_DURATIONS = ("time_limit", "expected_time")
+"""The others are whole numbers."""
+
+
 @dataclass(frozen=True)
 class Formulas:
     """The keys of `resources` that depend on the point; None where the file does not give one."""
@@ -67,7 +71,7 @@ def check_resource(formulas: Formulas, key: str, point: Mapping[str, Value]) -> 
         It is not allowed there.
     """
     formula: Expression = getattr(formulas, key)
-    if key.endswith("time") or key.endswith("limit"):
+    if key in _DURATIONS:
         seconds_of(formula, point, key)
         return
     number = count_of(formula, point, key)

@@ -22,19 +22,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the example unless it is there, run its campaign, and print the report."""
-    from buran.cli import init, report
-    from buran.cli.run import drive
-    from buran.loop.session import open_session
+    from buran.cli import init, main
 
     folder: Path = arguments.folder
     file = folder / CAMPAIGN_FILE
     if not (file.is_file() and (folder / _EXAMPLE).is_dir()):
         init.refuse_existing(folder, [file, folder / _EXAMPLE])
         init.from_assets(folder, _EXAMPLE)
-    code = drive(open_session(file), profile=arguments.profile, extra=[])
-    if code:
-        return code
-    parser = argparse.ArgumentParser()
-    report.add_arguments(parser)
-    print()
-    return report.run(parser.parse_args([str(file)]))
+    return main(["run", str(file), "--profile", arguments.profile]) or main(["report", str(file)])

@@ -27,8 +27,10 @@ HELP = "start or resume a campaign; what is measured stays measured"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.usage = "buran run [FILE] [--profile P] [--dry-run] [--retry-failed] [--cancel] [--remeasure NAME=VALUE,...]"
-    parser.usage += " [--adopt] [--mark-only] [-- SNAKEMAKE ARGUMENTS]"
+    parser.usage = (
+        "buran run [FILE] [--profile P] [--dry-run] [--retry-failed] [--cancel] [--remeasure NAME=VALUE,...] "
+        "[--adopt] [--mark-only] [-- SNAKEMAKE ARGUMENTS]"
+    )
     add_campaign_file(parser)
     add_profile(parser)
     parser.add_argument("--dry-run", "-n", action="store_true", help="show the command and what it would do")

@@ -11,6 +11,7 @@ from typing import cast
 import numpy as np
 
 from buran.campaign.config import Campaign
+from buran.campaign.document import with_first_names
 from buran.campaign.identity import asked
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.records import Status
@@ -80,7 +81,7 @@ def _settings(session: Session) -> str:
     config = session.campaign.config
     imported = [asked(entry) for entry in config.measurements]
     earlier = [] if session.earlier is None else [session.earlier.filter_text]
-    refinement = asked(config.refinement) | ({} if config.target is None else {"target": config.target})
+    refinement = with_first_names(asked(config)).get("refinement", {})
     return digest([refinement, config.strategy.name, *imported, *earlier], 8)
 
 

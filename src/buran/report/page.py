@@ -12,6 +12,8 @@ import numpy as np
 from buran.campaign.plan import Mode
 from buran.experiment.table import Experiment
 from buran.instrument.measured import MeasuredOverhead
+from buran.model.model import Model
+from buran.model.model_set import ModelSet
 from buran.model.text import format_largest, growth_class
 from buran.profile.names import plain_name
 from buran.report.caches import cache_plot
@@ -147,11 +149,7 @@ def _paths(
     models = call_paths.models
     at_target, now = call_paths.shares
     priors = {prior["call_path"]: prior for prior in report.priors}
-    other_models = {
-        metric: dict(zip(model_set.call_paths, model_set.models, strict=True))
-        for metric, model_set in report.models.items()
-        if model_set is not models
-    }
+    other_models = {metric: _by_name(others) for metric, others in report.models.items() if others is not models}
     plotted = rows[np.argsort(-call_paths.size[rows], kind="stable")[:MOST_PLOTTED]]
     plots = plots_of(call_paths, plotted, table, report)
     for row, violin in zip(plotted.tolist(), violins_of(call_paths.only(plotted), table), strict=True):
@@ -190,18 +188,21 @@ def _paths(
     return paths
 
 
+def _by_name(models: ModelSet) -> dict[str, Model | None]:
+    return dict(zip(models.call_paths, models.models, strict=True))
+
+
 def _other_metrics(report: Report, call_paths: CallPaths, rows: Places) -> dict[str, dict[str, Any]]:
     """Return of each further metric what the rows have of it at the largest measured point and at the target."""
-    names = [call_paths.models.call_paths[row] for row in rows.tolist()]
+    names = call_paths.only(rows).call_paths
+    at_both = np.array([call_paths.largest, [report.target[name] for name in report.parameters]], dtype=np.float64)
     found: dict[str, dict[str, Any]] = {}
     for metric, models in report.models.items():
         if models is call_paths.models or models.parameters != call_paths.models.parameters:
             continue
-        places = {name: place for place, name in enumerate(models.call_paths)}
-        chosen = [models.models[places[name]] if name in places else None for name in names]
-        own = replace(models, call_paths=tuple(names), models=tuple(chosen))
-        target = [report.target[name] for name in report.parameters]
-        now, at = np.nan_to_num(own.predict(np.array([call_paths.largest, target], dtype=np.float64))).T
+        by_name = _by_name(models)
+        chosen = tuple(by_name.get(name) for name in names)
+        now, at = np.nan_to_num(replace(models, call_paths=names, models=chosen).predict(at_both)).T
         found[metric] = {
             "unit": models.unit,
             "now": listed(now),
