@@ -222,11 +222,11 @@ def pool(direct: Iterable[Run], earlier: Sequence[EarlierRuns], cost: HookCost) 
 
 
 def cost_of_counting(without: Floats, with_: Floats, counted: Floats) -> tuple[Floats, Floats, Mask]:
-    """Find what counting a block has cost in each call path, in seconds.
+    """Estimate what counting a basic block costs in each call path, in seconds.
 
-    What counting costs a loop depends on what the compiler makes of it. So each call path has a cost of a block of its
-    own, drawn towards the mean as far as costs do not differ beyond their errors: random effects as of R. DerSimonian
-    and N. Laird, Controlled Clinical Trials 7 (1986).
+    What it costs a loop depends on what the compiler makes of it, so each call path has a cost of its own. Two points
+    with runs of both kinds measure it no better than runs scatter: 10 to 30 % on a noisy machine, where counting
+    itself takes some per cent. What it takes in other programs is therefore the prior, a normal distribution.
 
     Parameters
     ----------
@@ -243,27 +243,22 @@ def cost_of_counting(without: Floats, with_: Floats, counted: Floats) -> tuple[F
     # (E - D) / D = b B / D + noise, for each call path over its points; b may be below 0: the compiler made other code
     share, gain = (np.where(both, values, 0.0) / base for values in (counted, with_ - without))
     points, square = both.sum(axis=1), (share**2).sum(axis=1)
-    cost = np.divide((share * gain).sum(axis=1), square, out=np.zeros(len(square)), where=square > 0)
-    rest = np.where(both, (gain - cost[:, None] * share) ** 2, 0.0)
-    enough = points >= POOLING.proven
+    known = (points >= POOLING.proven) & (square > 0)
+    square = np.where(known, square, 1.0)
+    cost = (share * gain).sum(axis=1) / square
+    rest = np.where(both, (gain - cost[:, None] * share) ** 2, 0.0).sum(axis=1)
     # s^2 of a call path from its n - 1 degrees of freedom, and one more by what half of the time stays below
-    own = rest.sum(axis=1) / np.maximum(points - 1, 1)
-    order = np.argsort(np.where(enough, own, np.inf), kind="stable")
-    weight = np.cumsum(np.where(enough, np.where(both, base, 0.0).sum(axis=1), 0.0)[order])
+    own = rest / np.maximum(points - 1, 1)
+    order = np.argsort(np.where(known, own, np.inf), kind="stable")
+    weight = np.cumsum(np.where(known, np.where(both, base, 0.0).sum(axis=1), 0.0)[order])
     common = float(own[order][np.searchsorted(weight, weight[-1] / 2)]) if len(own) else 0.0
-    variance = (rest.sum(axis=1) + common) / np.maximum(points, 1)
-    # b = N(mean, tau^2) over call paths, each known with the variance v = s^2 / sum (B / D)^2
-    known = enough & (square > 0)
-    precision = np.where(known, square / np.maximum(np.where(known, variance, 1.0), _EXACT), 0.0)
-    whole_precision = max(float(precision.sum()), _EXACT)
-    mean = float((precision * cost).sum()) / whole_precision
-    excess = float((precision * (cost - mean) ** 2).sum()) - (known.sum() - 1)
-    between = max(excess, 0.0) / max(whole_precision - float((precision**2).sum()) / whole_precision, _EXACT)
-    inner = 1 / max(between, _EXACT)
-    cost = np.where(known, (precision * cost + inner * mean) / (precision + inner), 0.0)
-    deviation = np.where(known, 1 / np.sqrt(precision + inner) + 1 / np.sqrt(whole_precision), 0.0)
-    deviation = np.maximum(deviation, POOLING.least_doubt * np.abs(cost))
-    return cost, deviation, enough
+    variance = np.maximum((rest + common) / np.maximum(points, 1), _EXACT)
+    # b = N(g / r, (u / r)^2) before, with r = rms of B / D: counting takes the share g +- u of a run in other programs
+    ratio = np.sqrt(square / np.maximum(points, 1))
+    precision, before = square / variance, (ratio / POOLING.counting_spread) ** 2
+    cost = np.where(known, (precision * cost + before * POOLING.counting / ratio) / (precision + before), 0.0)
+    deviation = np.where(known, 1 / np.sqrt(precision + before), 0.0)
+    return cost, np.maximum(deviation, POOLING.least_doubt * np.abs(cost)), points >= POOLING.proven
 
 
 def without_counting(whole: Experiment, direct: Mask, counting: Mask) -> Experiment:

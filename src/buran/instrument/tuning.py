@@ -62,7 +62,9 @@ FILTERS = FilterTuning()
 class PoolingTuning:
     """Of times under an earlier filter, corrected by the cost of hooks."""
 
-    most_doubt: float = tuned(0.05, "of the corrected time: what is more uncertain is left out", JUDGED)
+    most_doubt: float = tuned(
+        0.1, "of the corrected time: what is more uncertain is left out; single runs scatter by 10 to 30 %", JUDGED
+    )
     as_good: float = tuned(
         0.005, "doubt from which on a corrected time stands beside uncorrected ones of its point", JUDGED
     )
@@ -73,6 +75,10 @@ class PoolingTuning:
     proven: int = tuned(
         2, "points with and without counting, at which corrected times must agree", "the fewest that tell a scatter"
     )
+    counting: float = tuned(
+        0.06, "of the time, that counting takes before the program itself shows it", "six programs: evidence/overhead.md"
+    )
+    counting_spread: float = tuned(0.08, "standard deviation of that between call paths", "evidence/overhead.md")
     one_pair: float = tuned(0.05, "scatter of a difference where only one is known", JUDGED)
 
 
