@@ -235,8 +235,9 @@ def cost_of_counting(without: Floats, with_: Floats, counted: Floats) -> tuple[F
 
     Returns
     -------
-    cost, deviation, enough
-        Shape (call path,): the cost, its standard deviation, and whether enough points have both times.
+    cost, doubt, enough
+        Shape (call path,): the cost; the standard deviation of the time without counting that follows from it, as a
+        share of that time; whether enough points have both times.
     """
     both = (without > 0) & (with_ > 0) & (counted > 0)
     base = np.where(both, without, 1.0)
@@ -257,8 +258,8 @@ def cost_of_counting(without: Floats, with_: Floats, counted: Floats) -> tuple[F
     ratio = np.sqrt(square / np.maximum(points, 1))
     precision, before = square / variance, (ratio / POOLING.counting_spread) ** 2
     cost = np.where(known, (precision * cost + before * POOLING.counting / ratio) / (precision + before), 0.0)
-    deviation = np.where(known, 1 / np.sqrt(precision + before), 0.0)
-    return cost, np.maximum(deviation, POOLING.least_doubt * np.abs(cost)), points >= POOLING.proven
+    deviation = np.maximum(1 / np.sqrt(precision + before), POOLING.least_doubt * np.abs(cost))
+    return cost, np.where(known, deviation * ratio, 0.0), points >= POOLING.proven
 
 
 def without_counting(whole: Experiment, direct: Mask, counting: Mask) -> Experiment:
@@ -281,16 +282,17 @@ def without_counting(whole: Experiment, direct: Mask, counting: Mask) -> Experim
         over_repetitions(values, "median")
         for values in (time[:, :, direct], time[:, :, counting], blocks[:, :, counting])
     )
-    cost, deviation, enough = cost_of_counting(without, with_, counted)
+    cost, doubt, enough = cost_of_counting(without, with_, counted)
     values = {name: cells.copy() for name, cells in whole.values.items()}
     number = np.nan_to_num(values[_BLOCKS][:, :, counting])
     values["time"][:, :, counting] -= cost[:, None, None, None] * number
     left = values["time"][:, :, counting][..., AGGREGATES.index("mean")][..., None]
     with np.errstate(divide="ignore", invalid="ignore"):
-        of_one = np.where(number > 0, np.where(left > 0, number / left, np.inf), 0.0)
-        taken, doubt = (np.nan_to_num(each[:, None, None, None] * of_one) for each in (np.abs(cost), deviation))
-    values[_SHARE][:, :, counting] += np.minimum(taken, _HOPELESS)
-    values[_DOUBT][:, :, counting] = np.hypot(values[_DOUBT][:, :, counting], np.minimum(doubt, _HOPELESS))
+        taken = np.nan_to_num(np.where(number > 0, np.abs(cost)[:, None, None, None] * number / left, 0.0))
+    values[_SHARE][:, :, counting] += np.clip(taken, 0.0, _HOPELESS)
+    # of the call path, not of each value: else values that happen to be low would be left out, and high ones not
+    unsure = np.where(number > 0, np.where(left > 0, doubt[:, None, None, None], _HOPELESS), 0.0)
+    values[_DOUBT][:, :, counting] = np.hypot(values[_DOUBT][:, :, counting], unsure)
     unproven = ~enough & (np.nan_to_num(counted).max(axis=1) > 0)
     values["time"][np.ix_(unproven, np.ones(time.shape[1], dtype=bool), counting)] = np.nan
     return replace(whole, values=values)
@@ -395,8 +397,9 @@ def _agrees(direct: Floats, corrected: Floats, doubt: Floats, proven: int = 0) -
     gap = np.log(np.where(common, other, 1.0) / np.where(common, one, 1.0))
     number = common.sum(axis=1)
     mean = gap.sum(axis=1) / np.maximum(number, 1)
-    spread = np.sqrt(np.where(common, (gap - mean[:, None]) ** 2, 0.0).sum(axis=1) / np.maximum(number - 1, 1))
-    spread = np.where(number > 1, spread, POOLING.one_pair) / np.sqrt(np.maximum(number, 1))
+    # two gaps may agree by chance: what one pair scatters by is one more degree of freedom
+    squares = np.where(common, (gap - mean[:, None]) ** 2, 0.0).sum(axis=1) + POOLING.one_pair**2
+    spread = np.sqrt(squares) / np.maximum(number, 1)
     largest = np.where(np.isfinite(corrected), np.nan_to_num(doubt), 0.0).max(axis=(1, 2))
     near: Mask = np.abs(mean) <= POOLING.agreement + POOLING.sigmas * np.hypot(spread, largest)
     agreeing: Mask = (number >= proven) & ((number == 0) | near)

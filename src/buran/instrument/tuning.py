@@ -79,7 +79,7 @@ class PoolingTuning:
         0.06, "of the time, that counting takes before the program itself shows it", "six programs: evidence/overhead.md"
     )
     counting_spread: float = tuned(0.08, "standard deviation of that between call paths", "evidence/overhead.md")
-    one_pair: float = tuned(0.05, "scatter of a difference where only one is known", JUDGED)
+    one_pair: float = tuned(0.05, "scatter of a difference before several are known", JUDGED)
 
 
 POOLING = PoolingTuning()
