@@ -76,7 +76,9 @@ class PoolingTuning:
         2, "points with and without counting, at which corrected times must agree", "the fewest that tell a scatter"
     )
     counting: float = tuned(
-        0.05, "of the time, that counting takes before the program itself shows it", "six programs: evidence/overhead.md"
+        0.05,
+        "of the time, that counting takes before the program itself shows it",
+        "six programs: evidence/overhead.md",
     )
     counting_spread: float = tuned(0.08, "standard deviation of that between call paths", "evidence/overhead.md")
     one_pair: float = tuned(0.05, "scatter of a difference before several are known", JUDGED)
