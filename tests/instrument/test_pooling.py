@@ -177,7 +177,7 @@ def test_what_is_more_uncertain_than_allowed_is_left_out() -> None:
 def test_a_wrong_cost_is_noticed_where_both_filters_measured() -> None:
     now, then = frozenset({"main", "solve"}), frozenset(NAMES)
     right = pooled(now, then, HookCost(COST_S, 0.02 * COST_S), visits=1e6)
-    wrong = pooled(now, then, HookCost(2 * COST_S, 0.02 * COST_S), visits=1e6)
+    wrong = pooled(now, then, HookCost(3 * COST_S, 0.02 * COST_S), visits=1e6)
     path = "simulated->main->solve"
     assert np.isfinite(seconds(right.experiment)[path][2:, ~right.direct]).all()
     assert np.isnan(seconds(wrong.experiment)[path][:, ~wrong.direct]).all()
