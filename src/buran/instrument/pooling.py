@@ -215,9 +215,6 @@ def pool(direct: Iterable[Run], earlier: Sequence[EarlierRuns], cost: HookCost) 
     repetitions = whole.over_locations("time").shape[2]
     groups = np.zeros(repetitions, dtype=np.int64)
     groups[repetitions - len(used) :] = np.array(sorted(used), dtype=np.int64) // STRIDE
-    counting = [number for number, group in enumerate(earlier, start=1) if group.counting]
-    for number in counting:
-        whole = without_counting(whole, ~np.isin(groups, counting), groups == number)
     return _judged(whole, groups, earlier)
 
 
@@ -262,13 +259,15 @@ def cost_of_counting(without: Floats, with_: Floats, counted: Floats) -> tuple[F
     return cost, np.where(known, deviation * ratio, 0.0), points >= POOLING.proven
 
 
-def without_counting(whole: Experiment, direct: Mask, counting: Mask) -> Experiment:
+def without_counting(whole: Experiment, known: Floats, counting: Mask) -> Experiment:
     """Take what counting basic blocks has cost off the times of runs that counted.
 
     Parameters
     ----------
-    direct, counting
-        Shape (repetition,): runs that did not count, and those that did.
+    known
+        Shape (call path, point, repetition): seconds without counting; NaN where there are none.
+    counting
+        Shape (repetition,): runs that counted.
 
     Returns
     -------
@@ -279,8 +278,7 @@ def without_counting(whole: Experiment, direct: Mask, counting: Mask) -> Experim
     time = np.where(np.nan_to_num(whole.over_locations(_DOUBT)) <= POOLING.most_doubt, time, np.nan)
     # D, E, B: seconds without and with counting, and blocks, shape (call path, point)
     without, with_, counted = (
-        over_repetitions(values, "median")
-        for values in (time[:, :, direct], time[:, :, counting], blocks[:, :, counting])
+        over_repetitions(values, "median") for values in (known, time[:, :, counting], blocks[:, :, counting])
     )
     cost, doubt, enough = cost_of_counting(without, with_, counted)
     values = {name: cells.copy() for name, cells in whole.values.items()}
@@ -337,8 +335,13 @@ def _judged(whole: Experiment, groups: NDArray[np.int64], earlier: Sequence[Earl
     shown: float | None = None
     for number, group in sorted(enumerate(earlier, start=1), key=lambda one: one[1].counting):
         columns = groups == number
-        # counting runs are compared with all times that are taken, under whatever filter
-        known = np.where(taken | direct, time, np.nan) if group.counting else time[:, :, direct]
+        known = time[:, :, direct]
+        if group.counting:
+            # compared with all times that are taken, under whatever filter: those under earlier ones are judged by now
+            known = np.where(taken | direct, time, np.nan)
+            whole = without_counting(whole, known, columns)
+            share, doubt, time = (whole.over_locations(name) for name in (_SHARE, _DOUBT, "time"))
+            values["time"][:, :, columns] = whole.values["time"][:, :, columns]
         comparable = _comparable(whole.tree, group.had)
         for name in values:
             values[name][np.ix_(~comparable, np.ones(time.shape[1], dtype=bool), columns)] = np.nan
