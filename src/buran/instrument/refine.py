@@ -129,8 +129,8 @@ class Refinement:
 
     @property
     def hook_share(self) -> float:
-        """Predicted time in the hooks that a filter reaches, of the total at the target; unknown ones count as 0."""
-        hooks_s = self.prediction.hook_s[self.prediction.filterable]
+        """Predicted time in the hooks of functions that go, of the total at the target; unknown ones count as 0."""
+        hooks_s = self.prediction.hook_s[self.prediction.filterable & ~self.keep]
         return float(np.nansum(hooks_s)) / self.total_s if self.total_s > 0 else 0.0
 
     @cached_property

@@ -19,7 +19,7 @@ class FilterTuning:
     )
     settled_hook_share: float = tuned(
         0.01,
-        "a filter whose hooks cost less of the predicted run time is kept: measuring everything again gains nothing",
+        "a filter of which hooks that would go cost less of the predicted run time is kept: a new one gains nothing",
         JUDGED,
     )
     worth_a_look: float = tuned(
