@@ -75,6 +75,9 @@ class Watch(Protocol):
     def complete(self, record: RunRecord) -> RunRecord:
         """Return the run's record with what was seen, after its end."""
 
+    def failure(self) -> str | None:
+        """Return why a run that ended well is worth nothing all the same; None where it is not."""
+
 
 class WhatChanged(Protocol):
     """What is known of the changes of a program since an earlier version."""

@@ -28,6 +28,7 @@ FEATURES = {
     "memory": ("predict model.json --machine other.json", "the option 'predict.machine' is not installed"),
     "project": ("init new --from .", "the option 'init.from' is not installed"),
     "versions": ("check versions.yaml", "the key 'compare_with' is not known here"),
+    "sanity": ("check printed.yaml", "the key 'sanity' is not known here"),
     "schedulers": ("run campaign.yaml --profile pbs --dry-run", "the scheduler 'pbs' is not installed"),
 }
 CODE = """
@@ -58,6 +59,7 @@ def test_the_core_works_without_plugins(tmp_path: Path, missing: list[str]) -> N
         shutil.rmtree(tmp_path / "src" / "buran" / "plugins" / name)
     (tmp_path / "campaign.yaml").write_text(CAMPAIGN)
     (tmp_path / "joules.yaml").write_text(CAMPAIGN + "energy: true\n")
+    (tmp_path / "printed.yaml").write_text(CAMPAIGN + "sanity: {found: [PASSED]}\n")
     (tmp_path / "versions.yaml").write_text(CAMPAIGN + "compare_with: before\n")
     (tmp_path / "a.c").write_text("int main(void) { return 0; }\n")
     shutil.copy(ROOT / "tests" / "data" / "extrap" / "stencil.txt", tmp_path)

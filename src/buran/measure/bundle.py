@@ -460,6 +460,7 @@ def _carry_out(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunRe
         left_out = keep_output(job.cwd, keys.keep_output, campaign.output_limit, attempt.temporary / store.OUTPUT)
         record = replace(_with_usage(record, outcome), output_left_out={**outcome.left_out, **left_out} or None)
         reason = changed_input(linked) or _failure(attempt.target.backend, outcome, keys.exit_codes, job.stderr)
+        reason = reason or next((why for watch in watches if (why := watch.failure()) is not None), None)
         if outcome.failure_unless(keys.exit_codes):
             record = replace(record, lacks_metric=attempt.target.backend.lacking_metric(job.mode, job.stderr))
         if reason is None and job.mode is not Mode.VANILLA:

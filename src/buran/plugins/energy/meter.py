@@ -59,6 +59,9 @@ class EnergyWatch:
             energy_unknown=consumed.why_unknown or None,
         )
 
+    def failure(self) -> str | None:
+        """No run fails for its energy."""
+
 
 def watch(start: Start) -> EnergyWatch | None:
     """Return what measures a run's energy from now on; None where it is not asked for."""
