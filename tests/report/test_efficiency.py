@@ -128,6 +128,34 @@ def test_the_table_of_a_campaign():
     assert 'id="efficiency"' in shown and all(title in shown for title in COLUMNS.values())
 
 
+def weak(*ranks: int):
+    """Profiles in which each rank has ten seconds of work of its own."""
+    for p in ranks:
+        rows = [
+            (0, "program", [0.0] * p, [1] * p),
+            (1, "main", [10.0] * p, [1] * p),
+            (2, "MPI_Allreduce", [1.0] * p, [4] * p),
+        ]
+        yield {"p": p, "n": 3000, "k": 30}, 0, profile_of(rows, {"MPI_Allreduce": "all2all"})
+
+
+@pytest.mark.parametrize(
+    ("made", "word", "divided", "asked"),
+    [
+        (runs, "auto", True, ""),
+        (runs, "strong", True, ""),
+        (runs, "weak", False, "is this strong scaling?"),
+        (weak, "auto", False, ""),
+        (weak, "weak", False, ""),
+        (weak, "strong", True, "is this weak scaling?"),
+    ],
+)
+def test_a_wrong_word_for_scaling_is_noticed_in_both_directions(made, word, divided, asked):
+    found = efficiency_table(report(experiment(30, values=3)), list(made(1, 2, 4)), [], "p", [], word)
+    assert found.divided is divided
+    assert found.contradiction.endswith(asked) and bool(found.contradiction) is bool(asked)
+
+
 def test_without_ranks_or_times_there_is_no_table():
     said = report(experiment(30, values=3, repetitions=2))
     assert efficiency_table(said, list(runs(1)), [], "p", []) is None

@@ -191,6 +191,12 @@ class CampaignFile(Keys):
     aggregate: OfAnalysis[Literal["mean", "median", "min", "max", "sum"]] = Field(
         "mean", description="How the values of the ranks become one value for modelling."
     )
+    scaling: OfAnalysis[Literal["auto", "strong", "weak"]] = Field(
+        "auto",
+        description="What more ranks mean where all other parameters stay: `strong`, one amount of work for all of "
+        "them, plotted as speed-up; `weak`, as much for each of them, plotted as efficiency. `auto`: as counts of all "
+        "ranks, or times without them, grow. Where they contradict the word, the report says so.",
+    )
     backend: OfTarget[BackendName] = Field(
         "embedded",
         description="Measurement system: Buran's own, or Score-P, which must be in PATH (basic blocks are then "

@@ -73,11 +73,14 @@ def efficiency_table(
     counted: Sequence[Run],
     ranks_parameter: str | None,
     crowded: Sequence[Point],
+    scaling: str = "auto",
 ) -> EfficiencyTable | None:
     """Return the efficiencies at all measured points and at the target; None for programs without ranks.
 
     Parameters
     ----------
+    scaling
+        The campaign's word, ``strong``, ``weak`` or ``auto``.
     timed, counted
         Runs under the last filter, and runs of the counting build.
     crowded
@@ -96,7 +99,15 @@ def efficiency_table(
         return None
     points = {at: _middle(repeated, work.get(at)) for at, repeated in sorted(uses.items())}
     references = {at: min(o for o in points if _others(o, ranks) == _others(at, ranks)) for at in points}
-    divided = _is_divided(points, references)
+    growth = _growth(points, references)
+    divided = growth is None or growth < _DIVIDED
+    measured = "weak" if growth is not None and not divided else "strong"
+    contradiction = ""
+    if scaling not in ("auto", measured) and growth is not None:
+        what = metric_of(metric).heading.lower() if work else "useful time"
+        contradiction = f"`scaling: {scaling}`, but the {what} of all ranks together grows as p^{growth:.2g}"
+        contradiction += f" where all else stays: is this {measured} scaling?"
+    divided = divided if scaling == "auto" else scaling == "strong"
     full = {tuple(float(point[name]) for name in names) for point in crowded}
     rows = [
         efficiencies(
@@ -114,6 +125,7 @@ def efficiency_table(
         f"the point on the fewest ranks{same}; {kind}",
         sources_of(metric_of(metric).heading.lower() if metric else "", divided),
         divided,
+        contradiction,
     )
 
 
@@ -146,8 +158,8 @@ def _middle(uses: Sequence[CoreUse], work: float | None) -> CoreUse:
     )
 
 
-def _is_divided(points: Mapping[At, CoreUse], references: Mapping[At, At]) -> bool:
-    """Tell whether the work of all cores stays, or at least grows slowly, as ranks are added."""
+def _growth(points: Mapping[At, CoreUse], references: Mapping[At, At]) -> float | None:
+    """Return the exponent of the ranks in the work of all cores, else in their useful time; None where none vary."""
     growth = []
     for at, use in points.items():
         base = points[references[at]]
@@ -157,7 +169,7 @@ def _is_divided(points: Mapping[At, CoreUse], references: Mapping[At, At]) -> bo
             )  # fmt: skip
             if totals[0] and totals[1]:
                 growth.append(log(totals[0] / totals[1]) / log(use.cores / base.cores))
-    return median(growth) < _DIVIDED if growth else True
+    return median(growth) if growth else None
 
 
 def _at_target(

@@ -138,7 +138,8 @@ def _write_results(history: History, folder: Path) -> None:
         calibration = calibration_of(timed, counted, session.campaign, beyond)
         if calibration is not None:
             write_json(folder / CALIBRATION, {"schema": Calibration.schema_read, **asdict(calibration)})
-    efficiency = efficiency_table(report, *runs, session.campaign.ranks_parameter, crowded)
+    config = session.campaign.config
+    efficiency = efficiency_table(report, *runs, session.campaign.ranks_parameter, crowded, config.scaling)
     sizes = cache_sizes((profile for *_, profile in sampled), session.campaign.caches_kib)
     report = replace(
         report,
@@ -151,6 +152,7 @@ def _write_results(history: History, folder: Path) -> None:
     report = replace(report, further=_further(history, report, folder))
     plain = plain_of(report, history.models(last))
     added = [note for each, value in sections_of(report) if each.notes is not None for note in each.notes(value)]
+    added += [efficiency.contradiction] if efficiency is not None and efficiency.contradiction else []
     report = replace(report, notes=[*report.notes, *added])
     paths = predict_call_paths(report)
     headline = headline_of(report, paths, no_models(report))

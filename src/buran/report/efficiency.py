@@ -86,6 +86,8 @@ class EfficiencyTable:
         For each column its title, its formula, and what it is made from.
     divided
         Whether ranks share one amount of work (strong scaling); else each has its own (weak scaling).
+    contradiction
+        What measurements say against the campaign's word for that; empty for nothing.
     """
 
     measured: Sequence[Efficiencies]
@@ -93,6 +95,7 @@ class EfficiencyTable:
     reference: str
     sources: Sequence[tuple[str, str, str]]
     divided: bool = True
+    contradiction: str = ""
 
 
 TIMES = (
@@ -130,6 +133,8 @@ def efficiencies(
         The run on the fewest ranks with the same other parameters; None where there is none.
     divided
         Whether ranks share one amount of work (strong scaling); else each has its own (weak scaling).
+    contradiction
+        What measurements say against the campaign's word for that; empty for nothing.
     """
     parallel = _ratio(use.mean_s, use.whole_s)
     ideal_s = None if use.transfer_s is None else use.whole_s - use.transfer_s
