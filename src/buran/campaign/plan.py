@@ -38,6 +38,8 @@ class Mode(StrEnum):
 
 COUNTING = (Mode.EFFORT, Mode.MEMORY)
 """Builds whose runs tell counts."""
+POINTS_OF_BOTH = 2
+"""Points with timed and counting runs, from which on the latter tell times: the fewest that tell a scatter."""
 
 
 class Purpose(StrEnum):

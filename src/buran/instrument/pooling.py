@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.campaign.plan import POINTS_OF_BOTH
 from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.table import AGGREGATES, Experiment
 from buran.instrument.prediction import FILTERABLE, Floats, Mask, symbol_of
@@ -241,7 +242,7 @@ def cost_of_counting(without: Floats, with_: Floats, counted: Floats) -> tuple[F
     # (E - D) / D = b B / D + noise, for each call path over its points; b may be below 0: the compiler made other code
     share, gain = (np.where(both, values, 0.0) / base for values in (counted, with_ - without))
     points, square = both.sum(axis=1), (share**2).sum(axis=1)
-    known = (points >= POOLING.proven) & (square > 0)
+    known = (points >= POINTS_OF_BOTH) & (square > 0)
     square = np.where(known, square, 1.0)
     cost = (share * gain).sum(axis=1) / square
     rest = np.where(both, (gain - cost[:, None] * share) ** 2, 0.0).sum(axis=1)
@@ -256,7 +257,7 @@ def cost_of_counting(without: Floats, with_: Floats, counted: Floats) -> tuple[F
     precision, before = square / variance, (ratio / POOLING.counting_spread) ** 2
     cost = np.where(known, (precision * cost + before * POOLING.counting / ratio) / (precision + before), 0.0)
     deviation = np.maximum(1 / np.sqrt(precision + before), POOLING.least_doubt * np.abs(cost))
-    return cost, np.where(known, deviation * ratio, 0.0), points >= POOLING.proven
+    return cost, np.where(known, deviation * ratio, 0.0), points >= POINTS_OF_BOTH
 
 
 def without_counting(whole: Experiment, known: Floats, counting: Mask) -> Experiment:
@@ -272,7 +273,7 @@ def without_counting(whole: Experiment, known: Floats, counting: Mask) -> Experi
     Returns
     -------
     Experiment
-        Times with counting are NaN for call paths with blocks and fewer than `POOLING.proven` points of both kinds.
+        Times with counting are NaN for call paths with blocks and fewer than `POINTS_OF_BOTH` points of both kinds.
     """
     time, blocks = whole.over_locations("time"), whole.over_locations(_BLOCKS)
     time = np.where(np.nan_to_num(whole.over_locations(_DOUBT)) <= POOLING.most_doubt, time, np.nan)
@@ -347,7 +348,7 @@ def _judged(whole: Experiment, groups: NDArray[np.int64], earlier: Sequence[Earl
             values[name][np.ix_(~comparable, np.ones(time.shape[1], dtype=bool), columns)] = np.nan
         sure = np.isfinite(time[:, :, columns]) & (doubt[:, :, columns] <= POOLING.most_doubt)
         sure &= comparable[:, None, None]
-        proven = POOLING.proven if group.counting else 0
+        proven = POINTS_OF_BOTH if group.counting else 0
         agrees = _agrees(known, np.where(sure, time[:, :, columns], np.nan), doubt[:, :, columns], proven)
         as_good = ~beside[:, :, None] | (doubt[:, :, columns] <= POOLING.as_good)
         taken[:, :, columns] = sure & agrees[:, None, None] & as_good
@@ -370,7 +371,7 @@ def _share_of_time(direct: Floats, corrected: Floats, sure: Mask) -> float | Non
     """Return the share of the time, at points with both, of values (call path, point, repetition) that are `sure`."""
     seconds = over_repetitions(direct, "median")
     both: Mask = (np.nansum(seconds, axis=0) > 0) & np.isfinite(corrected).any(axis=(0, 2))
-    whole = float(np.nansum(seconds[:, both])) if both.sum() >= POOLING.proven else 0.0
+    whole = float(np.nansum(seconds[:, both])) if both.sum() >= POINTS_OF_BOTH else 0.0
     agreed: Mask = np.asarray(sure.any(axis=2))
     return float(np.nansum(seconds[agreed & both])) / whole if whole > 0 else None
 

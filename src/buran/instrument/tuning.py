@@ -72,9 +72,6 @@ class PoolingTuning:
     least_doubt: float = tuned(0.2, "of any cost: functions are not alike", JUDGED)
     agreement: float = tuned(0.02, "difference of corrected and uncorrected times that counts as none", JUDGED)
     sigmas: float = tuned(3.0, "standard errors by which they may differ beyond", JUDGED)
-    proven: int = tuned(
-        2, "points with and without counting, at which corrected times must agree", "the fewest that tell a scatter"
-    )
     counting: float = tuned(
         0.05,
         "of the time, that counting takes before the program itself shows it",

@@ -13,6 +13,7 @@ import numpy as np
 from buran.numerics.arrays import Array, Mask
 
 _CHUNK = 1 << 21  # numbers of one working array, 16 MiB: keeps memory small, whatever the number of problems
+SINGULAR = 1e-6  # of the largest singular value: what is smaller, the points do not determine
 _SAME = 1e-13  # of the largest singular value: what is smaller is rounding
 
 
@@ -114,6 +115,29 @@ def least_norm(design: Array, values: Array) -> Array:
     coefficients = np.linalg.lstsq(columns, values, rcond=_SAME)[0] / length
     rest = values - design @ coefficients  # one step of refinement: large counts need all digits
     return np.asarray(coefficients + np.linalg.lstsq(columns, rest, rcond=_SAME)[0] / length)
+
+
+def exponents(points: Array, values: Array) -> Array:
+    """Return the exponents of products of powers of the parameters, the best ones for the logarithms of values.
+
+    Parameters that vary together share what grows with both.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter), positive.
+    values
+        Shape (problem, point), positive.
+
+    Returns
+    -------
+    array
+        Shape (problem, parameter).
+    """
+    # ln y = a + sum_p e_p ln x_p
+    x, y = np.log(points), np.log(values)
+    powers = np.linalg.lstsq(x - x.mean(axis=0), (y - y.mean(axis=1, keepdims=True)).T, rcond=SINGULAR)[0]
+    return np.asarray(powers.T)
 
 
 def span(columns: Array, same: float = 1e-10) -> Array:

@@ -18,6 +18,7 @@ from buran.model.repetitions import over_repetitions
 from buran.model.space import Spaces
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.tuning import DISCREPANCY, EXACT
+from buran.numerics.least_squares import exponents
 from buran.prior.algebra import added, multiplied
 from buran.prior.tuning import COUNTS
 
@@ -35,7 +36,6 @@ class Steadiness(StrEnum):
 
 OPEN = (Steadiness.DATA_DEPENDENT, Steadiness.UNEXPLAINED, Steadiness.NOISY)
 """Counts of which more points would tell more."""
-_RANK = 1e-9  # of the largest singular value: parameters that vary together share what grows with both
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,10 +255,7 @@ def power_law(points: Array, counts: Array) -> ModelFunction | None:
     """
     if not (np.isfinite(counts).all() and (counts > 0).all() and (points > 0).all()):
         return None
-    # ln c = a + sum_p e_p ln x_p
-    logs = np.log(points) - np.log(points).mean(axis=0)
-    fitted = np.linalg.lstsq(logs, np.log(counts) - np.log(counts).mean(), rcond=_RANK)[0]
-    powers = [Fraction(round(4 * power), 4) for power in fitted.tolist()]
+    powers = [Fraction(round(4 * power), 4) for power in exponents(points, counts[None])[0].tolist()]
     term = Term(tuple(Factor(p, PowerLog(power)) for p, power in enumerate(powers) if power))
     rest = np.log(counts) - np.log(term.evaluate(points)) if term.factors else np.array([])
     if not len(rest) or np.ptp(rest) / 2 > DISCREPANCY.price:

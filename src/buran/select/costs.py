@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from buran.campaign.plan import COUNTING, Bundle, Mode, Plan
+from buran.campaign.plan import COUNTING, POINTS_OF_BOTH, Bundle, Mode, Plan
 from buran.campaign.point import Point
 from buran.campaign.records import Status
 from buran.select.cover import covered
@@ -48,7 +48,7 @@ class RunCosts:
         asked = self.ratio(Mode.MEMORY) * question.memory_runs if question.memory_points else 0.0
         once = 0.0 if question.paired else beside
         first_runs = warmup + self.ratio(Mode.EFFORT) * counting + asked + once
-        if counting and (self.points_of_both or 0) >= PLANNING.both:
+        if counting and (self.points_of_both or 0) >= POINTS_OF_BOTH:
             first_runs = max(first_runs - self._timed_space.overhead, 0.0)  # the counting run tells the time
         return replace(self._timed_space, first_runs=first_runs)
 

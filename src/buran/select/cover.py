@@ -7,6 +7,7 @@ from itertools import combinations
 
 import numpy as np
 
+from buran.numerics.least_squares import SINGULAR
 from buran.select.outlook import Outlook
 from buran.select.space import Array, Space
 from buran.select.tuning import PLANNING
@@ -93,4 +94,4 @@ def _rank(columns: Array, places: list[int] | range) -> int:
     if not len(places):
         return 0
     sizes = np.linalg.svd(columns[list(places)], compute_uv=False)
-    return int((sizes > PLANNING.singular * sizes[0]).sum())
+    return int((sizes > SINGULAR * sizes[0]).sum())

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from buran.campaign.plan import COUNTING, BuildSpec, Bundle, Mode, Plan, Purpose, randomised_blocks
+from buran.campaign.plan import COUNTING, POINTS_OF_BOTH, BuildSpec, Bundle, Mode, Plan, Purpose, randomised_blocks
 from buran.campaign.point import Point
 from buran.campaign.records import core_hours
 from buran.select.costs import RunCosts
@@ -169,7 +169,7 @@ class Draft(RunCosts):
             beside = purpose is not Purpose.MODEL or not self.is_compared(compared)
             counts_now = self._new_counting_runs(point, purpose, counting[point]) > 0
             # where enough points have shown that the counting run provides the time, it is one of the timed runs
-            shown = purpose is Purpose.MODEL and (both or 0) >= PLANNING.both
+            shown = purpose is Purpose.MODEL and (both or 0) >= POINTS_OF_BOTH
             timed = count - (shown and counts_now and count > 0)
             bundles.append(self.bundle(point, purpose, filter_text, timed, beside, counting[point]))
             compared += any(run.mode is Mode.VANILLA for run in bundles[-1].runs)

@@ -13,14 +13,13 @@ from buran.experiment.table import Aggregate, Experiment
 from buran.model import Fit, SearchOptions, fit_models
 from buran.model.noise import noise_level
 from buran.model.repetitions import over_repetitions, scatter_of
-from buran.numerics.least_squares import span
+from buran.numerics.least_squares import SINGULAR, span
 from buran.prior.noise import PointNoise
 from buran.prior.prior import Prior, price_alone
 from buran.prior.resilient import fit_priors
 from buran.select.space import Array, Ids, Mask
 from buran.select.tuning import PLANNING
 
-_RANK = 1e-9  # of the largest singular value: what is smaller, the points do not determine
 OPTIONS = SearchOptions(alternatives=64)
 
 
@@ -168,7 +167,7 @@ class Observations:
             return False
         open_: Mask = np.array([column.cost is None for column in prior.columns])
         design = prior.design(self.points[here])[:, open_] / np.abs(self.means[call, here])[:, None]
-        return bool(span(design, _RANK).shape[1] == design.shape[1])
+        return bool(span(design, SINGULAR).shape[1] == design.shape[1])
 
     @cached_property
     def program_fit(self) -> Fit:

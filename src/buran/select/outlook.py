@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from buran.numerics.least_squares import exponents
 from buran.select.observations import Observations
 from buran.select.protocol import PlanningState
 from buran.select.space import Array, Ids, Mask, Space
@@ -121,11 +122,10 @@ def by_powers(points: Array, values: Array, at: Array) -> Array:
     """
     tiny = np.finfo(np.float64).tiny
     largest = np.nanmax(np.abs(values), axis=1, initial=tiny, keepdims=True)
-    logs = np.log(np.fmax(values, PLANNING.least * largest))
-    there, here = (np.log(np.maximum(each, tiny)) for each in (at, points))
-    middle, mean = here.mean(axis=0), logs.mean(axis=1, keepdims=True)
-    powers = np.linalg.lstsq(here - middle, (logs - mean).T, rcond=PLANNING.singular)[0]
-    return np.asarray(np.exp(mean + ((there - middle) @ powers).T))
+    known = np.fmax(values, PLANNING.least * largest)
+    there, here = np.maximum(at, tiny), np.maximum(points, tiny)
+    growth = (np.log(there) - np.log(here).mean(axis=0)) @ exponents(here, known).T
+    return np.asarray(np.exp(np.log(known).mean(axis=1, keepdims=True) + growth.T))
 
 
 def _modelled_s(measured: Observations, space: Space, measured_before: Mask) -> Array | None:

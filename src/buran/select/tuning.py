@@ -89,7 +89,6 @@ class PlanningTuning:
         "five values tell n from n log n (tutorial/your-own-program.md)",
     )
     cover_values: int = tuned(3, "of each parameter, of a first plan", "the fewest that tell growth from a constant")
-    singular: float = tuned(1e-6, "of the largest singular value: directions below tell nothing", JUDGED)
     pilot_values: int = tuned(3, "of each parameter, of a pilot", "the fewest that tell growth from a constant")
     full_repetitions: int = tuned(
         5,
@@ -105,9 +104,6 @@ class PlanningTuning:
         3,
         "points with runs beside the baseline's, which tell what the hooks of a filter cost",
         "tuning seeds of the campaigns in evidence/campaigns.md",
-    )
-    both: int = tuned(
-        2, "points with timed and counting runs, from which on the latter tell times", "the fewest that tell a scatter"
     )
     agreeing: float = tuned(
         0.9, "share of the time whose values of counting runs must agree, for these to replace timed runs", JUDGED
