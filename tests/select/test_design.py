@@ -11,7 +11,6 @@ import pytest
 from simulated import measured, plain, space
 
 from buran.model import Factor, ModelFunction, PowerLog, Term
-from buran.prior.prior import terms_prior
 from buran.select.base import base_places
 from buran.select.belief import TargetBelief, belief_of, fewer
 from buran.select.design import Design, after_run, allocate, gains, whole_runs, worthiest
@@ -19,6 +18,7 @@ from buran.select.observations import Observations
 from buran.select.outlook import Outlook, predicted_s
 from buran.select.protocol import Budget, PlanningState
 from buran.select.space import Array, Space
+from buran_studies.functions import terms_prior
 
 BASE = base_places(space()).tolist()
 

@@ -12,13 +12,14 @@ import pytest
 from buran.loop import plan
 from buran.model import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
 from buran.model.outgrown import Outgrown
-from buran.prior.prior import Column, Prior, computation_prior, terms_prior
+from buran.prior.prior import Column, Prior, computation_prior
 from buran.select.belief import belief_of, fewer
 from buran.select.design import DESIGN, gains
 from buran.select.observations import Observations
 from buran.select.outlook import predicted_s
 from buran.select.protocol import Budget, PlanningState
 from buran.select.space import Space
+from buran_studies.functions import terms_prior
 
 N, S = 0, 1
 

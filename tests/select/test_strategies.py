@@ -14,7 +14,6 @@ from simulated import constant, full_space, measured, plain, space
 from buran.campaign.strategies import STRATEGIES
 from buran.errors import UsageError
 from buran.model import Factor, ModelFunction, PowerLog, Term
-from buran.prior.prior import terms_prior
 from buran.select.base import base_places
 from buran.select.observations import Observations
 from buran.select.outlook import Outlook, predicted_s
@@ -23,6 +22,7 @@ from buran.select.simple import TWICE, Base, without_progress
 from buran.select.space import Array, Space
 from buran.select.strategies import base_of, strategy_of
 from buran.select.tuning import PLANNING
+from buran_studies.functions import terms_prior
 
 ADAPTIVE = tuple(name for name in STRATEGIES.names if name not in ("full", "lines"))
 BASE = base_places(space()).tolist()

@@ -132,15 +132,6 @@ class Prior:
         return added(scaled(column.function, float(c)) for column, c in zip(self.columns, coefficients, strict=True))
 
 
-def terms_prior(function: ModelFunction, source: str) -> Prior:
-    """Take the terms of a function without their coefficients, but with their signs; times alone tell these."""
-    columns = (
-        Column("effort", ModelFunction(0.0, (math.copysign(1.0, coefficient),), (term,)))
-        for coefficient, term in zip(function.coefficients, function.terms, strict=True)
-    )
-    return Prior((Column("constant", ONE), *columns), source)
-
-
 def computation_prior(effort: ModelFunction, metric: str = "basic_blocks") -> Prior:
     """Take an effort model's terms without their coefficients (section 3.2 of the noise-resilient priors paper).
 

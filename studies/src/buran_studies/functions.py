@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.model import Factor, ModelFunction, PowerLog, Term, extrap_space
+from buran.prior.prior import ONE, Column, Prior
 from buran_studies.parts import Block, Knee, Part, Powers, Saturation, TreeSteps
 
 Array = NDArray[np.float64]
@@ -41,6 +43,15 @@ def grid(parameters: int) -> Array:
 def beyond(parameters: int) -> Array:
     """Return the point that models are judged at, shape (parameter,)."""
     return np.array(BEYOND[:parameters], dtype=np.float64)
+
+
+def terms_prior(function: ModelFunction, source: str) -> Prior:
+    """Take the terms of a function without their coefficients, but with their signs; times alone tell these."""
+    columns = (
+        Column("effort", ModelFunction(0.0, (math.copysign(1.0, coefficient),), (term,)))
+        for coefficient, term in zip(function.coefficients, function.terms, strict=True)
+    )
+    return Prior((Column("constant", ONE), *columns), source)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ import numpy as np
 from buran.errors import UsageError
 from buran.experiment.read import read_experiment
 from buran.model import ModelFunction
-from buran.prior.prior import terms_prior
 from buran.select.protocol import Strategy
 from buran.select.simple import Base
 from buran.select.space import Array, Space
@@ -34,6 +33,7 @@ from buran_studies.functions import (
     grid,
     kind_inside,
     kind_outside,
+    terms_prior,
 )
 from buran_studies.noise import PATTERNS, inject
 from buran_studies.selection import published
