@@ -11,7 +11,8 @@ from itertools import pairwise, zip_longest
 from pathlib import Path, PurePosixPath
 
 from buran.campaign.backends import BACKENDS
-from buran.campaign.config import Campaign, below
+from buran.campaign.config import Campaign
+from buran.campaign.document import below
 from buran.campaign.expressions import FUNCTIONS
 from buran.campaign.extrapolate import check_target_value
 from buran.campaign.inputs import Input

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from buran.campaign.document import with_first_names
+from buran.campaign.document import below, with_first_names
 from buran.campaign.expressions import Expression, ExpressionError, written_out
 from buran.campaign.extrapolate import extrapolated
 from buran.campaign.identity import asked
@@ -550,11 +550,6 @@ class Campaign:
             **{name: identity(self) for name, identity in named.items()},
         }
         return digest({**keys, **{name: value for name, value in resolved.items() if value}}, 12)
-
-
-def below(folder: Path, text: str) -> Path:
-    """Return a path written in a campaign file, which begins at the file's folder, absolute and plain."""
-    return Path(os.path.normpath(folder / Path(text).expanduser()))
 
 
 def _stamps(path: Path) -> list[tuple[str, int, int]]:

@@ -30,11 +30,16 @@ def read_campaign_file(path: Path) -> YamlDocument:
     CampaignError
         A file is no YAML or is missing, includes itself, or has a key by two names.
     """
-    return _with_new_names(_with_included(path, (_plain(path),)))
+    return _with_new_names(_with_included(path, (Path(os.path.normpath(path.absolute())),)))
+
+
+def below(folder: Path, text: str) -> Path:
+    """Return a path written in a campaign file, which begins at the file's folder, absolute and plain."""
+    return Path(os.path.normpath(folder / Path(text).expanduser()))
 
 
 def _with_included(path: Path, chain: tuple[Path, ...]) -> YamlDocument:
-    """Read a file over those that it includes; `chain` leads to it."""
+    """Read a file over those that it includes; `chain` leads to it, by absolute paths."""
     document = read_yaml(path)
     named = document.data.get(INCLUDE, ())
     names = (named,) if isinstance(named, str) else named
@@ -42,7 +47,7 @@ def _with_included(path: Path, chain: tuple[Path, ...]) -> YamlDocument:
         return document  # the shape of the file refuses it
     bases = []
     for name in names:
-        base = _plain(path.parent / Path(name).expanduser())
+        base = below(chain[-1].parent, name)
         if base in chain:
             why = " includes ".join(each.name for each in (*chain[chain.index(base) :], base))
             raise CampaignError([document.located(Mistake((INCLUDE,), f"the file {name!r} includes itself", why))])
@@ -51,10 +56,6 @@ def _with_included(path: Path, chain: tuple[Path, ...]) -> YamlDocument:
             raise CampaignError([document.located(Mistake((INCLUDE,), f"{name!r} cannot be included", why, hint))])
         bases.append(_with_included(base, (*chain, base)))
     return reduce(_over, [*bases, document])
-
-
-def _plain(path: Path) -> Path:
-    return Path(os.path.normpath(path.absolute()))
 
 
 def _over(base: YamlDocument, document: YamlDocument) -> YamlDocument:

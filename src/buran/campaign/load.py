@@ -9,8 +9,8 @@ from itertools import chain
 from pathlib import Path
 
 from buran.campaign import checks
-from buran.campaign.config import Campaign, below
-from buran.campaign.document import read_campaign_file
+from buran.campaign.config import Campaign
+from buran.campaign.document import below, read_campaign_file
 from buran.campaign.expressions import Expression, ExpressionError, Kind, compile_expression, has_grid, is_line
 from buran.campaign.inputs import Input
 from buran.campaign.mistakes import CampaignError, KeyPath, Mistake

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
-from buran.campaign.document import read_campaign_file
+from buran.campaign.document import below, read_campaign_file
 from buran.campaign.layout import Layout
+from buran.campaign.yaml_document import YamlDocument
 from buran.errors import UsageError
 
 REPORT, FINDINGS, TABLE, MODELS = "report.json", "findings.json", "experiment.jsonl", "models.json"
@@ -30,7 +31,7 @@ def campaign_file(path: Path) -> Path:
     for place in places[1:]:
         for file in sorted((*place.glob("*.yaml"), *place.glob("*.yml"))):
             with contextlib.suppress(UsageError, AttributeError):  # other files may lie there
-                if _root(file).resolve() in places:
+                if root_of(read_campaign_file(file)).resolve() in places:
                     return file
     kept = next((each for each in (folder / "latest", folder) if (each / REPORT).is_file()), None)
     raise UsageError(
@@ -43,10 +44,10 @@ def campaign_file(path: Path) -> Path:
     )
 
 
-def _root(file: Path) -> Path:
+def root_of(file: YamlDocument) -> Path:
     """Return the folder of all results of a campaign file, which need not be right otherwise."""
-    data = read_campaign_file(file).data
-    return file.absolute().parent / str(data.get("results", "results")) / str(data.get("name", "NAME"))
+    folder = below(file.path.absolute().parent, str(file.data.get("results", "results")))
+    return folder / str(file.data.get("name", "NAME"))
 
 
 def results_folder(path: Path) -> Path:
@@ -67,7 +68,7 @@ def results_folder(path: Path) -> Path:
     if path.is_dir():
         folder, hint = path.resolve(), "name a folder such as results/NAME/latest, or a campaign file"
     else:
-        folder, hint = Layout(_root(path)).latest.resolve(), f"buran run {path}"
+        folder, hint = Layout(root_of(read_campaign_file(path))).latest.resolve(), f"buran run {path}"
     if not (folder / REPORT).is_file():
         raise UsageError("the campaign has no results yet", where=path, why=f"there is no {folder / REPORT}", hint=hint)
     return folder

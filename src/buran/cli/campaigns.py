@@ -48,20 +48,22 @@ def run(arguments: argparse.Namespace) -> int:
 def _campaigns(folder: Path) -> Iterator[dict[str, Any]]:
     """Yield what each campaign file says, and the date and the cost of its last report."""
     from buran.campaign.document import read_campaign_file
-    from buran.campaign.results import results_folder
+    from buran.campaign.layout import Layout
+    from buran.campaign.results import REPORT, root_of
     from buran.errors import BuranError
     from buran.files import read_json
 
     for path in _yaml_files(folder):
         try:
-            data = read_campaign_file(path).data
+            document = read_campaign_file(path)
         except BuranError:
             continue  # other files may lie there
+        data = document.data
         if not {"name", "parameters"} <= data.keys() or not {"program", "backend", "include"} & data.keys():
             continue
         known: dict[str, Any] = {"report": None, "core_hours": None}
         try:
-            report = results_folder(path) / "report.json"
+            report = Layout(root_of(document)).latest / REPORT
             kept = read_json(report)
             known["report"] = datetime.fromtimestamp(report.stat().st_mtime).strftime("%Y-%m-%d %H:%M")
             known["core_hours"] = kept.get("spent_core_hours")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from buran.campaign.config import Campaign, below
+from buran.campaign.config import Campaign
+from buran.campaign.document import below
 from buran.campaign.mistakes import CampaignError, Mistake
 from buran.errors import UsageError
 from buran.experiment.read import read_experiment

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from buran.campaign.config import Campaign, below
+from buran.campaign.config import Campaign
+from buran.campaign.document import below
 from buran.campaign.layout import Layout
 from buran.campaign.mistakes import CampaignError, Mistake, listed
 from buran.campaign.plan import SCHEMA, BuildSpec, Bundle, Mode, Plan, Purpose, Run

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from buran.campaign.config import Campaign, below
+from buran.campaign.config import Campaign
+from buran.campaign.document import below
 from buran.campaign.mistakes import CampaignError, Mistake
 from buran.campaign.point import Point
 from buran.campaign.results import FINDINGS, REPORT, results_folder

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import yaml
 
-from buran.campaign.config import Campaign, below
+from buran.campaign.config import Campaign
+from buran.campaign.document import below
 from buran.errors import ConfigError
 from buran.files import digest
 from buran.measure.backends.base import MeasurementSystem

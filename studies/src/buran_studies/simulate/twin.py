@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from buran.campaign.config import below
-from buran.campaign.document import read_campaign_file
+from buran.campaign.document import below, read_campaign_file
 from buran.campaign.load import load_campaign
 from buran.campaign.plan import Mode, Plan, Purpose
 from buran.errors import UsageError
