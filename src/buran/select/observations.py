@@ -133,28 +133,28 @@ class Observations:
 
         Points that do not determine all of its coefficients tell the price of all its work, as in the product's models.
         """
-        return self._fitted_priors[call] if self.priors else None
+        return self._fitted_priors.get(call)
 
     @cached_property
-    def _fitted_priors(self) -> tuple[Prior | None, ...]:
-        def fitted(call: int, prior: Prior | None) -> Prior | None:
-            if prior is None or self._determined(call, prior):
+    def _fitted_priors(self) -> dict[int, Prior | None]:
+        def fitted(call: int, prior: Prior) -> Prior | None:
+            if self._determined(call, prior):
                 return prior
             known = self.runs[call].any() and any(column.effort for column in prior.columns)
             return price_alone(prior) if known else None
 
-        return tuple(fitted(call, prior) for call, prior in enumerate(self.priors))
+        return {call: fitted(call, prior) for call, prior in enumerate(self.priors) if prior is not None}
 
     @cached_property
     def fit(self) -> Fit:
         """Models of all call paths, by the estimators of the product."""
-        known = [k for k in range(len(self.values)) if self.priors and self.priors[k] is not None]
+        known = list(self._fitted_priors)
         others = np.setdiff1d(np.arange(len(self.values)), known).tolist()
         models = dict(zip(others, _fit(self.points, self.values[others]).models, strict=True))
         fitted = fit_priors(
             self.points,
             self.means[known],
-            [self.prior_of(k) for k in known],
+            list(self._fitted_priors.values()),
             noise=PointNoise.of(self.values[known], "mean"),
         )
         models |= {k: None if one is None else one.model for k, one in zip(known, fitted, strict=True)}
