@@ -196,10 +196,6 @@ def gather(history: History, all_steps: Mapping[str, tuple[str, ...]] | None = N
     stored = collect.in_store(run for run in runs if all(run.point[name] == at[name] for name in choices))
     earlier = session.campaign.config.model.pool_filters == "auto" and not plan.pilot
     modelled, imports = judge(history, stored, parameters, plan.filter_text, earlier)
-    poolable = [
-        run for run in modelled if earlier or (run.mode is not Mode.EFFORT and run.filter_text == plan.filter_text)
-    ]
-    pooled = pooled_times(history, poolable, parameters, plan.filter_text)
     counting = (Mode.TIME,) if session.campaign.counts_with_times else COUNTING
     wanted = (
         [run for run in modelled if run.mode in counting] if counted_metrics(session.campaign.config.metrics) else []
@@ -207,6 +203,10 @@ def gather(history: History, all_steps: Mapping[str, tuple[str, ...]] | None = N
     counted = collect.counts_of(wanted, parameters)
     if counted is not None and not all_steps and (refuted := not_repeated(counted, session.campaign.steps)):
         return gather(history, refuted)
+    poolable = [
+        run for run in modelled if earlier or (run.mode is not Mode.EFFORT and run.filter_text == plan.filter_text)
+    ]
+    pooled = pooled_times(history, poolable, parameters, plan.filter_text)
     memory = [run for run in modelled if run.mode is Mode.MEMORY]
     profiles = collect.sampled_profiles(memory, parameters, session.campaign.caches_kib)
     sampled = experiment_from_profiles(profiles) if memory else None

@@ -41,10 +41,10 @@ from buran.select.tuning import PLANNING
 
 def question_of(history: History) -> Question:
     """Return the part of the campaign that plans depend on."""
-    session = history.session
+    session, full = history.session, _full_steps(history)
     campaign, config = session.campaign, session.campaign.config
     return Question(
-        points=_points(history),
+        points=tuple(point for point in campaign.points if has_all_steps(point, full)),
         full_matrix=campaign.full_matrix,
         evaluation_points=campaign.evaluation_points,
         metrics=frozenset(config.metrics),
@@ -96,14 +96,12 @@ def _counts_only(campaign: Campaign) -> bool:
     return not timed and not campaign.counts_with_times and abilities_of(config.strategy.name).all_at_once
 
 
-def _points(history: History) -> tuple[Point, ...]:
-    """Return the modelling points; without those of few steps where these do not stand for all."""
-    campaign = history.session.campaign
-    if not campaign.steps:
-        return campaign.points
-    done = [plan for plan in history.plans if history.layout.findings(history.campaign, plan.iteration).is_file()]
-    full = {name: campaign.steps[name] for name in history.findings(done[-1].iteration).not_repeated} if done else {}
-    return tuple(point for point in campaign.points if has_all_steps(point, full))
+def _full_steps(history: History) -> dict[str, int]:
+    """Return the full numbers of steps where few do not stand for all: points with few are none to model then."""
+    steps = history.session.campaign.steps
+    plans = history.plans if steps else ()
+    done = [plan for plan in plans if history.layout.findings(history.campaign, plan.iteration).is_file()]
+    return {name: steps[name] for name in history.findings(done[-1].iteration).not_repeated} if done else {}
 
 
 def _most_rounds(strategy: str) -> int:
@@ -337,8 +335,8 @@ def _measured(history: History, imported: Sequence[FinishedRun] = ()) -> Observa
     campaign, last = history.session.campaign, history.iteration - 1
     names = tuple(campaign.points[0])
     times = walls_by_point(imported) | run_times(history.runs, Purpose.MODEL)
-    open_ = set(_points(history))
-    times = {point: runs for point, runs in times.items() if point in open_ or not campaign.steps}
+    full = _full_steps(history)
+    times = {point: runs for point, runs in times.items() if has_all_steps(point, full)}
     if not times:
         return None
     walls = {tuple(float(point[name]) for name in names): runs for point, runs in times.items()}
