@@ -89,5 +89,5 @@ def test_escaped_quotes_open_nothing() -> None:
 
 def test_flags_are_split_outside_quotes_only() -> None:
     template = parse_template("cc {flags} X='{flags}'", ("flags",))
-    filled = template.fill_shell({"flags": "-O2 -g"}, split=("flags",))
+    filled = template.fill_shell({"flags": "-O2 -g"})
     assert filled == "cc -O2 -g X='-O2 -g'"

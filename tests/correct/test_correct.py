@@ -23,7 +23,7 @@ from buran.correct import (
 from buran.correct.average import Average
 from buran.correct.data import prepare
 from buran.correct.domain import objection
-from buran.correct.render import STYLES, render
+from buran.correct.render import render
 from buran.correct.terms import Growth
 from buran.errors import FormatError, UsageError
 
@@ -263,7 +263,7 @@ def test_files_and_code_predict_the_same(case: object, tmp_path: Path) -> None:
 
 
 def test_formulas_are_readable(contention: Corrected) -> None:
-    text, latex, _ = (render(contention, style) for style in STYLES)
+    text, latex = render(contention), render(contention, "latex")
     assert "Max(0, " in text and "n**2" in text and "base = " in text
     assert r"\max" in latex and "n^{2}" in latex
 

@@ -84,41 +84,31 @@ def test_version_four_keeps_namesakes_apart(tmp_path):
     assert graph.main == 0
 
 
-@pytest.mark.parametrize(("data", "version"), [(SECOND, 2), (FOURTH, 4)])
-def test_what_is_read_is_written_again(data, version, tmp_path):
-    first = read_metacg(written(tmp_path, data))
-    write_metacg(first, tmp_path / "again.mcg", version)
+def test_what_is_read_is_written_again(tmp_path):
+    first = read_metacg(written(tmp_path, FOURTH))
+    write_metacg(first, tmp_path / "again.mcg")
     found = json.loads((tmp_path / "again.mcg").read_text())
     again = read_metacg(tmp_path / "again.mcg")
     assert edges(again) == edges(first) and again.ids == first.ids
-    if version == 2:
-        assert found["PointerEquivalenceData"] == {"kept": [1]}
-        assert found["_CG"]["main"]["meta"]["PiraTwoData"] == {"model": "kept"}
-        assert found["_CG"]["main"]["callees"] == ["_ZN1A1fEv"]  # what overrides it is no call of the source
-        assert found["_CG"]["_ZN1A1fEv"]["callers"] == ["main"]
-    else:
-        main = found["_CG"]["nodes"]["17"]
-        assert main["extra"] == "kept" and main["meta"]["foreign"] == {"kept": True}
-        assert main["callees"] == {"3": {"weight": 5}, "4": None}
-        assert found["_CG"]["meta"]["entryFunction"] == "17"
+    main = found["_CG"]["nodes"]["17"]
+    assert main["extra"] == "kept" and main["meta"]["foreign"] == {"kept": True}
+    assert main["callees"] == {"3": {"weight": 5}, "4": None}  # what overrides them is no call of the source
+    assert found["_CG"]["meta"]["entryFunction"] == "17"
 
 
 def test_from_one_version_to_the_other(tmp_path):
     first = read_metacg(written(tmp_path, SECOND))
-    write_metacg(first, tmp_path / "four.mcg", 4)
+    write_metacg(first, tmp_path / "four.mcg")
     four = read_metacg(tmp_path / "four.mcg")
     assert edges(four) == edges(first) and four.symbols == first.symbols
     assert np.array_equal(four.features["statements"], first.features["statements"])
-    with pytest.raises(FormatError, match="two functions of one name"):
-        write_metacg(read_metacg(written(tmp_path, FOURTH)), tmp_path / "two.mcg", 2)
 
 
 def test_names_of_any_kind_and_length(tmp_path):
     names = ["main", "x" * 10_000, "operator new(unsigned long, *)", 'a "quoted" \\ name', "f#1"]
     graph = make_graph(names, [(0, i, CALL) for i in range(1, 5)])
-    for version in (2, 4):
-        write_metacg(graph, tmp_path / "names.mcg", version)
-        assert read_metacg(tmp_path / "names.mcg").symbols == tuple(names)
+    write_metacg(graph, tmp_path / "names.mcg")
+    assert read_metacg(tmp_path / "names.mcg").symbols == tuple(names)
 
 
 @pytest.mark.parametrize(

@@ -107,13 +107,6 @@ def test_the_fastest_configuration(fitted):
     assert found[0].values == {"n": 500.0, "p": 16.0, "solver": "cg"}
     assert found[0].lower < found[0].time < found[0].upper
     assert [each.time for each in found] == sorted(each.time for each in found)
-
-
-def test_the_fastest_allowed_configuration(fitted):
-    found, _ = find_fastest(fitted.model_, {"n": 500.0}, 1, allowed=lambda each: each["p"] <= 4)
-    assert found[0].values["p"] == 4.0
-    with pytest.raises(UsageError, match="allowed"):
-        find_fastest(fitted.model_, {"n": 500.0}, 1, allowed=lambda each: False)
     with pytest.raises(UsageError, match="no parameter 'q'"):
         find_fastest(fitted.model_, {"q": 1.0})
 

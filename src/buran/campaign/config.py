@@ -421,7 +421,7 @@ class Campaign:
             they are not the program's.
         """
         numbers = {name: str(values[name]) for name in self.build_parameters}
-        return self.build.fill_shell({"flags": self.config.program.flags, **tools, **numbers}, split=("flags",))
+        return self.build.fill_shell({"flags": self.config.program.flags, **tools, **numbers})
 
     def run_command(self, point: Mapping[str, Value], binary: Path | str, build_folder: Path | str) -> list[str]:
         """Return the program and its arguments; each value stays within the argument it is put into."""

@@ -43,16 +43,8 @@ class Template:
             out += [values[name], literal]
         return "".join(out)
 
-    def fill_shell(self, values: Mapping[str, str], split: Collection[str] = ()) -> str:
-        """Put values into a shell command, quoted for the place where each one stands.
-
-        Parameters
-        ----------
-        values
-            By name.
-        split
-            Names whose values the shell shall split into words where they stand outside quotes.
-        """
+    def fill_shell(self, values: Mapping[str, str]) -> str:
+        """Put values into a shell command, quoted for the place where each one stands; the shell splits flags."""
         out, quote = [self.literals[0]], _quote_after(self.literals[0], "")
         for name, literal in zip(self.names, self.literals[1:], strict=True):
             value = values[name]
@@ -60,7 +52,7 @@ class Template:
                 value = value.replace("'", "'\"'\"'")
             elif quote == '"':
                 value = re.sub(r'([\\$`"])', r"\\\1", value)
-            elif name not in split:
+            elif name != "flags":
                 value = shlex.quote(value)
             out += [value, literal]
             quote = _quote_after(literal, quote)

@@ -76,12 +76,10 @@ def print_data(text: str) -> None:
     stream.write(text)
 
 
-def table(
-    header: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int] = (), width: int | None = None
-) -> str:
-    """Align columns, those in `right` to the right, within the terminal's width if no other one is given."""
+def table(header: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[int] = ()) -> str:
+    """Align columns, those in `right` to the right, within the terminal's width."""
     cells = [[printable(str(cell)).replace("\n", "\\n") for cell in row] for row in (header, *rows)]
-    return "\n".join(aligned(cells, width or shutil.get_terminal_size().columns, right, rule=True))
+    return "\n".join(aligned(cells, shutil.get_terminal_size().columns, right, rule=True))
 
 
 def duration(seconds: float) -> str:

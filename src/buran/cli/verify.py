@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     problems, done = differences(layout), []
     if arguments.repair:
         with sole_controller(layout, print):
-            done = repair(layout, differences(layout))
+            done = repair(differences(layout))
         problems = differences(layout)
     number = len(folders_of(layout))
     if arguments.json:

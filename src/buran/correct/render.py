@@ -18,7 +18,6 @@ from buran.correct.terms import TermModel
 from buran.correct.tuning import CORRECTION
 
 Style = Literal["text", "latex", "python"]
-STYLES: tuple[Style, ...] = ("text", "latex", "python")
 DIGITS = 4
 _MODULE = Path(__file__).with_name("corrected.py.j2")
 _MOST_OPERATIONS = 40  # beyond it, simplifying takes minutes

@@ -256,7 +256,7 @@ def write_extrap_tree(
     if not measured:
         raise UsageError("there are no runs to write", where=folder)
     names = extrap_names(tuple(measured[0][0]) if parameters is None else parameters)
-    profiles = on_one_tree((profile for _, _, profile in measured), by_name=True)
+    profiles = on_one_tree(profile for _, _, profile in measured)
     temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}.tmp")
     temporary.mkdir(parents=True)
     try:

@@ -14,7 +14,6 @@ from buran.errors import UsageError
 from buran.instrument.callgraph import CallGraph, Ids, Mask
 
 Size = Literal["statements", "instructions", "branches", "loops"]
-SIZES: tuple[Size, ...] = get_args(Size)
 Cut = Literal["unique_median", "median", "half_of_largest"]
 CUTS: tuple[Cut, ...] = get_args(Cut)
 

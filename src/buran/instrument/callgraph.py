@@ -124,27 +124,19 @@ class CallGraph:
     def _by_name(self) -> Mapping[str, list[int]]:
         return _numbers_by(self.names)
 
-    def edges(self, kinds: int = CALL | POINTER | OVERRIDE | MEASURED) -> Mask:
-        """Return shape (edge,): those of any of some kinds."""
-        chosen: Mask = (self.kind & kinds) != 0
-        return chosen
-
-    def _matrix(self, kinds: int, reverse: bool) -> csr_array:
+    def _matrix(self, reverse: bool = False) -> csr_array:
         from scipy.sparse import csr_array
 
-        chosen = self.edges(kinds)
-        ends = (self.callee[chosen], self.caller[chosen]) if reverse else (self.caller[chosen], self.callee[chosen])
-        return csr_array((np.ones(int(chosen.sum()), dtype=np.int8), ends), shape=(len(self), len(self)))
+        ends = (self.callee, self.caller) if reverse else (self.caller, self.callee)
+        return csr_array((np.ones(len(self.kind), dtype=np.int8), ends), shape=(len(self), len(self)))
 
-    def reached(self, start: Iterable[int], *, reverse: bool = False, kinds: int = 15) -> Mask:
+    def reached(self, start: Iterable[int], *, reverse: bool = False) -> Mask:
         """Return shape (function,): what is called from some functions, directly or not, and these themselves.
 
         Parameters
         ----------
         reverse
             Who calls them instead.
-        kinds
-            Edges to follow.
         """
         from scipy.sparse import csr_array, vstack
         from scipy.sparse.csgraph import breadth_first_order
@@ -153,7 +145,7 @@ class CallGraph:
         begin = np.array(sorted(set(start)), dtype=np.int64)
         if not len(begin):
             return out
-        matrix = self._matrix(kinds, reverse)
+        matrix = self._matrix(reverse)
         if len(begin) > 1:  # one more function that calls them all
             first = csr_array((np.ones(len(begin), dtype=np.int8), begin, [0, len(begin)]), shape=(1, len(self) + 1))
             matrix.resize((len(self), len(self) + 1))
@@ -162,14 +154,14 @@ class CallGraph:
         out[order[order < len(self)]] = True
         return out
 
-    def on_paths(self, start: Iterable[int], end: Iterable[int], kinds: int = 15) -> Mask:
+    def on_paths(self, start: Iterable[int], end: Iterable[int]) -> Mask:
         """Return shape (function,): everything on a path from one of `start` to one of `end`."""
-        return self.reached(start, kinds=kinds) & self.reached(end, reverse=True, kinds=kinds)
+        return self.reached(start) & self.reached(end, reverse=True)
 
-    def callees(self, functions: Mask, kinds: int = 15) -> Mask:
+    def callees(self, functions: Mask) -> Mask:
         """Return shape (function,): what some functions call directly."""
         out = np.zeros(len(self), dtype=bool)
-        out[self.callee[self.edges(kinds) & functions[self.caller]]] = True
+        out[self.callee[functions[self.caller]]] = True
         return out
 
     @cached_property
@@ -185,7 +177,7 @@ class CallGraph:
         """
         from scipy.sparse.csgraph import connected_components
 
-        count, label = connected_components(self._matrix(15, False), connection="strong")
+        count, label = connected_components(self._matrix(), connection="strong")
         pairs = np.unique(np.stack([label[self.caller], label[self.callee]], axis=1), axis=0)
         pairs = pairs[pairs[:, 0] != pairs[:, 1]].astype(np.int64)
         rank = _callees_first(count, pairs)

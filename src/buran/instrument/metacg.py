@@ -1,4 +1,4 @@
-"""MetaCG's call graph files, versions 2 and 4: reading and writing, metadata of others kept.
+"""MetaCG's call graph files: reading versions 2 and 4, and writing version 4; metadata of others kept.
 
 Version 2 knows functions by their symbols alone; version 4 has numbers, so that functions of one name stay apart.
 Both name for a call of a virtual function only the one that is named in the source. The functions that may run in its
@@ -12,14 +12,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from buran import __version__
 from buran.errors import FormatError
 from buran.files import write_text
 from buran.instrument.callgraph import CALL, MEASURED, OVERRIDE, POINTER, CallGraph, make_graph, with_edges
 
-Version = Literal[2, 4]
 _HEAD = "_MetaCG"
 _META_KEYS = {"statements": "numStatements", "branches": "numConditionalBranches", "loop_depth": "loopDepth"}
 _HINT = "make it again with MetaCG, or write one with: buran filter CAMPAIGN --format metacg"
@@ -48,7 +47,7 @@ def read_metacg(path: Path) -> CallGraph:
         ) from error
     try:
         if version.split(".")[0] == "2":
-            return _read_second(data, graph)
+            return _read_second(graph)
         if version.split(".")[0] == "4":
             return _read_fourth(data, graph)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -59,7 +58,7 @@ def read_metacg(path: Path) -> CallGraph:
     )
 
 
-def _read_second(data: Mapping[str, Any], nodes: Mapping[str, Any]) -> CallGraph:
+def _read_second(nodes: Mapping[str, Any]) -> CallGraph:
     number = {name: i for i, name in enumerate(nodes)}
     edges: list[tuple[int, int, int]] = []
     overrides: list[tuple[int, int]] = []
@@ -69,11 +68,8 @@ def _read_second(data: Mapping[str, Any], nodes: Mapping[str, Any]) -> CallGraph
         overrides += [(_number(number, other, name), i) for other in node.get("overriddenBy") or ()]
         overrides += [(i, _number(number, other, name)) for other in node.get("overrides") or ()]
     metas = [node.get("meta") or {} for node in nodes.values()]
-    rest = {key: value for key, value in data.items() if key not in ("_CG", _HEAD)}
     graph = _graph(list(nodes), list(nodes), edges, [bool(node["hasBody"]) for node in nodes.values()], metas)
-    return _with_overriders(
-        replace(graph, metadata=tuple(nodes.values()), document={"version": 2, "rest": rest}), overrides
-    )
+    return _with_overriders(replace(graph, metadata=tuple(nodes.values())), overrides)
 
 
 def _read_fourth(data: Mapping[str, Any], graph: Mapping[str, Any]) -> CallGraph:
@@ -186,23 +182,16 @@ def _closure(above: Mapping[int, list[int]], start: int) -> list[int]:
     return sorted(seen - {start})
 
 
-def write_metacg(graph: CallGraph, path: Path, version: Version = 4) -> None:
-    """Write a graph; what a file of the same version held beside it is written again.
-
-    Raises
-    ------
-    FormatError
-        Version 2 cannot hold two functions of one symbol.
-    """
-    same = graph.document.get("version") == version
-    written = graph.edges(CALL | POINTER | MEASURED)
+def write_metacg(graph: CallGraph, path: Path) -> None:
+    """Write a graph; what a file of the same version held beside it is written again."""
+    same = graph.document.get("version") == 4
+    written = (graph.kind & (CALL | POINTER | MEASURED)) != 0
     callees: list[list[int]] = [[] for _ in graph.ids]
     for a, b in zip(graph.caller[written].tolist(), graph.callee[written].tolist(), strict=True):
         callees[a].append(b)
-    body = _second(graph, callees, same, path) if version == 2 else _fourth(graph, callees, same)
-    head = {"version": f"{version}.0", "generator": {"name": "buran", "version": __version__, "sha": ""}}
+    head = {"version": "4.0", "generator": {"name": "buran", "version": __version__, "sha": ""}}
     rest = graph.document.get("rest", {}) if same else {}
-    write_text(path, json.dumps({_HEAD: head, **rest, "_CG": body}) + "\n")
+    write_text(path, json.dumps({_HEAD: head, **rest, "_CG": _body(graph, callees, same)}) + "\n")
 
 
 def _own_meta(graph: CallGraph, i: int, old: Mapping[str, Any]) -> dict[str, Any]:
@@ -233,38 +222,7 @@ def _overrides(graph: CallGraph) -> tuple[list[list[int]], list[list[int]]]:
     return down, up
 
 
-def _second(graph: CallGraph, callees: list[list[int]], same: bool, path: Path) -> dict[str, Any]:
-    if len(set(graph.symbols)) != len(graph):
-        twice = next(symbol for symbol, functions in graph.by_symbol.items() if len(functions) > 1)
-        places = sorted(graph.files[i] or "an unknown file" for i in graph.by_symbol[twice])
-        raise FormatError(
-            "MetaCG's version 2 cannot hold two functions of one name",
-            where=path,
-            why=f"{twice!r} is in {' and '.join(places[:2])}",
-            hint="write version 4",
-        )
-    callers: list[list[int]] = [[] for _ in graph.ids]
-    for a, function in enumerate(callees):
-        for b in function:
-            callers[b].append(a)
-    down, up = _overrides(graph)
-    return {
-        graph.symbols[i]: {
-            "isVirtual": bool(down[i] or up[i]),
-            "doesOverride": bool(down[i]),
-            "overrides": [graph.symbols[j] for j in down[i]],
-            "overriddenBy": [graph.symbols[j] for j in up[i]],
-            **_kept(graph, i, same),
-            "hasBody": bool(graph.has_body[i]),
-            "callees": [graph.symbols[j] for j in callees[i]],
-            "callers": [graph.symbols[j] for j in callers[i]],
-            "meta": _own_meta(graph, i, _meta_of(graph, i)),
-        }
-        for i in range(len(graph))
-    }
-
-
-def _fourth(graph: CallGraph, callees: list[list[int]], same: bool) -> dict[str, Any]:
+def _body(graph: CallGraph, callees: list[list[int]], same: bool) -> dict[str, Any]:
     keys = list(graph.document.get("keys", ())) if same else []
     taken = set(keys)
     free = (str(i) for i in range(len(graph) + len(keys) + 1))

@@ -55,15 +55,10 @@ def filter_and_expand(
     target: ArrayLike,
     graph: CallGraph,
     threshold_s: float,
-    least_statements: int | None = None,
 ) -> Refinement:
     """Like `filter_only`; and of the functions these call, take those without a model that reach enough statements.
 
-    Parameters
-    ----------
-    least_statements
-        Aggregated statements of a function that is added; by default the upper median of the distinct numbers among
-        the functions in question.
+    Enough is the upper median of the distinct numbers among the functions in question.
     """
     prediction, above = _above(tree, time, visits, target, threshold_s)
     numbers = _numbers(graph, tree)
@@ -73,26 +68,24 @@ def filter_and_expand(
     modelled[numbers[(numbers >= 0) & ~np.isnan(prediction.share)]] = True
     children = graph.callees(kept) & ~modelled & graph.has_body
     sizes: Ids = graph.inclusive["statements"]
-    least = least_statements if least_statements is not None else threshold(sizes[children], "unique_median")
-    return _closed(tree, prediction, above, graph, children & (sizes >= least), threshold_s)
+    enough = sizes >= threshold(sizes[children], "unique_median")
+    return _closed(tree, prediction, above, graph, children & enough, threshold_s)
 
 
-def hotspots(tree: CallTree, seconds: Floats, time: ModelSet, graph: CallGraph, share: float = 0.5) -> Refinement:
-    """Keep functions with a share of the largest inclusive time of one run, and of each the callee that takes most.
+def hotspots(tree: CallTree, seconds: Floats, time: ModelSet, graph: CallGraph) -> Refinement:
+    """Keep functions with half of the largest inclusive time of one run, and of each the callee that takes most.
 
     Parameters
     ----------
     seconds
         Shape (call path,): exclusive time at one point.
-    share
-        Of the largest inclusive time.
     """
     prediction = predict_regions(tree, time, None, np.array(time.points[-1]), 0.0)
     inclusive = tree.inclusive(np.nan_to_num(seconds))
     by_region = np.zeros(len(tree.regions))
     np.maximum.at(by_region, tree.region, inclusive)
     compiled = prediction.filterable
-    least = share * float(by_region[compiled].max(initial=0.0))
+    least = float(by_region[compiled].max(initial=0.0)) / 2
     above = compiled & (by_region >= least)
     numbers = _numbers(graph, tree)
     extra = np.zeros(len(graph), dtype=bool)

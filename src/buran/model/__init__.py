@@ -13,14 +13,13 @@ from buran.model.scoring import Costs
 from buran.model.search import SearchOptions
 from buran.model.space import SPACES, HypothesisSpace, extrap_space, full_space, named_space, read_space
 from buran.model.terms import Factor, ModelFunction, Term, predict
-from buran.model.text import STYLES, format_function, format_largest, growth_class, python_names
+from buran.model.text import format_function, format_largest, growth_class, python_names
 
 if TYPE_CHECKING:
     from buran.model.regressor import PMNFRegressor
 
 __all__ = [
     "SPACES",
-    "STYLES",
     "Alternative",
     "Costs",
     "Factor",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Mapping, Sequence
-from typing import get_args
 
 import numpy as np
 
@@ -14,7 +13,6 @@ from buran.model.basis import NO_GROWTH, PRODUCT, Style
 from buran.model.terms import Cases, ModelFunction, Term
 
 _READ, _SHOWN = 8, 4  # terms of a formula: more are not read, and then so many are shown
-STYLES: tuple[Style, ...] = get_args(Style)
 
 
 def format_function(function: ModelFunction, parameters: Sequence[str], style: Style = "text") -> str:

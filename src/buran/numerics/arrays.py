@@ -6,5 +6,4 @@ import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
-Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]

@@ -114,7 +114,7 @@ class DistanceModels:
         np.maximum.at(out, self.row[leaves], self.far_bytes(points)[leaves])
         return np.where(np.isfinite(out), out, np.nan)
 
-    def leaving(self, line: Array, column: int, cache_bytes: float | Array, level: float = 0.9) -> Array:
+    def leaving(self, line: Array, column: int, cache_bytes: float | Array) -> Array:
         """Return where each mode leaves a cache.
 
         Parameters
@@ -132,7 +132,7 @@ class DistanceModels:
             Shape (3, mode): the parameter's value, and the ends of its interval. NaN where the mode is beyond the cache
             already at the first point, or within it at the last one. Ends beyond these points are theirs.
         """
-        low, high = self.far_interval(line, level)
+        low, high = self.far_interval(line)
         x = np.log(line[:, column])
         ends = (self.far_bytes(line), high, low)
         out = np.array([[_crossing(x, row) for row in far / cache_bytes] for far in ends])

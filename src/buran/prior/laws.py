@@ -23,7 +23,6 @@ from buran.prior.tuning import DISTANCES
 from buran.profile.reuse import LEAST_DISTANCE, NEVER
 
 Ids = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 Powers = tuple[Fraction, ...]
 
 STEPS = 4  # bins to a doubling

@@ -74,7 +74,6 @@ def regress(
     start: Array | None = None,
     belief: Belief | None = None,
     noise: Array | None = None,
-    expected: bool = True,
     outliers: float = np.inf,
     worth: Array | None = None,
 ) -> Fitted:
@@ -97,8 +96,6 @@ def regress(
         Of coefficients.
     noise
         Shape (call path,): noise that `belief` is weighed against; by default that of the residuals.
-    expected
-        Whether costs that are held at 0 take what is expected of them instead; see `_with_expected`.
     outliers
         Points that are farther from the prediction than so many standard deviations weigh less, so that their pull
         does not grow any more (Huber 1964); infinite to trust every point alike.
@@ -137,7 +134,7 @@ def regress(
             share = np.sqrt(rest / np.maximum(degrees, 1)) + LEAST_NOISE
         if (np.abs(guess - last) <= _SETTLED * np.abs(guess).max(axis=1, keepdims=True)).all():
             break
-    if nonnegative and expected and scaled_belief is not None:
+    if nonnegative and scaled_belief is not None:
         solution = _with_expected(problem, solution, np.isfinite(scaled_belief.deviation), share)
     has_freedom = degrees > 0
     spread = np.where(has_freedom, np.sqrt(rest / np.maximum(degrees, 1)), np.nan)

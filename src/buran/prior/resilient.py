@@ -249,7 +249,6 @@ def _fit_group(
     priors: Sequence[Prior],
     options: FitOptions,
     worth: Array | None = None,
-    expected: bool = True,
 ) -> tuple[Array, Fitted]:
     """Fit call paths that have the same columns."""
     design = priors[0].design(points)
@@ -257,8 +256,8 @@ def _fit_group(
     with_effort: Mask = np.asarray(effort[:, 1:].any(axis=1))
     start = np.where(with_effort[:, None], effort @ design.T, np.abs(design).sum(axis=1))
     start = np.where(start > 0, start, start.max(axis=1, keepdims=True, initial=0.0))
-    belief = _with_given(_own_belief(design, values, effort, start, options), priors[0], len(priors))
-    fit = partial(regress, design, values, outliers=options.outliers, worth=worth, expected=expected)
+    belief = _with_given(_own_belief(values, effort, start, options), priors[0], len(priors))
+    fit = partial(regress, design, values, outliers=options.outliers, worth=worth)
     first = fit(nonnegative=options.nonnegative, start=start, belief=belief)
     if not options.share or len(priors) < COEFFICIENTS.fewest or design.shape[1] < 2:
         return design, first
@@ -269,7 +268,7 @@ def _fit_group(
     return design, fit(nonnegative=options.nonnegative, start=start, belief=shared, noise=noise)
 
 
-def _own_belief(design: Array, values: Array, effort: Array, start: Array, options: FitOptions) -> Belief | None:
+def _own_belief(values: Array, effort: Array, start: Array, options: FitOptions) -> Belief | None:
     """Expect each term of a call path to cost about the same for each count."""
     terms: Mask = np.array(effort > 0, dtype=np.bool_)
     terms[:, 0] = False  # what a call path takes without any effort is not in its counts

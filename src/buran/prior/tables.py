@@ -81,7 +81,6 @@ def models_from_priors(
     aggregate: Aggregate = "mean",
     repetition: Repetition = "median",
     options: FitOptions | None = None,
-    level: float = 0.01,
     memory: MemoryAccount | None = None,
     pages: PageAccount | None = None,
     mpi: KnownMpi | None = None,
@@ -104,8 +103,6 @@ def models_from_priors(
         Over locations and over repetitions of `timed`.
     options
         Of the fit.
-    level
-        Of the test for waiting; see `diagnose`.
     memory
         What misses cost; None where nothing is known of them.
     pages
@@ -193,7 +190,6 @@ def models_from_priors(
         tested,
         column,
         companions=companions,
-        level=level,
         noise=noise,
         can_wait=derived.can_wait,
     )

@@ -229,13 +229,13 @@ def project(profile: Profile, keep: Keep) -> Profile:
     return replace(profile, tree=folding.tree, values=values)
 
 
-def on_one_tree(profiles: Iterable[Profile], *, by_name: bool = False) -> list[Profile]:
+def on_one_tree(profiles: Iterable[Profile]) -> list[Profile]:
     """Return the profiles on the union of their call trees; a call path that a run did not visit is 0.
 
-    With `by_name`, regions of the same name are one region even if their mangled names differ.
+    Regions of the same name are one region even if their mangled names differ.
     """
     originals = list(profiles)
-    union = TreeUnion(by_name=by_name)
+    union = TreeUnion(by_name=True)
     numbers = [union.add(profile.tree) for profile in originals]
     tree, index = union.arrange()
     return [

@@ -42,9 +42,9 @@ def brief(call_path: str, limit: int = 64) -> str:
     return short if len(short) <= limit else "..." + short[-(limit - 3) :]
 
 
-def briefs(call_paths: Sequence[str], limit: int = 64) -> list[str]:
+def briefs(call_paths: Sequence[str]) -> list[str]:
     """Shorten call paths; different ones that would be called the same show where they differ."""
-    return distinct([brief(path, limit) for path in call_paths], call_paths, limit)
+    return distinct([brief(path) for path in call_paths], call_paths, 64)
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

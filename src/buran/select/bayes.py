@@ -41,7 +41,7 @@ class Bayes(BeginsWithBase):
         model = measured.program_fit.models[0]
         possible = look.free & (look.cost <= budget.left)
         if not possible.any() or model is None:
-            return nothing_left(look, budget)
+            return nothing_left(look)
         here = (measured.counts > 0) & (measured.program_means_s > 0)
         seen = measured.program_means_s[here]
         errors = np.abs(model.predict(measured.points[here]) / seen - 1)

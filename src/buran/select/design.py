@@ -68,7 +68,7 @@ class Design:
         cost = PLANNING.careful * look.cost
         affordable = look.free & (PLANNING.careful * look.most <= budget.left)
         if not affordable.any():
-            return nothing_left(look, budget)
+            return nothing_left(look)
         left = budget.left if np.isfinite(budget.left) else float((cost * look.free).sum() * space.most_repetitions)
         room = np.where(affordable, space.most_repetitions - look.runs, 0).astype(np.float64)
         plan, remains = allocate(belief, cost, left, room)
@@ -96,7 +96,7 @@ class Design:
             for place in chosen
         ]
         out = suggestions(chosen, look, [float(gain[place]) for place in chosen], reasons, budget)
-        return Advice(out, expected_error=error) if out else nothing_left(look, budget)
+        return Advice(out, expected_error=error) if out else nothing_left(look)
 
     def _first(self, look: Outlook, space: Space, budget: Budget) -> Advice | None:
         """Return the points without which models tell nothing, as far as costs are known and allow it."""

@@ -125,7 +125,7 @@ class GPR(BeginsWithBase):
         assert look.cost is not None
         possible = look.free & (look.cost <= budget.left)
         if not possible.any():
-            return nothing_left(look, budget)
+            return nothing_left(look)
         noise = 0.0 if np.isnan(measured.noise_percent) else measured.noise_percent
         variance, converged = _variance(measured, space, noise / 100)
         weights = repetition_weight(noise, look.runs)

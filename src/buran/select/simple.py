@@ -148,7 +148,7 @@ def best_rated(
     return Advice(suggestions(chosen, look, scores, reasons, budget), notes=notes)
 
 
-def nothing_left(look: Outlook, budget: Budget) -> Advice:
+def nothing_left(look: Outlook) -> Advice:
     """Return the advice to stop, with the reason."""
     open_ = bool(look.free.any())
     return Advice(
@@ -188,7 +188,7 @@ class Fixed:
         why = "on the lines or off them" if self.lines else "full matrix"
         reasons = [DECIDES if place in decide else why for place in runs]
         out = suggestions(runs, look, [0.0] * len(runs), reasons, budget)
-        return Advice(out[: state.most], budget_reached=len(out) < len(runs)) if out else nothing_left(look, budget)
+        return Advice(out[: state.most], budget_reached=len(out) < len(runs)) if out else nothing_left(look)
 
     def _deciding(self, look: Outlook, space: Space, budget: Budget) -> list[int]:
         """Return the points off the lines, which come first: without them nothing tells a sum from a product.
@@ -233,7 +233,7 @@ def next_in_order(order: Ids, look: Outlook, budget: Budget, repetitions: int, m
         if len(runs) >= most:
             break
     out = suggestions(runs, look, [-float(look.cost[place]) for place in runs], [why] * len(runs), budget)
-    return Advice(out[:most]) if out else nothing_left(look, budget)
+    return Advice(out[:most]) if out else nothing_left(look)
 
 
 FULL, LINES = Fixed(), Fixed(lines=True)

@@ -30,7 +30,7 @@ class TensorGuided(BeginsWithBase):
         possible = look.free & (look.cost <= budget.left) & (look.runs == 0)
         if not possible.any():
             open_ = bool((look.free & (look.runs == 0)).any())
-            return nothing_left(look, budget) if open_ else Advice(stop="every point is measured")
+            return nothing_left(look) if open_ else Advice(stop="every point is measured")
         spread, unknown = self._spread(measured, space, state.seed)
         floor = np.finfo(np.float64).tiny
         rating = 2 * np.log(np.maximum(spread, floor)) - np.log(np.maximum(look.cost, floor))

@@ -25,7 +25,7 @@ class Random(BeginsWithBase):
         wanted = order[look.free[order] & (look.cost[order] <= budget.left)][:most].tolist()
         scores = [-float(look.cost[place]) for place in wanted]
         out = suggestions(wanted, look, scores, ["drawn at random"] * len(wanted), budget)
-        return Advice(out) if out else nothing_left(look, budget)
+        return Advice(out) if out else nothing_left(look)
 
 
 @dataclass(frozen=True)

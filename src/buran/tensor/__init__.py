@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 from buran.tensor.finder import Configuration, find_fastest
 from buran.tensor.model import TensorModel
-from buran.tensor.store import is_model_file, load_model, save_model
+from buran.tensor.store import load_model, save_model
 
 if TYPE_CHECKING:
     from buran.tensor.regressor import CPRegressor
 
-__all__ = ["CPRegressor", "Configuration", "TensorModel", "find_fastest", "is_model_file", "load_model", "save_model"]
+__all__ = ["CPRegressor", "Configuration", "TensorModel", "find_fastest", "load_model", "save_model"]
 
 
 def __getattr__(name: str) -> Any:

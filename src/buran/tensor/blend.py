@@ -98,7 +98,7 @@ def fit_blend(
     folds = np.empty(len(values), dtype=np.int64)
     folds[order] = np.arange(len(values)) % BLEND.folds
     options = choose(points, values, axes, choices, folds, order, random)
-    bases = tuple(make_basis(axis, _nodes(axis, points[:, j], options.nodes)) for j, axis in enumerate(axes))
+    bases = tuple(make_basis(axis, _nodes(points[:, j], options.nodes)) for j, axis in enumerate(axes))
     places = Places.of(points, bases)
     room = Room.of(bases, options, choices, len(values))
     several = _left_out(places, values, bases, options, folds, room.members(0), random)
@@ -125,7 +125,7 @@ def fit_blend(
     return blend, Training(points, logs, left_out, base, mixed, boosting)
 
 
-def _nodes(axis: Axis, column: Array, count: int) -> int:
+def _nodes(column: Array, count: int) -> int:
     return max(min(count, len(np.unique(column)) if len(column) < 10 * count else count), 2)
 
 
@@ -246,7 +246,7 @@ def _validate(
     points: Array, values: Array, axes: tuple[Axis, ...], options: PartOptions, inside: Whole, outside: Whole, seed: int
 ) -> tuple[float, int]:
     """Return the smallest error at observations that are left out, and the sweeps it takes."""
-    bases = [make_basis(axis, _nodes(axis, points[:, j], options.nodes)) for j, axis in enumerate(axes)]
+    bases = [make_basis(axis, _nodes(points[:, j], options.nodes)) for j, axis in enumerate(axes)]
     places = Places.of(points, bases)
     there = places.take(outside)
     errors: list[float] = []

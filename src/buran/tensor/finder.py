@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,8 +39,6 @@ def find_fastest(
     given: Mapping[str, Value],
     count: int = 5,
     level: float = 0.9,
-    allowed: Callable[[Mapping[str, Value]], bool] | None = None,
-    seed: int = 0,
 ) -> tuple[list[Configuration], bool]:
     """Return the fastest predicted configurations, the fastest first, and whether all were looked at.
 
@@ -53,15 +51,11 @@ def find_fastest(
         How many to return.
     level
         Of the intervals.
-    allowed
-        Tells whether a configuration is possible.
-    seed
-        Of the configurations that are looked at where there are too many.
 
     Raises
     ------
     UsageError
-        A name is unknown, or no configuration is allowed.
+        A name is unknown.
     """
     for name in given:
         if name not in model.names:
@@ -81,7 +75,7 @@ def find_fastest(
             choices.append(np.unique(np.rint(steps) if axis.whole else steps).tolist())
     total = int(np.prod([float(len(c)) for c in choices]))
     complete = total <= FINDER.most
-    random = np.random.default_rng(seed)
+    random = np.random.default_rng(0)
     if complete:
         places = np.stack([p.ravel() for p in np.indices([len(c) for c in choices])], axis=1)
     else:
@@ -89,11 +83,6 @@ def find_fastest(
     table = np.empty(places.shape, dtype=object)
     for j, choice in enumerate(choices):
         table[:, j] = np.asarray(choice, dtype=object)[places[:, j]]
-    if allowed is not None:
-        possible = [allowed(dict(zip(model.names, row, strict=True))) for row in table]
-        table = table[np.asarray(possible, dtype=bool)]
-        if not len(table):
-            raise UsageError("no configuration is allowed")
     times, spread = model.predict(columns_of(table))
     best = np.argsort(times, kind="stable")[:count]
     interval = of_logarithm(times[best], model.error(columns_of(table[best]), level), spread[best])

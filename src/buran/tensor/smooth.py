@@ -218,7 +218,7 @@ def _sweep(places: Places, values: Array, modes: Sequence[_Mode], part: CPPart, 
             _centre(part.main, j, places)
         rest -= places.rows(j, part.main[j])
     if rank:
-        _balance(part, places)
+        _balance(part)
 
 
 def _centre(main: list[Array], j: int, places: Places) -> None:
@@ -230,7 +230,7 @@ def _centre(main: list[Array], j: int, places: Places) -> None:
     main[0] += mean
 
 
-def _balance(part: CPPart, places: Places) -> None:
+def _balance(part: CPPart) -> None:
     """Give each column of all factors one root mean square over the observations."""
     sizes = np.stack([np.sqrt(np.mean(f**2, axis=0)) for f in part.factors])
     sizes = np.maximum(sizes, 1e-12)

@@ -125,14 +125,6 @@ def load_model(path: Path) -> tuple[TensorModel, dict[str, str]]:
         raise FormatError("a file is no tensor model", where=path, why=why) from error
 
 
-def is_model_file(path: Path) -> bool:
-    """Tell whether a file can be a tensor model by its first bytes."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(4) == b"PK\x03\x04"
-
-
 def _put_part(name: str, part: CPPart, arrays: Arrays) -> None:
     # Half precision costs less than a thousandth of a factor, far below the error of any model, and halves the file.
     arrays[f"{name}.main"] = np.concatenate(part.main).astype(np.float32)

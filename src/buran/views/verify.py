@@ -82,7 +82,7 @@ def differences(layout: Layout) -> list[Deviation]:
     return found
 
 
-def repair(layout: Layout, found: Iterable[Deviation]) -> list[str]:
+def repair(found: Iterable[Deviation]) -> list[str]:
     """Repair what can be, only while nobody drives the campaign; return what was done, in words."""
     ways: dict[tuple[object, ...], tuple[Path, Callable[[], str]]] = {}
     for difference in found:

@@ -13,7 +13,7 @@ from buran.errors import FormatError
 MAGIC = b"\x7fELF"
 SYMBOL_TABLE, DYNAMIC, NOTE, NOBITS = 2, 6, 7, 8
 PROGRAM, LIBRARY = 2, 3
-NEEDED, RUNPATHS = 1, (15, 29)
+NEEDED = 1
 FUNCTION, LOCAL, UNDEFINED = 2, 0, 0
 
 

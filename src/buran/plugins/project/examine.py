@@ -13,7 +13,6 @@ from buran.plugins.project.cmake import read_cmake
 from buran.plugins.project.makefile import NAMES, Makefile, flag_variables, makefile_in, read_makefile, variants_in
 from buran.plugins.project.sources import Language, languages, mention_mpi, sources_below
 
-SYSTEMS = ("cmake", "meson", "autotools", "make")
 _CONFIGURE = ("configure", "autogen.sh", "bootstrap", "configure.ac", "configure.in")
 _CMAKE_COMPILER = {
     Language.C: "CMAKE_C_COMPILER",
@@ -57,7 +56,7 @@ def examine_project(folder: Path, system: str | None = None, makefile: Path | No
     Parameters
     ----------
     system
-        One of `SYSTEMS` where a project has several; by default the first that it has.
+        ``cmake``, ``meson``, ``autotools`` or ``make`` where a project has several; by default the first that it has.
     makefile
         Which one, relative to `folder`, where it has several.
 

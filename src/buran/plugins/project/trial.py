@@ -135,7 +135,7 @@ def _build(
     copy_source(local_source(project.folder), folder)
     before = set(_executables(folder))
     tools = backend.tools(Mode.VANILLA)
-    command = parse_template(build, (*tools, "flags")).fill_shell({**tools, "flags": "-O2"}, split=("flags",))
+    command = parse_template(build, (*tools, "flags")).fill_shell({**tools, "flags": "-O2"})
     log = folder.with_suffix(".log")
     outcome = run_limited(
         ["bash", "-c", f"exec 2>&1\n{command}"],

@@ -166,8 +166,6 @@ def check_times(
     before: Side,
     table: Experiment,
     run_times: Mapping[tuple[float, ...], Sequence[float]],
-    level: float = COMPARED.level,
-    share: float = COMPARED.share,
 ) -> list[Checked]:
     """Compare times with the prediction intervals of the earlier version's models.
 
@@ -192,9 +190,9 @@ def check_times(
     folded = fold_models(models, fold(models.call_paths, common), common)
     predicted = folded.predict(points)
     shares = np.maximum(*(shares_of(np.maximum(np.nan_to_num(values), 0.0)) for values in (predicted, measured)))
-    matter = np.flatnonzero((shares >= share).any(axis=1))
+    matter = np.flatnonzero((shares >= COMPARED.share).any(axis=1))
     whole = before.models.get(RUNTIME)
-    single = 1 - (1 - level) / ((len(matter) + (whole is not None)) * len(points))
+    single = 1 - (1 - COMPARED.level) / ((len(matter) + (whole is not None)) * len(points))
     checked: list[Checked] = []
     if whole is not None:
         walls = [float(np.median(run_times.get(tuple(point), [np.nan]))) for point in points.tolist()]
