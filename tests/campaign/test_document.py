@@ -148,3 +148,24 @@ def test_a_budget_in_percent_is_of_the_full_matrix(folder: Path) -> None:
     config = load_campaign(written(folder, NEW | {"resources": {}, "budget": "12.5%"})).config
     assert config.budget.percent_of_full_matrix == 12.5 and config.strategy.name == "design"
     assert refused(written(folder, NEW | {"budget": "120%"})).mistakes
+
+
+@pytest.mark.parametrize(
+    ("changes", "key", "line"),
+    [
+        ({"instrumentation": "all", "goal": "both"}, "goal", 2),
+        ({"instrumentation": "all", "refinement": {"enabled": False}}, "refinement.enabled", 3),
+        ({"instrumentation": "none", "backend": "scorep"}, "backend", 2),
+        ({"instrumentation": "everything"}, "instrumentation", 1),
+        ({"instrumentation": ["all"]}, "instrumentation", 1),
+        ({"instrumentation": "all", "refinement": 5}, "refinement", 2),
+        ({"instrumentation": "none", "goal": "filter"}, "goal", 2),
+        ({"instrumentation": "all", "backend": "command"}, "refinement.enabled", 1),
+    ],
+)
+def test_what_contradicts_the_word_for_instrumentation_is_refused(
+    folder: Path, changes: dict[str, Any], key: str, line: int
+) -> None:
+    mistakes = refused(written(folder, changes | NEW)).mistakes
+    (mistake,) = [mistake for mistake in mistakes if spelled(mistake.path) == key]
+    assert mistake.line == line and (mistake.why or mistake.hint)

@@ -40,7 +40,7 @@ NEW: dict[str, Any] = {
     "name": "other", "results": "elsewhere", "environment": "there", "constraints": ["p > 1"],
     "evaluation_points": [{"p": 16, "n": 160}], "repetitions": 5, "effort_repetitions": 3, "warmup": False,
     "metrics": ["time"], "counters": ["cycles"], "aggregate": "max", "backend": "scorep", "compiler": "gcc",
-    "goal": "filter", "correct": {"main": "model"}, "seed": 2, "scaling": "weak",
+    "goal": "filter", "instrumentation": "none", "correct": {"main": "model"}, "seed": 2, "scaling": "weak",
     "program.source": "code2", "program.build": "make demo X={mpicxx}", "program.flags": "-O3", "program.binary": "d2",
     "program.run": "{binary} {n} 2", "program.inputs": ["code2"], "program.start_in": "code2",
     "program.exit_codes": [0, 1], "program.keep_output": ["*.log"], "program.output_limit_mb": 1.0,
@@ -268,6 +268,19 @@ def test_a_change_causes_what_the_key_says(folder: Path, key: str) -> None:
     assert changed_question is decided.changes_the_question
     if decided is not Decides.TARGET and not key.startswith("parameters."):
         assert changed_run is (decided is Decides.RUN)
+
+
+@pytest.mark.parametrize(
+    ("word", "keys"),
+    [
+        ("auto", {}),
+        ("all", {"goal": "models", "refinement": {"start": "everything", "pilot": False}}),
+        ("none", {"backend": "command"}),
+    ],
+)
+def test_instrumentation_in_one_word_asks_what_the_keys_ask(folder: Path, word: str, keys: dict[str, Any]) -> None:
+    short, long = (loaded(folder, changes) for changes in ({"instrumentation": word}, keys))
+    assert short.config == long.config and identities(short) == identities(long)
 
 
 def longer(part: Any, value: int) -> Any:

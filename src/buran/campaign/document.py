@@ -1,4 +1,4 @@
-"""Reading a campaign file as it counts: with the files that it includes, and keys of earlier versions as today's."""
+"""Reading a campaign file as it counts: with what it includes, keys of earlier versions as today's, no short forms."""
 
 from __future__ import annotations
 
@@ -20,6 +20,17 @@ RENAMED: Mapping[KeyPath, KeyPath] = {
     ("resources", "expected_s"): ("resources", "expected_time"),
 }
 """Keys of earlier versions, by their paths then, and now."""
+INSTRUMENTATION = "instrumentation"
+_STANDS_FOR: Mapping[str, Mapping[KeyPath, object]] = {
+    "all": {
+        ("goal",): "models",
+        ("refinement", "enabled"): True,
+        ("refinement", "start"): "everything",
+        ("refinement", "pilot"): False,
+    },
+    "none": {("backend",): "command"},
+}
+"""What the words of `instrumentation` stand for; `auto` is what a campaign does without it."""
 
 
 def read_campaign_file(path: Path) -> YamlDocument:
@@ -28,9 +39,11 @@ def read_campaign_file(path: Path) -> YamlDocument:
     Raises
     ------
     CampaignError
-        A file is no YAML or is missing, includes itself, or has a key by two names.
+        A file is no YAML or is missing, includes itself, has a key by two names, or contradicts its `instrumentation`.
     """
-    return _with_new_names(_with_included(path, (Path(os.path.normpath(path.absolute())),)))
+    return _instrumentation_written_out(
+        _with_new_names(_with_included(path, (Path(os.path.normpath(path.absolute())),)))
+    )
 
 
 def below(folder: Path, text: str) -> Path:
@@ -100,6 +113,29 @@ def _with_new_names(document: YamlDocument) -> YamlDocument:
             notes=(*document.notes, note),
         )
     return document
+
+
+def _instrumentation_written_out(document: YamlDocument) -> YamlDocument:
+    """Put the keys in the place of `instrumentation` that it stands for, so that identities know but these."""
+    word, own = document.data.get(INSTRUMENTATION), (INSTRUMENTATION,)
+    keys = _STANDS_FOR.get(word, {}) if isinstance(word, str) else {}
+    if not keys or not isinstance(document.data.get("refinement", {}), Mapping):
+        return document  # the shape of the file refuses what is wrong
+    data = _without(document.data, own)
+    for path, value in keys.items():
+        if _has(data, path) and _at(data, path) != value:
+            what = f"`{INSTRUMENTATION}: {word}` means {spelled(path)}: {str(value).lower()}"
+            why = f"line {document.line(path)} has another value, line {document.line(own)} the word"
+            hint = f"leave {spelled(path)} out, or write the keys without {INSTRUMENTATION}"
+            raise CampaignError([document.located(Mistake(path, what, why, hint))])
+        data = _with(data, path, value)
+    file = document.files.get(own, document.path)
+    return replace(
+        document,
+        data=data,
+        lines={**dict.fromkeys(keys, document.line(own)), **document.lines},
+        files={**dict.fromkeys(keys, file), **dict.fromkeys(document.lines, document.path), **document.files},
+    )
 
 
 def _earlier_names(data: Mapping[str, Any]) -> Iterator[tuple[KeyPath, KeyPath]]:

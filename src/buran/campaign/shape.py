@@ -226,6 +226,13 @@ class CampaignFile(Keys):
         "`models`: models under the instrumentation that the campaign starts with. `both`: first the one, then the "
         "other.",
     )
+    instrumentation: OfTarget[Literal["auto", "all", "none"]] = Field(
+        "auto",
+        description="`auto`: filters are refined from the default selection. `all`: every function, without refinement; "
+        "short for `goal: models, refinement: {start: everything, pilot: false}`. `none`: nothing is instrumented, and "
+        "times of whole runs are modelled; short for `backend: command`.",
+        examples=["all"],
+    )
     strategy: sections.StrategyKeys = Field(default_factory=sections.StrategyKeys, description="How points are chosen.")
     model: sections.ModelKeys = Field(default_factory=sections.ModelKeys, description="How models are made.")
     measurements: tuple[sections.MeasurementsKeys, ...] = Field(
