@@ -13,6 +13,7 @@ from buran.campaign.mistakes import CampaignError, spelled
 from buran.campaign.values import seconds_in
 
 PROGRAM = {"source": "code", "build": "make CC={mpicc}", "binary": "demo", "run": "{binary} {n}"}
+MACHINE = {"platform": "machine.xml", "cores_per_node": 64, "seconds_per_block": 1e-9}
 NEW: dict[str, Any] = {
     "name": "demo",
     "program": PROGRAM,
@@ -20,11 +21,16 @@ NEW: dict[str, Any] = {
     "target": {"p": 64, "n": 80},
     "resources": {"time_limit": 60, "expected_time": "n / p"},
 }
+NEW_TIMES: dict[str, Any] = {
+    "refinement": {"strategy": "filter", "threshold": "500ms"},
+    "environments": {"here": {"machine": MACHINE | {"run_limit": "2min"}}},
+}
 OLD: dict[str, Any] = {
     "name": "demo",
     "target": PROGRAM,
     "parameters": NEW["parameters"],
-    "refinement": {"target": NEW["target"]},
+    "refinement": {"target": NEW["target"], "strategy": "filter", "threshold_s": 0.5},
+    "environments": {"here": {"machine": MACHINE | {"run_limit_s": 120}}},
     "resources": {"time_limit_s": 60, "expected_s": "n / p"},
 }
 
@@ -33,6 +39,7 @@ OLD: dict[str, Any] = {
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "Makefile").write_text("demo:\n")
+    (tmp_path / "machine.xml").write_text('<platform><cluster radical="0-3"/></platform>')
     return tmp_path
 
 
@@ -49,13 +56,15 @@ def refused(path: Path) -> CampaignError:
 
 
 def test_files_of_earlier_versions_ask_the_same_and_each_key_is_noted(folder: Path) -> None:
-    new, old = load_campaign(written(folder, NEW)), load_campaign(written(folder, OLD, "old.yaml"))
+    new, old = load_campaign(written(folder, NEW | NEW_TIMES)), load_campaign(written(folder, OLD, "old.yaml"))
     assert new.digest() == old.digest() and new.config == old.config and new.target == old.target
     assert {note for note in old.notes if "is called" in note} == {
         "line 2: the key target is called program now",
         "line 17: the key refinement.target is called target now",
-        "line 21: the key resources.time_limit_s is called resources.time_limit now",
-        "line 22: the key resources.expected_s is called resources.expected_time now",
+        "line 21: the key refinement.threshold_s is called refinement.threshold now",
+        "line 28: the key environments.here.machine.run_limit_s is called environments.here.machine.run_limit now",
+        "line 30: the key resources.time_limit_s is called resources.time_limit now",
+        "line 31: the key resources.expected_s is called resources.expected_time now",
     }
     assert not any("is called" in note for note in new.notes)
 
@@ -66,6 +75,11 @@ def test_files_of_earlier_versions_ask_the_same_and_each_key_is_noted(folder: Pa
         ({"refinement": {"target": {"p": 8, "n": 10}}}, "refinement.target"),
         ({"resources": {"time_limit": 60, "time_limit_s": 70}}, "resources.time_limit_s"),
         ({"target": PROGRAM}, "target"),
+        ({"refinement": {"threshold": 1, "threshold_s": 1}}, "refinement.threshold_s"),
+        (
+            {"environments": {"a": {"machine": {"run_limit": "1h", "run_limit_s": 1}}}},
+            "environments.a.machine.run_limit_s",
+        ),
     ],
 )
 def test_a_key_by_two_names_is_refused(folder: Path, changes: dict[str, Any], key: str) -> None:
@@ -136,12 +150,28 @@ def test_durations_have_units(folder: Path, text: str, seconds: float) -> None:
     assert budget.core_hours == pytest.approx(seconds / 3600)
 
 
-@pytest.mark.parametrize("text", ["2 hours", "10m", "2H", "h", "5 minutes", "10min2"])
-@pytest.mark.parametrize("key", ["resources.time_limit", "budget"])
-def test_misspelt_units_are_refused_with_what_to_write(folder: Path, text: str, key: str) -> None:
-    changes: dict[str, Any] = {"budget": text} if key == "budget" else {"resources": {"time_limit": text}}
-    mistake = refused(written(folder, NEW | changes)).mistakes[0]
-    assert spelled(mistake.path) == key and mistake.line > 0
+@pytest.mark.parametrize(
+    ("text", "advice"),
+    [
+        ("2 hours", "write 2h"),
+        ("10m", "10m may be minutes or months: write 10min"),
+        ("2H", "write 2h"),
+        ("1 Hr 30 mins", "write 1h30min"),
+        ("5 fortnights", "write for example 10min or 2h"),
+        ("20 percent", "write 20%"),
+        ("h", None),
+        ("10min2", None),
+    ],
+)
+@pytest.mark.parametrize("key", ["resources.time_limit", "budget", "refinement.threshold"])
+def test_misspelt_units_are_refused_with_what_to_write(folder: Path, text: str, advice: str | None, key: str) -> None:
+    section, _, last = key.partition(".")
+    mistake = refused(written(folder, NEW | {section: {last: text} if last else text})).mistakes[0]
+    assert spelled(mistake.path) == key and mistake.line > 0 and repr(text) in mistake.what
+    assert "%" in str(advice) or not advice or advice in str(mistake.why)
+    if key == "budget":
+        assert (advice or "write for example 10min or 2h") in str(mistake.why)
+        assert "%" in str(mistake.why) and "full matrix" in str(mistake.why)
 
 
 def test_a_budget_in_percent_is_of_the_full_matrix(folder: Path) -> None:

@@ -54,7 +54,7 @@ NEW: dict[str, Any] = {
         for name, value in {
             "topology": "torus", "platform": "one.xml", "nodes": 128, "cores_per_node": 2, "shape": [8, 8, 8],
             "bandwidth_gb_s": 25.0, "latency_us": 0.5, "loopback_bandwidth_gb_s": 1.0, "loopback_latency_us": 1.0,
-            "collectives": "mpich", "factors": "simgrid", "seconds_per_block": 2e-9, "run_limit_s": 60.0,
+            "collectives": "mpich", "factors": "simgrid", "seconds_per_block": 2e-9, "run_limit": 60.0,
             "calibrated": "calibration.json", "eager_limit_bytes": 4096,
             "what_if": {"n": {"10": {"bandwidth_gb_s": 25.0}}},
         }.items()
@@ -77,7 +77,7 @@ NEW: dict[str, Any] = {
     "measurements.0.filter": "old.filter", "measurements.0.core_hours": 0.5,
     "refinement.enabled": False, "refinement.strategy": "hotspots", "refinement.start": "loops",
     "refinement.start_threshold": "median", "refinement.pilot": True, "refinement.share": 0.02,
-    "refinement.threshold_s": 1.0, "target": {"p": 64, "n": 512}, "refinement.overhead_percent": 9.0,
+    "refinement.threshold": 1.0, "target": {"p": 64, "n": 512}, "refinement.overhead_percent": 9.0,
     "refinement.constants": True, "refinement.closure": "static", "refinement.keep": ["a"], "refinement.drop": ["b"],
     "refinement.filtering": "run", "refinement.rebuild_every": 3,
     "resources.ranks": "2 * p", "resources.threads": 2, "resources.nodes": "p", "resources.tasks_per_node": 1,
@@ -153,7 +153,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     },
     "refinement.rebuild_every": {"refinement.filtering": "hybrid"},
     "refinement.start_threshold": {"refinement.start": "loops"},
-    "refinement.threshold_s": {"refinement.strategy": "filter"},
+    "refinement.threshold": {"refinement.strategy": "filter"},
     "scorep.process_memory_mb": {"backend": "scorep"},
     "scorep.effort_metric": {"backend": "scorep"},
     "scorep.options": {"backend": "scorep"},

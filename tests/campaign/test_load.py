@@ -273,8 +273,8 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ),
     (
         "threshold of ours",
-        {"refinement": {"threshold_s": 0.1}},
-        "refinement.threshold_s",
+        {"refinement": {"threshold": 0.1}},
+        "refinement.threshold",
         "it is of filter, filter-and-expand",
     ),
     ("batch of all", {"strategy": {"name": "full", "batch": 2}}, "strategy.batch", "knows no batch"),

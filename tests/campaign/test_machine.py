@@ -207,7 +207,7 @@ def test_what_one_value_changes_to_a_default_changes_the_question(write_campaign
         ({"network": {"2": {"platform": "own.xml"}}}, "either topology or platform at network = 2"),
         ({"network": {"2": {"nodes": 3}}}, "the machine has 3"),
         ({"network": {"2": {"nodes": 8}}, "n": {"10": {"nodes": 9}}}, "both 'network' and 'n' say what nodes is"),
-        ({"network": {"2": {"run_limit_s": 8}}}, "run_limit_s"),
+        ({"network": {"2": {"run_limit": 8}}}, "run_limit"),
     ],
 )
 def test_a_machine_that_depends_on_nothing_that_is_is_refused(

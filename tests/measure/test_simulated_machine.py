@@ -371,7 +371,7 @@ FAULTS = {
         "Not yet implemented",
         {},
     ),
-    "spin": ("volatile int on = 1; while (on) {}", "machine.run_limit_s", {"run_limit_s": 2.0}),
+    "spin": ("volatile int on = 1; while (on) {}", "machine.run_limit", {"run_limit": 2.0}),
 }
 
 

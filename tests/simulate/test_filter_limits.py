@@ -72,7 +72,7 @@ def test_a_limit_that_cannot_be_met_is_said_in_words_and_as_a_verdict(tmp_path: 
 @pytest.mark.parametrize("keep", [[], ["ti*"]])
 def test_what_is_to_be_kept_survives_pilots_and_published_rules(tmp_path: Any, keep: list[str], strategy: str) -> None:
     wishes = {"start": "everything", "strategy": strategy, "keep": keep}
-    wishes |= {} if strategy == "relevance" else {"threshold_s": 1e9}
+    wishes |= {} if strategy == "relevance" else {"threshold": 1e9}
     session = opened(tmp_path, EXPENSIVE, refinement=wishes, repetitions=1)
     last, _ = measured(session)
     assert parse(last.filter_text).matches("tiny", "tiny") is bool(keep)

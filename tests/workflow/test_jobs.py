@@ -53,7 +53,7 @@ def test_resources_follow_the_point(workbench: Workbench) -> None:
 def test_a_simulated_machine_is_one_process_with_the_memory_of_all_its_nodes(workbench: Workbench) -> None:
     machine = {
         "topology": "crossbar", "nodes": 4, "cores_per_node": 1, "bandwidth_gb_s": 10.0, "latency_us": 1.0,
-        "seconds_per_block": 1e-9, "run_limit_s": 100.0,
+        "seconds_per_block": 1e-9, "run_limit": 100.0,
     }  # fmt: skip
     workbench.write(environments={"desk": {"machine": machine}})
     session, bundle = opened(workbench, memory_mb=500)

@@ -537,7 +537,7 @@ def choice_mistakes(config: CampaignFile) -> Iterator[Mistake]:
 
 _OF_REFINEMENTS = {
     **dict.fromkeys(("overhead_percent", "constants", "closure"), ("relevance",)),
-    "threshold_s": ("filter", "filter-and-expand"),
+    "threshold": ("filter", "filter-and-expand"),
 }
 """Keys of a campaign file's `refinement` that only some of its strategies heed, with these."""
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from buran.campaign.document import below, with_first_names
 from buran.campaign.expressions import Expression, ExpressionError, written_out
@@ -522,9 +523,12 @@ class Campaign:
         read = (platform for platform in self.platforms if platform.keys.platform or platform.calibration)
         files = [platform.content for platform in read]
         resolved: dict[str, object] = {
-            "environment": asked(self.active_environment),
+            "environment": _of_environment(self.active_environment),
             "platform": files[0] if files else None,
-            "machines": [[asked(platform.keys), digest(platform.content)] for platform in self.platforms]
+            "machines": [
+                [_of_environment(EnvironmentKeys(machine=platform.keys))["machine"], digest(platform.content)]
+                for platform in self.platforms
+            ]
             if machine and machine.what_if
             else None,
             "parameters": [
@@ -550,6 +554,12 @@ class Campaign:
             **{name: identity(self) for name, identity in named.items()},
         }
         return digest({**keys, **{name: value for name, value in resolved.items() if value}}, 12)
+
+
+def _of_environment(environment: EnvironmentKeys) -> dict[str, Any]:
+    """Return what is asked for in an environment, by the first names of keys."""
+    keys: dict[str, Any] = with_first_names({"environments": {"": asked(environment)}})["environments"][""]
+    return keys
 
 
 def _stamps(path: Path) -> list[tuple[str, int, int]]:

@@ -77,6 +77,8 @@ def _type_name(schema: Schema) -> str:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     if "const" in schema:
         return f"`{schema['const']}`"
+    if "x-takes" in schema:
+        return str(schema["x-takes"])
     kinds = schema.get("type", "object")
     words = {"string": "text", "integer": "whole number", "boolean": "`true`, `false`", "object": "keys"}
     if kinds == "array":

@@ -14,12 +14,15 @@ from buran.campaign.sections import ProgramKeys
 from buran.campaign.yaml_document import YamlDocument, read_yaml
 
 INCLUDE = "include"
+ANY = "NAME"
 RENAMED: Mapping[KeyPath, KeyPath] = {
     ("refinement", "target"): ("target",),
     ("resources", "time_limit_s"): ("resources", "time_limit"),
     ("resources", "expected_s"): ("resources", "expected_time"),
+    ("refinement", "threshold_s"): ("refinement", "threshold"),
+    ("environments", ANY, "machine", "run_limit_s"): ("environments", ANY, "machine", "run_limit"),
 }
-"""Keys of earlier versions, by their paths then, and now."""
+"""Keys of earlier versions, by their paths then, and now; `ANY` stands for each name in its place."""
 INSTRUMENTATION = "instrumentation"
 _STANDS_FOR: Mapping[str, Mapping[KeyPath, object]] = {
     "all": {
@@ -147,15 +150,34 @@ def _earlier_names(data: Mapping[str, Any]) -> Iterator[tuple[KeyPath, KeyPath]]
         keys = ProgramKeys.model_fields.keys() & target.keys()
         if keys - (parameters.keys() if isinstance(parameters, Mapping) else set()):
             yield ("target",), ("program",)
+    yield from _renamed(data)
+
+
+def _renamed(data: Mapping[str, Any], *, back: bool = False) -> Iterator[tuple[KeyPath, KeyPath]]:
+    """Yield the keys of `RENAMED` that a file has, each with its other name; `back`: today's, with their first."""
     for old, new in RENAMED.items():
-        if _has(data, old):
-            yield old, new
+        before, after = (new, old) if back else (old, new)
+        named = _at(data, before[: before.index(ANY)]) if ANY in before else {ANY: None}
+        for name in named if isinstance(named, Mapping) else ():
+            here, there = (tuple(name if part == ANY else part for part in path) for path in (before, after))
+            if _has(data, here):
+                yield here, there
+
+
+def todays_name(path: KeyPath) -> KeyPath | None:
+    """Return what a key of earlier versions is called today; None for one that is none."""
+    if path[0] == "target" and path[1:2] and path[1] in ProgramKeys.model_fields:
+        return ("program", *path[1:])
+    data: Any = None
+    for part in reversed(path):
+        data = {part: data}
+    return next((new for _, new in _renamed(data)), None)
 
 
 def with_first_names(keys: Mapping[str, Any]) -> dict[str, Any]:
     """Return keys by their first names, which identities keep, so that measured campaigns are found again."""
     out = dict(keys)
-    for old, new in (*RENAMED.items(), (("target",), ("program",))):
+    for new, old in (*_renamed(keys, back=True), (("program",), ("target",))):
         if _has(out, new):
             out = _with(_without(out, new), old, _at(out, new))
     return out

@@ -11,7 +11,6 @@ from pydantic_core import PydanticCustomError
 from buran.campaign.identity import Keys
 from buran.campaign.steps import FEWEST
 from buran.campaign.values import (
-    PERCENT,
     Argument,
     Duration,
     Formula,
@@ -27,11 +26,12 @@ from buran.campaign.values import (
     Pattern,
     Plain,
     PointMapping,
+    Seconds,
     StrategyName,
     Terms,
     Text,
     Word,
-    seconds_in,
+    budget_in,
 )
 
 
@@ -218,10 +218,11 @@ class MachineKeys(MachineDescription, title="SimulatedMachine"):
         "machine as described.",
         examples=[{"network": {"2": {"bandwidth_gb_s": 25}, "3": {"topology": "torus"}}}],
     )
-    run_limit_s: OfPlan[Positive] = Field(
+    run_limit: OfPlan[Seconds] = Field(
         3600.0,
-        description="Seconds that simulating one run may take here, after which it fails; `resources.time_limit` "
-        "counts on the simulated machine.",
+        description="Time that simulating one run may take here, after which it fails; `resources.time_limit` counts "
+        "on the simulated machine.",
+        examples=["1h"],
     )
 
 
@@ -327,12 +328,11 @@ class BudgetKeys(Keys, title="BudgetPart"):
         """Read `2h` as core hours, and `20%` as a share of the full matrix."""
         if not isinstance(data, str):
             return data
-        if share := PERCENT.fullmatch(data):
-            return {"percent_of_full_matrix": float(share[1])}
         try:
-            return {"core_hours": seconds_in(data) / 3600}
-        except ValueError:
-            raise PydanticCustomError("budget", "must be core hours as in 2h, or a share as in 20%") from None
+            key, value = budget_in(data)
+        except ValueError as error:
+            raise PydanticCustomError("budget", "{why}", {"why": str(error)}) from None
+        return {key: value}
 
     core_hours: OfPlan[Annotated[float, Field(gt=0)] | None] = Field(
         None, description="Cores times hours of all measurements together."
@@ -430,10 +430,11 @@ class RefinementKeys(Keys, title="Refinement"):
     share: OfPlan[Annotated[float, Field(gt=0, lt=1)]] = Field(
         0.01, description="Functions above this share of the run time at `target` stay instrumented."
     )
-    threshold_s: OfPlan[Annotated[float, Field(gt=0)] | None] = Field(
+    threshold: OfPlan[Seconds | None] = Field(
         None,
         description="Time at `target` above which the strategies of PIRA II keep a function; by default `share` of the "
         "whole.",
+        examples=["0.5s"],
     )
     overhead_percent: OfPlan[Annotated[float, Field(gt=0, le=10_000)] | None] = Field(
         5.0,
@@ -657,12 +658,12 @@ class ResourcesKeys(Keys, title="Resources"):
     )
     time_limit: OfPlan[Duration] = Field(
         600,
-        description="Wall time after which a run is stopped and fails: seconds, or with a unit `s`, `min` or `h`.",
+        description="Wall time after which a run is stopped and fails.",
         examples=["10min"],
     )
     expected_time: OfPlan[Duration | None] = Field(
         None,
-        description="Expected wall time of a run, likewise: lets the cost be predicted before the first measurement.",
+        description="Expected wall time of a run: lets the cost be predicted before the first measurement.",
         examples=["1e-6 * n**3 / p"],
     )
     memory_mb: OfQueue[Formula | None] = Field(

@@ -228,9 +228,9 @@ class CampaignFile(Keys):
     )
     instrumentation: OfTarget[Literal["auto", "all", "none"]] = Field(
         "auto",
-        description="`auto`: filters are refined from the default selection. `all`: every function, without refinement; "
-        "short for `goal: models, refinement: {start: everything, pilot: false}`. `none`: nothing is instrumented, and "
-        "times of whole runs are modelled; short for `backend: command`.",
+        description="`auto`: filters are refined from the default selection. `all`: every function, without "
+        "refinement; short for `goal: models, refinement: {start: everything, pilot: false}`. `none`: nothing is "
+        "instrumented, and times of whole runs are modelled; short for `backend: command`.",
         examples=["all"],
     )
     strategy: sections.StrategyKeys = Field(default_factory=sections.StrategyKeys, description="How points are chosen.")

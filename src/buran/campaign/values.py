@@ -151,37 +151,72 @@ def _one_number(value: str) -> str:
 
 
 _UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_MEANT = {
+    **{unit: unit for unit in _UNITS},
+    **{"m": "min", "minute": "min", "hr": "h", "hour": "h", "day": "d", "sec": "s", "second": "s", "msec": "ms"},
+}
+"""Units by the spellings of others, in the singular."""
 _SOME = r"[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"
 _WITH_UNIT = re.compile(rf"(?:\s*{_SOME}\s*[A-Za-z]+\s*)+")
 _DURATION = re.compile(rf"(?:{_SOME}(?:{'|'.join(_UNITS)})(?![A-Za-z]))+")
-_PARTS = re.compile(rf"({_SOME})([a-z]+)")
-PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
+_PARTS = re.compile(rf"({_SOME})([A-Za-z]+)")
+_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
+_SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(?:percent|per cent|pct)\b.*", re.IGNORECASE)
 
 
 def seconds_in(text: str) -> float:
     """Return the seconds of a duration such as ``10min`` or ``1h30min``; ValueError for what is none."""
     text = "".join(text.split())
     if not _DURATION.fullmatch(text):
-        why = (
-            "10m may be minutes or months: write 10min" if re.search(r"[0-9]m(?![a-z])", text) else "write 10min or 2h"
-        )
-        raise ValueError(f"must be a number and one of the units {', '.join(_UNITS)}; {why}")
+        raise ValueError(f"must be a number and one of the units {', '.join(_UNITS)}; {_duration_meant(text)}")
     return sum(float(number) * _UNITS[unit] for number, unit in _PARTS.findall(text))
+
+
+def _duration_meant(text: str) -> str:
+    """Say what to write instead of a text that is no duration."""
+    parts = [(number, unit.lower()) for number, unit in _PARTS.findall(text)]
+    units = [_MEANT.get(unit) or _MEANT.get(unit.removesuffix("s")) for _, unit in parts]
+    if None in units or "".join(number + unit for number, unit in parts) != text.lower() or not parts:
+        return "write for example 10min or 2h"
+    meant = "".join(f"{number}{unit}" for (number, _), unit in zip(parts, units, strict=True))
+    return f"{text} may be minutes or months: write {meant}" if "m" in dict(parts).values() else f"write {meant}"
+
+
+def budget_in(text: str) -> tuple[str, float]:
+    """Return the key of a budget such as ``2h`` or ``20%``, and its value; ValueError for what is none."""
+    if share := _PERCENT.fullmatch(text.strip()):
+        return "percent_of_full_matrix", float(share[1])
+    if share := _SHARE.fullmatch(text.strip()):
+        raise ValueError(f"a share of the full matrix is written with a sign: write {share[1]}%")
+    try:
+        return "core_hours", seconds_in(text) / 3600
+    except ValueError as error:
+        raise ValueError(f"core hours {error}. Or give a share of the full matrix, as in 20%") from None
 
 
 def _duration(value: object) -> object:
     """Turn a duration with a unit into seconds; a number is seconds, and so is an expression's value."""
     if not isinstance(value, str) or not _WITH_UNIT.fullmatch(value):
         return _formula(value)
+    return canonical(_in_seconds(value))
+
+
+def _seconds(value: object) -> object:
+    """Turn a duration with a unit into seconds; what is no text is left to be checked as a number."""
+    return _in_seconds(value) if isinstance(value, str) else value
+
+
+def _in_seconds(text: str) -> float:
     try:
-        return canonical(seconds_in(value))
+        return seconds_in(text)
     except ValueError as error:
         raise PydanticCustomError("duration", "{why}", {"why": str(error)}) from None
 
 
 _NUMBER_SCHEMA = {"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST}
 _FORMULA_SCHEMA = {"type": ["number", "string"], "description": "number, or expression over parameters"}
-_DURATION_SCHEMA = {"type": ["number", "string"], "description": "seconds, 10min or 2h, or expression over parameters"}
+_DURATION_SCHEMA = {"type": ["number", "string"], "x-takes": "seconds, duration or expression"}
+_SECONDS_SCHEMA = {"type": ["number", "string"], "x-takes": "seconds or duration"}
 
 Text = Annotated[str, AfterValidator(_not_blank), Field(min_length=1)]
 Argument = Annotated[Text, AfterValidator(_no_option)]
@@ -194,6 +229,7 @@ Plain = Annotated[str, BeforeValidator(_whole_text), WithJsonSchema({"type": ["s
 Number = Annotated[int | float, BeforeValidator(_number), WithJsonSchema(_NUMBER_SCHEMA)]
 Formula = Annotated[int | float | str, BeforeValidator(_formula), WithJsonSchema(_FORMULA_SCHEMA)]
 Duration = Annotated[int | float | str, BeforeValidator(_duration), WithJsonSchema(_DURATION_SCHEMA)]
+Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=1e12), WithJsonSchema(_SECONDS_SCHEMA)]
 PointMapping = dict[str, Number]
 
 _Exponents = Annotated[str, AfterValidator(_exponents)]

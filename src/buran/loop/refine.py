@@ -308,7 +308,7 @@ def _published(
     if refinement.strategy == "hotspots":
         largest = np.array(time.points).sum(axis=1).argmax()
         return hotspots(tree, time.predict(np.array(time.points[largest])[None])[:, 0], time, graph)
-    threshold_s = refinement.threshold_s
+    threshold_s = refinement.threshold
     if threshold_s is None:  # without starting and ending MPI, which no function is compared with
         threshold_s = refinement.share * predict_regions(tree, time, visits, target, 0.0).total_s
     chosen = filter_only if refinement.strategy == "filter" else filter_and_expand

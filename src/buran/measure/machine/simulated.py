@@ -106,12 +106,12 @@ class SimulatedMachine(ThisMachine):
         if keys.collectives == "ompi":  # the others' algorithms need the groups
             loaded_too = environment.get("LD_PRELOAD", "")
             environment["LD_PRELOAD"] = f"{self.node_groups} {loaded_too}".strip()
-        limited = replace(job, time_limit_s=keys.run_limit_s, environment=environment)
+        limited = replace(job, time_limit_s=keys.run_limit, environment=environment)
         outcome = self._start(limited, free_marker(), job.output_limit, job.beat)
         if outcome.timed_out:
             raise RunError(
-                f"simulating the run took longer than {keys.run_limit_s:g} s",
-                where=f"environments.{self.campaign.environment}.machine.run_limit_s",
+                f"simulating the run took longer than {keys.run_limit:g} s",
+                where=f"environments.{self.campaign.environment}.machine.run_limit",
                 why="while a rank waits without calling MPI, as for a variable, a simulated machine stands still",
                 hint="raise the limit, or let the program wait in MPI",
             )
