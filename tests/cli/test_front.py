@@ -177,7 +177,33 @@ def test_each_key_is_explained(key: str, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.parametrize(
     ("key", "said"),
-    [("refinment.share", "'refinement.share'"), ("overhead_percent", "refinement.overhead_percent"), ("", "no key")],
+    [
+        ("target.flags", ["target.flags is called program.flags now", "program.flags: text"]),
+        ("refinement.target", ["refinement.target is called target now", "target: keys"]),
+        ("threshold_s", ["threshold_s is called refinement.threshold now"]),
+        ("environments.x.machine.run_limit_s", [None, "environments.x.machine.run_limit: seconds or duration"]),
+        ("program.inputs[0].link", ["program.inputs.link: "]),
+        ("role", ["parameters.NAME.role: "]),
+    ],
+)
+def test_keys_of_earlier_versions_and_last_words_are_explained(
+    key: str, said: list[str | None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["explain", key]) == 0
+    for line, text in zip(capsys.readouterr().out.splitlines(), said, strict=False):
+        assert text is None or line.startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("refinment.share", "mean refinement.share?"),
+        ("overhed", "mean refinement.overhead_percent?"),
+        ("parameters.n.rol", "mean parameters.NAME.role?"),
+        ("machine", "mean environments.NAME.machine or memory.machine?"),
+        ("xyzzy", "docs/reference/campaign.md lists all keys"),
+        ("", "no key"),
+    ],
 )
 def test_a_key_that_there_is_not_is_a_usage_error(key: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", key]) == 2

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import json
+import re
 import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from buran.campaign.document import RENAMED
+from buran.campaign.document import RENAMED, todays_name
 from buran.campaign.identity import DECIDES, Decides
-from buran.campaign.mistakes import did_you_mean, spelled
+from buran.campaign.mistakes import spelled
 from buran.campaign.validation import Schema, all_keys, schema_at, variants
 from buran.errors import UsageError
 
@@ -29,17 +31,22 @@ def explained(key: str) -> str:
     UsageError
         There is no such key.
     """
+    written = key = re.sub(r"\[\d+\]", "", key.strip())  # messages number the entries of lists
+    earlier = {old[-1]: new for old, new in RENAMED.items() if old != ("refinement", "target")}
+    now = todays_name(tuple(key.split("."))) or earlier.get(key)
+    if now is not None:
+        key = spelled(now)
+    elif not schema_at(tuple(key.split("."))):
+        places = [other for other in all_keys() if other.rpartition(".")[2] == key]
+        if len(places) != 1:
+            near = places or _near(key)
+            hint = f"did you mean {' or '.join(near)}?" if near else "docs/reference/campaign.md lists all keys"
+            raise UsageError(f"there is no key {key!r}", why="campaign files know no such key", hint=hint)
+        key = places[0]
     schema = schema_at(tuple(key.split(".")))
-    if not key or not schema:
-        known = list(all_keys())
-        elsewhere = [other for other in known if other.rpartition(".")[2] == key]
-        hint = f"it stands elsewhere: {', '.join(elsewhere)}" if elsewhere else did_you_mean(key, known)
-        why = "campaign files know no such key"
-        if now := {spelled(old): spelled(new) for old, new in RENAMED.items()}.get(key):
-            hint = f"it is called {now} now: buran explain {now}"
-        raise UsageError(f"there is no key {key!r}", why=why, hint=hint or "docs/reference/campaign.md lists all keys")
     default = default_of(schema)
-    lines = [f"{key}: {type_of(schema)}{f', default {default}' if default else ''}".replace("`", "")]
+    lines = [f"{written} is called {key} now"] if now is not None else []
+    lines += [f"{key}: {type_of(schema)}{f', default {default}' if default else ''}".replace("`", "")]
     lines += textwrap.wrap(schema.get("description", ""), _WIDTH, initial_indent="  ", subsequent_indent="  ")
     lines += [f"  example: {key.rpartition('.')[2]}: {literal(each)}" for each in schema.get("examples", ())]
     causes = {kind.word: kind.effect for kind in Decides}.get(str(schema.get(DECIDES)))
@@ -47,6 +54,21 @@ def explained(key: str) -> str:
     if below:
         lines += textwrap.wrap(f"keys: {', '.join(below)}", _WIDTH, initial_indent="  ", subsequent_indent="  ")
     return "\n".join([*lines, *([f"  a change: {causes}"] if causes else [])])
+
+
+def _near(key: str, most: int = 3) -> list[str]:
+    """Return the keys that a misspelt one may mean, by their last words or how these begin, best first."""
+
+    def likeness(word: str, other: str) -> float:
+        return difflib.SequenceMatcher(None, word.lower(), other.lower()).ratio()
+
+    last, alike = key.rpartition(".")[2], {}
+    for other in all_keys():
+        word = other.rpartition(".")[2]
+        if max(likeness(last, word), likeness(last, word[: len(last) + 1])) >= 0.75:
+            alike[other] = likeness(last, word) + likeness(key, other)
+    best = sorted(alike, key=lambda other: -alike[other])[:most]
+    return [other for other in best if alike[other] > alike[best[0]] - 0.5]
 
 
 def default_of(schema: Schema) -> str:

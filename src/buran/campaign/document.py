@@ -9,12 +9,11 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from buran.campaign.mistakes import CampaignError, KeyPath, Mistake, spelled
+from buran.campaign.mistakes import ANY, CampaignError, KeyPath, Mistake, spelled
 from buran.campaign.sections import ProgramKeys
 from buran.campaign.yaml_document import YamlDocument, read_yaml
 
 INCLUDE = "include"
-ANY = "NAME"
 RENAMED: Mapping[KeyPath, KeyPath] = {
     ("refinement", "target"): ("target",),
     ("resources", "time_limit_s"): ("resources", "time_limit"),

@@ -10,6 +10,8 @@ from pathlib import Path
 from buran.errors import ConfigError
 
 KeyPath = tuple[str | int, ...]
+ANY = "NAME"
+"""In key paths, each name that a file gives in this place."""
 
 
 def spelled(path: KeyPath) -> str:

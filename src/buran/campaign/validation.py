@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from buran import __version__
 from buran.campaign.identity import Keys
-from buran.campaign.mistakes import KeyPath, Mistake, listed, nearest, spelled
+from buran.campaign.mistakes import ANY, KeyPath, Mistake, listed, nearest, spelled
 from buran.campaign.shape import CampaignFile, shape_of_files
 from buran.campaign.strategies import STRATEGIES
 from buran.campaign.yaml_document import YamlDocument
@@ -225,8 +225,8 @@ def variants(schema: Schema) -> Iterator[Schema]:
 
 def _below(schema: Schema, key: str | int) -> Schema | None:
     for variant in variants(schema):
-        if isinstance(key, int) and "items" in variant:
-            return variant["items"]  # type: ignore[no-any-return]
+        if "items" in variant:  # in messages their numbers are left out
+            return variant["items"] if isinstance(key, int) else _below(variant["items"], key)
         if key in variant.get("properties", {}):
             return variant["properties"][key]  # type: ignore[no-any-return]
         if isinstance(variant.get("additionalProperties"), Mapping):
@@ -256,8 +256,13 @@ def _meaning(path: KeyPath) -> str | None:
     return None if text is None else str(text)
 
 
-def all_keys(path: KeyPath = ()) -> Iterator[str]:
-    """Yield all keys that have a fixed place, spelled out."""
-    for key in _keys_at(path):
-        yield spelled((*path, key))
-        yield from all_keys((*path, key))
+def all_keys(path: KeyPath = (), schema: Schema | None = None) -> Iterator[str]:
+    """Yield all keys below one, spelled out; `ANY` stands for names, and entries of lists have no numbers."""
+    for variant in variants(file_schema() if schema is None else schema):
+        for key, below in variant.get("properties", {}).items():
+            yield spelled((*path, key))
+            yield from all_keys((*path, key), below)
+        if "items" in variant:
+            yield from all_keys(path, variant["items"])
+        elif isinstance(variant.get("additionalProperties"), Mapping) and path[-1:] != (ANY,):
+            yield from all_keys((*path, ANY), variant["additionalProperties"])
