@@ -9,11 +9,13 @@ import subprocess
 import sys
 import termios
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from buran.cli import progress
-from buran.cli.progress import LineDisplay, ProgressState
+from buran.cli import main, progress
+from buran.cli.progress import FollowedLog, LineDisplay, ProgressState
+from buran.cli.terminal import hushed
 
 _SHOW = """
 import sys, time
@@ -87,6 +89,46 @@ def test_a_log_gets_a_line_each_minute(monkeypatch: pytest.MonkeyPatch) -> None:
         lines.show(ProgressState(0, "times", settled, 10, 0.0, None), fresh=settled == 0)
         now[0] += 25.0
     assert [line.split()[3] for line in stream.getvalue().splitlines()] == ["0/10", "3/10", "6/10", "9/10"]
+
+
+def test_a_followed_log_is_printed_line_by_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, shown = FollowedLog(tmp_path / "log"), []
+    for text, to_end in ((None, False), (b"one\ntw", False), (b"o\n", False), (b"\xff end", False), (b"", True)):
+        if text is not None:
+            with (tmp_path / "log").open("ab") as file:
+                file.write(text)
+        log.show(to_end=to_end)
+        shown.append(capsys.readouterr().out)
+    assert shown == ["", "one\n", "two\n", "", "\ufffd end"]
+
+
+def test_hushed_prints_only_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    for quiet in (True, False):
+        with hushed(quiet):
+            print("said")
+            print("wrong", file=sys.stderr)
+    assert capsys.readouterr() == ("said\n", "wrong\nwrong\n")
+
+
+def test_on_a_terminal_nothing_is_drawn_over_a_followed_log() -> None:
+    text = on_terminal(_SHOW.replace("display(sys.stdout)", "display(sys.stdout, live=False)"), 120)
+    assert "\x1b" not in text and "━" not in text and text.count("\n") == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("-q", "-v"), "not allowed with"),
+        (("-q", "-n"), "leave one of them out"),
+        (("--verb",), "unrecognized"),
+        (("--qui",), "unrecognized"),
+    ],
+)
+def test_loudness_is_one_or_the_other_and_not_abbreviated(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "campaign.yaml", *words]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_rich_is_loaded_on_terminals_only() -> None:

@@ -69,7 +69,7 @@ def test_rerun_measures_in_another_folder_and_says_what_differs(
         return 0
 
     monkeypatch.setattr("buran.cli.run.drive", measure)
-    assert main(["rerun", str(crate), str(again)]) == 0
+    assert main(["rerun", str(crate), str(again), "-q"]) == 0
     assert (again / "source/sums.c").is_file()
     printed = capsys.readouterr().out
     assert "compiler: was clang 16, is clang 18" in printed

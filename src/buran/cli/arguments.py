@@ -49,6 +49,13 @@ def add_aggregate(parser: argparse.ArgumentParser, note: str = "") -> None:
     parser.add_argument("--aggregate", choices=("mean", "median", "min", "max", "sum"), default="mean", help=text)
 
 
+def add_loudness(parser: argparse.ArgumentParser) -> None:
+    """Declare how much a verb that measures prints."""
+    loudness = parser.add_mutually_exclusive_group()
+    loudness.add_argument("--quiet", "-q", action="store_true", help="print only errors and how it ended")
+    loudness.add_argument("--verbose", "-v", action="store_true", help="print what Snakemake prints, too")
+
+
 def add_profile(parser: argparse.ArgumentParser) -> None:
     """Declare where to measure."""
     text = "where to measure: name of a profile, or its folder"

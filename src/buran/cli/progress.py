@@ -12,6 +12,7 @@ from buran.cli.terminal import ProgressLine, duration, exact, style
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from buran.campaign.layout import Layout
     from buran.cli.bar import BarDisplay
@@ -75,20 +76,20 @@ class ProgressState:
         return f"about {self.ahead_core_hours:.2g} core hours and {duration(self.ahead_s)} to go in this iteration"
 
 
-def display(stream: TextIO) -> LineDisplay | BarDisplay:
-    """Return what fits the stream."""
-    if stream.isatty() and os.environ.get("TERM") != "dumb":
+def display(stream: TextIO, *, live: bool = True) -> LineDisplay | BarDisplay:
+    """Return what fits the stream; if it is not `live`, nothing that was printed is drawn over."""
+    if live and stream.isatty() and os.environ.get("TERM") != "dumb":
         from buran.cli.bar import BarDisplay
 
         return BarDisplay(exact(stream))
-    return LineDisplay(stream)
+    return LineDisplay(stream, live=live)
 
 
 class LineDisplay:
     """One line of text: rewritten on a terminal; elsewhere a new one for each iteration and each minute."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._line = ProgressLine(stream)
+    def __init__(self, stream: TextIO, *, live: bool = True) -> None:
+        self._line = ProgressLine(stream, live=live)
         self._told_s = self._changed_s = time.monotonic()
         self._where = ""
 
@@ -138,14 +139,39 @@ def first_failure(layout: Layout, entries: Sequence[Entry]) -> str | None:
     return "\n".join(lines)
 
 
-class Watcher:
-    """Looks at a campaign a few times a second, in its ledger alone, and shows what it finds."""
+class FollowedLog:
+    """A log whose lines are printed as they come."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, path: Path) -> None:
+        self._path, self._read = path, 0
+
+    def show(self, *, to_end: bool = False) -> None:
+        """Print the lines that are new; the last one when it has its end, or nothing more will come."""
+        if not self._path.is_file():
+            return
+        with self._path.open("rb") as file:
+            file.seek(self._read)
+            new = file.read()
+        new = new if to_end else new[: new.rfind(b"\n") + 1]
+        self._read += len(new)
+        print(new.decode(errors="replace"), end="", flush=True)
+
+
+class Watcher:
+    """Looks at a campaign a few times a second, in its ledger alone, and shows what it finds.
+
+    Parameters
+    ----------
+    log
+        Log whose lines are printed as they come; None for none.
+    """
+
+    def __init__(self, session: Session, log: Path | None = None) -> None:
         from buran.views.status import QuickCount
 
         self._layout, self._id = session.layout, session.id
-        self._display = display(sys.stdout)
+        self._display = display(sys.stdout, live=log is None)
+        self._log = None if log is None else FollowedLog(log)
         self._count = QuickCount(session)
         self._plans = 0
         self._seen: tuple[float, ...] | None = None
@@ -155,6 +181,8 @@ class Watcher:
 
     def look(self) -> None:
         """Show what changed, in a small part of the time: a look at 100 000 runs takes a second."""
+        if self._log is not None:
+            self._log.show()
         began_s = time.monotonic()
         if began_s < self._not_before_s:
             self._display.tick()
@@ -204,5 +232,7 @@ class Watcher:
 
     def close(self) -> None:
         """Show the last state and leave it behind."""
+        if self._log is not None:
+            self._log.show(to_end=True)
         self._look()
         self._display.close()

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from buran.cli.arguments import add_campaign_file, add_profile
-from buran.cli.terminal import style
+from buran.cli.arguments import add_campaign_file, add_loudness, add_profile
+from buran.cli.terminal import hushed, style
 from buran.errors import Exit, UsageError
 from buran.wording import counted
 
@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.usage = (
         "buran run [FILE] [--profile P] [--dry-run] [--retry-failed] [--cancel] [--remeasure NAME=VALUE,...] "
-        "[--adopt] [--mark-only] [-- SNAKEMAKE ARGUMENTS]"
+        "[--adopt] [--mark-only] [-q | -v] [-- SNAKEMAKE ARGUMENTS]"
     )
     add_campaign_file(parser)
     add_profile(parser)
@@ -53,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mark-only", action="store_true", help="with --remeasure and --adopt: measure nothing, the next run does"
     )
+    add_loudness(parser)
     parser.epilog = "What follows -- is passed on to snakemake as it is."
 
 
@@ -61,10 +62,13 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.loop.session import open_session
     from buran.measure.backends.registry import check_system
 
+    if arguments.quiet and arguments.dry_run:
+        raise UsageError("--quiet would leave nothing of --dry-run", hint="leave one of them out")
     session = open_session(arguments.file)
-    if arguments.adopt:
-        _adopt(session)
-    _open_generations(session, arguments.remeasure)
+    with hushed(arguments.quiet):
+        if arguments.adopt:
+            _adopt(session)
+        _open_generations(session, arguments.remeasure)
     if arguments.mark_only:
         if not arguments.adopt and not arguments.remeasure:
             raise UsageError("--mark-only marks nothing", hint="give --remeasure or --adopt with it")
@@ -76,6 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
         retry_failed=arguments.retry_failed,
         cancel=arguments.cancel,
+        quiet=arguments.quiet,
+        verbose=arguments.verbose,
         extra=arguments.passed_on,
     )
 
@@ -114,6 +120,8 @@ def drive(
     dry_run: bool = False,
     retry_failed: bool = False,
     cancel: bool = False,
+    quiet: bool = False,
+    verbose: bool = False,
     extra: list[str],
 ) -> int:
     """Run the workflow for a campaign, show progress, say how it ended."""
@@ -130,7 +138,7 @@ def drive(
     options = where.scheduler.engine_options(where.executor)
     if where.scheduler is not NONE:
         try:
-            with interruptible():
+            with interruptible(), hushed(quiet):
                 session = measured_in(session, where.scheduler, _say, patient=not dry_run)
         except Interrupted:
             print("interrupted; nothing was submitted")
@@ -139,36 +147,38 @@ def drive(
     command = controller.engine_command(
         session.campaign.path, session.layout, where, [*options, *(["--dry-run"] if dry_run else []), *extra]
     )
-    if not dry_run:
-        session = _with_todays_program(session)
-    history = History.open(session)
-    for note in (*session.target.backend.notes, *changes_in_words(history)):
-        print(f"{style('note:', 'yellow')} {note}")
+    with hushed(quiet):
+        session = session if dry_run else _with_todays_program(session)
+        history = History.open(session)
+        for note in (*session.target.backend.notes, *changes_in_words(history)):
+            print(f"{style('note:', 'yellow')} {note}")
     redirected = redirected_into_source(session.campaign)
     if redirected is not None:
         print(f"{style('warning:', 'yellow')} {redirected}", file=sys.stderr)
     if not history.plans:
         first_plan(session)  # mistakes show before anything runs
-    layout = session.layout
-    print(f"{style('campaign', 'bold')} {session.campaign.name}: results in {_shown(layout.root)}")
-    print(style(f"$ {shlex.join(command)}", "dim"), flush=True)
+    layout, log = session.layout, session.layout.engine_log
+    with hushed(quiet):
+        print(f"{style('campaign', 'bold')} {session.campaign.name}: results in {_shown(layout.root)}")
+        print(style(f"$ {shlex.join(command)}", "dim"), flush=True)
     if dry_run:
         import subprocess
 
         _preview(session, where, [*options, *extra])
         return subprocess.run(command, check=False).returncode
-    log = layout.engine_log
+    if verbose:
+        _say(f"what follows, but for lines of progress, is from {_shown(log)}")
 
-    with controller.sole_controller(layout, _say) as lock:
+    with hushed(quiet), controller.sole_controller(layout, _say) as lock:
         with tempfile.NamedTemporaryFile(dir=layout.root) as file:
             since = Path(file.name).stat().st_mtime  # by the clock of the file system, as what the scripts log
-        drivers = _Drivers(session, command, log, lock, extra)
+        drivers = _Drivers(session, command, log, lock, extra, verbose)
         followed = where.scheduler is not NONE
         end = drivers.in_jobs(where.scheduler, retry_failed, cancel) if followed else drivers.here(retry_failed)
     if end.interrupted:
         print("interrupted; finished runs are kept, `buran run` resumes")
         return Exit.INTERRUPTED
-    return _finish(session, end.code, log, since)
+    return _finish(session, end.code, log, since, quiet=quiet)
 
 
 def _with_todays_program(session: Session) -> Session:
@@ -212,6 +222,7 @@ class _Drivers:
     log: Path
     lock: int
     extra: list[str]
+    verbose: bool
 
     def here(self, retry_failed: bool, hangs: Callable[[int], bool] | None = None) -> End:
         """Run the engine once, unless it has nothing to do and was asked for nothing in particular."""
@@ -230,7 +241,7 @@ class _Drivers:
         if is_finished and not self.extra:
             _say("nothing is left to do")
             return controller.End(0)
-        watcher = Watcher(self.session)
+        watcher = Watcher(self.session, self.log if self.verbose else None)
         try:
             end = controller.run_engine(self.command, self.log, self.lock, watcher.look, hangs)
         finally:
@@ -298,7 +309,7 @@ class _Drivers:
             _say(f"{counted(len(jobs), 'job')} left in the queue; --cancel would have ended what is left")
 
 
-def _finish(session: Session, code: int, log: Path, since: float) -> int:
+def _finish(session: Session, code: int, log: Path, since: float, *, quiet: bool = False) -> int:
     from buran.cli.status import print_failures
     from buran.loop.history import History
     from buran.loop.report import link_latest
@@ -338,7 +349,9 @@ def _finish(session: Session, code: int, log: Path, since: float) -> int:
         f"{style('done', 'green')}: {counted(state.measured, 'run')} measured, {state.failed} failed, "
         f"{state.spent_core_hours:.4g} core hours; {state.reason}"
     )
-    print(f"report: {_shown(session.layout.latest / 'report.txt')}  (or: buran report {_shown(session.campaign.path)})")
+    if not quiet:
+        report = _shown(session.layout.latest / "report.txt")
+        print(f"report: {report}  (or: buran report {_shown(session.campaign.path)})")
     if state.failures:
         return Exit.SOME_RUNS_FAILED
     return Exit.BUDGET_REACHED if state.budget_reached else Exit.DONE

@@ -7,7 +7,8 @@ import shutil
 import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
 from typing import Any, TextIO
 
 from buran.wording import aligned
@@ -65,6 +66,16 @@ def printable_output() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
+@contextmanager
+def hushed(quiet: bool) -> Iterator[None]:
+    """Print nothing but errors meanwhile, if quiet is what is wished."""
+    if not quiet:
+        yield
+        return
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+        yield
+
+
 def exact(stream: TextIO) -> TextIO:
     """Return the stream itself, for a display that steers the terminal."""
     return stream.exact if isinstance(stream, _PrintableStream) else stream
@@ -90,11 +101,11 @@ def duration(seconds: float) -> str:
 
 
 class ProgressLine:
-    """One line that is rewritten on a terminal; elsewhere a line only when something was finished."""
+    """One line that is rewritten on a terminal if it is `live`; else a line only when something was finished."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, *, live: bool = True) -> None:
         self.stream = exact(stream)
-        self.live = stream.isatty()
+        self.live = live and stream.isatty()
         self.last = ""
 
     def show(self, text: str, *, always: bool = False) -> None:
