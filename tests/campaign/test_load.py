@@ -494,7 +494,10 @@ def mistakes_of_csv(path: Path) -> list[Mistake]:
 def test_a_missing_csv(write_campaign: WriteCampaign) -> None:
     path = with_csv(write_campaign, "")
     (path.parent / "points.csv").unlink()
-    assert "no such file" in whole(mistakes_of_csv(path)[0])
+    with pytest.raises(CampaignError, match="there is no CSV file") as caught:
+        load_campaign(path)
+    (mistake,) = caught.value.mistakes
+    assert mistake.file == path and mistake.line and "points.csv is missing" in whole(mistake)
 
 
 def test_evaluation_points_are_held_out(write_campaign: WriteCampaign) -> None:

@@ -34,7 +34,20 @@ def write(folder: Path, **changes: Any) -> str:
         ({"environments": {"local": {"launcher": "intelmpi"}}}, "write `mpich`"),
         ({"metrics": ["time", "visits", "cycles"]}, "`counters: [cycles]`"),
         ({"parameters": {"n": {"role": "size", "values": ["small", "large"]}}}, "role: choice, values: [1, 2]"),
-        ({"budget": 2}, "`budget: {core_hours: 2}`"),
+        ({"budget": 2}, "write `budget: 2h` for core hours"),
+        ({"budget": [2]}, "must be text or hold keys"),
+        ({"budget": "-2h"}, "must be greater than zero"),
+        ({"resources": {"time_limit": "-5min"}}, "must be greater than zero"),
+        ({"parameters": {"p": 4, "n": [10, 20]}}, "at least two values, as in `p: [4, ...]`"),
+        ({"refinement": {"share": None}}, "write what belongs there, or remove the line"),
+        ({"constraints": ["p *"]}, "such as p * n <= 4096"),
+        ({"include": "campaign.yaml"}, "take the name out of one of these files"),
+        ({"include": "."}, "name a file; a path counts"),
+        ({"points_file": "no.csv", "parameters": {"p": {"role": "ranks"}}}, "there is no CSV file 'no.csv'"),
+        ({"points_file": ".", "parameters": {"p": {"role": "ranks"}}}, "is a folder"),
+        ({"instrumentation": "All"}, "did you mean 'all'?"),
+        ({"target": {"p": 2, "m": 3}}, "'m' is no parameter"),
+        ({"environments": 5}, "must hold keys of its own"),
         ({"program": None}, "program: {source: ., "),
         ({"parameters": None}, "parameters: {p: [1, 2, 4]"),
     ],
@@ -126,3 +139,51 @@ def test_formats_stand_one_on_a_line(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main(["model", str(tmp_path / "data.txt")]) == Exit.USAGE
     lines = capsys.readouterr().err.splitlines()
     assert max(map(len, lines)) < 120 and any(line.strip() == "- a text file of Extra-P" for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (b"", "`buran init DIR`"),
+        (b"# nothing\n", "`buran init DIR`"),
+        (b"name: demo\nprogram:\n\tsource: code\n", "indent with spaces"),
+        (b"name: [demo\n", "close what is open above"),
+        (b"name: d\xe4mo\n", "save it as UTF-8"),
+        ("name: demo\n".encode("utf-16"), "save it as text in UTF-8"),
+        (b"\x7fELF\n", "remove it"),
+        (b"name: demo\nname: other\n", "keep one of them"),
+        (b"? [a, b]\n: 3\n", "write it as `key: value`"),
+        (b"- a\n", "keys at its top"),
+        (b"name: !!python/object:os.system demo\n", "leave it out"),
+        (None, "name a file in it: "),
+    ],
+)
+def test_what_is_no_campaign_file_says_what_to_do(
+    text: bytes | None, hint: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "campaign.yaml"
+    file.write_bytes(b"name: demo\n" if text is None else text)
+    assert main(["check", str(tmp_path if text is None else file)]) == Exit.USAGE
+    printed = capsys.readouterr().err
+    assert hint in printed and str(tmp_path) in printed and "Traceback" not in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--chek"], "there is no verb: `buran --help`"),
+        (["check", "--enviroment", "local"], "did you mean --environment?"),
+        (["run", "--retry_failed"], "did you mean --retry-failed?"),
+        (["explain", "a", "b"], "`buran help explain` explains it"),
+        (["check", "CAMPAIGN", "--profile", "./"], "a profile of Snakemake has a file config.yaml"),
+        (["convert", "nothing", "out"], "name a file or a folder with measurements"),
+        (["predict", "CAMPAIGN"], "write one with buran model"),
+    ],
+)
+def test_a_mistake_on_the_command_line_says_what_to_write(
+    words: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert main([file if word == "CAMPAIGN" else word for word in words]) == Exit.USAGE
+    assert said in " ".join(capsys.readouterr().err.split())

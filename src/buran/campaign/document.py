@@ -9,7 +9,7 @@ from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from buran.campaign.mistakes import ANY, CampaignError, KeyPath, Mistake, spelled
+from buran.campaign.mistakes import ANY, CampaignError, KeyPath, Mistake, missing, spelled
 from buran.campaign.sections import ProgramKeys
 from buran.campaign.yaml_document import YamlDocument, read_yaml
 
@@ -64,10 +64,11 @@ def _with_included(path: Path, chain: tuple[Path, ...]) -> YamlDocument:
     for name in names:
         base = below(chain[-1].parent, name)
         if base in chain:
+            what, hint = f"the file {name!r} includes itself", "take the name out of one of these files"
             why = " includes ".join(each.name for each in (*chain[chain.index(base) :], base))
-            raise CampaignError([document.located(Mistake((INCLUDE,), f"the file {name!r} includes itself", why))])
+            raise CampaignError([document.located(Mistake((INCLUDE,), what, why, hint))])
         if not base.is_file():
-            why, hint = f"there is no file {base}", "a path counts from the file that it stands in"
+            why, hint = f"{base} is {missing(base)}", "name a file; a path counts from the file that it stands in"
             raise CampaignError([document.located(Mistake((INCLUDE,), f"{name!r} cannot be included", why, hint))])
         bases.append(_with_included(base, (*chain, base)))
     return reduce(_over, [*bases, document])

@@ -155,7 +155,6 @@ def written_out(values: Mapping[str, str | float]) -> dict[str, str]:
 
 
 def _parse(text: str) -> ast.expr:
-    hint = None
     if "&&" in text or "||" in text:
         hint = "write `and` and `or`"
     elif "!" in text.replace("!=", ""):
@@ -166,6 +165,8 @@ def _parse(text: str) -> ast.expr:
         hint = "write `==` to compare"
     elif _QUANTITY.fullmatch(text.strip()):
         hint = "write a plain number: seconds for a time, megabytes for memory"
+    else:
+        hint = "write it as in Python, such as p * n <= 4096 or ceil(p / 48)"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")

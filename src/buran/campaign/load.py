@@ -13,7 +13,7 @@ from buran.campaign.config import Campaign
 from buran.campaign.document import below, read_campaign_file
 from buran.campaign.expressions import Expression, ExpressionError, Kind, compile_expression, has_grid, is_line
 from buran.campaign.inputs import Input
-from buran.campaign.mistakes import CampaignError, KeyPath, Mistake
+from buran.campaign.mistakes import CampaignError, KeyPath, Mistake, missing
 from buran.campaign.point import Point, Value
 from buran.campaign.resources import AUTO, Formulas, check_resource
 from buran.campaign.shape import CampaignFile
@@ -296,11 +296,14 @@ class _Loading:
         if config.points is not None:
             points = self._from_file("points", config.points)
         elif config.points_file is not None:
+            file = below(self.path.parent, config.points_file)
             try:
-                file = below(self.path.parent, config.points_file)
                 points, mistakes = read_points(file, ("points_file",), self.names)
             except CampaignError as error:
                 points, mistakes = [], [*error.mistakes]
+            if not file.is_file():
+                what, why = f"there is no CSV file {config.points_file!r}", f"{file} is {missing(file)}"
+                mistakes = [Mistake(("points_file",), what, why, "paths are relative to the campaign file")]
             self.mistakes.add(*mistakes)
         else:
             return None

@@ -106,6 +106,11 @@ class Mistake:
         }
 
 
+def missing(path: Path) -> str:
+    """Say what stands where a file is wanted."""
+    return "a folder" if path.is_dir() else "missing"
+
+
 def no_parameter(path: KeyPath, name: str, parameters: Sequence[str]) -> Mistake:
     """Return the mistake of a name that no parameter has."""
     why = f"the parameters are: {listed(parameters)}"

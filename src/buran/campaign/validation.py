@@ -121,6 +121,8 @@ def _mistake(detail: ErrorDetails) -> Mistake:
     if kind == "string_pattern_mismatch":
         return Mistake(path, f"{shown} is not allowed", _meaning(path))
     why = _KINDS.get(kind) or detail["msg"].replace("Input should be", "must be")
+    if kind.startswith("model_") and _takes(path, "string"):
+        why = why.replace("must hold", "must be text or hold")
     return Mistake(path, f"{shown} is not allowed", why, _kind_hint(path, kind, detail["input"]))
 
 
@@ -138,6 +140,12 @@ def _belongs(value: object, path: KeyPath) -> str | None:
 
 def _kind_hint(path: KeyPath, kind: str, value: object) -> str | None:
     """Say what to write instead of a value of another kind."""
+    if value is None:
+        return "write what belongs there, or remove the line"
+    if path == ("budget",) and isinstance(value, int | float):
+        return f"write `budget: {value}h` for core hours, or `budget: {value}%` for a share of the full matrix"
+    if path[:-1] == ("parameters",) and isinstance(value, int | float | str):
+        return f"write at least two values, as in `{path[-1]}: [{value}, ...]`; what never varies is no parameter"
     if kind == "number" and isinstance(value, str) and path[-2:-1] == ("values",) and value.isidentifier():
         return "number the choices, as in `role: choice, values: [1, 2]`; a run command translates them: {=...}"
     if hint := _OTHER_NAMES.get((path, value)) if isinstance(value, str) else None:

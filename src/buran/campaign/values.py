@@ -157,7 +157,7 @@ _MEANT = {
 }
 """Units by the spellings of others, in the singular."""
 _SOME = r"[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"
-_WITH_UNIT = re.compile(rf"(?:\s*{_SOME}\s*[A-Za-z]+\s*)+")
+_WITH_UNIT = re.compile(rf"-?(?:\s*{_SOME}\s*[A-Za-z]+\s*)+")
 _DURATION = re.compile(rf"(?:{_SOME}(?:{'|'.join(_UNITS)})(?![A-Za-z]))+")
 _PARTS = re.compile(rf"({_SOME})([A-Za-z]+)")
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
@@ -167,6 +167,8 @@ _SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(?:percent|per cent|pct)\b.*", re.
 def seconds_in(text: str) -> float:
     """Return the seconds of a duration such as ``10min`` or ``1h30min``; ValueError for what is none."""
     text = "".join(text.split())
+    if text.startswith("-"):
+        raise ValueError("must be greater than zero")
     if not _DURATION.fullmatch(text):
         raise ValueError(f"must be a number and one of the units {', '.join(_UNITS)}; {_duration_meant(text)}")
     return sum(float(number) * _UNITS[unit] for number, unit in _PARTS.findall(text))

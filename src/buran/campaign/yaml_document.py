@@ -106,6 +106,9 @@ def read_text(path: Path, limit: Limit) -> str:
         raw = read_bytes(path, limit)
     except FileNotFoundError:
         raise refuse("there is no such file", hint="`buran init DIR` writes a campaign file to start from") from None
+    except IsADirectoryError:
+        file = path / "campaign.yaml"
+        raise refuse("this is a folder", hint=f"name a file in it{f': {file}' if file.is_file() else ''}") from None
     except OSError as error:
         raise refuse("the file cannot be read", error.strerror) from None
     except FormatError as error:
@@ -114,7 +117,7 @@ def read_text(path: Path, limit: Limit) -> str:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         if b"\0" in raw:
-            hint = "`buran init DIR` writes a campaign file to start from"
+            hint = "save it as text in UTF-8; `buran init DIR` writes a campaign file to start from"
             raise refuse("this is no text file", "it holds bytes that no text has", hint) from None
         raise refuse(
             "the file is not UTF-8",
@@ -142,7 +145,7 @@ def read_yaml(path: Path) -> YamlDocument:
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, int(error.position)) + 1
         what = f"a character that YAML does not allow, code {int(error.character):#x}"
-        raise CampaignError([Mistake((), what, file=path, line=line)]) from None
+        raise CampaignError([Mistake((), what, hint="remove it", file=path, line=line)]) from None
     if node is None or (isinstance(node, yaml.ScalarNode) and node.tag == _TAG + "null"):
         what, hint = "the file is empty", "`buran init DIR` writes a campaign file to start from"
         raise CampaignError([Mistake((), what, hint=hint, file=path)])
@@ -192,7 +195,7 @@ class _Reading:
         out: dict[str, object] = {}
         for key, item in node.value:
             if not isinstance(key, yaml.ScalarNode):
-                self.note(key, path, "a key must be a word")
+                self.note(key, path, "a key must be a word", hint="write it as `key: value`")
                 continue
             place = (*path, key.value)
             if key.value == "<<":
@@ -250,5 +253,7 @@ def _syntax_mistake(path: Path, text: str, error: yaml.MarkedYAMLError) -> Mista
         hint = "indent with spaces: YAML does not allow tabs there"
     elif "{" in row or "%" in row or "*" in row or ": " in row.partition(":")[2]:
         hint = "put commands and expressions in quotes"
+    elif "<stream end>" in str(error.problem):
+        hint = "close what is open above: a bracket, a brace or a quote"
     why = ", ".join(part for part in (error.context, error.problem) if part)
     return Mistake((), "the file is not valid YAML", why, hint, path, line)

@@ -104,7 +104,18 @@ class _VerbParser(argparse.ArgumentParser):
             near = difflib.get_close_matches(wrong[1], DOOR.names, n=1, cutoff=0.5)
             hint = f"did you mean `buran {near[0]}`?" if near else "`buran --help` lists what there is"
             message = f"there is no verb {wrong[1]!r}: {hint}"
+        if message.endswith("required: VERB"):
+            message = "there is no verb: `buran --help` lists what there is"
         super().error(message)
+
+    def refuse(self, verb: str, words: Sequence[str]) -> NoReturn:
+        """End with exit code 2 because of words that a verb does not know."""
+        verbs = next(a for a in self._actions if isinstance(a, argparse._SubParsersAction))
+        parser: argparse.ArgumentParser = verbs.choices[verb]
+        given = [word.partition("=")[0] for word in words if word.startswith("-")]
+        near = [each for word in given for each in difflib.get_close_matches(word, parser._option_string_actions, n=1)]
+        hint = f"did you mean {' '.join(near)}?" if near else f"`buran help {verb}` explains it"
+        parser.error(f"unrecognized arguments: {' '.join(words)}; {hint}")
 
 
 _COLLECT_AFTER = 1_000_000  # objects: looking for garbage takes a quarter of the time where 100 000 runs are read
@@ -214,7 +225,9 @@ def _main(argv: Sequence[str] | None) -> int:
         arguments = _todays(arguments)
         _refuse_missing(arguments)
         words, passed_on = _divided(arguments)
-        parsed = parser.parse_args(words, argparse.Namespace(passed_on=passed_on))
+        parsed, unknown = parser.parse_known_args(words, argparse.Namespace(passed_on=passed_on))
+        if unknown:
+            parser.refuse(parsed.verb, unknown)
         return int(parsed.run(parsed))
     except SystemExit as end:
         return int(end.code or 0)

@@ -53,7 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
     source: Path = arguments.input
     target: Path = arguments.output
     if not source.exists():
-        raise UsageError("there is no such file or folder", where=source)
+        hint = "name a file or a folder with measurements"
+        raise UsageError("there is no such file or folder", where=source, hint=hint)
     if is_results(source) and not target.suffix:
         for note in write_crate(source, target):
             print(f"note: {note}", file=sys.stderr)

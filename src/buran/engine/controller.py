@@ -234,6 +234,9 @@ def find_profile(name: str) -> EngineProfile:
             f"there is no profile {name!r}", why=f"known: {', '.join(profiles)}", hint="or give a path to a folder"
         )
     path = folder / "config.yaml"
+    if not path.is_file():
+        why, hint = "a profile of Snakemake has a file config.yaml", "name a folder that has one"
+        raise UsageError("this folder is no profile", where=folder, why=why, hint=hint)
     settings = read_yaml_data(path)
     settings = settings if isinstance(settings, dict) else {}
     scheduler = scheduler_of_profile(settings)

@@ -121,8 +121,9 @@ def load_model(path: Path) -> tuple[TensorModel, dict[str, str]]:
     except BuranError:
         raise
     except Exception as error:  # zipfile, zlib, numpy's headers and JSON meet arbitrary bytes with any of theirs
-        why = f"{type(error).__name__}: {error}"
-        raise FormatError("a file is no tensor model", where=path, why=why) from error
+        why = "it does not begin as one" if not is_model_file(path) else f"{type(error).__name__}: {error}"
+        hint = "write one with buran model --kind cpr INPUT -o MODEL.npz"
+        raise FormatError("a file is no tensor model", where=path, why=why, hint=hint) from error
 
 
 def _put_part(name: str, part: CPPart, arrays: Arrays) -> None:
