@@ -11,16 +11,24 @@ import subprocess
 import sys
 import zlib
 from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
 import chromium
+import numpy as np
 import pytest
 import yaml
 
+from buran.model import Factor, ModelFunction, PowerLog, Term
+from buran.model.combine import add_models
+from buran.model.derived import DerivedValue
+from buran.model.discrepancy import discrepancies
+from buran.model.model import predict_models
+from buran.profile.profile import CallTree
 from buran.report.html import render_page
-from made_up import NASTY, data_of, experiment, headline_about, many, report
+from made_up import NASTY, data_of, experiment, headline_about, many, model, report, told
 
 pytestmark = pytest.mark.slow
 
@@ -170,8 +178,8 @@ def test_speed_up_is_drawn_with_the_ideal_line(browser, tmp_path):
         ".map((at) => at.split(',').map(Number))))"
     )
     assert lines
-    for model, ideal in lines:
-        assert model[0] == ideal[0]  # 1 on the fewest ranks
+    for modelled, ideal in lines:
+        assert modelled[0] == ideal[0]  # 1 on the fewest ranks
         assert all(here[1] > there[1] for here, there in pairwise(ideal))  # upwards
     first, at, fewest, target = browser.execute_script(
         f"return [paths[{row}].curves[1][0][0][0], paths[{row}].at, data.axes[0][0], data.target[0]]"
@@ -217,6 +225,198 @@ def test_the_table_and_the_tree_show_another_metric(browser, tmp_path):
     assert set(column(browser, 5)) == {"–"}  # intervals are of the first metric
     browser.execute_script(choose, "time")
     assert column(browser, 4) == before and not complaints(browser)
+
+
+TARGETS = ([64.0, 3000.0, 30.0], [2048.0, 12345.0, 20.0], [4096.0, 1000.0, 100.0])
+
+
+@pytest.fixture(scope="module")
+def summed(tmp_path_factory):
+    """A page whose call paths leave a process over, one of them a sum, and whose run time is the sum of all."""
+    table = experiment(30, values=3, repetitions=3)
+    plain = report(table)
+    times = plain.models["time"]
+    values = table.over_locations("time").mean(axis=2)
+    modelled = predict_models(times.models, table.points)
+    left = discrepancies(table.points, values, modelled, np.full(30, 0.02), np.full(30, 2))
+    made = [replace(model, discrepancy=each) for model, each in zip(times.models, left, strict=True)]
+    made[3] = add_models(made[3:5], table.points, values[3])
+    whole = add_models(made, table.points, values.sum(axis=0))
+    said = replace(
+        plain,
+        models={"time": replace(times, models=tuple(made))},
+        runtime=replace(times, metric="runtime", call_paths=("whole program",), models=(whole,)),
+    )
+    return said, table, tmp_path_factory.mktemp("summed")
+
+
+def page_of(said, table, folder: Path) -> Path:
+    path = folder / "report.html"
+    text = render_page(said, data_of(said, table), ["tail"], {"compiler": "gcc"}, "", headline_about(said))
+    path.write_text(text)
+    return path
+
+
+NUMBERS = """
+  aim(arguments[0]);
+  return [Object.fromEntries(paths.map((path) => [path.name, [path.at, path.share]])), data.runtime.at?.[0] ?? null]
+"""
+
+
+def test_sliders_predict_as_the_models_do(browser, summed):
+    said, table, folder = summed
+    opened(browser, page_of(said, table, folder))
+    times = said.models["time"]
+    assert any(model.discrepancy for model in times.models)
+    before = column(browser, 4), column(browser, 2), column(browser, 5)
+    for target in TARGETS:
+        at = np.array([target])
+        expected = times.predict(at)[:, 0]
+        rows_at, seconds = browser.execute_script(NUMBERS, target)
+        for name, value in zip(times.call_paths, expected.tolist(), strict=True):
+            assert rows_at[name] == pytest.approx([value, value / expected.sum()], rel=1e-6, abs=1e-12)
+        assert seconds == pytest.approx(said.runtime.predict(at)[0, 0], rel=1e-6)
+        text = browser.execute_script("return document.getElementById('aimed').textContent")
+        assert float(re.search(r"predicted run time ([\d.e+-]+) s;", text)[1]) == pytest.approx(seconds, rel=6e-4)
+        assert set(column(browser, 5)) == {"–"} and "intervals are not computed" in text
+        shown = dict(zip(rows(browser), zip(column(browser, 2), column(browser, 4), strict=True), strict=True))
+        for name, (share, value) in shown.items():
+            assert float(value) == pytest.approx(rows_at[name][0], rel=6e-3)
+            assert share == f"{100 * rows_at[name][1]:.1f} %"
+    browser.execute_script("document.querySelector('#aim button').click()")
+    assert (column(browser, 4), column(browser, 2), column(browser, 5)) == before and not complaints(browser)
+    assert browser.execute_script("return document.getElementById('shown-target').textContent") == nameof(said)
+
+
+def nameof(said) -> str:
+    return ", ".join(f"{name}={said.target[name]:g}" for name in said.parameters)
+
+
+def test_the_plots_follow_the_target(browser, summed):
+    said, table, folder = summed
+    opened(browser, page_of(said, table, folder))
+    target = TARGETS[1]
+    browser.execute_script("aim(arguments[0]); show(0)", target)
+    axis, values = browser.execute_script("return [data.axes[0], paths[0].curves[1][0][0]]")
+    along = np.array([[value, *target[1:]] for value in axis])
+    place = said.models["time"].call_paths.index(browser.execute_script("return paths[0].name"))
+    assert axis[-1] == target[0]
+    assert values == pytest.approx(said.models["time"].predict(along)[place].tolist(), rel=1e-6)
+    goals = "return [...document.querySelectorAll('{} .goal title')].map((each) => each.textContent)"
+    for where in ("#detail", "#overview"):
+        assert all(text.startswith("p=2048, n=12345, k=20: ") for text in browser.execute_script(goals.format(where)))
+        assert browser.execute_script(goals.format(where))
+    sums, parts = browser.execute_script("return [data.stack.total[1], data.stack.values[1]]")
+    axis = browser.execute_script("return data.axes[1]")
+    along = np.array([[target[0], value, target[2]] for value in axis])
+    assert sums == pytest.approx(said.models["time"].predict(along).sum(axis=0).tolist(), rel=1e-6)
+    assert len(parts) == 6 and complaints(browser) == []
+    shapes = browser.execute_script("return [...document.querySelectorAll('path')].map(p => p.getAttribute('d'))")
+    assert not any("NaN" in shape or "undefined" in shape for shape in shapes)
+    assert browser.execute_script("return document.querySelectorAll('#overview .tools').length") == 1
+    browser.execute_script("window.dispatchEvent(new Event('beforeprint'))")
+    assert browser.execute_script("return isMoved()") is False  # as the text says, which does not follow
+
+
+def test_sliders_are_used_with_the_keyboard(browser, summed):
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
+    said, table, folder = summed
+    opened(browser, page_of(said, table, folder))
+    ranges = browser.find_elements(By.CSS_SELECTOR, "#aim [type=range]")
+    assert [each.accessible_name for each in ranges] == ["p", "n", "k"]
+    stops = browser.execute_script("return data.formulas.stops[0]")
+    assert stops[0] == 2 and stops[-1] == 4096 and {4.0, 8.0, 1024.0} < set(stops)
+    ranges[0].send_keys(Keys.HOME)
+    assert browser.execute_script("return data.target") == [2, 8000, 80]
+    assert ranges[0].get_attribute("aria-valuetext") == "p=2"
+    box = browser.find_element(By.CSS_SELECTOR, "#aim [type=number]")
+    box.send_keys(Keys.CONTROL, "a")
+    box.send_keys("1e9", Keys.TAB)
+    assert browser.execute_script("return data.target") == [4096, 8000, 80]  # no further than the slider
+    assert "p=4096" in browser.find_element(By.ID, "aimed").text
+    browser.find_element(By.CSS_SELECTOR, "#aim button").send_keys(Keys.ENTER)
+    assert browser.execute_script("return data.target") == [1024, 8000, 80] and complaints(browser) == []
+
+
+def test_what_a_page_cannot_evaluate_has_no_number(browser, summed, tmp_path):
+    """A derived value, a tensor model, and times beyond what counts allow."""
+    plain, table, _ = summed
+    times = plain.models["time"]
+    blocks = DerivedValue.of("n // p", "n // p", times.parameters)
+    odd = ModelFunction(1.0, (2.0,), (Term((Factor(1, PowerLog(Fraction(1)), blocks),)),))
+    strange = replace(times.models[5], function=odd, discrepancy=None)
+    made = tuple(strange if place == 5 else model for place, model in enumerate(times.models))
+    said = replace(plain, models={"time": replace(times, models=made)}, tensor=lambda points: points.sum(axis=1))
+    opened(browser, page_of(said, table, tmp_path))
+    browser.execute_script("aim(arguments[0]); show(arguments[1])", TARGETS[0], 5)
+    text = browser.execute_script("return document.getElementById('aimed').textContent")
+    assert "run time not computed for another target" in text and "1 call path is not computed" in text
+    assert "shares are not computed for another target" in text
+    assert set(column(browser, 2)) == set(column(browser, 3)) == {"–"}
+    shown = dict(zip(rows(browser), column(browser, 4), strict=True))
+    for name, value in zip(times.call_paths, times.predict(np.array([TARGETS[0]]))[:, 0].tolist(), strict=True):
+        if name == times.call_paths[5]:
+            assert shown[name] == "not computed"
+        elif name in shown:
+            assert float(shown[name]) == pytest.approx(value, rel=6e-3)
+    detail = browser.execute_script("return document.getElementById('detail').textContent")
+    assert "not computed for another target" in detail
+    assert browser.execute_script("return document.querySelectorAll('#detail .goal, #icicle *').length") == 0
+    assert "shares: not computed" in browser.execute_script("return document.getElementById('overview').textContent")
+    assert complaints(browser) == []
+
+
+def test_times_beyond_what_counts_allow_are_not_known_there(browser, tmp_path):
+    times = {"slow": model((1e-4, 3, 0)), "fast": model((1.0, 0, 1))}
+    said = told(times, {"slow": model((1.0, 2, 0)), "fast": model((1.0, 0, 1))}, target={"p": 128.0, "n": 1000.0})
+    assert not said.unknown.call_paths
+    opened(browser, page_of(said, None, tmp_path))
+    near, _ = browser.execute_script(NUMBERS, [64, 1000])
+    far, _ = browser.execute_script(NUMBERS, [512, 1000])
+    assert near["main->slow"][0] == pytest.approx(1e-4 * 64**3) and far["main->slow"] == [None, None]
+    assert far["main->fast"] == pytest.approx([1000, 1])
+    assert dict(zip(rows(browser), column(browser, 4), strict=True))["main->slow"] == "not known"
+
+
+def test_source_lines_are_shown_and_linked(browser, summed, tmp_path):
+    said, table, _ = summed
+    tree = table.tree
+    of = {"main": ("/home/x/a b.c", 7), "kernel_1(int)": ("src/k.cpp", 12), "kernel_2(int)": ("MPI", 0)}
+    regions = tuple(
+        replace(region, file=of.get(region.name, ("", 0))[0], line=of.get(region.name, ("", 0))[1])
+        for region in tree.regions
+    )
+    table = replace(table, tree=CallTree(regions, tree.region, tree.parent))
+    opened(browser, page_of(said, table, tmp_path))
+    script = """
+      show(paths.findIndex((path) => path.own === arguments[0]));
+      const link = document.querySelector('#detail a');
+      return [document.querySelector('#detail dl').textContent, link && link.getAttribute('href')];
+    """
+    text, link = browser.execute_script(script, "main")
+    assert "/home/x/a b.c:7" in text and link == "vscode://file/home/x/a%20b.c:7"
+    text, link = browser.execute_script(script, "kernel_1(int)")
+    assert "src/k.cpp:12" in text and link is None
+    for name in ("kernel_2(int)", "kernel_3(int)"):
+        assert "source" not in browser.execute_script(script, name)[0]
+    assert complaints(browser) == []
+
+
+def test_long_names_are_short_in_table_and_tree(browser, tmp_path):
+    table = experiment(3, values=3, repetitions=2)
+    tree = table.tree
+    long = "ns::solve<std::vector<double, std::allocator<double> >, 3>(std::vector<double> const&, int)"
+    regions = tuple(replace(region, name=long) if region.name == "kernel_1(int)" else region for region in tree.regions)
+    table = replace(table, tree=CallTree(regions, tree.region, tree.parent))
+    opened(browser, page_of(report(table), table, tmp_path))
+    full = f"main->{long}"
+    assert full in rows(browser)
+    cell = "return [...document.querySelectorAll('#paths td')].find((each) => each.title === arguments[0]).textContent"
+    assert browser.execute_script(cell, full).endswith("ns::solve")
+    browser.find_element("css selector", "#paths th[data-key=at]").click()  # a list, with callers
+    assert browser.execute_script(cell, full) == "main->ns::solve"
 
 
 def test_call_paths_are_compared_in_one_plot(browser, small):
@@ -406,7 +606,7 @@ def test_axe_finds_nothing(browser, small, scheme, width):
     )
     opened(browser, small, width)
     browser.execute_script(Path(os.environ["AXE"]).read_text())
-    browser.execute_script("show(0)")
+    browser.execute_script("aim(data.target.map((value) => value / 2)); show(0)")
     run = "const done = arguments[0]; axe.run().then((found) => done(found.violations.map((each) => each.id)))"
     assert browser.execute_async_script(run) == []
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

@@ -29,6 +29,7 @@ _SCRIPTS = (
     "table.js",
     "icicle.js",
     "overview.js",
+    "target.js",
     "caches.js",
     "roofline.js",
     "noise.js",
@@ -143,13 +144,13 @@ def has_noise(data: Mapping[str, Any]) -> bool:
 
 
 def packed(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the data with call paths as columns, each name of a region once: a fraction of the size.
+    """Return the data with call paths as columns, each region once: a fraction of the size.
 
     A call path's name is its caller's and that of its region; one without a caller has its whole name. Names longer
     than a page has room for are cut.
     """
     paths = data["paths"]
-    regions: dict[tuple[str, str], int] = {}
+    regions: dict[tuple[str, str, str], int] = {}
     region = []
     for path in paths:
         name = path["name"]
@@ -157,8 +158,10 @@ def packed(data: Mapping[str, Any]) -> dict[str, Any]:
             name = name[len(paths[path["parent"]]["name"]) + len(SEPARATOR) :]
         if len(name) > _LONGEST_NAME:
             name = name[:_LONGEST_NAME] + " …"
-        region.append(regions.setdefault((name, path["short"]), len(regions)))
-    names = [key for key in dict.fromkeys(key for path in paths for key in path) if key not in ("name", "short")]
+        region.append(regions.setdefault((name, path["short"], path["source"]), len(regions)))
+    names = [
+        key for key in dict.fromkeys(key for path in paths for key in path) if key not in ("name", "short", "source")
+    ]
     columns = {key: [path.get(key) for path in paths] for key in names if key not in _OF_FEW}
     few = {str(row): {key: path[key] for key in _OF_FEW if key in path} for row, path in enumerate(paths)}
     return {

@@ -16,6 +16,7 @@ from buran.model.model import Model
 from buran.model.model_set import ModelSet
 from buran.model.text import format_largest, growth_class
 from buran.profile.names import plain_name
+from buran.profile.profile import NO_CALL_PATHS, Region
 from buran.report.caches import cache_plot
 from buran.report.call_paths import MOST_PLOTTED, CallPaths, Places, predict_call_paths, with_rows
 from buran.report.content import LEVEL, Report, run_time_reach, start_and_end, total_at_target
@@ -32,6 +33,7 @@ from buran.report.curves import (
     runtime_curves,
     stack_of,
 )
+from buran.report.formulas import formulas_of
 from buran.report.noise import TimedRun, levels_of, over_time, violins_of
 from buran.report.plain import brief
 from buran.report.roofline import roofline_plot
@@ -129,6 +131,7 @@ def page_data(
         "map_axes": [axis_of(call_paths, report, parameter, MAP_STEPS).tolist() for parameter in chosen],
         "paths": _paths(report, call_paths, rows, place, table),
         "metrics": _other_metrics(report, call_paths, rows),
+        "formulas": formulas_of(report, call_paths, rows),
         "stack": {**stack, "rows": [place[row] for row in stack["rows"]]},
         "runtime": {
             "curves": runtime_curves(call_paths, report),
@@ -156,6 +159,8 @@ def _paths(
         if violin is not None and row in plots:
             plots[row]["noise"] = violin
     levels = levels_of(call_paths.only(rows), table)
+    tree = NO_CALL_PATHS if table is None else table.tree
+    regions = dict(zip(tree.names, tree.region.tolist(), strict=True))
     paths = []
     for index, row in enumerate(rows.tolist()):
         model, name = models.models[row], models.call_paths[row]
@@ -164,6 +169,7 @@ def _paths(
             {
                 "name": name,
                 "short": brief(plain_name(call_paths.region_name(row)), 70),
+                "source": _source(tree.regions[regions[name]]) if name in regions else "",
                 "parent": place.get(int(call_paths.parent[row]), -1),
                 "share": rounded(at_target[row]),
                 "now": rounded(now[row]),
@@ -186,6 +192,11 @@ def _paths(
             }
         )
     return paths
+
+
+def _source(region: Region) -> str:
+    """Return file and line of a function; empty where the profile has no line, as of MPI operations."""
+    return f"{region.file}:{region.line}" if region.file and region.line else ""
 
 
 def _by_name(models: ModelSet) -> dict[str, Model | None]:

@@ -8,7 +8,7 @@ const DRAWN = new Set(["svg", "g", "path", "line", "circle", "rect", "text", "ti
 function unpacked(packed) {
   const { regions, region, plots, ...columns } = Array.isArray(packed.paths) ? { regions: [], region: [], plots: {} } : packed.paths;
   const rows = region.map((number, i) => {
-    const row = { own: regions[number][0], short: regions[number][1], ...plots[i] };
+    const row = { own: regions[number][0], short: regions[number][1], source: regions[number][2], ...plots[i] };
     for (const key in columns) row[key] = columns[key][i];
     return row;
   });
@@ -89,7 +89,7 @@ function logarithmicTicks(low, high) {
 }
 /* Ticks at values that were measured, if they do not crowd; else evenly. */
 function measuredTicks(parameter, x) {
-  const values = [...new Set(data.points.map((point) => point[parameter]).concat(data.target[parameter]))].sort((a, b) => a - b);
+  const values = [...new Set(data.points.map((point) => point[parameter]).concat(data.target[parameter]))].filter((value) => value >= x.low - Math.abs(x.low) / 1000 && value <= x.high + Math.abs(x.high) / 1000).sort((a, b) => a - b);
   const kept = [];
   for (const value of values) if (!kept.length || Math.abs(x.at(value) - x.at(kept[kept.length - 1])) > 34) kept.push(value);
   return kept.length > 1 ? kept : x.ticks;

@@ -9,8 +9,8 @@ const onCut = (point, through, free) => point.every((value, i) => free.includes(
    through the target. `curves` are by cut, band and parameter, `goal` is the prediction at the target with its interval. */
 function cuts(curves, measured, parameter, what, goal, ...size) {
   const through = data.cuts[parameter], [width, height, others = []] = size;
-  const drawn = (cut, at, to) => curve(curves[cut], measured, parameter, at, what, to, width, height, [], others.map((row) => [row, paths[row].curves[cut][0][parameter]]));
-  const atTarget = drawn(1, data.target, goal);
+  const drawn = (cut, at, to) => curve(curves[cut], measured, parameter, at, what, to, width, height, [], others.flatMap((row) => paths[row].curves[cut] ? [[row, paths[row].curves[cut][0][parameter]]] : []));
+  const atTarget = curves[1] ? drawn(1, data.target, goal) : make("p", {}, NOT_COMPUTED);
   return onCut(data.target, through, [parameter]) ? [atTarget] : [drawn(0, through, []), atTarget];
 }
 
@@ -18,10 +18,13 @@ function cuts(curves, measured, parameter, what, goal, ...size) {
 const pinned = new Set();
 const MOST_PINNED = 6;
 
+/* The values that curves are drawn at: those through what was measured stay where they are as the target moves. */
+const axisThrough = (through) => through === data.target ? data.axes : own.axes;
+
 /* A curve with its interval along one parameter through a point; `measured` has a point, median, least, most and a kind. */
 function curve(curves, measured, parameter, through, what, goal, width = 340, height = 220, ideal = [], beside = []) {
   const left = 62, bottom = 34;
-  const axis = data.axes[parameter], [middle, lower, upper] = curves.map((each) => each[parameter]);
+  const axis = axisThrough(through)[parameter], [middle, lower, upper] = curves.map((each) => each[parameter]);
   const on = measured.filter(([point]) => onCut(point, through, [parameter]));
   const heights = [...middle, ...lower, ...upper, ...goal, ...ideal, ...beside.flatMap(([, values]) => values), ...on.flatMap((each) => each.slice(1, 4))].filter((value) => value !== null);
   const x = scale([...axis, ...on.map(([point]) => point[parameter])], left, width - 12);
@@ -30,7 +33,7 @@ function curve(curves, measured, parameter, through, what, goal, width = 340, he
   for (const tick of measuredTicks(parameter, x)) drawing.append(label(x.at(tick), height - bottom + 15, short(tick, 6)));
   for (const tick of y.ticks) drawing.append(make("line", { class: "axis", x1: left, x2: width - 12, y1: y.at(tick), y2: y.at(tick) }), label(left - 6, y.at(tick) + 4, short(tick), "end"));
   const line = (values, missing) => values.map((value, k) => `${x.at(axis[k]).toFixed(1)},${y.at(value ?? missing).toFixed(1)}`);
-  drawing.append(make("path", { class: "band", d: `M${line(lower, y.low).join("L")}L${line(upper, y.high).reverse().join("L")}Z` }));
+  if (lower.length) drawing.append(make("path", { class: "band", d: `M${line(lower, y.low).join("L")}L${line(upper, y.high).reverse().join("L")}Z` }));
   if (ideal.length) drawing.append(make("path", { class: "ideal", d: `M${line(ideal, 0).join("L")}` }, make("title", {}, "ideal")));
   beside.forEach(([row, values], kind) => drawing.append(make("path", { class: `beside line-${kind + 1}`, d: `M${line(values, 0).join("L")}` }, make("title", {}, paths[row].name))));
   drawing.append(make("path", { class: "curve", d: `M${line(middle, 0).join("L")}` }));
@@ -57,16 +60,16 @@ function curve(curves, measured, parameter, through, what, goal, width = 340, he
    own the same ratio is the efficiency, whose ideal is 1. T(p_0) is the model's, for measurements too. */
 function speedups(curves, measured, parameter, goal, ...size) {
   if (!data.parallel.includes(parameter)) return [];
-  const axis = data.axes[parameter], name = data.divided ? "speed-up" : "efficiency (weak scaling)";
+  const name = data.divided ? "speed-up" : "efficiency (weak scaling)";
   const drawn = (of, through, at) => {
-    const first = of[0][parameter][0], faster = (time) => time > 0 ? first / time : null;
+    const axis = axisThrough(through)[parameter], first = of[0][parameter][0], faster = (time) => time > 0 ? first / time : null;
     if (!(first > 0) || !(axis[0] > 0)) return "";
     const [middle, lower, upper] = of.map((each) => ({ [parameter]: each[parameter].map(faster) }));
     const points = measured.filter(([, median]) => median > 0).map(([point, median, least, most, kind]) => [point, faster(median), faster(most), faster(least), kind]);
     const ideal = axis.map((value) => data.divided ? value / axis[0] : 1);
     return curve([middle, upper, lower], points, parameter, through, name, at.length ? [faster(at[0]), faster(at[2]), faster(at[1])] : [], ...size, ideal);
   };
-  const through = data.cuts[parameter], atTarget = drawn(curves[1], data.target, goal);
+  const through = data.cuts[parameter], atTarget = curves[1] ? drawn(curves[1], data.target, goal) : "";
   return onCut(data.target, through, [parameter]) ? [atTarget] : [drawn(curves[0], through, []), atTarget];
 }
 
@@ -143,12 +146,13 @@ function ownNoise(path) {
 function factsOf(path) {
   const facts = make("dl");
   const say = (name, text) => text && facts.append(make("dt", {}, name), make("dd", {}, text));
+  say("source", path.source.startsWith("/") ? make("a", { href: encodeURI(`vscode://file${path.source}`), title: "open in VS Code" }, path.source) : path.source);
   say("model", path.model || "none: too few measurements, or only zeros");
-  say(`at ${nameOf(data.target)}`, path.at === null ? path.model && "not known: its model says far more than counts allow" : `${short(path.at, 4)} ${unit}, ${path.share === null ? "in no share, as it starts or ends MPI" : `${percent(path.share)} of all`}; ` +
-    (path.low === null || path.high === null ? "no interval: too few points" : `interval ${short(path.low)} … ${short(path.high)}`));
+  say(`at ${nameOf(data.target)}`, path.at === null ? path.model && (path.none ? NOT_COMPUTED : "not known: its model says far more than counts allow") : `${short(path.at, 4)} ${unit}, ${path.share === null ? "in no share, as it starts or ends MPI" : `${percent(path.share)} of all`}; ` +
+    (isMoved() ? `interval ${NOT_COMPUTED}` : path.low === null || path.high === null ? "no interval: too few points" : `interval ${short(path.low)} … ${short(path.high)}`));
   say("dominant term", path.grows);
   say("prior from counts", path.prior);
-  say("from times alone", path.times_alone && path.times_alone + (path.difference_s === null ? "" : `; differs by ${short(path.difference_s)} ± ${short(path.difference_error_s)} ${unit} there`));
+  say("from times alone", path.times_alone && path.times_alone + (path.difference_s === null || isMoved() ? "" : `; differs by ${short(path.difference_s)} ± ${short(path.difference_error_s)} ${unit} there`));
   say("waiting", path.waiting);
   for (const [metric, model] of Object.entries(path.others)) say(metric.replaceAll("_", " "), model);
   for (const note of path.notes) say("note", note);

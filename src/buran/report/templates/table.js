@@ -6,7 +6,7 @@ const body = document.querySelector("#paths tbody");
 const children = paths.map(() => []);
 const roots = [];
 paths.forEach((path, i) => (path.parent < 0 ? roots : children[path.parent]).push(i));
-const OF_A_METRIC = ["now", "share", "at", "low", "high", "grows", "model", "smape", "noise_level"];
+const OF_A_METRIC = ["now", "share", "at", "low", "high", "grows", "model", "smape", "noise_level", "none"];
 const modelled = paths.map((path) => Object.fromEntries(OF_A_METRIC.map((key) => [key, path[key]]))); // of the first metric
 let shareBelow, nowBelow, valueBelow, texts, smallOnes, shownMetric = data.metric;
 addUp();
@@ -23,7 +23,8 @@ function subtrees(key) {
 }
 function addUp() {
   [shareBelow, nowBelow, valueBelow] = ["share", "now", "at"].map(subtrees);
-  paths.forEach((path, i) => { path.inclusive = shareBelow[i]; });
+  const isKnown = paths.some((path) => path.share !== null);
+  paths.forEach((path, i) => { path.inclusive = isKnown ? shareBelow[i] : null; });
   texts = paths.map((path) => `${path.name} ${path.model} ${path.grows}`.toLowerCase());
   smallOnes = paths.filter((path, i) => path.parent >= 0 && isSmall(i)).length;
 }
@@ -33,7 +34,7 @@ function showMetric(metric) {
   shownMetric = metric;
   const other = data.metrics[metric], whole = (values) => values.reduce((sum, value) => sum + value, 0) || 1;
   const [now, at] = other ? [whole(other.now), whole(other.at)] : [1, 1];
-  paths.forEach((path, i) => Object.assign(path, other ? { now: other.now[i] / now, share: other.at[i] / at, at: other.at[i], low: null, high: null,
+  paths.forEach((path, i) => Object.assign(path, other ? { now: other.now[i] / now, low: null, high: null, ...(isMoved() ? { share: null, at: null, none: "not computed" } : { share: other.at[i] / at, at: other.at[i], none: undefined }),
     grows: other.grows[i], model: path.others[metric] ?? "", smape: other.smape[i], noise_level: null } : modelled[i]));
   addUp();
   ranking = { key: null, rows: [] };
@@ -104,19 +105,26 @@ function row(i) {
     fold.addEventListener("click", (event) => { event.stopPropagation(); toggle(i); });
     name.append(fold);
   }
-  name.append(asTree() ? path.short : path.name);
+  name.append(asTree() ? path.short : shortOf(i));
   const share = (value) => {
     const cell = make("td", { class: "number share" }, percent(value));
     cell.style.setProperty("--part", `${100 * (value || 0)}%`);
     return cell;
   };
   const line = make("tr", { tabindex: -1, class: i === chosen ? "chosen" : null, "data-path": i }, name, share(path.now), share(path.share),
-    share(path.inclusive), make("td", { class: "number" }, path.at === null && path.model ? "not known" : short(path.at)),
+    share(path.inclusive), make("td", { class: "number" }, path.at === null && path.model ? path.none ?? "not known" : short(path.at)),
     make("td", { class: "number" }, path.low === null || path.high === null ? "–" : `${short(path.low)} … ${short(path.high)}`),
     make("td", {}, path.grows), make("td", { class: "number" }, path.smape === null ? "–" : `${short(path.smape, 2)} %`),
     make("td", { class: "number" }, path.noise_level === null ? "–" : `${short(path.noise_level, 2)} %`));
   line.addEventListener("click", () => show(i));
   return line;
+}
+
+/* A call path without the arguments of its functions and templates. */
+function shortOf(i) {
+  const names = [];
+  for (let at = i; at >= 0; at = paths[at].parent) names.unshift(paths[at].short);
+  return names.join("->");
 }
 
 function toggle(i, fold = !folded.has(i)) {
@@ -230,7 +238,7 @@ function saveTable() {
   const columns = ["name", "now", "share", "inclusive", "at", "low", "high", "grows", "model", "smape", "noise_level"];
   const cell = (value) => value === null || value === undefined ? "" : /[",\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value;
   const lines = shown.map((i) => columns.map((key) => cell(paths[i][key])).join(","));
-  save(`${document.title}.csv`, "text/csv", [columns.join(","), ...lines, ""].join("\n"));
+  save(`${document.title}${isMoved() ? ` at ${nameOf(data.target)}` : ""}.csv`, "text/csv", [columns.join(","), ...lines, ""].join("\n"));
 }
 
 function startTable() {

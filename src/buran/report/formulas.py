@@ -1,0 +1,145 @@
+"""Models as data: what the page's script predicts with at another target than the campaign's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from buran.model.discrepancy import Discrepancy, Process, logarithms, ratios
+from buran.model.model import Model
+from buran.model.powers import PowerLog
+from buran.model.terms import Array, ModelFunction, Term
+from buran.model.tuning import DISCREPANCY
+from buran.report.call_paths import CallPaths, Places
+from buran.report.content import Report, unknown_at_target
+from buran.report.curves import rounded
+
+REACH = 4.0
+"""Times the largest measured value, or the target: so far the target can be moved."""
+_STEPS = 33
+_DIGITS = 12  # of coefficients: a millionth of a prediction is right
+
+
+def formulas_of(report: Report, call_paths: CallPaths, rows: Places) -> dict[str, Any]:
+    """Return the models of rows and of the run time.
+
+    Terms of plain parameters and what models leave over are data; a model with anything else, such as a derived value
+    or a family of an extension, is none.
+
+    Returns
+    -------
+    dict
+        ``terms``: lists of factors (parameter, power, power of its logarithm); ``processes``: see `_process`;
+        ``models``: constant, terms with coefficients, process with mean and pulls or None, numbers of the models that
+        are added up instead, and whether values may be negative; ``rows``, ``total``: numbers of models or None.
+        ``stops``: values of each parameter that a slider has, None without two measured ones; ``measured``: their
+        ends. ``beyond``, ``total_beyond``: what is not known above the campaign's target.
+    """
+    points, known = np.array(call_paths.models.points, dtype=np.float64), _Formulas()
+    target = [report.target[name] for name in report.parameters]
+    stops = [_stops(np.unique(column), value) for column, value in zip(points.T, target, strict=True)]
+    far = [value if at is None else at[-1] for value, at in zip(target, stops, strict=True)]
+    beyond = [
+        unknown_at_target(replace(report, target=dict(zip(report.parameters, at, strict=True))))
+        for at in (far, *([*target[:place], far[place], *target[place + 1 :]] for place in range(len(far))))
+    ]
+    lost = {name for each in beyond for name in each.call_paths} if call_paths.models.metric == "time" else set()
+    models, names = call_paths.models.models, call_paths.models.call_paths
+    numbers = [None if names[row] in report.unknown.call_paths else known.number(models[row]) for row in rows.tolist()]
+    total = None
+    if report.runtime is not None and report.tensor is None and not report.unknown.total and len(rows) == len(names):
+        total = known.number(report.runtime.models[0])
+    return {
+        "terms": [
+            [[factor.parameter, *map(float, factor.basis.lead)] for factor in term.factors] for term in known.terms
+        ],
+        "processes": known.processes,
+        "models": known.models,
+        "rows": numbers,
+        "total": total,
+        "stops": stops,
+        "measured": [[column.min(), column.max()] for column in points.T],
+        "beyond": [place for place, row in enumerate(rows.tolist()) if names[row] in lost],
+        "total_beyond": any(each.total for each in beyond),
+    }
+
+
+def _stops(measured: Array, target: float) -> list[float] | None:
+    if len(measured) < 2:
+        return None
+    least, most = measured[0], REACH * max(measured[-1], target)
+    spaced = np.geomspace if least > 0 else np.linspace
+    known = [*measured.tolist(), target]
+    steps = [float(f"{step:.3g}") for step in spaced(least, most, _STEPS).tolist()]
+    if all(float(value).is_integer() for value in known):
+        steps = [float(round(step)) for step in steps]
+    return sorted({*known, most, *(step for step in steps if least < step < most)})
+
+
+class _Formulas:
+    """Models, terms and processes, each once."""
+
+    def __init__(self) -> None:
+        self.terms: dict[Term, int] = {}
+        self.processes: list[dict[str, Any]] = []
+        self.models: list[list[Any]] = []
+        self._number: dict[int, int | None] = {}
+        self._process: dict[int, tuple[int, Array]] = {}
+
+    def number(self, model: Model | None) -> int | None:
+        """Return the number of a model; None where a page cannot evaluate it."""
+        if model is None:
+            return None
+        if id(model) not in self._number:
+            self._number[id(model)] = self._entered(model)
+        return self._number[id(model)]
+
+    def _entered(self, model: Model) -> int | None:
+        parts = [self.number(part) for part in model.parts]
+        if None in parts or not (parts or _is_plain(model.function)):
+            return None
+        function, left_over = (ModelFunction(0.0), None) if parts else (model.function, model.discrepancy)
+        terms = [
+            [self.terms.setdefault(term, len(self.terms)), rounded(coefficient, _DIGITS)]
+            for coefficient, term in zip(function.coefficients, function.terms, strict=True)
+        ]
+        drift = None if left_over is None else self._drift(left_over, function)
+        self.models.append([rounded(function.constant, _DIGITS), terms, drift, parts, model.signed])
+        return len(self.models) - 1
+
+    def _drift(self, left_over: Discrepancy, function: ModelFunction) -> list[Any]:
+        """Return process, mean and pulls: the mean plus the pulls times covariances is the process at a target."""
+        process = left_over.process
+        if id(process) not in self._process:
+            self.processes.append(_process(process))
+            inputs = logarithms(process.points, process.points)
+            covariance = process.covariance(inputs, inputs) + process.noise**2 * np.eye(len(inputs))
+            self._process[id(process)] = (
+                len(self.processes) - 1,
+                np.asarray(np.linalg.pinv(covariance, hermitian=True), dtype=np.float64),
+            )
+        number, inverse = self._process[id(process)]
+        values = ratios(left_over.logs, function.evaluate(process.points))
+        mean = float(inverse.sum(axis=0) @ values / inverse.sum())
+        pulls = process.deviation**2 * (inverse @ (values - mean))
+        return [number, rounded(mean, _DIGITS), [rounded(pull, _DIGITS) for pull in pulls.tolist()]]
+
+
+def _is_plain(function: ModelFunction) -> bool:
+    factors = [factor for term in function.terms for factor in term.factors]
+    return all(factor.variable is None and isinstance(factor.basis, PowerLog) for factor in factors)
+
+
+def _process(process: Process) -> dict[str, Any]:
+    """Return what `Process.covariance` is computed from, in units of the variance; see `logarithms` there."""
+    inputs = logarithms(process.points, process.points)
+    shift = (process.points.min(axis=0) <= 0).astype(np.float64)
+    return {
+        "shift": shift.tolist(),
+        "middle": (np.log(process.points[0] + shift) - inputs[0]).tolist(),
+        "inputs": inputs.tolist(),
+        "lengths": [rounded(length, _DIGITS) for length in process.lengths.tolist()],
+        "trend": DISCREPANCY.slope**2,
+    }
