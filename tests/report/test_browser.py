@@ -27,6 +27,7 @@ from buran.model.derived import DerivedValue
 from buran.model.discrepancy import discrepancies
 from buran.model.model import predict_models
 from buran.profile.profile import CallTree
+from buran.report import formulas
 from buran.report.html import render_page
 from made_up import NASTY, data_of, experiment, headline_about, many, model, report, told
 
@@ -340,15 +341,38 @@ def test_sliders_are_used_with_the_keyboard(browser, summed):
     assert browser.execute_script("return data.target") == [1024, 8000, 80] and complaints(browser) == []
 
 
-def test_what_a_page_cannot_evaluate_has_no_number(browser, summed, tmp_path):
-    """A derived value, a tensor model, and times beyond what counts allow."""
-    plain, table, _ = summed
-    times = plain.models["time"]
+def with_blocks(said):
+    """The report with a model of n // p among those of call paths."""
+    times = said.models["time"]
     blocks = DerivedValue.of("n // p", "n // p", times.parameters)
     odd = ModelFunction(1.0, (2.0,), (Term((Factor(1, PowerLog(Fraction(1)), blocks),)),))
-    strange = replace(times.models[5], function=odd, discrepancy=None)
+    strange = replace(times.models[5], function=odd)
     made = tuple(strange if place == 5 else model for place, model in enumerate(times.models))
-    said = replace(plain, models={"time": replace(times, models=made)}, tensor=lambda points: points.sum(axis=1))
+    return replace(said, models={"time": replace(times, models=made)})
+
+
+def test_derived_values_are_known_at_the_values_of_sliders(browser, summed, tmp_path):
+    plain, table, _ = summed
+    said = with_blocks(plain)
+    times = said.models["time"]
+    opened(browser, page_of(said, table, tmp_path))
+    for target in ([64.0, 3000.0, 30.0], [2048.0, 32000.0, 20.0], [4.0, 1000.0, 17.5]):
+        at, _ = browser.execute_script(NUMBERS, target)
+        for name, value in zip(times.call_paths, times.predict(np.array([target]))[:, 0].tolist(), strict=True):
+            assert at[name][0] == pytest.approx(value, rel=1e-6, abs=1e-12)
+    at, _ = browser.execute_script(NUMBERS, [64, 12345, 20])
+    assert at[times.call_paths[5]] == [None, None] and at["main"][0] > 0 and at["main"][1] is None
+    text = browser.execute_script("return document.getElementById('aimed').textContent")
+    assert "1 call path is not computed for another target, or only at values of the sliders" in text
+    assert complaints(browser) == []
+
+
+def test_what_a_page_cannot_evaluate_has_no_number(browser, summed, tmp_path, monkeypatch):
+    """A derived value whose table would be too large, and a tensor model."""
+    plain, table, _ = summed
+    monkeypatch.setattr(formulas, "_MOST_CELLS", 10)
+    said = replace(with_blocks(plain), tensor=lambda points: points.sum(axis=1))
+    times = said.models["time"]
     opened(browser, page_of(said, table, tmp_path))
     browser.execute_script("aim(arguments[0]); show(arguments[1])", TARGETS[0], 5)
     text = browser.execute_script("return document.getElementById('aimed').textContent")

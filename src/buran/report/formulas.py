@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,36 +13,39 @@ import numpy as np
 from buran.model.discrepancy import Discrepancy, Process, logarithms, ratios
 from buran.model.model import Model
 from buran.model.powers import PowerLog
-from buran.model.terms import Array, ModelFunction, Term
+from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.tuning import DISCREPANCY
 from buran.report.call_paths import CallPaths, Places
 from buran.report.content import Report, unknown_at_target
-from buran.report.curves import rounded
+from buran.report.curves import listed, rounded
 
 REACH = 4.0
 """Times the largest measured value, or the target: so far the target can be moved."""
-_STEPS = 33
+_STEPS = 48  # of a slider at most, and a quarter of a doubling each at least
+_MOST_CELLS = 100_000  # of all tables: a megabyte
 _DIGITS = 12  # of coefficients: a millionth of a prediction is right
 
 
 def formulas_of(report: Report, call_paths: CallPaths, rows: Places) -> dict[str, Any]:
     """Return the models of rows and of the run time.
 
-    Terms of plain parameters and what models leave over are data; a model with anything else, such as a derived value
-    or a family of an extension, is none.
+    A factor that is no power of a parameter, such as one of a derived value, is a table over the values that sliders
+    have. A model whose tables are too large is none.
 
     Returns
     -------
     dict
-        ``terms``: lists of factors (parameter, power, power of its logarithm); ``processes``: see `_process`;
+        ``terms``: lists of factors (parameter, power, power of its logarithm), or (number of a table); ``tables``:
+        parameters, and values in the order of theirs, the last one fastest; ``processes``: see `_process`;
         ``models``: constant, terms with coefficients, process with mean and pulls or None, numbers of the models that
         are added up instead, and whether values may be negative; ``rows``, ``total``: numbers of models or None.
-        ``stops``: values of each parameter that a slider has, None without two measured ones; ``measured``: their
-        ends. ``beyond``, ``total_beyond``: what is not known above the campaign's target.
+        ``stops``: values of each parameter that a slider has, None without two measured ones; ``most``: the largest
+        measured ones. ``beyond``, ``total_beyond``: what is not known above the campaign's target.
     """
-    points, known = np.array(call_paths.models.points, dtype=np.float64), _Formulas()
+    points = np.array(call_paths.models.points, dtype=np.float64)
     target = [report.target[name] for name in report.parameters]
     stops = [_stops(np.unique(column), value) for column, value in zip(points.T, target, strict=True)]
+    known = _Formulas([[value] if at is None else at for value, at in zip(target, stops, strict=True)])
     far = [value if at is None else at[-1] for value, at in zip(target, stops, strict=True)]
     beyond = [
         unknown_at_target(replace(report, target=dict(zip(report.parameters, at, strict=True))))
@@ -52,15 +58,14 @@ def formulas_of(report: Report, call_paths: CallPaths, rows: Places) -> dict[str
     if report.runtime is not None and report.tensor is None and not report.unknown.total and len(rows) == len(names):
         total = known.number(report.runtime.models[0])
     return {
-        "terms": [
-            [[factor.parameter, *map(float, factor.basis.lead)] for factor in term.factors] for term in known.terms
-        ],
+        "terms": known.terms,
+        "tables": known.tables,
         "processes": known.processes,
         "models": known.models,
         "rows": numbers,
         "total": total,
         "stops": stops,
-        "measured": [[column.min(), column.max()] for column in points.T],
+        "most": points.max(axis=0).tolist(),
         "beyond": [place for place, row in enumerate(rows.tolist()) if names[row] in lost],
         "total_beyond": any(each.total for each in beyond),
     }
@@ -70,22 +75,28 @@ def _stops(measured: Array, target: float) -> list[float] | None:
     if len(measured) < 2:
         return None
     least, most = measured[0], REACH * max(measured[-1], target)
-    spaced = np.geomspace if least > 0 else np.linspace
     known = [*measured.tolist(), target]
-    steps = [float(f"{step:.3g}") for step in spaced(least, most, _STEPS).tolist()]
-    if all(float(value).is_integer() for value in known):
-        steps = [float(round(step)) for step in steps]
-    return sorted({*known, most, *(step for step in steps if least < step < most)})
+    steps = np.linspace(least, most, _STEPS)
+    if least > 0:
+        doublings = float(np.log2(most / least))
+        steps = least * 2.0 ** np.arange(0, doublings, 1 / max(min(4, _STEPS // doublings), 1))
+    whole = all(float(value).is_integer() for value in known)
+    near = [float(round(step)) if whole else float(f"{step:.4g}") for step in steps.tolist()]
+    return sorted({*known, most, *(step for step in near if least < step < most)})
 
 
 class _Formulas:
-    """Models, terms and processes, each once."""
+    """Models, terms, tables and processes, each once; `stops` are the values that tables are made for."""
 
-    def __init__(self) -> None:
-        self.terms: dict[Term, int] = {}
+    def __init__(self, stops: Sequence[Sequence[float]]) -> None:
+        self._stops = stops
+        self.terms: list[list[list[float]]] = []
+        self.tables: list[list[Any]] = []
         self.processes: list[dict[str, Any]] = []
         self.models: list[list[Any]] = []
         self._number: dict[int, int | None] = {}
+        self._term: dict[Term, int | None] = {}
+        self._table: dict[Factor, int] = {}
         self._process: dict[int, tuple[int, Array]] = {}
 
     def number(self, model: Model | None) -> int | None:
@@ -98,16 +109,36 @@ class _Formulas:
 
     def _entered(self, model: Model) -> int | None:
         parts = [self.number(part) for part in model.parts]
-        if None in parts or not (parts or _is_plain(model.function)):
-            return None
         function, left_over = (ModelFunction(0.0), None) if parts else (model.function, model.discrepancy)
-        terms = [
-            [self.terms.setdefault(term, len(self.terms)), rounded(coefficient, _DIGITS)]
-            for coefficient, term in zip(function.coefficients, function.terms, strict=True)
-        ]
+        numbers = [self._term_number(term) for term in function.terms]
+        if None in parts or None in numbers:
+            return None
+        coefficients = [rounded(coefficient, _DIGITS) for coefficient in function.coefficients]
+        terms = list(zip(numbers, coefficients, strict=True))
         drift = None if left_over is None else self._drift(left_over, function)
         self.models.append([rounded(function.constant, _DIGITS), terms, drift, parts, model.signed])
         return len(self.models) - 1
+
+    def _term_number(self, term: Term) -> int | None:
+        if term not in self._term:
+            factors = [known for factor in term.factors if (known := self._factor(factor))]
+            self._term[term] = None if len(factors) < len(term.factors) else len(self.terms)
+            self.terms += [] if self._term[term] is None else [factors]
+        return self._term[term]
+
+    def _factor(self, factor: Factor) -> list[float] | None:
+        if factor.variable is None and isinstance(factor.basis, PowerLog):
+            return [factor.parameter, *map(float, factor.basis.lead)]
+        if factor not in self._table:
+            stops = [self._stops[column] for column in factor.columns]
+            cells = prod(map(len, stops))
+            if cells + sum(len(values) for _, values in self.tables) > _MOST_CELLS:
+                return None
+            points = np.zeros((cells, len(self._stops)))
+            points[:, list(factor.columns)] = list(product(*stops))
+            self._table[factor] = len(self.tables)
+            self.tables.append([list(factor.columns), listed(factor.evaluate(points), _DIGITS)])
+        return [self._table[factor]]
 
     def _drift(self, left_over: Discrepancy, function: ModelFunction) -> list[Any]:
         """Return process, mean and pulls: the mean plus the pulls times covariances is the process at a target."""
@@ -125,11 +156,6 @@ class _Formulas:
         mean = float(inverse.sum(axis=0) @ values / inverse.sum())
         pulls = process.deviation**2 * (inverse @ (values - mean))
         return [number, rounded(mean, _DIGITS), [rounded(pull, _DIGITS) for pull in pulls.tolist()]]
-
-
-def _is_plain(function: ModelFunction) -> bool:
-    factors = [factor for term in function.terms for factor in term.factors]
-    return all(factor.variable is None and isinstance(factor.basis, PowerLog) for factor in factors)
 
 
 def _process(process: Process) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 /* ---- another target than the campaign's: predicted here from the models; what cannot be computed has no number */
 
-const NOT_COMPUTED = "not computed for another target", MOST_STEPS = 13;
+const NOT_COMPUTED = "not computed for another target";
 const own = { target: data.target, axes: data.axes, stack: data.stack, runtime: data.runtime, curves: paths.map((path) => path.curves), paths: modelled.map((path) => ({ ...path })) };
 const isMoved = () => data.target !== own.target;
 const withValue = (target, parameter, value) => target.map((each, i) => i === parameter ? value : each);
@@ -14,10 +14,22 @@ function covariances({ shift, middle, inputs, lengths, trend }, at) {
   });
 }
 
+/* What is no power of a parameter is known at the values of sliders alone. */
+function inTable([columns, values], at) {
+  let place = 0;
+  for (const i of columns) {
+    const stops = data.formulas.stops[i] ?? [own.target[i]], here = stops.indexOf(at[i]);
+    if (here < 0) return NaN;
+    place = place * stops.length + here;
+  }
+  return values[place] ?? NaN;
+}
+
 /* Values of all models at a target; parts of sums stand before these. */
 function valuesAt(at) {
-  const { terms, processes, models } = data.formulas, values = [];
-  const term = terms.map((factors) => factors.reduce((product, [i, power, log]) => product * at[i] ** power * (log ? Math.log2(at[i]) ** log : 1), 1));
+  const { terms, tables, processes, models } = data.formulas, values = [], table = tables.map((each) => inTable(each, at));
+  const factor = ([i, power, log]) => power === undefined ? table[i] : at[i] ** power * (log ? Math.log2(at[i]) ** log : 1);
+  const term = terms.map((factors) => factors.reduce((product, each) => product * factor(each), 1));
   const near = processes.map((process) => covariances(process, at));
   for (const [constant, coefficients, drift, parts, signed] of models) {
     let value = coefficients.reduce((sum, [k, coefficient]) => sum + coefficient * term[k], constant);
@@ -30,10 +42,8 @@ function valuesAt(at) {
 const valueOf = (values, number) => number === null || !Number.isFinite(values[number]) ? null : values[number];
 
 function axisTo(parameter, value) {
-  const [least, most] = data.formulas.measured[parameter], low = Math.min(least, value), high = Math.max(most, value);
-  if (low === high) return [low];
-  const part = (k) => k / (MOST_STEPS - 1);
-  return Array.from({ length: MOST_STEPS }, (_, k) => low > 0 && high / low > 8 ? low * (high / low) ** part(k) : low + (high - low) * part(k));
+  const last = Math.max(data.formulas.most[parameter], value), stops = data.formulas.stops[parameter] ?? [];
+  return [...new Set([...stops.filter((stop) => stop <= last), value])].sort((a, b) => a - b);
 }
 
 /* Let tables and plots show the predictions at a target, where `whole` is the run time. */
@@ -65,7 +75,7 @@ function showTarget() {
   const reach = isMoved() ? `; intervals are ${NOT_COMPUTED}` : low === null || high === null || low === undefined ? "" : `, interval ${short(low)} … ${short(high)} s`;
   const time = own.runtime.at.length ? `predicted run time ${seconds === null ? NOT_COMPUTED : `${short(seconds, 4)} s`}` : "";
   const missing = modelled.filter((path) => path.at === null && path.none).length, shares = modelled.some((path) => path.share !== null) ? "" : `; shares are ${NOT_COMPUTED}`;
-  document.getElementById("aimed").textContent = `At ${where}: ${time || "no run time is predicted"}${reach}${missing ? `; ${missing} call path${missing === 1 ? " is" : "s are"} ${NOT_COMPUTED}` : ""}${shares}.`;
+  document.getElementById("aimed").textContent = `At ${where}: ${time || "no run time is predicted"}${reach}${missing ? `; ${missing} call path${missing === 1 ? " is" : "s are"} ${NOT_COMPUTED}${data.formulas.tables.length ? ", or only at values of the sliders" : ""}` : ""}${shares}.`;
   document.getElementById("shown-target").textContent = nameOf(data.target);
   for (const each of document.querySelectorAll("#aim .slider")) each.update();
 }
