@@ -11,7 +11,7 @@ import pytest
 from buran.loop.efficiency import core_use, efficiency_table
 from buran.profile.metrics import METRICS
 from buran.profile.profile import CallTree, Location, Profile, Region
-from buran.report.efficiency import COLUMNS, CoreUse, efficiencies, efficiency_text
+from buran.report.efficiency import COLUMNS, CoreUse, efficiencies, efficiency_text, pop_names
 from buran.report.html import render_page
 from made_up import data_of, experiment, headline_about, report
 
@@ -124,8 +124,12 @@ def test_the_table_of_a_campaign():
     assert low <= found.target.parallel <= high
     text = efficiency_text(found)
     assert "≥ 73.3 %" in text and "target, from models" in text and "- cost of work" not in text
+    assert "- parallel (POP: Parallel Efficiency, PE) = mean useful time" in text and "- work (POP" not in text
     shown = render_page(replace(said, efficiency=found), data_of(said, table), [""], {}, "", headline_about(said))
     assert 'id="efficiency"' in shown and all(title in shown for title in COLUMNS.values())
+    assert "POP: Load Balance Efficiency, LBE" in shown and "POP: Computation Efficiency, CompE" in shown
+    weak = pop_names(replace(found, divided=False))
+    assert "parallel" in weak and not {"global", "computational scalability", "work", "cost of work"} & weak.keys()
 
 
 def weak(*ranks: int):

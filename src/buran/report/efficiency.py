@@ -113,6 +113,15 @@ COLUMNS = {
     "work_scaling": "work",
     "cost_scaling": "cost of work",
 }
+_POP = {
+    "global": ("Global Efficiency", "GE"),
+    "parallel": ("Parallel Efficiency", "PE"),
+    "load balance": ("Load Balance Efficiency", "LBE"),
+    "communication": ("Communication Efficiency", "CommE"),
+    "serialisation": ("Serialisation Efficiency", "SerE"),
+    "transfer": ("Transfer Efficiency", "TE"),
+    "computational scalability": ("Computation Efficiency", "CompE"),
+}
 _SHORT = ("global", "parallel", "balance", "communic.", "serialis.", "transfer", "scalab.", "work", "cost")
 
 
@@ -164,6 +173,14 @@ def efficiencies(
 
 def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole > 0 and isfinite(part / whole) else None
+
+
+def pop_names(table: EfficiencyTable) -> dict[str, tuple[str, str]]:
+    """Return by title what the POP project calls a figure that it defines in the same way, and its short name.
+
+    Its Computation Efficiency compares the useful time of all cores: that of strong scaling.
+    """
+    return {name: pop for name, pop in _POP.items() if table.divided or pop[1] not in ("GE", "CompE")}
 
 
 def sources_of(work: str, divided: bool) -> tuple[tuple[str, str, str], ...]:
@@ -220,6 +237,11 @@ def efficiency_text(table: EfficiencyTable | None) -> str:
     header = ("point", *(_SHORT[place] for place in known), "")
     title = "How well the cores are used (POP efficiencies, 100 % is ideal)"
     text = section(title, header, [(name, *(cells[place] for place in known), remark) for name, cells, remark in rows])
-    names = list(COLUMNS.values())
-    lines = [f"- {name} = {formula}; {source}" for name, formula, source in table.sources if names.index(name) in known]
+    names, pop = list(COLUMNS.values()), pop_names(table)
+    called = {name: f"{name} (POP: {', '.join(pop[name])})" if name in pop else name for name in names}
+    lines = [
+        f"- {called[name]} = {formula}; {source}"
+        for name, formula, source in table.sources
+        if names.index(name) in known
+    ]
     return "\n".join([text, "", f"Scalability is related to {table.reference}. {TIMES}", *lines])

@@ -16,7 +16,7 @@ from buran.features import sections, sections_of
 from buran.profile.profile import SEPARATOR
 from buran.report import caches, roofline
 from buran.report.content import Report
-from buran.report.efficiency import COLUMNS, TIMES, rows_of
+from buran.report.efficiency import COLUMNS, TIMES, pop_names, rows_of
 from buran.report.files import asset, environment
 from buran.report.headline import Headline
 from buran.report.plain import brief, named, sentence
@@ -134,6 +134,7 @@ def render_page(
         further=[Markup(body) for each, body in bodies if not each.is_first],
         efficiency_times=TIMES,
         efficiency_columns=list(COLUMNS.values()),
+        pop=None if report.efficiency is None else pop_names(report.efficiency),
         at=lambda values: named(dict(zip(data["parameters"], values, strict=True))),
     )
 
