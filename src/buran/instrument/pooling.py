@@ -394,7 +394,7 @@ def _agrees(direct: Floats, corrected: Floats, doubt: Floats, proven: int = 0) -
     doubt
         Shape of `corrected`: relative standard deviation.
     proven
-        Points, at least, at which both must be known; with 0, nothing known contradicts nothing.
+        Points, at least, at which both must be known; with 0, fewer than two contradict nothing.
     """
     one, other = (over_repetitions(values, "median") for values in (direct, corrected))
     common = (one > 0) & (other > 0)
@@ -406,5 +406,6 @@ def _agrees(direct: Floats, corrected: Floats, doubt: Floats, proven: int = 0) -
     spread = np.sqrt(squares) / np.maximum(number, 1)
     largest = np.where(np.isfinite(corrected), np.nan_to_num(doubt), 0.0).max(axis=(1, 2))
     near: Mask = np.abs(mean) <= POOLING.agreement + POOLING.sigmas * np.hypot(spread, largest)
-    agreeing: Mask = (number >= proven) & ((number == 0) | near)
+    # one pair of single runs, of which one may have been disturbed, refutes nothing
+    agreeing: Mask = (number >= proven) & ((number < POINTS_OF_BOTH) | near)
     return agreeing

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import warnings
+import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -121,7 +122,7 @@ def load_model(path: Path) -> tuple[TensorModel, dict[str, str]]:
     except BuranError:
         raise
     except Exception as error:  # zipfile, zlib, numpy's headers and JSON meet arbitrary bytes with any of theirs
-        why = "it does not begin as one" if not is_model_file(path) else f"{type(error).__name__}: {error}"
+        why = f"{type(error).__name__}: {error}" if zipfile.is_zipfile(path) else "it does not begin as one"
         hint = "write one with buran model --kind cpr INPUT -o MODEL.npz"
         raise FormatError("a file is no tensor model", where=path, why=why, hint=hint) from error
 

@@ -147,7 +147,7 @@ class CostAlone:
         assert look.cost is not None
         possible = look.free & (look.cost <= budget.left)
         if not possible.any():
-            return nothing_left(look, budget)
+            return nothing_left(look)
         rating = look.cost**2 * repetition_weight(np.nan_to_num(measured.noise_percent), look.runs)
         place = int(np.argmin(np.where(possible, rating, np.inf)))
         return Advice(suggestions([place], look, [-float(rating[place])], ["cheap"], budget))
