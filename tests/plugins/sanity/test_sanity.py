@@ -44,6 +44,8 @@ def keys(**some: Any) -> SanityKeys:
         ({"not_found": ["^mass"]}, "line 2"),
         ({"references": [{"pattern": "mass = (\\S+)", "value": 1, "tolerance": 0.01}]}, None),
         ({"references": [{"pattern": "mass = (\\S+)", "value": 1, "tolerance": 0.001}]}, "line 2"),
+        ({"references": [{"pattern": "mass = (\\S+)", "value": 0, "tolerance": 1.01}]}, None),
+        ({"references": [{"pattern": "mass = (\\S+)", "value": 0, "tolerance": 1.001}]}, "line 2"),
         ({"references": [{"pattern": "(PASSED)", "value": 1, "tolerance": 9}]}, "line 4"),
         ({"references": [{"pattern": "energy = (\\S+)", "value": 1}]}, "none of the 5 lines"),
     ],

@@ -27,7 +27,7 @@ class ReferenceKeys(Keys, title="Reference"):
     pattern: OfQueue[NumberPattern] = Field(description="Regular expression with one group, around the number.")
     value: OfQueue[float] = Field(description="The reference.")
     tolerance: OfQueue[Annotated[float, Field(ge=0)]] = Field(
-        0.0, description="Largest deviation, as a share of the reference."
+        0.0, description="Largest deviation: a share of the reference, of 0 a number."
     )
 
 

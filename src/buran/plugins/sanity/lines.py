@@ -38,8 +38,8 @@ def violation(conditions: Mapping[str, Any], lines: Sequence[str]) -> str | None
         if not printed:
             return _nowhere(reference["pattern"], lines)
         for number, line, text in printed:
-            if not abs(_number(text) - value) <= tolerance * abs(value):  # what is no number is not near
-                near = f"{value:g} within {100 * tolerance:g} %"
+            if not abs(_number(text) - value) <= tolerance * (abs(value) or 1.0):  # what is no number is not near
+                near = f"{value:g} within {100 * tolerance:g} %" if value else f"0 within {tolerance:g}"
                 return f"{text} in line {number} of the output is not {near}: {_short(line)}"
     return None
 
