@@ -160,6 +160,12 @@ def test_a_wrong_word_for_scaling_is_noticed_in_both_directions(made, word, divi
     assert found.contradiction.endswith(asked) and bool(found.contradiction) is bool(asked)
 
 
+def test_points_that_only_counting_runs_have_are_in_the_table():
+    found = efficiency_table(report(experiment(30, values=3)), list(runs(1)), list(runs(1, 2)), "p", [])
+    assert [row.counting for row in found.measured] == [False, True]
+    assert found.measured[1].scalability == pytest.approx(1.0) and "with counting" in efficiency_text(found)
+
+
 def test_without_ranks_or_times_there_is_no_table():
     said = report(experiment(30, values=3, repetitions=2))
     assert efficiency_table(said, list(runs(1)), [], "p", []) is None

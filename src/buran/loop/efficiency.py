@@ -82,7 +82,7 @@ def efficiency_table(
     scaling
         The campaign's word, ``strong``, ``weak`` or ``auto``.
     timed, counted
-        Runs under the last filter, and runs of the counting build.
+        Runs under the last filter, and runs of the counting build, which stand for points that only they have.
     crowded
         Points with more ranks and threads than cores.
     """
@@ -92,9 +92,13 @@ def efficiency_table(
     ranks = names.index(ranks_parameter)
     metric, work = _work(counted, names)
     uses: dict[At, list[CoreUse]] = {}
-    for point, _, profile in timed:
-        if (use := core_use(profile)) is not None:
-            uses.setdefault(tuple(float(point[name]) for name in names), []).append(use)
+    for runs in (timed, counted):
+        before = set(uses)
+        for point, _, profile in runs:
+            at = tuple(float(point[name]) for name in names)
+            if at not in before and (use := core_use(profile)) is not None:
+                uses.setdefault(at, []).append(use)
+    only_counted = uses.keys() - {tuple(float(point[name]) for name in names) for point, *_ in timed}
     if not any(use[0].cores > 1 for use in uses.values()):
         return None
     points = {at: _middle(repeated, work.get(at)) for at, repeated in sorted(uses.items())}
@@ -104,14 +108,17 @@ def efficiency_table(
     measured = "weak" if growth is not None and not divided else "strong"
     contradiction = ""
     if scaling not in ("auto", measured) and growth is not None:
-        what = metric_of(metric).heading.lower() if work else "useful time"
-        contradiction = f"`scaling: {scaling}`, but the {what} of all ranks together grows as p^{growth:.2g}"
+        what = f"{metric_of(metric).heading.lower()} of all ranks grow" if work else "useful time of all ranks grows"
+        contradiction = f"`scaling: {scaling}`, but the {what} as p^{growth:.2g}"
         contradiction += f" where all else stays: is this {measured} scaling?"
     divided = divided if scaling == "auto" else scaling == "strong"
     full = {tuple(float(point[name]) for name in names) for point in crowded}
     rows = [
-        efficiencies(
-            dict(zip(names, at, strict=True)), use, points[references[at]], divided=divided, crowded=at in full
+        replace(
+            efficiencies(
+                dict(zip(names, at, strict=True)), use, points[references[at]], divided=divided, crowded=at in full
+            ),
+            counting=at in only_counted,
         )
         for at, use in points.items()
     ]

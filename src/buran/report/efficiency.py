@@ -54,6 +54,8 @@ class Efficiencies:
         Bounds: transfer is this at least, serialisation this at most.
     crowded
         Whether there were more ranks and threads than cores: times then tell of taking turns.
+    counting
+        Whether only runs that count were made there: their times have the cost of counting in them.
     """
 
     point: Mapping[str, float]
@@ -68,6 +70,7 @@ class Efficiencies:
     cost_scaling: float | None
     crowded: bool = False
     parallel_interval: Interval | None = None
+    counting: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,8 +145,6 @@ def efficiencies(
         The run on the fewest ranks with the same other parameters; None where there is none.
     divided
         Whether ranks share one amount of work (strong scaling); else each has its own (weak scaling).
-    contradiction
-        What measurements say against the campaign's word for that; empty for nothing.
     """
     parallel = _ratio(use.mean_s, use.whole_s)
     ideal_s = None if use.transfer_s is None else use.whole_s - use.transfer_s
@@ -214,7 +215,7 @@ def rows_of(table: EfficiencyTable) -> list[tuple[str, list[str], str]]:
     for row in (*table.measured, *filter(None, (table.target,))):
         name = ", ".join(f"{name}={value:g}" for name, value in row.point.items())
         cells = [_shown(getattr(row, key), key) for key in COLUMNS]
-        remark = "more ranks than cores" if row.crowded else ""
+        remark = "more ranks than cores" if row.crowded else "with counting" if row.counting else ""
         if row is table.target:
             reach = row.parallel_interval
             remark = "target, from models"
