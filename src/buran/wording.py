@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import zip_longest
 
 _NARROWEST = 16  # characters: no column of numbers is wider
@@ -13,6 +13,11 @@ _BREAKS = re.compile(r"(?<=->)|(?<=\s)|(?<=::)|(?<=,)")
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun, as in ``1 run`` and ``2 runs``; nouns whose plural is irregular come elsewhere."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def named(point: Mapping[str, float]) -> str:
+    """Return a point as ``p=4, n=100``."""
+    return ", ".join(f"{name}={value:g}" for name, value in point.items())
 
 
 def aligned(rows: Sequence[Sequence[str]], width: int, right: Collection[int] = (), rule: bool = False) -> list[str]:

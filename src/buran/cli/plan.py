@@ -109,7 +109,7 @@ def show_estimate(estimate: Estimate) -> None:
         + ("" if share is None else f"; the next plan is {100 * share:.3g} % of it")
     )
     if estimate.target_s is not None:
-        from buran.report.plain import named
+        from buran.wording import named
 
         print(f"a run at {named(estimate.target)} takes {estimate.target_s:.4g} s")
     if estimate.budget_core_hours is not None:

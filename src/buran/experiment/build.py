@@ -15,6 +15,7 @@ from buran.profile.profile import Profile
 from buran.profile.ranks import of_ranks, working_threads
 from buran.profile.regroup import TreeUnion, combine
 from buran.profile.symbols import is_program
+from buran.wording import named
 
 _NAMED_RANKS = 8
 _HASH, _SPAN = 2654435761, 2**32  # of call paths, so that what two of them swap shows (Knuth's multiplier)
@@ -60,7 +61,7 @@ def _point(point: Mapping[str, float], parameters: tuple[str, ...]) -> tuple[flo
     if set(point) != set(parameters):
         raise UsageError(
             "the runs do not have the same parameters",
-            where=_words(point),
+            where=named(point),
             why=f"another run has the parameters {', '.join(parameters)}",
         )
     return tuple(float(point[name]) for name in parameters)
@@ -101,7 +102,7 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
         if key in keys:
             raise UsageError(
                 "a repetition is there twice",
-                where=_words(point),
+                where=named(point),
                 why=f"two runs have the repetition {repetition}",
             )
         keys[key] = len(keys)
@@ -134,7 +135,7 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
             cell[:] = 0.0
             cell[index[nodes[run]]] = rows
     notes = tuple(
-        f"the counter {name} fell below zero in {len(at)} of {len(keys)} runs, such as the one at {_words(at[0])}: "
+        f"the counter {name} fell below zero in {len(at)} of {len(keys)} runs, such as the one at {named(at[0])}: "
         "it is left out there"
         for name, at in fallen.items()
     )
@@ -164,9 +165,9 @@ class _UnsteadyRanks:
         """Return a sentence for each metric."""
         out = []
         for name, (at, ranks, size) in self._differ.items():
-            named = ", ".join(map(str, sorted(ranks)[:_NAMED_RANKS])) + (", ..." if len(ranks) > _NAMED_RANKS else "")
-            who = f"on rank{'s' * (len(ranks) > 1)} {named} of {size}"
-            out.append(f"{name} is not the same in all repetitions, such as at {_words(at)}: it differs {who}")
+            numbers = ", ".join(map(str, sorted(ranks)[:_NAMED_RANKS])) + (", ..." if len(ranks) > _NAMED_RANKS else "")
+            who = f"on rank{'s' * (len(ranks) > 1)} {numbers} of {size}"
+            out.append(f"{name} is not the same in all repetitions, such as at {named(at)}: it differs {who}")
         return out
 
 
@@ -220,8 +221,4 @@ def _check_overlap(table: Experiment, at_point: NDArray[np.int64], programs: Seq
 
 
 def _at(table: Experiment, point: int) -> str:
-    return _words(dict(zip(table.parameters, table.points[point].tolist(), strict=True)))
-
-
-def _words(point: Mapping[str, float]) -> str:
-    return ", ".join(f"{name}={value:g}" for name, value in point.items())
+    return named(dict(zip(table.parameters, table.points[point].tolist(), strict=True)))

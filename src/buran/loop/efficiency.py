@@ -105,7 +105,7 @@ def efficiency_table(
     references = {at: min(o for o in points if _others(o, ranks) == _others(at, ranks)) for at in points}
     growth = _growth(points, references)
     divided = growth is None or growth < _DIVIDED
-    measured = "weak" if growth is not None and not divided else "strong"
+    measured = "strong" if divided else "weak"
     contradiction = ""
     if scaling not in ("auto", measured) and growth is not None:
         what = f"{metric_of(metric).heading.lower()} of all ranks grow" if work else "useful time of all ranks grows"

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from buran.report.plain import briefs, named, section
+from buran.report.plain import briefs, section
+from buran.wording import named
 
 Interval = tuple[float | None, float | None]
 """Ends; None for those that are not known."""

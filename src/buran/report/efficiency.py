@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from buran.report.plain import section
+from buran.wording import named
 
 Interval = tuple[float, float]
 
@@ -213,14 +214,13 @@ def rows_of(table: EfficiencyTable) -> list[tuple[str, list[str], str]]:
     """Return of each point its name, its figures as they are shown, and what is special about it; the target last."""
     rows = []
     for row in (*table.measured, *filter(None, (table.target,))):
-        name = ", ".join(f"{name}={value:g}" for name, value in row.point.items())
         cells = [_shown(getattr(row, key), key) for key in COLUMNS]
         remark = "more ranks than cores" if row.crowded else "with counting" if row.counting else ""
         if row is table.target:
             reach = row.parallel_interval
             remark = "target, from models"
             remark += "" if reach is None else f"; parallel {100 * reach[0]:.0f} to {100 * reach[1]:.0f} %"
-        rows.append((name, cells, remark))
+        rows.append((named(row.point), cells, remark))
     return rows
 
 

@@ -10,8 +10,9 @@ import numpy as np
 from buran.features import sections_of
 from buran.report.call_paths import CallPaths
 from buran.report.content import LEVEL, Answer, Report, start_and_end, total_at_target
-from buran.report.plain import name_of, named, sentence
+from buran.report.plain import name_of, sentence
 from buran.report.rises import RISES, Evidence, Rise, rises_of, varied, whole_along
+from buran.wording import named
 
 _WORST = 3
 _ERRORS = 2.0  # standard errors from which on two predictions differ

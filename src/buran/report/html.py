@@ -19,9 +19,10 @@ from buran.report.content import Report
 from buran.report.efficiency import COLUMNS, TIMES, pop_names, rows_of
 from buran.report.files import asset, environment
 from buran.report.headline import Headline
-from buran.report.plain import brief, named, sentence
+from buran.report.plain import brief, sentence
 from buran.report.text import crowded_tests, not_measured, overhead_text, predicted_in_words, warnings_of
 from buran.report.words import answers_of, percent, summary_of
+from buran.wording import named
 
 _SCRIPTS = (
     "base.js",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from buran.experiment.collect import split_call_path
 from buran.profile.names import plain_name, without_arguments
@@ -13,11 +13,6 @@ from buran.wording import aligned, distinct
 
 WIDTH = 120
 """Of the lines of tables in files."""
-
-
-def named(point: Mapping[str, float]) -> str:
-    """Return a point as ``p=4, n=100``."""
-    return ", ".join(f"{name}={value:g}" for name, value in point.items())
 
 
 def sentence(text: str, names: Sequence[str]) -> str:

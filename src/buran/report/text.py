@@ -26,9 +26,9 @@ from buran.report.content import (
     unknown_rows,
 )
 from buran.report.efficiency import efficiency_text
-from buran.report.plain import brief, briefs, named, section
+from buran.report.plain import brief, briefs, section
 from buran.report.roofline import roofline_text
-from buran.wording import counted
+from buran.wording import counted, named
 
 _ROWS = 12
 _WIDTH, _LINES = 80, 23  # of a terminal; a line is left for what the shell says next

@@ -11,10 +11,10 @@ from buran.features import sections_of
 from buran.model.text import format_largest
 from buran.report.content import LEVEL, Answer, Report, run_time_reach, total_at_target
 from buran.report.headline import Headline, rise_in_words
-from buran.report.plain import name_of, named, sentence
+from buran.report.plain import name_of, sentence
 from buran.report.rises import RISES, Rise
 from buran.report.text import not_measured, overhead_text, unknown_in_words, warnings_of
-from buran.wording import counted
+from buran.wording import counted, named
 
 _WORST = 3
 _STEPS = 3

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from buran.plugins.energy.powercap import POWERCAP
 from buran.report.files import environment
-from buran.report.plain import named, section
+from buran.report.plain import section
+from buran.wording import named
 
 Reach = tuple[float, float | None, float | None]
 """A prediction and the ends of its interval, None where these are not known."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,9 +39,10 @@ def violations(keys: SanityKeys, outputs: Sequence[Sequence[Path]]) -> list[str 
             command, input=json.dumps(task), capture_output=True, text=True, timeout=_LIMIT_S, check=True
         )
     except subprocess.TimeoutExpired:
-        why = f"sanity: the patterns took more than {_LIMIT_S:g} s, as repetitions inside of repetitions do: (a+)+"
+        why = f"the patterns took more than {_LIMIT_S:g} s, as repetitions inside of repetitions do: (a+)+"
         return [why] * len(outputs)
-    return [None if why is None else f"sanity: {why}" for why in json.loads(done.stdout)]
+    found: list[str | None] = json.loads(done.stdout)
+    return found
 
 
 def earlier_runs(keys: SanityKeys, history: History) -> list[str]:
@@ -54,9 +54,9 @@ def earlier_runs(keys: SanityKeys, history: History) -> list[str]:
     failed = [(run, why) for run, why in zip(runs, violations(keys, outputs), strict=True) if why is not None]
     if not failed:
         return []
-    points = Counter(", ".join(f"{name} = {value:g}" for name, value in run.point.items()) for run, _ in failed)
+    points = dict.fromkeys(", ".join(f"{name} = {value:g}" for name, value in run.point.items()) for run, _ in failed)
     return [
         f"{len(failed)} of {len(runs)} measured runs do not meet the conditions of key sanity, which were added later: "
-        f"{'; '.join(points)}. The first: {failed[0][1].removeprefix('sanity: ')}. `buran run --remeasure` makes them "
+        f"{'; '.join(points)}. The first: {failed[0][1]}. `buran run --remeasure` makes them "
         "again."
     ]

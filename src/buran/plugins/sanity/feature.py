@@ -89,7 +89,7 @@ class _SanityWatch:
         from buran.plugins.sanity.check import violations
 
         (violation,) = violations(self.keys, [self.files])
-        return violation
+        return None if violation is None else f"sanity: {violation}"
 
 
 def _watch(start: Start) -> Watch | None:
