@@ -6,7 +6,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Matern
 
 from buran.model import ModelSet, fit_models
-from buran.model.discrepancy import Discrepancy, Process, discrepancies, left_over_at, length_scales, logarithms
+from buran.model.discrepancy import Along, Discrepancy, Process, discrepancies, left_over_at, logarithms, scales_of
 from buran.model.repetitions import scatter_of
 from buran.model.terms import ModelFunction
 from buran.model.tuning import DISCREPANCY
@@ -90,7 +90,7 @@ def test_many_points_are_thinned_to_a_bound():
 
 def test_the_posterior_is_that_of_scikit_learn():
     points = grid(2)
-    process = Process(points, length_scales(points), 0.3, 0.05)
+    process = Process(points, *scales_of(points, Along.TREND), 0.3, 0.05)
     values, at = np.random.default_rng(5).normal(size=25), np.array([[128.0, 60.0], [4.0, 33.0]])
     trend = ConstantKernel(0.3**2 * DISCREPANCY.slope**2) * DotProduct(1e-6)
     kernel = ConstantKernel(0.3**2) * Matern(process.lengths, nu=1.5) + trend + ConstantKernel(1e5)
@@ -102,7 +102,7 @@ def test_the_posterior_is_that_of_scikit_learn():
 
 
 def test_weights_of_the_points_add_up_to_one():
-    process = Process(SIZES, length_scales(SIZES), 0.3, 0.03)
+    process = Process(SIZES, *scales_of(SIZES, Along.TREND), 0.3, 0.03)
     assert process.at(np.array([[5.0], [42.0], [4200.0]]))[0].sum(axis=1) == pytest.approx([1, 1, 1])
 
 
@@ -120,7 +120,7 @@ def test_a_process_may_not_depend_on_a_parameter():
     work = power(1, 1).evaluate(points) * CUBES.evaluate(points)
     arguments = points, (3 * work)[None], work[None], np.array([0.02]), np.array([8]), (0.3,)
     near, far = np.array([[32.0, 61.0]]), np.array([[32.0, 600.0]])
-    one, flat = discrepancies(*arguments)[0], discrepancies(*arguments, np.array([[False, True]]))[0]
+    one, flat = discrepancies(*arguments)[0], discrepancies(*arguments, np.array([[Along.TREND, Along.NOTHING]]))[0]
     of_both = [[left_over_at([each], [CUBES], at)[1][0, 0] for at in (near, far)] for each in (one, flat)]
     assert of_both[0][1] > 1.5 * of_both[0][0]
     assert of_both[1][1] == pytest.approx(of_both[1][0])
@@ -143,3 +143,22 @@ def test_models_files_keep_it():
     assert isinstance(again.models[0].discrepancy, Discrepancy)
     assert np.allclose(again.predict(target), models.predict(target))
     assert np.allclose(again.predict_interval(target), models.predict_interval(target))
+
+
+def test_a_process_without_a_trend_has_its_deviation_far_beyond_the_points():
+    """As the price of work that does not depend on the ranks: the node is full at some number of them."""
+    points, far = grid(2), np.array([[1e9, 60.0]])
+    of_both = [
+        Process(points, *scales_of(points, np.array([along, Along.TREND])), 0.3, 0.03).at(far)[1][0]
+        for along in (Along.TREND, Along.LEVEL)
+    ]
+    assert of_both[0] > 3 * of_both[1] and of_both[1] < 0.4
+
+
+def test_an_interval_of_a_price_reaches_farther_above_than_below_and_never_zero():
+    n = np.array([[600.0], [1200.0], [2400.0]])
+    fit = fit_models(n, 1e-9 * n.T**2 * np.array([[1.01, 0.99, 1.0]]))
+    far = np.array([[240_000.0]])
+    (lower,), (upper,) = (end[:, 0] for end in fit.predict_interval(far))
+    predicted = fit.predict(far)[0, 0]
+    assert 0 < lower < predicted < upper and upper - predicted > predicted - lower

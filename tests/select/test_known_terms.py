@@ -36,7 +36,7 @@ def test_terms_come_from_models_with_priors_in_the_order_of_the_points() -> None
     times = ModelSet(("n", "s"), "time", "s", ("a", "b"), models, "mean", "median", ())
     said = ({"call_path": "a", "resilient": "2 n^3 s", "source": "counts"}, {"call_path": "b", "resilient": ""})
     history = SimpleNamespace(findings=lambda _: SimpleNamespace(priors=said), models=lambda _: {"time": times})
-    (path,), (prior,) = zip(*plan._priors(history, 0, ("s", "n")).items(), strict=True)  # type: ignore[arg-type]
+    (path,), (prior,) = zip(*plan._priors(history, 0, ("s", "n"), None).items(), strict=True)  # type: ignore[arg-type]
     terms = prior.columns[1].function.terms
     assert path == "a" and len(prior.columns) == 2
     assert terms == (Term((Factor(0, PowerLog(Fraction(1), 0)), Factor(1, PowerLog(Fraction(3), 0)))),)
@@ -136,7 +136,7 @@ def test_cliffs_come_from_what_was_found_in_the_order_of_the_points() -> None:
     work = ModelFunction(0.0, (1.0,), (CUBE,)).to_json()
     said = ({"call_path": "a", "resilient": "2 n^3 s", "source": "counts", "work": work, "misses": misses},)
     history = SimpleNamespace(findings=lambda _: SimpleNamespace(priors=said), models=lambda _: {"time": times})
-    (prior,) = plan._priors(history, 0, ("s", "n")).values()  # type: ignore[arg-type]
+    (prior,) = plan._priors(history, 0, ("s", "n"), None).values()  # type: ignore[arg-type]
     _, effort, cliff = prior.columns
     assert effort.function.terms == (Term((Factor(1, PowerLog(Fraction(3), 0)),)),)
     at = np.array([[7.0, 40.0]])

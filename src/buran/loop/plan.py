@@ -350,7 +350,7 @@ def _measured(history: History, imported: Sequence[FinishedRun] = ()) -> Observa
         for row, point in enumerate(points.tolist()):
             runs = walls.get(tuple(point), [])
             seconds[row, : len(runs)] = runs
-        known = _priors(history, last, names)
+        known = _priors(history, last, names, campaign.ranks_parameter)
         priors = tuple(known.get(path) if metric == "time" else None for metric, path in observations.names)
         observations = replace(observations, points=points, program_s=seconds, priors=priors)
         earlier = history.session.earlier
@@ -362,7 +362,7 @@ def _measured(history: History, imported: Sequence[FinishedRun] = ()) -> Observa
     return Observations(points, values)
 
 
-def _priors(history: History, iteration: int, names: tuple[str, ...]) -> dict[str, Prior]:
+def _priors(history: History, iteration: int, names: tuple[str, ...], ranks: str | None) -> dict[str, Prior]:
     """Return what call paths' times are made of, as counts have told; their parameters are `names`, in that order.
 
     Its columns are the terms that are left in the models of an iteration, whose shares of the time are their effort,
@@ -373,6 +373,7 @@ def _priors(history: History, iteration: int, names: tuple[str, ...]) -> dict[st
         return {}
     times = history.models(iteration)["time"]
     moved = [names.index(name) for name in times.parameters]
+    along_ranks = None if ranks is None else names.index(ranks)
     out = {}
     for path, model in zip(times.call_paths, times.models, strict=True):
         if path in said and model is not None:
@@ -382,7 +383,7 @@ def _priors(history: History, iteration: int, names: tuple[str, ...]) -> dict[st
                 work = set(ModelFunction.from_json(said[path]["work"]).moved(moved).terms)
                 pairs = [pair for pair in zip(function.coefficients, function.terms, strict=True) if pair[1] in work]
                 function = ModelFunction(0.0, tuple(c for c, _ in pairs), tuple(term for _, term in pairs))
-            prior = computation_prior(function, said[path]["source"])
+            prior = computation_prior(function, said[path]["source"], along_ranks)
             columns = (*prior.columns, *(_misses(data, moved) for data in misses))
             repeated = (name for name, each in (said[path].get("repeats") or {}).items() if each == Repeats.PROVEN)
             out[path] = replace(prior, columns=columns, repeated=tuple(map(names.index, repeated)))

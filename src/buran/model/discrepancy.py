@@ -16,16 +16,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.linalg import null_space
 
-from buran.model.candidates import Ids, Mask
+from buran.model.candidates import Ids
 from buran.model.terms import Array, ModelFunction, predict
 from buran.model.tuning import DISCREPANCY
 from buran.numerics.gaussian_process import matern
+
+
+class Along(IntEnum):
+    """How a process depends on a parameter."""
+
+    NOTHING = 0
+    LEVEL = 1  # without a trend: far from the points it has their mean again
+    TREND = 2
+
 
 _TINY = float(np.finfo(np.float64).tiny)
 
@@ -41,6 +51,8 @@ class Process:
     lengths
         Length scales, shape (parameter,), in nats of the parameters; infinite along one that the process does not
         depend on.
+    slopes
+        Standard deviation of its trend for each nat of a parameter, as a share of `deviation`, shape (parameter,).
     deviation
         Standard deviation of the process, in nats of the values.
     noise
@@ -49,6 +61,7 @@ class Process:
 
     points: Array
     lengths: Array
+    slopes: Array
     deviation: float
     noise: float
 
@@ -65,13 +78,8 @@ class Process:
         return inverse, np.asarray(inverse.sum(axis=1))
 
     def covariance(self, one: Array, other: Array) -> Array:
-        """Return k(x, x') = sd^2 (Matern(x, x') + slope^2 x . x'), shape (one, other), of logarithms of points."""
-        trend = DISCREPANCY.slope**2 * (self._varying(one) @ other.T)
-        return np.asarray(self.deviation**2 * (matern(one, other, self.lengths) + trend))
-
-    def _varying(self, inputs: Array) -> Array:
-        """Return logarithms with 0 along parameters that the process does not depend on."""
-        return np.asarray(np.where(np.isfinite(self.lengths), inputs, 0.0))
+        """Return k(x, x') = sd^2 (Matern(x, x') + slopes^2 x . x'), shape (one, other), of logarithms of points."""
+        return np.asarray(self.deviation**2 * (matern(one, other, self.lengths) + (self.slopes**2 * one) @ other.T))
 
     def at(self, at: Array) -> tuple[Array, Array]:
         """Return weights W, shape (target, point), and the standard deviation at targets (target, parameter).
@@ -85,7 +93,7 @@ class Process:
         simple, mean = across @ inverse, 1 - across @ ones
         # W = k C^-1 + (1 - k C^-1 1) (1 C^-1) / (1 C^-1 1): rows add up to 1
         weights = simple + np.outer(mean / ones.sum(), ones)
-        own = self.deviation**2 * (1 + DISCREPANCY.slope**2 * (self._varying(targets) ** 2).sum(axis=1))
+        own = self.deviation**2 * (1 + ((self.slopes * targets) ** 2).sum(axis=1))
         variance = own - (simple * across).sum(axis=1) + mean**2 / ones.sum()
         return np.asarray(weights), np.sqrt(np.maximum(variance, 0.0))
 
@@ -94,6 +102,7 @@ class Process:
         return {
             "points": self.points.tolist(),
             "lengths": [length if np.isfinite(length) else None for length in self.lengths.tolist()],
+            "slopes": self.slopes.tolist(),
             "deviation": self.deviation,
             "noise": self.noise,
         }
@@ -103,9 +112,11 @@ class Process:
         """Read what `to_json` gives; KeyError, TypeError or ValueError where it is damaged."""
         points = np.array(data["points"], dtype=np.float64)
         lengths = np.array([np.inf if length is None else length for length in data["lengths"]], dtype=np.float64)
-        if points.ndim != 2 or lengths.shape != points.shape[1:]:
-            raise ValueError("points and lengths of a discrepancy do not match")
-        return cls(points, lengths, float(data["deviation"]), float(data["noise"]))
+        usual = np.where(np.isfinite(lengths), DISCREPANCY.slope, 0.0)  # as all had it before files named it
+        slopes = np.array(data.get("slopes", usual), dtype=np.float64)
+        if points.ndim != 2 or not lengths.shape == slopes.shape == points.shape[1:]:
+            raise ValueError("points, lengths and slopes of a discrepancy do not match")
+        return cls(points, lengths, slopes, float(data["deviation"]), float(data["noise"]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +167,7 @@ def discrepancies(
     noise: Array,
     degrees: Ids | Array,
     deviations: Sequence[float] = DISCREPANCY.deviations,
-    flat: Mask | None = None,
+    along: Ids | None = None,
 ) -> list[Discrepancy | None]:
     """Condition a process on what models leave over, for each call path.
 
@@ -171,8 +182,8 @@ def discrepancies(
         behind it; 0 where nothing was measured twice.
     deviations
         Standard deviations of the process that the evidence chooses from.
-    flat
-        Shape (call path, parameter): whether the process does not depend on a parameter; on all by default.
+    along
+        Shape (call path, parameter): see `Along`; a trend by default.
 
     Returns
     -------
@@ -184,17 +195,16 @@ def discrepancies(
     usable = np.isfinite(values) & (largest > 0)
     floor = np.maximum(DISCREPANCY.floor * largest, _TINY)
     logs = np.log(np.where(usable, np.maximum(np.nan_to_num(values), floor), 1.0))
-    lengths = length_scales(points)
-    if flat is None:
-        flat = np.zeros((len(values), len(lengths)), dtype=bool)
-    layouts, group = np.unique(np.hstack([usable, flat]), axis=0, return_inverse=True)
+    if along is None:
+        along = np.full((len(values), points.shape[1]), Along.TREND)
+    layouts, group = np.unique(np.hstack([usable, along]), axis=0, return_inverse=True)
     parts = []
     for number, layout in enumerate(layouts):
         rows = np.flatnonzero(group.reshape(-1) == number)
-        mask, scales = layout[: len(points)], np.where(layout[len(points) :], np.inf, lengths)
+        mask, scales = layout[: len(points)].astype(bool), scales_of(points, layout[len(points) :])
         if mask.sum() >= 2:
             left = ratios(logs[rows][:, mask], modelled[rows][:, mask])
-            kept, averaged = _thinned(points[mask], left, scales)
+            kept, averaged = _thinned(points[mask], left, scales[0])
             parts.append((rows, points[mask][kept], averaged, (logs[rows][:, mask] - left)[:, kept], scales))
     if not parts:
         return out
@@ -205,24 +215,31 @@ def discrepancies(
     pooled = _pooled(np.concatenate(evidence), pairs)
     for (rows, kept, left, modelled_logs, scales), each in zip(parts, evidence, strict=True):
         best = np.argmax(each + pooled, axis=1)
-        processes = {k: Process(kept, scales, *pairs[k].tolist()) for k in np.unique(best).tolist()}
+        processes = {k: Process(kept, *scales, *pairs[k].tolist()) for k in np.unique(best).tolist()}
         for place, row in enumerate(rows.tolist()):
             out[row] = Discrepancy(processes[int(best[place])], left[place] + modelled_logs[place])
     return out
 
 
-def length_scales(points: Array) -> Array:
-    """Return length scales in nats, shape (parameter,): a share of the measured range, of a usual one at least."""
-    return np.asarray(DISCREPANCY.length * np.maximum(np.ptp(logarithms(points, points), axis=0), DISCREPANCY.range))
+def scales_of(points: Array, along: Ids | Along) -> tuple[Array, Array]:
+    """Return length scales in nats and slopes of the trend, each of shape (parameter,).
+
+    A length is a share of the measured range, of a usual one at least.
+    """
+    lengths = DISCREPANCY.length * np.maximum(np.ptp(logarithms(points, points), axis=0), DISCREPANCY.range)
+    of_trend = np.where(along == Along.TREND, DISCREPANCY.slope, np.zeros(len(lengths)))
+    return np.asarray(np.where(along == Along.NOTHING, np.inf, lengths)), np.asarray(of_trend)
 
 
-def _evidence(points: Array, left: Array, noise: Array, degrees: Ids | Array, lengths: Array, pairs: Array) -> Array:
+def _evidence(
+    points: Array, left: Array, noise: Array, degrees: Ids | Array, scales: tuple[Array, Array], pairs: Array
+) -> Array:
     """Return the logarithm of the evidence for pairs of deviation and noise (pair, 2), shape (call path, pair).
 
     The constant mean of the process is integrated out: only contrasts of values count.
     """
     inputs = logarithms(points, points)
-    shape = Process(points, lengths, 1.0, 0.0).covariance(inputs, inputs)
+    shape = Process(points, *scales, 1.0, 0.0).covariance(inputs, inputs)
     contrasts = null_space(np.ones((1, len(points))))
     # K of unit deviation in its eigenbasis: one decomposition serves all call paths and pairs
     size, turn = np.linalg.eigh(contrasts.T @ shape @ contrasts)

@@ -167,12 +167,12 @@ def with_discrepancies(
     noise: Array,
     degrees: Ids | Array,
     deviations: Sequence[float] = DISCREPANCY.deviations,
-    flat: Mask | None = None,
+    along: Ids | None = None,
 ) -> list[Model | None]:
     """Return models with the processes on what their functions leave over; see `discrepancies` for the arguments."""
     rows = [row for row, model in enumerate(models) if model is not None]
     modelled = predict_models([models[row] for row in rows], points)
-    some = None if flat is None else flat[rows]
+    some = None if along is None else along[rows]
     made = discrepancies(points, values[rows], modelled, noise[rows], degrees[rows], deviations, some)
     found = dict(zip(rows, made, strict=True))
     return [None if model is None else replace(model, discrepancy=found[row]) for row, model in enumerate(models)]

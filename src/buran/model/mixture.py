@@ -23,6 +23,8 @@ def mixture_interval(
     left_over: Sequence[Discrepancy | None],
 ) -> tuple[Array, Array]:
     """Return the ends for call paths with the same number of alternatives, and what each leaves over."""
+    from scipy.special import ndtri  # as all that intervals need, only where they are asked for
+
     flat = [one for group in groups for one in group]
     shape = (len(groups), len(groups[0]))
     middle = predict([one.function for one in flat], at)
@@ -36,17 +38,21 @@ def mixture_interval(
     if of == "value":
         with np.errstate(over="ignore"):  # an infinite variance leaves the interval without ends
             variance += ((share * noise)[:, None] * middle) ** 2
-    # f exp(g), with the standard deviation of g as a share of the value
+    # f exp(g): a normal g reaches farther above f than below, and never below 0
     shift, deviation = left_over_at(found, [one.function for one in flat], at)
     factor = np.exp(shift)
     middle, variance = factor * middle, factor**2 * variance
     total = variance + (deviation * middle) ** 2
+    z = ndtri((1 + level) / 2)
+    with np.errstate(over="ignore"):
+        reach = [np.abs(middle * np.expm1(sign * z * deviation)) / z for sign in (-1, 1)]
+    below, above = (np.sqrt(variance + np.where(middle < 0, *pair) ** 2) for pair in (reach[::-1], reach))
     weight = np.array([one.weight for one in flat]).reshape(shape)
     # only the noise is estimated from residuals: degrees of freedom of the sum after Satterthwaite (1946)
     ratio = np.divide(total, variance, out=np.ones_like(total), where=(variance > 0) & np.isfinite(variance))
     degrees = np.array([float(one.degrees) for one in flat])[:, None] * ratio**2
-    middle, scale, degrees = (each.reshape(*shape, -1) for each in (middle, np.sqrt(total), degrees))
-    return intervals.of_mixture(middle, scale, degrees, weight, level)
+    middle, below, above, degrees = (each.reshape(*shape, -1) for each in (middle, below, above, degrees))
+    return intervals.of_mixture(middle, below, degrees, weight, level, above)
 
 
 def _variance(alternatives: Sequence[Alternative], at: Array) -> Array:

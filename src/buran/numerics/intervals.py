@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import comb
 
 import numpy as np
@@ -16,8 +17,10 @@ _TOLERANCES = {"xatol": 0.0, "xrtol": ROUNDING, "fatol": ROUNDING, "frtol": 0.0}
 """Of the search for quantiles: a probability within rounding is met."""
 
 
-def of_mixture(middle: Array, scale: Array, degrees: Array, weight: Array, level: float) -> tuple[Array, Array]:
-    """Return the ends that hold the middle `level` of mixtures of t distributions.
+def of_mixture(
+    middle: Array, scale: Array, degrees: Array, weight: Array, level: float, above: Array | None = None
+) -> tuple[Array, Array]:
+    """Return the ends that hold the middle `level` of mixtures of t distributions, whose halves may differ in scale.
 
     Parameters
     ----------
@@ -29,6 +32,8 @@ def of_mixture(middle: Array, scale: Array, degrees: Array, weight: Array, level
         Shape (mixture, part); they add up to 1.
     level
         Between 0 and 1.
+    above
+        The scale of each upper half where it is not that of the lower one.
 
     Returns
     -------
@@ -38,34 +43,38 @@ def of_mixture(middle: Array, scale: Array, degrees: Array, weight: Array, level
     from scipy.special import stdtrit
 
     freedom = np.broadcast_to(degrees if degrees.ndim == scale.ndim else degrees[..., None], scale.shape)
-    has_scale = (freedom > 0) & np.isfinite(scale)
-    usable, spread = np.maximum(freedom, 1.0), np.where(has_scale, scale, 0.0)
+    upper = scale if above is None else above
+    has_scale = (freedom > 0) & np.isfinite(scale) & np.isfinite(upper)
+    usable, halves = np.maximum(freedom, 1.0), [np.where(has_scale, half, 0.0) for half in (scale, upper)]
     ends = []
-    for target in ((1 - level) / 2, (1 + level) / 2):
-        quantiles = middle + stdtrit(usable, target) * spread
+    for half, target in zip(halves, ((1 - level) / 2, (1 + level) / 2), strict=True):
+        quantiles = middle + stdtrit(usable, target) * half
         one = quantiles.shape[1] == 1
-        ends.append(quantiles[:, 0] if one else _of_mixture(quantiles, target, middle, spread, usable, weight))
+        ends.append(quantiles[:, 0] if one else _of_mixture(quantiles, target, middle, halves, usable, weight))
     void = ~has_scale.all(axis=1)
     return np.where(void, -np.inf, ends[0]), np.where(void, np.inf, ends[1])
 
 
-def _of_mixture(quantiles: Array, target: float, middle: Array, spread: Array, degrees: Array, weight: Array) -> Array:
+def _of_mixture(
+    quantiles: Array, target: float, middle: Array, halves: Sequence[Array], degrees: Array, weight: Array
+) -> Array:
     """Return the quantile of mixtures, shape (mixture, place), from those of their parts (mixture, part, place)."""
     from scipy.optimize.elementwise import find_root  # it takes long, and few verbs need it
     from scipy.special import stdtr
 
-    share = np.broadcast_to(weight[..., None], spread.shape)
-    safe = np.maximum(spread, np.finfo(np.float64).tiny)
-    parts = [part for array in (degrees, share, middle, safe) for part in np.moveaxis(array, 1, 0)]
+    share = np.broadcast_to(weight[..., None], middle.shape)
+    safe = [np.maximum(half, np.finfo(np.float64).tiny) for half in halves]
+    parts = [part for array in (degrees, share, middle, *safe) for part in np.moveaxis(array, 1, 0)]
 
     def below(at: Array, *arrays: Array) -> Array:
-        freedoms, shares, middles, scales = np.array(arrays).reshape(4, -1, *at.shape)
+        freedoms, shares, middles, lower, upper = np.array(arrays).reshape(5, -1, *at.shape)
+        scales = np.where(at < middles, lower, upper)
         with np.errstate(over="ignore"):
             return np.asarray((shares * stdtr(freedoms, (at - middles) / scales)).sum(axis=0) - target)
 
     # A quantile of a mixture lies between those of its parts.
     low, high = quantiles.min(axis=1), quantiles.max(axis=1)
-    room = ROUNDING * (spread.max(axis=1) + np.abs(low) + np.abs(high)) + np.finfo(np.float64).tiny
+    room = ROUNDING * (np.maximum(*halves).max(axis=1) + np.abs(low) + np.abs(high)) + np.finfo(np.float64).tiny
     root = find_root(below, (low - room, high + room), args=tuple(parts), tolerances=_TOLERANCES)
     found = np.where(root.success, root.x, np.copysign(np.inf, target - 0.5))
     # All parts say the same where nothing is left to doubt, as of MPI on one rank: there is no root between.

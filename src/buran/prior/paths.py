@@ -216,6 +216,7 @@ class _Counts:
     counted_itself: Mask
     polled: Mask
     spaces: Spaces
+    ranks: int | None
 
     @classmethod
     def of(cls, counted: Experiment, timed: CallTree, processes: str | None) -> _Counts:
@@ -237,7 +238,8 @@ class _Counts:
             values[metric] = out
         polled = _polled(counted.tree, target, len(timed))
         spaces = full_spaces(counted.parameters, processes)
-        return cls(counted, target, counted.points, values, counted_itself, polled, spaces)
+        ranks = None if processes is None else counted.parameters.index(processes)
+        return cls(counted, target, counted.points, values, counted_itself, polled, spaces, ranks)
 
     @property
     def repeated(self) -> bool:
@@ -378,7 +380,8 @@ def _one_computation(effort: Effort, place: int, counts: _Counts, row: int, metr
         approximate = power_law(counts.points, over_repetitions(counts.values[metric][row][None], "median")[0])
         if approximate is not None:
             note = f"no formula gives its counts: times are extrapolated by a power law of its {name}"
-            return _PathPrior(Source.COMPUTATION, (note,), computation_prior(approximate, metric), settled=settled)
+            prior = computation_prior(approximate, metric, counts.ranks)
+            return _PathPrior(Source.COMPUTATION, (note,), prior, settled=settled)
     if why is not None or function is None:
         return _without(str(why), settled)
     notes = () if metric == "basic_blocks" else (f"effort is counted in {name}",)
@@ -386,7 +389,7 @@ def _one_computation(effort: Effort, place: int, counts: _Counts, row: int, metr
         share = 100 * float(effort.residual[place])
         notes = (*notes, f"no formula gives its counts at all points: up to {share:.2g} % off")
     proven = bool(effort.residual[place] <= COUNTS.loose)
-    prior = computation_prior(function, metric)
+    prior = computation_prior(function, metric, counts.ranks)
     return _PathPrior(Source.COMPUTATION, notes, prior, function, settled, proven=proven)
 
 

@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 
 from buran.errors import UsageError
+from buran.model.discrepancy import Along
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, ModelFunction, Term
 from buran.model.text import format_function
@@ -76,6 +77,9 @@ class Prior:
         Whether it is known which algorithm the MPI takes there.
     repeated
         Parameters along which its work is proven to repeat: a unit of it has the same price at all of their values.
+    level
+        Parameters along which the price of its work has no trend: ranks that its counts do not depend on. Ranks that
+        share a node raise the price until the node is full, and no farther.
     """
 
     columns: tuple[Column, ...]
@@ -85,6 +89,7 @@ class Prior:
     switches: tuple[tuple[int, float], ...] = ()
     known: bool = False
     repeated: tuple[int, ...] = ()
+    level: tuple[int, ...] = ()
 
     @property
     def functions(self) -> tuple[ModelFunction, ...]:
@@ -100,6 +105,11 @@ class Prior:
     def widened(self) -> Prior:
         """The prior with the columns of other algorithms."""
         return replace(self, columns=(*self.columns, *self.others), others=())
+
+    def along(self, parameters: int) -> tuple[Along, ...]:
+        """Return how the price of its work depends on each parameter."""
+        kinds = {**dict.fromkeys(self.level, Along.LEVEL), **dict.fromkeys(self.repeated, Along.NOTHING)}
+        return tuple(kinds.get(column, Along.TREND) for column in range(parameters))
 
     def with_parts(self, untold: Sequence[bool]) -> tuple[Prior, ...]:
         """Return the prior with each part of what may be expected of some columns, one after the other."""
@@ -132,17 +142,23 @@ class Prior:
         return added(scaled(column.function, float(c)) for column, c in zip(self.columns, coefficients, strict=True))
 
 
-def computation_prior(effort: ModelFunction, metric: str = "basic_blocks") -> Prior:
+def computation_prior(effort: ModelFunction, metric: str = "basic_blocks", ranks: int | None = None) -> Prior:
     """Take an effort model's terms without their coefficients (section 3.2 of the noise-resilient priors paper).
 
     Terms that are subtracted, as in ``n^2 - n``, keep their sign; their columns count the other way.
+
+    Parameters
+    ----------
+    ranks
+        Column of the points that counts ranks: work that does not depend on it has a price without a trend along it.
     """
     columns = [Column("constant", ONE, max(effort.constant, 0.0))]
     columns += [
         Column("effort", ModelFunction(0.0, (math.copysign(1.0, coefficient),), (term,)), abs(coefficient))
         for coefficient, term in zip(effort.coefficients, effort.terms, strict=True)
     ]
-    return Prior(tuple(columns), metric)
+    level = () if ranks is None or any(ranks in f.columns for term in effort.terms for f in term.factors) else (ranks,)
+    return Prior(tuple(columns), metric, level=level)
 
 
 def one_cost(prior: Prior) -> Prior:

@@ -11,6 +11,7 @@ import numpy as np
 from buran.errors import UsageError
 from buran.model.alternative import Alternative
 from buran.model.candidates import Mask
+from buran.model.discrepancy import Along
 from buran.model.few_values import with_other_growth
 from buran.model.fit import with_discrepancies
 from buran.model.model import Model, Quality
@@ -177,10 +178,11 @@ def _priced(
     if noise is not None:
         deviation, degrees = np.nanmin(noise.deviation, axis=1, initial=np.inf), noise.degrees
     models = [None if one is None else one.model for one in fitted]
-    flat = np.zeros((len(fitted), points.shape[1]), dtype=bool)
+    along = np.full((len(fitted), points.shape[1]), Along.TREND)
     for row, one in enumerate(fitted):
-        flat[row, list(one.prior.repeated if one is not None else ())] = True
-    found = with_discrepancies(points, values, models, deviation, degrees, (DISCREPANCY.price,), flat)
+        if one is not None:
+            along[row] = one.prior.along(points.shape[1])
+    found = with_discrepancies(points, values, models, deviation, degrees, (DISCREPANCY.price,), along)
     return tuple(
         None if one is None or model is None else replace(one, model=model)
         for one, model in zip(fitted, found, strict=True)

@@ -14,7 +14,6 @@ from buran.model.discrepancy import Discrepancy, Process, logarithms, ratios
 from buran.model.model import Model
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
-from buran.model.tuning import DISCREPANCY
 from buran.report.call_paths import CallPaths, Places
 from buran.report.content import Report, unknown_at_target
 from buran.report.curves import listed, rounded
@@ -167,5 +166,5 @@ def _process(process: Process) -> dict[str, Any]:
         "middle": (np.log(process.points[0] + shift) - inputs[0]).tolist(),
         "inputs": inputs.tolist(),
         "lengths": [rounded(length, _DIGITS) for length in process.lengths.tolist()],
-        "trend": DISCREPANCY.slope**2,
+        "trends": (process.slopes**2).tolist(),
     }

@@ -48,7 +48,10 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
     if report.runtime is not None and (model := report.runtime.models[0]) is not None and reach_s is not None:
         at, low, high = reach_s
         is_wide = np.isfinite(low + high) and high > _WIDE * low
-        answer = "Not known" if is_wide else f"{at:.4g} s"
+        if not is_wide:
+            answer = f"{at:.4g} s"
+        elif low > 0:
+            answer = f"Between {low:.2g} and {high:.2g} s"
         reach = f"{low:.3g} to {high:.3g} s" if np.isfinite(low + high) else "unknown: too few points"
         if report.tensor is not None:
             reach = "not known: a tensor model has none beyond what was measured"

@@ -14,7 +14,7 @@ import numpy as np
 
 from buran.model import Model, ModelFunction, Term
 from buran.model.alternative import prepare
-from buran.model.discrepancy import Process, left_over_at, length_scales, logarithms
+from buran.model.discrepancy import Along, Process, left_over_at, logarithms, scales_of
 from buran.model.tuning import DISCREPANCY
 from buran.prior.prior import Prior
 from buran.select.observations import Observations
@@ -106,15 +106,15 @@ def belief_of(measured: Observations, space: Space, unseen: bool = True) -> Targ
         DISCREPANCY.price if prior is not None or model.discrepancy is None else model.discrepancy.process.deviation
         for model, prior in zip(models, priors, strict=True)
     ]
-    lengths = length_scales(measured.points)
-    repeated = [() if prior is None else prior.repeated for prior in priors]
+    parameters = measured.points.shape[1]
+    along = [(Along.TREND,) * parameters if prior is None else prior.along(parameters) for prior in priors]
     # call paths that were not timed at a point, as others polled there, are not known at it
-    kinds = list(zip(deviations, repeated, map(tuple, measured.runs[modelled].tolist()), strict=True))
+    kinds = list(zip(deviations, along, map(tuple, measured.runs[modelled].tolist()), strict=True))
     common = {}
-    for deviation, constant_along, runs in set(kinds):
-        scales = np.where(np.isin(np.arange(len(lengths)), constant_along), np.inf, lengths)
+    for deviation, dependence, runs in set(kinds):
+        scales = scales_of(measured.points, np.array(dependence))
         factors = _process(at, measured.points, np.array(runs), mean_noise, deviation, scales)
-        common[deviation, constant_along, runs] = factors if unseen else _reachable(factors, mean_noise)
+        common[deviation, dependence, runs] = factors if unseen else _reachable(factors, mean_noise)
     waiting = _unseen_waiting(at, measured, space, mean_noise)
     waits = np.array([unseen and bool(measured.waits) and measured.waits[call] for call in modelled])
     of_path = BELIEF.waiting / np.sqrt(max(waits.sum(), 1)) / np.maximum(share, _SMALLEST)
@@ -216,13 +216,15 @@ def _coefficients(design: Array, fitted: Array) -> Array:
     return np.zeros((len(design), 0))
 
 
-def _process(at: Array, measured: Array, counts: Ids, noise: float, deviation: float, lengths: Array) -> Array:
+def _process(
+    at: Array, measured: Array, counts: Ids, noise: float, deviation: float, scales: tuple[Array, Array]
+) -> Array:
     """Return factors (place, direction) of what models leave over, after what was measured.
 
     The process is that of the estimator, see `buran.model.discrepancy`: runs where none was made lower its variance.
     """
     here = counts > 0
-    process = Process(measured[here], lengths, deviation, noise)
+    process = Process(measured[here], *scales, deviation, noise)
     places, points = logarithms(at, measured[here]), logarithms(measured[here], measured[here])
     # K(a, a) - K(a, m) (K(m, m) + noise^2 / runs)^-1 K(m, a)
     across = process.covariance(places, points)
@@ -248,8 +250,8 @@ def _unseen_waiting(at: Array, measured: Observations, space: Space, noise: floa
     if space.ranks is None:
         return np.zeros((len(at), 0))
     ranks = [space.parameters.index(space.ranks)]
-    lengths = length_scales(measured.points[:, ranks])
-    return _process(at[:, ranks], measured.points[:, ranks], measured.counts, noise / BELIEF.waiting, 1.0, lengths)
+    scales = scales_of(measured.points[:, ranks], Along.TREND)
+    return _process(at[:, ranks], measured.points[:, ranks], measured.counts, noise / BELIEF.waiting, 1.0, scales)
 
 
 def _pivoted(covariance: Array, directions: int) -> Array:

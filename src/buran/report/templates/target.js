@@ -6,11 +6,11 @@ const isMoved = () => data.target !== own.target;
 const withValue = (target, parameter, value) => target.map((each, i) => i === parameter ? value : each);
 
 /* Covariances of a process at a target with its points, in units of the variance. */
-function covariances({ shift, middle, inputs, lengths, trend }, at) {
+function covariances({ shift, middle, inputs, lengths, trends }, at) {
   const here = at.map((value, i) => Math.log(value + shift[i]) - middle[i]), along = here.flatMap((_, i) => lengths[i] === null ? [] : [i]);
   return inputs.map((there) => {
     const gap = Math.sqrt(3 * along.reduce((sum, i) => sum + ((here[i] - there[i]) / lengths[i]) ** 2, 0));
-    return (1 + gap) * Math.exp(-gap) + trend * along.reduce((sum, i) => sum + here[i] * there[i], 0);
+    return (1 + gap) * Math.exp(-gap) + along.reduce((sum, i) => sum + trends[i] * here[i] * there[i], 0);
   });
 }
 
