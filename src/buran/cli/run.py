@@ -62,6 +62,12 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.loop.session import open_session
     from buran.measure.backends.registry import check_system
 
+    if sys.platform != "linux":
+        raise UsageError(
+            "campaigns are measured on Linux",
+            why=f"this system is {sys.platform}",
+            hint="run it there; buran model, predict, suggest, report, status and filter work here with its results",
+        )
     if arguments.quiet and arguments.dry_run:
         raise UsageError("--quiet would leave nothing of --dry-run", hint="leave one of them out")
     session = open_session(arguments.file)

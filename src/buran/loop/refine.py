@@ -181,7 +181,7 @@ def _decide(history: History, verdicts: dict[str, FunctionVerdict]) -> tuple[str
     if chosen is None:
         return findings.filter_text, {}
     too_expensive = chosen.prediction.visit_cost_s > visit_cost_s(history, last)
-    if chosen.settled and not too_expensive and findings.filter_text:
+    if chosen.settled and not too_expensive:
         return findings.filter_text, {}
     return WRITERS["scorep"](list_of(chosen)), chosen.verdicts
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import mmap
 import os
 import pickle
@@ -59,6 +58,8 @@ class SharedMeter:
         left
             Cores that were not charged since a mark.
         """
+        import fcntl  # of Linux and macOS alone: reports are also read elsewhere
+
         fcntl.lockf(self._lock, fcntl.LOCK_EX)
         try:
             then, each, idle, working = _STATE.unpack_from(self._memory)

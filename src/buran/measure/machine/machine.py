@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 import tempfile
@@ -188,6 +187,8 @@ def _session_folder(variable: str | None, marker: str) -> Iterator[Mapping[str, 
 
 @contextmanager
 def _held_lock() -> Iterator[None]:
+    import fcntl  # of Linux and macOS alone: reports are also read elsewhere
+
     path, handle = lock_path(), None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
