@@ -11,6 +11,8 @@ import pytest
 
 from workbench import Workbench, new_workbench
 
+os.environ["BURAN_HISTORY"] = "off"  # campaigns of tests are not in the history of who runs them
+
 
 @pytest.fixture
 def workbench(tmp_path: Path) -> Workbench:

@@ -16,6 +16,7 @@ class Exit(IntEnum):
     ENVIRONMENT = 3
     BUDGET_REACHED = 4
     GROWN = 5
+    CHANGED = 6
     CRASHED = 70
     INTERRUPTED = 130
 
@@ -33,6 +34,7 @@ _MEANINGS = {
     Exit.BUDGET_REACHED: "done without all that was asked for, and the reason says which: the budget is reached, the "
     "accuracy or the target is out of reach, or effort depends on the run",
     Exit.GROWN: "`buran report --compare --fail-on`: something grew since the campaign that it is compared with",
+    Exit.CHANGED: "`buran history --check`: a count changed, or a time is outside the interval of earlier versions",
     Exit.CRASHED: "a mistake of Buran's own; the message names a file that tells of it",
     Exit.INTERRUPTED: "interrupted; `buran run` resumes",
 }

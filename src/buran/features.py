@@ -206,6 +206,9 @@ class Feature:
         Returns what a report says of the numbers beside the section.
     section
         Of the report.
+    record
+        Records a campaign that has come to its end, outside of its results: from its report, and the folder with its
+        table. Returns what the report says of that; it never fails.
     """
 
     name: str
@@ -220,6 +223,7 @@ class Feature:
     table: Callable[[History, Sequence[FinishedRun], CallTree | None], Experiment | None] | None = None
     notes: Callable[[History], Iterable[str]] | None = None
     section: ReportSection | None = None
+    record: Callable[[History, Report, Path], Iterable[str]] | None = None
 
 
 FEATURES: ExtensionPoint[Feature] = ExtensionPoint("feature", "buran.features", Feature, {})

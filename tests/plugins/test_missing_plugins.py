@@ -25,6 +25,7 @@ parameters: {p: {role: ranks, values: [1, 2, 4, 8, 16]}}
 FEATURES = {
     "energy": ("check joules.yaml", "the key 'energy' is not known here"),
     "formats": ("convert --from caliper stencil.txt out.json", "the format 'caliper' is not installed"),
+    "history": ("history", "the verb 'history' is not installed"),
     "memory": ("predict model.json --machine other.json", "the option 'predict.machine' is not installed"),
     "project": ("init new --from .", "the option 'init.from' is not installed"),
     "versions": ("check versions.yaml", "the key 'compare_with' is not known here"),

@@ -172,7 +172,7 @@ def _provenance(history: History) -> dict[str, str]:
         provenance["variables"] = ", ".join(f"{name}={value}" for name, value in first.environment.items())
         provenance["tools"] = ", ".join(f"{name} {version}" for name, version in first.tools.items() if version)
         provenance["builds"] = ", ".join(f"{record.spec.mode} {record.spec.hash}" for record in records)
-    if machines := [f"{_machine(node)}, {node['kernel']}" for node in _nodes(history)]:
+    if machines := [f"{_machine(node)}, {node['kernel']}" for node in nodes_of(history)]:
         provenance["machines"] = "; ".join(machines)
     return {name: text for name, text in provenance.items() if text}
 
@@ -187,7 +187,7 @@ def measured_on(history: History) -> str:
     days = sorted({record.started[:10] for record in records if record.started and record.clock == "real"})
     if not days:
         return ""
-    machines = "; ".join(map(_machine, _nodes(history))) or "an unknown machine"
+    machines = "; ".join(map(_machine, nodes_of(history))) or "an unknown machine"
     on = f"{machines}, {days[0]}{f' to {days[-1]}' if days[1:] else ''}"
     return ". ".join((on, *(words.removesuffix(".") for words in sharing(history))))
 
@@ -195,7 +195,7 @@ def measured_on(history: History) -> str:
 def other_machine(history: History) -> list[str]:
     """Say that the machine file is of another processor than the runs, where it is."""
     machine = history.session.campaign.machine_file
-    cpus = sorted({str(node["cpu"]) for node in _nodes(history)})
+    cpus = sorted({str(node["cpu"]) for node in nodes_of(history)})
     if machine is None or not cpus or cpus == [machine.cpu]:
         return []
     return [
@@ -204,7 +204,8 @@ def other_machine(history: History) -> list[str]:
     ]
 
 
-def _nodes(history: History) -> list[dict[str, Any]]:
+def nodes_of(history: History) -> list[dict[str, Any]]:
+    """Return what is known of each node that the store has runs of."""
     return [read_json(path) for path in sorted((history.layout.store / "nodes").glob("*.json"))]
 
 

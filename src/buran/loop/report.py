@@ -24,7 +24,7 @@ from buran.campaign.shape import COMMAND
 from buran.errors import ConfigError, StorageError
 from buran.experiment.build import Run
 from buran.experiment.extrap_tree import write_extrap_tree
-from buran.features import sections, sections_of
+from buran.features import FEATURES, sections, sections_of
 from buran.files import write_bytes, write_json, write_text
 from buran.instrument.filter_list import WRITERS
 from buran.instrument.refine import predicted_overhead
@@ -153,6 +153,8 @@ def _write_results(history: History, folder: Path) -> None:
     plain = plain_of(report, history.models(last))
     added = [note for each, value in sections_of(report) if each.notes is not None for note in each.notes(value)]
     added += [efficiency.contradiction] if efficiency is not None and efficiency.contradiction else []
+    if history.cut_short is None:  # else it is what is known so far
+        added += [note for each in FEATURES if each.record for note in each.record(history, report, folder)]
     report = replace(report, notes=[*report.notes, *added])
     paths = predict_call_paths(report)
     headline = headline_of(report, paths, no_models(report))

@@ -73,7 +73,8 @@ def write_twin(
             hint="describe it in a file and name it with --program, or in the campaign's key simulated",
         )
     data |= {"backend": "simulated", "simulated": str(described), "results": "results"}
-    for key in ("include", "environments", "environment", "program", "correct", "measurements"):  # of the real program
+    of_the_real_one = ("include", "environments", "environment", "program", "correct", "measurements", "history")
+    for key in of_the_real_one:
         data.pop(key, None)
     if original.config.backend != "simulated":
         data.pop("compare_with", None)  # likewise

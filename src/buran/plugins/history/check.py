@@ -1,0 +1,175 @@
+"""The alarm: what an entry counts and takes beside the last ones of its campaign."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.experiment.collect import split_call_path
+from buran.numerics.intervals import ROUNDING
+from buran.plugins.history.entry import RUN_TIME
+from buran.profile.metrics import noise_resilient
+from buran.profile.profile import SEPARATOR
+from buran.report.plain import name_of
+from buran.wording import named
+
+LEVEL = 0.99  # probability that no time is outside of its interval where nothing changed
+SHARE = 0.01  # of the time at a point, from which on a call path counts
+FEWEST = 2  # versions from which on their scatter says anything
+SHORTEST_S = 1e-9  # nothing is shorter to a clock
+TIMES = (RUN_TIME, "time")
+Point = Mapping[str, float]
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """Something that changed.
+
+    Attributes
+    ----------
+    before
+        An exact count of the version before, or the ends of the interval of a time.
+    growth
+        Growth classes of the version before and of this one; empty where there is no model.
+    """
+
+    metric: str
+    call_path: str
+    point: Point
+    before: tuple[float, ...]
+    now: float
+    growth: tuple[str, str]
+
+    def __str__(self) -> str:
+        """Say it in a line."""
+        of = f"{self.metric} of {name_of(self.call_path)} at {named(self.point)}"
+        numbers = " to ".join(f"{number:.6g}" for number in self.before)
+        growth = "; growth {} -> {}".format(*(each or "unknown" for each in self.growth))
+        said = f"{of}: {self.now:.6g}, {'outside of' if len(self.before) > 1 else 'before'} {numbers}"
+        return said + growth * (self.growth[0] != self.growth[1])
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What came out: alarms, how many counts and times were compared, and what was not, in sentences."""
+
+    alarms: tuple[Alarm, ...]
+    counts: int
+    times: int
+    notes: tuple[str, ...]
+
+
+def check(entry: Mapping[str, Any], last: Sequence[Mapping[str, Any]]) -> CheckResult:
+    """Compare an entry with the last ones, the newest first: counts with the newest, times with all of one machine."""
+    if not last:
+        return CheckResult((), 0, 0, ("This is the first version: there is nothing to compare it with.",))
+    alarms, counts, notes = _counts(entry, last[0])
+    outside, times, more = _times(entry, [each for each in last if each["machine"] == entry["machine"]])
+    return CheckResult((*alarms, *outside), counts, times, (*notes, *more))
+
+
+def _counts(entry: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[list[Alarm], int, list[str]]:
+    """Compare exact counts at common points, other growth first; a call path that is not there counts nothing."""
+    worst: dict[tuple[str, str], tuple[float, Point, float, float]] = {}
+    compared = 0
+    for metric, point in product(noise_resilient(entry["measured"]), entry["points"]):
+        old, new = _at(before, metric, point), _at(entry, metric, point)
+        for path in dict.fromkeys((*new, *old)) if new and old else ():
+            first, second = old.get(path, 0.0), new.get(path, 0.0)
+            if first is None or second is None:
+                continue
+            compared += 1
+            gap = abs(second - first) / max(abs(first), abs(second), ROUNDING)
+            if gap > max(ROUNDING, worst.get((metric, path), (0.0,))[0]):
+                worst[metric, path] = gap, point, first, second
+    alarms = [
+        Alarm(*name, point, (first,), second, (_growth(before, *name), _growth(entry, *name)))
+        for name, (_, point, first, second) in worst.items()
+    ]
+    alarms.sort(key=lambda alarm: (alarm.growth[0] == alarm.growth[1], -alarm.now))
+    return alarms, compared, [] if compared else ["No count is compared: none is of a point that both versions have."]
+
+
+def _at(entry: Mapping[str, Any], metric: str, point: Point) -> dict[str, float | None]:
+    """Return the values of call paths at a point, None for what is not known; nothing if all is not."""
+    number = entry["points"].index(point) if point in entry["points"] else sys.maxsize
+    rows = entry["measured"].get(metric, {})
+    values = {path: row[number] for path, row in rows.items() if number < len(row)}
+    return values if any(value is not None for value in values.values()) else {}
+
+
+def _growth(entry: Mapping[str, Any], metric: str, path: str) -> str:
+    return str(entry["predicted"].get(metric, {}).get(path, (0.0, ""))[1])
+
+
+def _times(entry: Mapping[str, Any], last: Sequence[Mapping[str, Any]]) -> tuple[list[Alarm], int, list[str]]:
+    """Compare times at the points that are farthest along each parameter, of those that the newest version has too."""
+    names: list[tuple[str, str, Point]] = []
+    series: list[Array] = []
+    both = [point for point in entry["points"] if last and any(_at(last[0], metric, point) for metric in TIMES)]
+    farthest = [_farthest(both, name) for name in (both or [{}])[0]]
+    for metric, point in product(TIMES, {tuple(point.items()): point for point in farthest}.values()):
+        values = [_at(side, metric, point).items() for side in (entry, *last)]
+        found = [{path: value for path, value in of_side if value is not None} for of_side in values]
+        sides = [of_side for of_side in found if of_side]
+        common = [path for path in found[0] if all(path in of_side for of_side in sides)]
+        table = np.array([_folded(of_side, common) for of_side in sides]).reshape(len(sides), len(common))
+        share = table / np.maximum(table.sum(axis=1, keepdims=True), SHORTEST_S)
+        matters = np.maximum(share[0], share[1:].mean(axis=0)) >= SHARE if len(sides) > FEWEST else []
+        for column in np.flatnonzero(matters).tolist():
+            names.append((metric, common[column], point))
+            series.append(table[:, column])
+    alarms = [
+        Alarm(*name, ends, float(of[0]), (_growth(last[0], *name[:2]), _growth(entry, *name[:2])))
+        for name, of, ends in zip(names, series, intervals_of_next([of[1:] for of in series], LEVEL), strict=True)
+        if not ends[0] * (1 - ROUNDING) <= of[0] <= ends[1] * (1 + ROUNDING)
+    ]
+    why = (
+        f"No time is compared: an interval needs {FEWEST} earlier versions with times at such a point, on this machine."
+    )
+    return alarms, len(names), [] if names else [why]
+
+
+def _farthest(points: Sequence[Point], name: str) -> Point:
+    """Return the point with the largest value of a parameter; of several the one with the largest others."""
+    return max(points, key=lambda point: (point[name], prod(point.values())))
+
+
+def _folded(seconds: Mapping[str, float], common: Sequence[str]) -> list[float]:
+    """Add what a call path takes that not all versions have to its nearest caller that all have.
+
+    A filter that instruments fewer functions would look like a caller that became slow.
+    """
+    sums = dict.fromkeys(common, 0.0)
+    for path, value in seconds.items():
+        parts = split_call_path(path)
+        callers = (SEPARATOR.join(parts[:end]) for end in range(len(parts), 0, -1))
+        caller = next((each for each in callers if each in sums), None)
+        if caller is not None:
+            sums[caller] += value
+    return list(sums.values())
+
+
+def intervals_of_next(series: Sequence[Array], level: float) -> list[tuple[float, float]]:
+    """Return the ends between which one further value of each series lies, of all of them with the probability `level`.
+
+    By the t distribution, from the scatter of the logarithms of two values or more; together by Bonferroni's
+    inequality, as call paths share the noise of their runs.
+    """
+    from scipy.special import stdtrit
+
+    ends = []
+    for values in series:
+        logs = np.log(np.maximum(values, SHORTEST_S))
+        quantile = stdtrit(len(logs) - 1.0, 1 - (1 - level) / 2 / len(series))
+        middle, reach = logs.mean(), quantile * logs.std(ddof=1) * np.sqrt(1 + 1 / len(logs))
+        ends.append((float(np.exp(middle - reach)), float(np.exp(middle + reach))))
+    return ends

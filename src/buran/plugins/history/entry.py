@@ -1,0 +1,104 @@
+"""What the history keeps of a campaign: predictions and growth at its target, and what was measured at its points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from buran.campaign.plan import Purpose
+from buran.campaign.results import TABLE
+from buran.experiment.jsonl import read_jsonl
+from buran.files import digest, finite_or_none
+from buran.loop.collect import in_store, run_times
+from buran.loop.history import History
+from buran.loop.page import nodes_of
+from buran.model.repetitions import over_repetitions
+from buran.model.text import growth_class
+from buran.numerics.intervals import ROUNDING
+from buran.profile.metrics import metric_of
+from buran.report.content import Report, run_time_reach, target_values
+
+RUN_TIME, PROGRAM = "run time", "whole program, not instrumented"
+"""Metric and call path of a run's wall time without instrumentation."""
+
+
+@dataclass(frozen=True)
+class VersionEntry:
+    """A campaign, as it is entered.
+
+    Attributes
+    ----------
+    key
+        The same for all reports of the same runs, so that these count once.
+    columns
+        As `store.COLUMNS` names them.
+    content
+        By metric and call path: what is ``predicted`` at the target, with its growth; and what was ``measured`` at
+        the first ``points``, or all of them, None for counts that depend on the run.
+    """
+
+    key: str
+    columns: Mapping[str, Any]
+    content: Mapping[str, Any]
+
+
+def entry_of(history: History, report: Report, folder: Path) -> VersionEntry:
+    """Return what is entered of a finished campaign, whose table of measurements lies in `folder`."""
+    session, runs = history.session, in_store(history.runs)
+    source, campaign = session.target.source, session.campaign
+    started = [began for run in runs if (began := history.run_record(run.folder).started)]
+    which = [min(started)] if started else [str(run.folder.relative_to(history.layout.root)) for run in runs]
+    cpus = {f"{node['cpu']}, {node['cores']} cores" for node in nodes_of(history)}
+    reach = [finite_or_none(value) for value in run_time_reach(report) or (np.nan,) * 3]
+    columns = {
+        "name": report.campaign,
+        "environment": campaign.environment,
+        "version": source.revision or source.identity[:8],
+        "machine": campaign.simulated_on or "; ".join(sorted(cpus)),
+        "recorded": datetime.now(UTC).isoformat(timespec="seconds"),
+        "target": ", ".join(f"{name}={value:g}" for name, value in report.target.items()),
+        **dict(zip(("run_time", "lower", "upper"), reach, strict=True)),
+        "core_hours": report.spent_core_hours,
+    }
+    predicted: dict[str, dict[str, tuple[float, str]]] = {}
+    sets = {RUN_TIME: report.runtime, **report.models}
+    for metric, models in ((metric, models) for metric, models in sets.items() if models is not None):
+        found = zip(models.call_paths, target_values(models, report.target).tolist(), models.models, strict=True)
+        predicted[metric] = {
+            path: (value, growth_class(model.function, models.parameters)) for path, value, model in found if model
+        }
+    units = {metric: models.unit for metric, models in sets.items() if models is not None}
+    content = {"predicted": predicted, "units": units, **_measured(history, report, folder / TABLE)}
+    return VersionEntry(digest([report.campaign, campaign.environment, session.target.id, which]), columns, content)
+
+
+def _measured(history: History, report: Report, path: Path) -> dict[str, Any]:
+    names, config = report.parameters, history.session.campaign.config
+    walls = run_times(history.runs, Purpose.MODEL)
+    seconds = {tuple(float(point[name]) for name in names): median(of_point) for point, of_point in walls.items()}
+    rows: list[tuple[float, ...]] = []
+    tables: dict[str, Mapping[str, list[float]]] = {}
+    if path.is_file() and path.stat().st_size:
+        table = read_jsonl(path)
+        rows = list(map(tuple, table.points_in(names).tolist()))
+        for metric in table.values:
+            values = table.over_locations(metric, config.aggregate)
+            single = over_repetitions(values, config.model.repetition)
+            if metric_of(metric).noise_resilient:
+                most, least = over_repetitions(values, "max"), over_repetitions(values, "min")
+                unsteady = np.isin(table.tree.names, list(report.unsteady.get(metric, ())))
+                single[unsteady | (most - least > ROUNDING * np.abs(most)).any(axis=1)] = np.nan
+            tables[metric] = dict(zip(table.tree.names, single.tolist(), strict=True))
+    points = list(dict.fromkeys((*rows, *seconds)))  # those of the table first
+    tables[RUN_TIME] = {PROGRAM: [seconds.get(point, np.nan) for point in points]}
+    measured = {
+        metric: {name: [finite_or_none(value) for value in row] for name, row in of_metric.items()}
+        for metric, of_metric in tables.items()
+    }
+    return {"points": [dict(zip(names, point, strict=True)) for point in points], "measured": measured}
