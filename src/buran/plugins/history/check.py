@@ -22,7 +22,7 @@ from buran.wording import named
 
 LEVEL = 0.99  # probability that no time is outside of its interval where nothing changed
 SHARE = 0.01  # of the time at a point, from which on a call path counts
-FEWEST = 2  # versions from which on their scatter says anything
+FEWEST = 4  # versions that make an interval: with three it is wider than most changes of a program
 SHORTEST_S = 1e-9  # nothing is shorter to a clock
 TIMES = (RUN_TIME, "time")
 Point = Mapping[str, float]

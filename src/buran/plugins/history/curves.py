@@ -34,9 +34,9 @@ class Curve:
     values: tuple[float | None, ...]
 
     @property
-    def last(self) -> float:
+    def last(self) -> str:
         """The newest one."""
-        return next(value for value in reversed(self.values) if value is not None)
+        return "none" if self.values[-1] is None else f"{self.values[-1]:.4g} {self.unit}"
 
     @property
     def dots(self) -> list[tuple[float, float, float, int]]:
@@ -57,19 +57,19 @@ class Curve:
 
 
 def curves_of(entries: Sequence[Mapping[str, Any]]) -> list[Curve]:
-    """Return a curve for the program, and for the largest call paths of each metric at the newest target."""
+    """Return a curve for the program, and for the call paths of each metric that were largest at the newest target."""
     newest, curves = entries[-1], []
     comparable = [each["predicted"] if each["target"] == newest["target"] else {} for each in entries]
-    for metric, of_metric in newest["predicted"].items():
-        least = sum(value for value, _ in of_metric.values()) * _PERCENT / 100
-        for path in sorted(of_metric, key=lambda path: -of_metric[path][0])[:_MOST]:
-            if of_metric[path][0] < least:
+    for metric, unit in newest["units"].items():
+        pairs = [(path, value) for each in comparable for path, (value, _) in each.get(metric, {}).items()]
+        most = dict(sorted(pairs, key=lambda pair: pair[1]))  # of a call path the last, which is its largest
+        for path in sorted(most, key=lambda path: -most[path])[:_MOST]:
+            if most[path] * 100 < _PERCENT * max(most.values()):
                 break
             found = [each.get(metric, {}).get(path, (None, None)) for each in comparable]
             growth = " -> ".join(dict.fromkeys(growth for _, growth in found if growth is not None))
             title = RUN_TIME if path == PROGRAM else f"{metric}: {name_of(path)}"
-            values = tuple(value for value, _ in found)
-            curves.append(Curve(title, newest["units"][metric], growth, values))
+            curves.append(Curve(title, unit, growth, tuple(value for value, _ in found)))
     return curves
 
 

@@ -59,7 +59,7 @@ def entry_of(history: History, report: Report, folder: Path) -> VersionEntry:
     columns = {
         "name": report.campaign,
         "environment": campaign.environment,
-        "version": source.revision or source.identity[:8],
+        "version": source.revision or session.target.id[:8],
         "machine": campaign.simulated_on or "; ".join(sorted(cpus)),
         "recorded": datetime.now(UTC).isoformat(timespec="seconds"),
         "target": ", ".join(f"{name}={value:g}" for name, value in report.target.items()),

@@ -114,7 +114,7 @@ def _show(entries: Sequence[dict[str, Any]], page: Path | None) -> None:
     header = ("recorded", "version", "environment", "target", "run time (s)", "at least", "at most", "core hours")
     print(table(header, rows, right=(4, 5, 6, 7)))
     print(f"\n{style('predictions at ' + entries[-1]['target'], 'bold')}")
-    shown = [(curve.title, curve.growth, f"{curve.last:.4g} {curve.unit}", curve.sparkline) for curve in curves]
+    shown = [(curve.title, curve.growth, curve.last, curve.sparkline) for curve in curves]
     print(table(("of", "growth", "last", "over versions"), shown, right=(2,)))
 
 
