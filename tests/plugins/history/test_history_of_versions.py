@@ -152,6 +152,23 @@ def test_a_time_outside_of_the_last_ones_is_an_alarm_in_both_directions() -> Non
         assert alarms[0].point == {"p": 8.0, "n": 2000.0}
 
 
+def test_a_noisy_campaign_is_no_alarm_where_one_repetition_is_as_before() -> None:
+    unchanged = [version_of_bodies(500 + k) for k in range(10)]
+    noisy = version_of_bodies(600, slower=1.5)
+    assert check(noisy, unchanged).alarms
+    for metric in (RUN_TIME, "time"):
+        noisy["measured"][f"least {metric}"] = unchanged[0]["measured"][metric]
+    assert check(noisy, unchanged).alarms == ()
+
+
+def test_a_campaign_that_times_only_runs_is_checked_too() -> None:
+    versions = [version_of_bodies(700 + k) for k in range(8)]
+    for each in versions:
+        del each["measured"]["time"]
+    assert check(versions[-1], versions[:-1]).times == 1
+    assert check(version_of_bodies(800, slower=2.0), versions).alarms[0].metric == RUN_TIME
+
+
 def test_times_of_another_machine_are_not_compared_but_counts_are() -> None:
     others = [{**version_of_bodies(k), "machine": "another"} for k in range(5)]
     checked = check(version_of_bodies(9, slower=3.0, more=2.0), others)

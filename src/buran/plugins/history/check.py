@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from buran.experiment.collect import split_call_path
 from buran.numerics.intervals import ROUNDING
-from buran.plugins.history.entry import RUN_TIME
+from buran.plugins.history.entry import RUN_TIME, TIME
 from buran.profile.metrics import noise_resilient
 from buran.profile.profile import SEPARATOR
 from buran.report.plain import name_of
@@ -24,7 +24,7 @@ LEVEL = 0.99  # probability that no time is outside of its interval where nothin
 SHARE = 0.01  # of the time at a point, from which on a call path counts
 FEWEST = 4  # versions that make an interval: with three it is wider than most changes of a program
 SHORTEST_S = 1e-9  # nothing is shorter to a clock
-TIMES = (RUN_TIME, "time")
+TIMES = (RUN_TIME, TIME)
 Point = Mapping[str, float]
 Array = NDArray[np.float64]
 
@@ -106,31 +106,40 @@ def _at(entry: Mapping[str, Any], metric: str, point: Point) -> dict[str, float 
     return values if any(value is not None for value in values.values()) else {}
 
 
+def _known(entry: Mapping[str, Any], metric: str, point: Point) -> dict[str, float]:
+    return {path: value for path, value in _at(entry, metric, point).items() if value is not None}
+
+
 def _growth(entry: Mapping[str, Any], metric: str, path: str) -> str:
     return str(entry["predicted"].get(metric, {}).get(path, (0.0, ""))[1])
 
 
 def _times(entry: Mapping[str, Any], last: Sequence[Mapping[str, Any]]) -> tuple[list[Alarm], int, list[str]]:
-    """Compare times at the points that are farthest along each parameter, of those that the newest version has too."""
+    """Compare times at the points that are farthest along each parameter, of those that the newest version has too.
+
+    A time is outside where those of all repetitions are: a campaign may be noisier than those before.
+    """
     names: list[tuple[str, str, Point]] = []
     series: list[Array] = []
     both = [point for point in entry["points"] if last and any(_at(last[0], metric, point) for metric in TIMES)]
     farthest = [_farthest(both, name) for name in (both or [{}])[0]]
     for metric, point in product(TIMES, {tuple(point.items()): point for point in farthest}.values()):
-        values = [_at(side, metric, point).items() for side in (entry, *last)]
-        found = [{path: value for path, value in of_side if value is not None} for of_side in values]
-        sides = [of_side for of_side in found if of_side]
-        common = [path for path in found[0] if all(path in of_side for of_side in sides)]
-        table = np.array([_folded(of_side, common) for of_side in sides]).reshape(len(sides), len(common))
+        found, *earlier = (_known(side, metric, point) for side in (entry, *last))
+        sides = [found, *filter(None, earlier)]
+        common = [path for path in found if all(path in of_side for of_side in sides)]
+        ends = [found | _known(entry, f"{end} {metric}", point) for end in ("least", "most")]
+        rows = [_folded(of_side, common) for of_side in (*sides, *ends)]
+        table = np.array(rows, dtype=np.float64).reshape(len(rows), len(common))
+        table, *reach = table[:-2], table[-2], table[-1]
         share = table / np.maximum(table.sum(axis=1, keepdims=True), SHORTEST_S)
         matters = np.maximum(share[0], share[1:].mean(axis=0)) >= SHARE if len(sides) > FEWEST else []
         for column in np.flatnonzero(matters).tolist():
             names.append((metric, common[column], point))
-            series.append(table[:, column])
+            series.append(np.array([*table[:, column], *(end[column] for end in reach)]))
     alarms = [
         Alarm(*name, ends, float(of[0]), (_growth(last[0], *name[:2]), _growth(entry, *name[:2])))
-        for name, of, ends in zip(names, series, intervals_of_next([of[1:] for of in series], LEVEL), strict=True)
-        if not ends[0] * (1 - ROUNDING) <= of[0] <= ends[1] * (1 + ROUNDING)
+        for name, of, ends in zip(names, series, intervals_of_next([of[1:-2] for of in series], LEVEL), strict=True)
+        if of[-2] > ends[1] * (1 + ROUNDING) or of[-1] < ends[0] * (1 - ROUNDING)
     ]
     why = (
         f"No time is compared: an interval needs {FEWEST} earlier versions with times at such a point, on this machine."

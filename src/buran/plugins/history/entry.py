@@ -26,6 +26,7 @@ from buran.report.content import Report, run_time_reach, target_values
 
 RUN_TIME, PROGRAM = "run time", "whole program, not instrumented"
 """Metric and call path of a run's wall time without instrumentation."""
+TIME = "time"
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class VersionEntry:
         As `store.COLUMNS` names them.
     content
         By metric and call path: what is ``predicted`` at the target, with its growth; and what was ``measured`` at
-        the first ``points``, or all of them, None for counts that depend on the run.
+        the first ``points``, or all of them, None for counts that depend on the run. Of times the ``least`` and the
+        ``most`` of all repetitions are metrics, too.
     """
 
     key: str
@@ -81,7 +83,7 @@ def entry_of(history: History, report: Report, folder: Path) -> VersionEntry:
 def _measured(history: History, report: Report, path: Path) -> dict[str, Any]:
     names, config = report.parameters, history.session.campaign.config
     walls = run_times(history.runs, Purpose.MODEL)
-    seconds = {tuple(float(point[name]) for name in names): median(of_point) for point, of_point in walls.items()}
+    seconds = {tuple(float(point[name]) for name in names): of_point for point, of_point in walls.items()}
     rows: list[tuple[float, ...]] = []
     tables: dict[str, Mapping[str, list[float]]] = {}
     if path.is_file() and path.stat().st_size:
@@ -89,14 +91,15 @@ def _measured(history: History, report: Report, path: Path) -> dict[str, Any]:
         rows = list(map(tuple, table.points_in(names).tolist()))
         for metric in table.values:
             values = table.over_locations(metric, config.aggregate)
-            single = over_repetitions(values, config.model.repetition)
+            single, least, most = (over_repetitions(values, how) for how in (config.model.repetition, "min", "max"))
             if metric_of(metric).noise_resilient:
-                most, least = over_repetitions(values, "max"), over_repetitions(values, "min")
                 unsteady = np.isin(table.tree.names, list(report.unsteady.get(metric, ())))
                 single[unsteady | (most - least > ROUNDING * np.abs(most)).any(axis=1)] = np.nan
-            tables[metric] = dict(zip(table.tree.names, single.tolist(), strict=True))
+            kept = {metric: single} if metric != TIME else {TIME: single, f"least {TIME}": least, f"most {TIME}": most}
+            tables |= {name: dict(zip(table.tree.names, array.tolist(), strict=True)) for name, array in kept.items()}
     points = list(dict.fromkeys((*rows, *seconds)))  # those of the table first
-    tables[RUN_TIME] = {PROGRAM: [seconds.get(point, np.nan) for point in points]}
+    for name, single_of in ((RUN_TIME, median), (f"least {RUN_TIME}", min), (f"most {RUN_TIME}", max)):
+        tables[name] = {PROGRAM: [single_of(seconds.get(point, [np.nan])) for point in points]}
     measured = {
         metric: {name: [finite_or_none(value) for value in row] for name, row in of_metric.items()}
         for metric, of_metric in tables.items()
