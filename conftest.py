@@ -37,17 +37,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let tests that share what a module makes run in one process, all others anywhere; slow ones first."""
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None and _shares(item):
-            item.add_marker(pytest.mark.xdist_group(item.path.name))
+    """Begin with files that have slow tests: a file runs in one process, which makes once what its tests share."""
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
-
-
-def _shares(item: pytest.Item) -> bool:
-    """Tell whether a test uses fixtures that are made once for its module or class."""
-    definitions = getattr(item, "_fixtureinfo").name2fixturedefs.values()  # noqa: B009 -- pytest has no public way
-    return any(each.scope in ("module", "class") for group in definitions for each in group)
 
 
 @pytest.hookimpl(wrapper=True)

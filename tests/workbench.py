@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import yaml
+
+from buran.cli import main
+from buran.engine.controller import make_eligible
+from buran.errors import Exit
+from buran.files import not_synced
+from buran.loop.history import History
+from buran.loop.report import link_latest, write_results
+from buran.loop.session import open_session
+from buran_studies.simulate.in_process import carry_out
 
 PROGRAM = Path(__file__).parent / "workflow" / "program"
 
@@ -51,15 +64,41 @@ class Workbench:
         return [sys.executable, "-m", "buran.cli", *words]
 
     def buran(self, *words: str, expect: int | None = 0) -> str:
+        """Say what a command says. What starts the workflow's engine has a process of its own, all else this one."""
+        starts_engine = words[0] == "run" and expect != Exit.USAGE and "--mark-only" not in words
+        code, said = self._in_a_process(words) if starts_engine else self._in_this_process(words)
+        if expect is not None:
+            log = self.results / "logs" / "snakemake.log"
+            tail = log.read_text()[-3000:] if log.is_file() and code != expect else ""
+            assert code == expect, f"{said}\n{tail}"
+        assert "Traceback" not in said
+        return said
+
+    def _in_a_process(self, words: Sequence[str]) -> tuple[int, str]:
         done = subprocess.run(
             self.command(*words), cwd=self.folder, env=self.environment, capture_output=True, text=True
         )
-        if expect is not None:
-            log = self.results / "logs" / "snakemake.log"
-            tail = log.read_text()[-3000:] if log.is_file() and done.returncode != expect else ""
-            assert done.returncode == expect, f"{done.stdout}\n{done.stderr}\n{tail}"
-        assert "Traceback" not in done.stdout + done.stderr
-        return done.stdout + done.stderr
+        return done.returncode, done.stdout + done.stderr
+
+    def _in_this_process(self, words: Sequence[str]) -> tuple[int, str]:
+        out, err = io.StringIO(), io.StringIO()
+        with self._as_the_user(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            code = main(list(words))
+        return code, out.getvalue() + err.getvalue()
+
+    @contextlib.contextmanager
+    def _as_the_user(self) -> Iterator[None]:
+        with contextlib.chdir(self.folder), mock.patch.dict(os.environ, self.environment):
+            yield
+
+    def carry_out(self) -> None:
+        """Go on to the campaign's end as `buran run` does, in this process and without the workflow's engine."""
+        with self._as_the_user(), not_synced():
+            session = open_session(self.file)
+            make_eligible(session.layout, session.id, retry_failed=False)
+            carry_out(session)
+            write_results(History.open(session), session.layout.results(session.id))
+            link_latest(session)
 
     def started(self) -> list[str]:
         """Folders of all runs that were ever started, finished or not."""

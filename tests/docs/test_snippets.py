@@ -96,7 +96,6 @@ def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.mpi
-@pytest.mark.xdist_group("tutorial")
 @pytest.mark.parametrize(
     "page",
     [pytest.param(page, marks=() if page.name in FIRST else pytest.mark.thorough, id=name_of(page)) for page in RUN],

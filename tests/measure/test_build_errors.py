@@ -2,9 +2,34 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from buran.measure.build import first_error, next_step
+from buran.errors import BuildError
+from buran.files import not_synced
+from buran.loop.plan import first_plan
+from buran.loop.session import open_session
+from buran.measure.build import build, check_build, first_error, next_step
+from command_campaigns import write_campaign
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [("true", "made no file 'program' (program.binary)"), ("echo such is the mistake; exit 1", "such is the mistake")],
+)
+def test_a_build_that_every_point_needs_stops_the_campaign(
+    command: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BURAN_LOCK_FOLDER", str(tmp_path))
+    program = {"source": "source", "build": command, "binary": "program", "run": "{binary} {n}"}
+    with not_synced():
+        session = open_session(write_campaign(tmp_path, {}, program=program))
+        (spec, *_) = first_plan(session).builds
+        outcome = build(session.target, session.layout, spec)
+    with pytest.raises(BuildError, match="the program does not build") as caught:
+        check_build(session.layout, spec, outcome)
+    assert said in str(caught.value.why)
 
 
 @pytest.mark.parametrize(

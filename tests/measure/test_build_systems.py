@@ -206,7 +206,7 @@ def cmake_project(bench):
 
 
 @pytest.mark.parametrize(("c", "cxx"), [("mpicc", "mpicxx"), pytest.param("cc", "cxx", marks=pytest.mark.thorough)])
-@pytest.mark.parametrize("generator", ["Unix Makefiles", "Ninja"])
+@pytest.mark.parametrize("generator", ["Unix Makefiles", pytest.param("Ninja", marks=pytest.mark.thorough)])
 def test_cmake(cmake_project, c, cxx, generator):
     if generator == "Ninja":
         need("ninja")

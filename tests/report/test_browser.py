@@ -7,8 +7,6 @@ import csv
 import io
 import os
 import re
-import subprocess
-import sys
 import zlib
 from dataclasses import replace
 from fractions import Fraction
@@ -19,8 +17,8 @@ from xml.etree import ElementTree
 import chromium
 import numpy as np
 import pytest
-import yaml
 
+from buran.cli import main
 from buran.model import Factor, ModelFunction, PowerLog, Term
 from buran.model.combine import add_models
 from buran.model.derived import DerivedValue
@@ -30,6 +28,7 @@ from buran.profile.profile import CallTree
 from buran.report import formulas
 from buran.report.html import render_page
 from made_up import NASTY, data_of, experiment, headline_about, many, model, report, told
+from workbench import Workbench
 
 pytestmark = pytest.mark.slow
 
@@ -70,17 +69,18 @@ def large(tmp_path_factory) -> Path:
 def bundled(tmp_path_factory) -> Path:
     """The page of the bundled example, really measured at four points."""
     folder = tmp_path_factory.mktemp("bundled")
-    buran = [sys.executable, "-m", "buran.cli"]
-    subprocess.run([*buran, "init", "--example", "stencil", str(folder)], check=True, capture_output=True)
-    file = folder / "campaign.yaml"
-    campaign = yaml.safe_load(file.read_text())
-    campaign["parameters"] = {"p": {"role": "ranks", "values": [1, 2]}, "n": {"role": "size", "values": [8, 12]}}
-    campaign |= {"repetitions": 1, "effort_repetitions": 1, "warmup": False, "evaluation_points": []}
-    campaign["refinement"] = {"enabled": False}  # small points would leave little to see
-    del campaign["constraints"]
-    file.write_text(yaml.safe_dump(campaign))
-    done = subprocess.run([*buran, "run"], cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert main(["init", "--example", "stencil", str(folder)]) == 0
+    bench = Workbench.at(folder)
+    del bench.config["constraints"]
+    bench.write(
+        parameters={"p": {"role": "ranks", "values": [1, 2]}, "n": {"role": "size", "values": [8, 12]}},
+        repetitions=1,
+        effort_repetitions=1,
+        warmup=False,
+        evaluation_points=[],
+        refinement={"enabled": False},  # small points would leave little to see
+    )
+    bench.carry_out()
     (page,) = folder.glob("results/*/latest/report.html")
     return page
 
@@ -127,7 +127,7 @@ def test_a_hundred_thousand_call_paths(browser, huge):
     assert rows(browser) and complaints(browser) == []
 
 
-@pytest.mark.parametrize("which", ["small", "large"])
+@pytest.mark.parametrize("which", ["small", pytest.param("large", marks=pytest.mark.thorough)])
 def test_it_opens_without_a_complaint(browser, which, request):
     path = request.getfixturevalue(which)
     assert path.stat().st_size < MOST_BYTES
@@ -700,7 +700,9 @@ def test_the_bundled_example(browser, bundled):
 
 
 @pytest.mark.parametrize("width", [1280, 400])
-@pytest.mark.parametrize("which", ["small", "large", pytest.param("bundled", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    "which", ["small", *(pytest.param(each, marks=pytest.mark.thorough) for each in ("large", "bundled"))]
+)
 def test_there_is_something_to_see(browser, which, width, request):
     opened(browser, request.getfixturevalue(which), width)
     picture = browser.get_screenshot_as_png()

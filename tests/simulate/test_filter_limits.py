@@ -68,8 +68,15 @@ def test_a_limit_that_cannot_be_met_is_said_in_words_and_as_a_verdict(tmp_path: 
     assert "above the 5 % allowed" in (folder / "report.html").read_text()
 
 
-@pytest.mark.parametrize("strategy", ["relevance", "filter-and-expand"])
-@pytest.mark.parametrize("keep", [[], ["ti*"]])
+@pytest.mark.parametrize(
+    ("keep", "strategy"),
+    [
+        ([], "relevance"),
+        (["ti*"], "filter-and-expand"),
+        pytest.param(["ti*"], "relevance", marks=pytest.mark.thorough),
+        pytest.param([], "filter-and-expand", marks=pytest.mark.thorough),
+    ],
+)
 def test_what_is_to_be_kept_survives_pilots_and_published_rules(tmp_path: Any, keep: list[str], strategy: str) -> None:
     wishes = {"start": "everything", "strategy": strategy, "keep": keep}
     wishes |= {} if strategy == "relevance" else {"threshold": 1e9}
@@ -85,7 +92,13 @@ def test_what_is_to_be_kept_survives_pilots_and_published_rules(tmp_path: Any, k
     assert [each.name for each in outside.values() if each.reason and each.name == "tiny"] == ["tiny"] * (not keep)
 
 
-@pytest.mark.parametrize("wish", [{"overhead_percent": None}, {"strategy": "filter", "start": "everything"}])
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"strategy": "filter", "start": "everything"},
+        pytest.param({"overhead_percent": None}, marks=pytest.mark.thorough),
+    ],
+)
 @pytest.mark.usefixtures("underrated")
 def test_what_nobody_limits_is_never_too_much(tmp_path: Any, wish: dict[str, Any]) -> None:
     session = opened(tmp_path, EXPENSIVE, target=TARGET, refinement={"keep": ["tiny"], **wish}, repetitions=1)
@@ -93,8 +106,15 @@ def test_what_nobody_limits_is_never_too_much(tmp_path: Any, wish: dict[str, Any
     assert {each["within"] for each in filters} == {None}
 
 
-@pytest.mark.parametrize("goal", ["both", "filter"])
-@pytest.mark.parametrize("wish", [{"drop": ["*"]}, {"overhead_percent": 1e-6}])
+@pytest.mark.parametrize(
+    ("wish", "goal"),
+    [
+        ({"drop": ["*"]}, "filter"),
+        ({"overhead_percent": 1e-6}, "filter"),
+        pytest.param({"drop": ["*"]}, "both", marks=pytest.mark.thorough),
+        ({"overhead_percent": 1e-6}, "both"),
+    ],
+)
 def test_a_filter_that_excludes_everything_is_an_answer(tmp_path: Any, wish: dict[str, Any], goal: str) -> None:
     session = opened(tmp_path, goal=goal, target=TARGET, refinement={**wish}, repetitions=1)
     last, _ = measured(session)

@@ -35,7 +35,9 @@ def run_as_a_job(bench: SlurmBench) -> None:
     assert done.returncode == 0, log.read_text()
 
 
-def test_the_example_on_one_and_two_nodes_in_two_iterations(bench: SlurmBench) -> None:
+@pytest.mark.parametrize("iterations", [1, pytest.param(2, marks=pytest.mark.thorough)])
+def test_the_example_on_one_and_two_nodes(bench: SlurmBench, iterations: int) -> None:
+    sizes = [2, 4] if iterations == 1 else [1, 2, 4]
     shutil.copytree(STENCIL, bench.folder / "stencil")
     places = bench.folder / "places"
     note = f"echo {{p}} {{m}} {{build}} $SLURMD_NODENAME >> {places}"
@@ -47,18 +49,19 @@ def test_the_example_on_one_and_two_nodes_in_two_iterations(bench: SlurmBench) -
             "run": f"bash -c '{note}; exec {{binary}} 4 2'",
         },
         parameters={
-            "p": {"role": "ranks", "values": [1, 2, 4]},
+            "p": {"role": "ranks", "values": sizes},
             "m": {"role": "size", "values": [1, 2]},
         },
         constraints=["m <= p and p <= 2 * m"],
         resources={"nodes": "m", "time_limit": 60},
-        refinement={"enabled": True, "share": 0.3},
-        strategy={"name": "full", "max_iterations": 2},
+        refinement={"enabled": iterations > 1, "share": 0.3},
+        strategy={"name": "full", "max_iterations": iterations},
     )
     run_as_a_job(bench)
     rows = bench.status()["rows"]
-    assert {row["iteration"] for row in rows if row["runs"]} == {0, 1}
-    assert len({row["build"] for row in bench.records()}) > 3, "the second iteration measures with a filter of its own"
+    assert {row["iteration"] for row in rows if row["runs"]} == set(range(iterations))
+    builds = len({row["build"] for row in bench.records()})
+    assert builds == 3 if iterations == 1 else builds > 3, "the second iteration measures with a filter of its own"
     records, expected = bench.records(), Counter[tuple[str, ...]]()
     for record in records:
         p, m = record["point"]["p"], record["point"]["m"]
@@ -76,4 +79,5 @@ def test_the_example_on_one_and_two_nodes_in_two_iterations(bench: SlurmBench) -
             assert sorted(itertools.chain(*ranks.values())) == list(range(p))
             assert {node: len(placed) for node, placed in ranks.items()} == dict.fromkeys(given["nodes"], p // m)
     assert Counter(tuple(line.split()) for line in places.read_text().splitlines()) == expected
-    assert {(record["point"]["p"], record["point"]["m"]) for record in records} == {(1, 1), (2, 1), (2, 2), (4, 2)}
+    points = {(record["point"]["p"], record["point"]["m"]) for record in records}
+    assert points == {(p, m) for p in sizes for m in (1, 2) if m <= p <= 2 * m}

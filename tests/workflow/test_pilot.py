@@ -98,7 +98,7 @@ def test_a_campaign_does_not_start_with_tiny_hot_functions(compiler: str, tmp_pa
 
 def test_the_first_filter_by_the_call_graph(tmp_path: Path) -> None:
     bench = bench_of(tmp_path, {"start": "loops", "start_threshold": 2, "pilot": False, "share": 0.3})
-    bench.buran("run", "campaign.yaml")
+    bench.carry_out()
     plans = iterations_of(bench)
     assert "the first filter" in plans[0]["reason"] and len(plans[0]["bundles"]) == 5
     named = {line.split()[-1] for line in plans[0]["filter_text"].splitlines() if line.startswith("INCLUDE")}

@@ -14,7 +14,7 @@ import pytest
 import yaml
 from clean_copy import clean_copy
 
-pytestmark = [pytest.mark.slow, pytest.mark.mpi]
+pytestmark = [pytest.mark.thorough, pytest.mark.mpi]  # most of it is the installing
 
 CAMPAIGN: dict[str, Any] = {
     "program": {
@@ -108,9 +108,7 @@ def test_no_other_distribution_of_ours_is_there(bin: Path, tmp_path: Path) -> No
     assert Path(file).is_relative_to(bin.parent) and [name for name in names if "buran" in name] == ["buran"]
 
 
-@pytest.mark.parametrize(
-    "case", [pytest.param(each, marks=pytest.mark.thorough) if each == "gpr" else each for each in CASES]
-)
+@pytest.mark.parametrize("case", CASES)
 def test_a_campaign_of_the_stencil(bin: Path, tmp_path: Path, case: str) -> None:
     call(bin, tmp_path, "buran", "init", "--example", "stencil", ".")
     (tmp_path / "campaign.yaml").write_text(yaml.safe_dump({"name": "small", **CAMPAIGN, **CASES[case]}))

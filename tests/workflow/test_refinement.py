@@ -14,8 +14,8 @@ pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 @pytest.mark.parametrize("filtering", ["compile", pytest.param("run", marks=pytest.mark.thorough)])
 def test_filters_are_decided_once_and_remembered(filtering: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     bench: Workbench = new_workbench(tmp_path_factory.mktemp(filtering))
-    bench.write(repetitions=1, effort_repetitions=1, warmup=False, refinement={"filtering": filtering, "share": 0.3})
-    bench.buran("run", "campaign.yaml")
+    bench.write(refinement={"filtering": filtering, "share": 0.3})
+    bench.carry_out()
     records = [json.loads(path.read_text()) for path in (bench.results / "store").glob("*/build/run.json")]
     timed = [record for record in records if record["spec"]["mode"] == "time"]
     filtered = [record for record in timed if record["spec"]["filter_text"]]
@@ -32,5 +32,5 @@ def test_filters_are_decided_once_and_remembered(filtering: str, tmp_path_factor
     )
     assert json.loads(bench.buran("filter", "campaign.yaml", "--json"))["schema"] == "buran-filter/1"
     started = bench.started()
-    bench.buran("run", "campaign.yaml")
+    bench.carry_out()
     assert bench.started() == started

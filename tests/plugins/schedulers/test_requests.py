@@ -25,7 +25,7 @@ COMMANDS = {
     ("profile", "submit", "asked"),
     [
         ("pbs", "qsub", "-l select=2:ncpus=1:mpiprocs=1 -l place=scatter:excl -l walltime="),
-        ("lsf", "bsub", "-n 2 -x -R span[ptile=1]"),
+        pytest.param("lsf", "bsub", "-n 2 -x -R span[ptile=1]", marks=pytest.mark.thorough),
     ],
 )
 def test_other_schedulers_get_the_same_request(
