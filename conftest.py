@@ -15,7 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent / "tests"))  # helpers that several
 
 import data_of_others
 
-settings.register_profile("buran", deadline=None)  # how long an example takes says nothing on a shared machine
+settings.register_profile("thorough", deadline=None)  # how long an example takes says nothing on a shared machine
+settings.register_profile("buran", settings.get_profile("thorough"), max_examples=40)
 settings.load_profile("buran")
 
 COSTLIEST = 25

@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0, pytest.param(60, marks=pytest.mark.thorough)])
 def test_no_reader_falls(seconds: int) -> None:
     command = [sys.executable, str(ROOT / "tools" / "fuzz"), "--seconds", str(seconds)]

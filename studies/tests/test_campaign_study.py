@@ -172,6 +172,7 @@ def test_an_example_is_really_measured_both_ways() -> None:
     assert len(found.tables[0].rows) == 3
 
 
+@pytest.mark.thorough
 def test_rivals_play_on_a_measured_matrix_within_their_budgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     case, seed = CASES["LULESH"], 3

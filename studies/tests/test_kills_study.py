@@ -28,6 +28,7 @@ def test_the_kills_are_shared_out() -> None:
         study.shards(Settings("kills", preset="paper"))
 
 
+@pytest.mark.thorough
 def test_steps_that_are_killed_lose_and_double_nothing() -> None:
     undisturbed, disturbed = study.shards(STEPS)
     expected = study.run_shard(undisturbed, STEPS)

@@ -19,6 +19,8 @@ from buran.campaign.records import RECORD
 from buran.measure.store import claims, store
 from buran.measure.store.store import Slot
 
+pytestmark = pytest.mark.slow
+
 SHIM = Path(__file__).resolve().parents[2] / "studies" / "benchmarks" / "failing_calls.c"
 CALLS = ("rename", "replace", "link", "unlink", "mkdir", "rmdir", "fsync", "open", "chmod", "utime", "stat", "listdir")
 

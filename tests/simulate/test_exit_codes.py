@@ -19,6 +19,8 @@ from buran.measure.store import ledger
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import PROGRAM, opened, written
 
+pytestmark = pytest.mark.slow
+
 TARGET = {"p": 4096, "n": 200}
 QUICK: dict[str, Any] = {"repetitions": 1, "warmup": False, "resources": {"points_per_job": 50}}
 KEPT: dict[str, Any] = {**QUICK, "target": TARGET, "refinement": {"enabled": False}}

@@ -22,6 +22,8 @@ from buran_studies.simulate.backend import SimulatedBackend
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import PROGRAM, opened
 
+pytestmark = pytest.mark.slow
+
 TARGET = {"p": 4096, "n": 200}
 EXPENSIVE = {**PROGRAM, "startup_s": 0.001, "instrumentation": {"visit_s": 4e-7}}
 

@@ -47,6 +47,8 @@ from data_of_others import folder, needs
 from killed import count, kill_when
 from simulated_campaigns import PROGRAM, opened, written
 
+pytestmark = pytest.mark.slow
+
 DATA = Path(__file__).parents[1] / "data"
 ROOT = Path(__file__).parents[2]
 TARGET = {"p": 4096, "n": 200}
@@ -159,7 +161,6 @@ def test_imports_that_may_not_be_mixed_choose_the_filter_and_predict_costs(tmp_p
     assert "simulated->main->solve->tiny" in times.call_paths
 
 
-@pytest.mark.slow
 def test_times_under_another_filter_are_corrected_or_left_out(tmp_path: Path, tree: Path) -> None:
     mixed = importing(tmp_path / "mixed", tree, refinement={})
     carry_out(mixed)
@@ -179,7 +180,6 @@ def test_runs_under_the_filter_that_is_named_count_for_that_filter(tmp_path: Pat
     assert "EXCLUDE tiny" in plans(session)[1].filter_text
 
 
-@pytest.mark.slow
 def test_a_strategy_that_chooses_goes_on_from_what_is_imported(tmp_path: Path, tree: Path) -> None:
     budget = {"core_hours": 0.05}
     session = importing(tmp_path, tree, strategy={"name": "design", "max_iterations": 2}, budget=budget)
@@ -304,7 +304,6 @@ def test_a_file_that_changed_is_named_and_what_was_imported_stays(tmp_path: Path
     assert imported(again) == before
 
 
-@pytest.mark.slow
 def test_an_import_that_was_killed_is_gone_on_with(tmp_path: Path, tree: Path) -> None:
     whole, broken = importing(tmp_path / "whole", tree), importing(tmp_path / "broken", tree)
     carry_out(whole)
@@ -326,7 +325,6 @@ def test_an_import_that_was_killed_is_gone_on_with(tmp_path: Path, tree: Path) -
     )
 
 
-@pytest.mark.slow
 def test_what_is_imported_outlives_its_files(tmp_path: Path, tree: Path) -> None:
     own = copied(tree, tmp_path / "tree")
     session = importing(tmp_path / "campaign", own)
@@ -495,7 +493,6 @@ def test_runs_without_a_metric_are_not_mixed(tmp_path: Path, tree: Path, refined
         assert len(own_runs(without)) == 2
 
 
-@pytest.mark.slow
 def test_what_comes_in_later_is_imported_and_what_was_mended(tmp_path: Path, tree: Path) -> None:
     own = copied(tree, tmp_path / "tree")
     runs = sorted(own.iterdir())
@@ -527,7 +524,6 @@ def test_a_parameter_with_one_value_may_be_missing_here(tmp_path: Path, tree: Pa
     assert imported(session) == len(list(tree.iterdir()))
 
 
-@pytest.mark.slow
 def test_pilots_are_made_where_imports_do_not_tell_growth(tmp_path: Path, tree: Path) -> None:
     own = tmp_path / "tree"
     for run in tree.glob("old.p4n20.*"):

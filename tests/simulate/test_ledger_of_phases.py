@@ -25,6 +25,8 @@ from buran.views.status import progress_of
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import PROGRAM, opened
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def quick() -> Iterator[None]:

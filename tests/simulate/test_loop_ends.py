@@ -27,6 +27,8 @@ from buran.views.status import progress_of
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import PROGRAM, opened, written
 
+pytestmark = pytest.mark.slow
+
 TARGET = {"p": 4096, "n": 200}
 
 

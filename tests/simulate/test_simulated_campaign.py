@@ -25,6 +25,8 @@ from buran.model.model_set import read_models
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import PROGRAM, opened, written
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(autouse=True)
 def quick() -> Iterator[None]:

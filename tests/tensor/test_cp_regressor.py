@@ -8,6 +8,8 @@ from sklearn.exceptions import NotFittedError
 from buran.errors import UsageError
 from buran.tensor import CPRegressor
 
+pytestmark = pytest.mark.slow
+
 PRESETS = ("default", "published")
 
 
@@ -42,7 +44,6 @@ def test_interpolates(preset, bound):
     assert mlogq(model.predict(test), true) < bound
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("preset", PRESETS)
 def test_equal_seeds_give_equal_models(preset):
     X, y = sample(200)
@@ -202,7 +203,6 @@ def test_not_fitted():
         CPRegressor().predict([[1.0]])
 
 
-@pytest.mark.slow
 def test_beyond_the_range_intervals_grow_with_the_distance_and_hold():
     random = np.random.default_rng(5)
     X = np.exp(random.uniform(np.log(8), np.log(2048), (700, 2)))
@@ -230,7 +230,6 @@ def test_intervals_hold_new_measurements():
         model.predict_interval(test, 1.5)
 
 
-@pytest.mark.slow
 def test_updates_learn_from_new_observations():
     X, y = sample(1600)
     inside = np.ones(len(X), dtype=bool)

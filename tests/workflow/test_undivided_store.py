@@ -32,6 +32,8 @@ from buran.views.status import progress_of
 from buran.views.verify import differences
 from buran_studies.simulate.in_process import carry_out
 
+pytestmark = pytest.mark.slow
+
 DATA = Path(__file__).parents[1] / "data" / "earlier-version"
 
 
@@ -141,7 +143,7 @@ def test_verify_names_a_run_that_two_versions_made_and_one_that_nobody_finds(old
     assert "nobody looks for it there" in "\n".join(map(str, differences(old.layout)))
 
 
-@pytest.mark.parametrize("when", ["before the ledger", "before the pointer"])
+@pytest.mark.parametrize("when", ["before the ledger", pytest.param("before the pointer", marks=pytest.mark.thorough)])
 def test_a_kill_between_store_and_index_loses_nothing(old: Session, when: str, monkeypatch: pytest.MonkeyPatch) -> None:
     layout, before = old.layout, {run: read_run(run) for run in store.finished(old.layout.store)}
 

@@ -26,6 +26,8 @@ from buran.plugins.energy.powercap import FOLDER_VARIABLE
 from buran_studies.simulate.in_process import carry_out
 from command_campaigns import write_campaign_of
 
+pytestmark = pytest.mark.slow
+
 RANGE_UJ = 20_000_000
 JOULES = "3 + n^2 / 4"
 PROGRAM = f"""#!/bin/sh

@@ -17,6 +17,8 @@ from buran.loop.report import link_latest, write_results
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import PROGRAM, opened
 
+pytestmark = pytest.mark.slow
+
 CONDITIONS = "grown:10%,class,effort"
 
 
