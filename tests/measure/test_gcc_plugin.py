@@ -89,7 +89,9 @@ def test_counts_equal_the_reference_in_all_builds(gcc, reference_counter, tmp_pa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    "level", [each if each == "-O2" else pytest.param(each, marks=pytest.mark.thorough) for each in LEVELS]
+)
 def test_counts_equal_those_of_a_build_without_the_plugin(gcc, reference_counter, tmp_path, level):
     counted = counts(gcc, tmp_path, "register", level, rules="EXCLUDE *")
     plain = tmp_path / "plain.o"

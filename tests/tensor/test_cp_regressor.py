@@ -11,6 +11,7 @@ from buran.tensor import CPRegressor
 pytestmark = pytest.mark.slow
 
 PRESETS = ("default", "published")
+CONVENTIONS = (pytest.param("default", marks=pytest.mark.thorough), "published")  # they share what keeps them
 
 
 def sample(count=600, seed=0, noise=0.0):
@@ -58,7 +59,7 @@ def test_parameters_survive_a_clone():
     assert clone(model).get_params() == model.get_params()
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", CONVENTIONS)
 def test_texts_are_categories(preset):
     X, y = sample(200)
     named = X.astype(object)
@@ -68,7 +69,7 @@ def test_texts_are_categories(preset):
     assert mlogq(model.predict(named), y) < 0.5
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", CONVENTIONS)
 @pytest.mark.parametrize("bad", [0.0, -1.0, np.nan, np.inf])
 def test_times_that_are_none_are_refused(preset, bad):
     X, y = sample(50)
@@ -77,7 +78,7 @@ def test_times_that_are_none_are_refused(preset, bad):
         CPRegressor(preset, scale=SCALE).fit(X, y)
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", CONVENTIONS)
 def test_missing_parameters_are_refused(preset):
     X, y = sample(50)
     X[3, 1] = np.nan
@@ -85,7 +86,7 @@ def test_missing_parameters_are_refused(preset):
         CPRegressor(preset, scale=SCALE).fit(X, y)
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", CONVENTIONS)
 def test_a_parameter_with_one_value_changes_nothing(preset):
     X, y = sample(200)
     constant = np.column_stack([X, np.full(len(X), 7.0)])
@@ -94,7 +95,7 @@ def test_a_parameter_with_one_value_changes_nothing(preset):
     assert mlogq(model.predict(constant), y) < 0.5
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", CONVENTIONS)
 def test_unseen_categories(preset):
     X, y = sample(200)
     model = CPRegressor(preset, scale=SCALE, rank=2, cells=4, ridge=1e-3).fit(X, y)
@@ -111,7 +112,7 @@ def test_unseen_categories(preset):
     assert 0.3 * min(each) < found[0] < 3 * max(each)
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", CONVENTIONS)
 def test_points_outside_without_extrapolation(preset):
     X, y = sample(200)
     model = CPRegressor(preset, scale=SCALE, rank=2, cells=4, ridge=1e-3).fit(X, y)
@@ -126,7 +127,7 @@ def test_points_outside_without_extrapolation(preset):
     assert model.set_params(outside="clamp").predict(there) == pytest.approx(model.predict(edge))
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", CONVENTIONS)
 def test_more_cells_than_observations(preset):
     X, y = sample(40)
     model = CPRegressor(preset, scale=SCALE, rank=2, cells=64, ridge=1e-3).fit(X, y)
@@ -134,7 +135,7 @@ def test_more_cells_than_observations(preset):
     assert np.isfinite(found).all() and (found > 0).all()
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", CONVENTIONS)
 def test_duplicate_points_with_different_times_are_averaged(preset):
     X, y = sample(300)
     model = CPRegressor(preset, scale=SCALE, rank=2, cells=4, ridge=1e-3)
@@ -143,7 +144,7 @@ def test_duplicate_points_with_different_times_are_averaged(preset):
     assert abs(np.log(twice / y).mean()) < 0.1
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", CONVENTIONS)
 def test_whole_numbers_with_three_values(preset):
     random = np.random.default_rng(0)
     X = random.integers(1, 4, (80, 2)).astype(float)
@@ -291,7 +292,7 @@ def test_growth_is_monotone():
     assert (np.log(found) >= np.log(found[0]) - 1e-9).all()
 
 
-@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("preset", CONVENTIONS)
 def test_no_dense_tensor_is_built(preset):
     import tracemalloc
 
