@@ -23,5 +23,5 @@ def root() -> Path:
 
 
 def folder(name: str) -> Path:
-    """Return one of the folders beside the Snakefile: ``config``, ``examples``, ``profiles``, ..."""
+    """Return one of the folders next to the Snakefile: ``config``, ``examples``, ``profiles``, ..."""
     return root() / name

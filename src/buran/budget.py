@@ -36,15 +36,15 @@ class Limit:
         """Return the most, with what the user allows."""
         return int(self.most * _factor())
 
-    def check(self, asked: float, where: str | Path | None) -> None:
+    def check(self, needed: float, where: str | Path | None) -> None:
         """Raise `FormatError` if a file asks for more."""
-        if asked <= self.allowed:
+        if needed <= self.allowed:
             return
         raise FormatError(
             "a file asks for more than is read",
             where=where,
-            why=f"it has {_number(asked)} {self.what}, and the limit is {self.allowed:,}",
-            hint=f"if it is as it should be, set {VARIABLE}={_wanted(asked, self.most)} in the environment: "
+            why=f"it has {_number(needed)} {self.what}, and the limit is {self.allowed:,}",
+            hint=f"if it is as it should be, set {VARIABLE}={_wanted(needed, self.most)} in the environment: "
             "all limits grow by that factor",
         )
 
@@ -60,9 +60,9 @@ _CHUNK = 1 << 20  # bytes that are read at once
 _GROWTH = 1000  # bytes of memory for each of a file: what zlib packs of nothing but zeros
 
 
-def check_memory(asked: float, file_bytes: int, where: str | Path | None) -> None:
+def check_memory(needed: float, file_bytes: int, where: str | Path | None) -> None:
     """Raise `FormatError` if a file would take too much memory for its size."""
-    Limit(max(_MEMORY.most, _GROWTH * file_bytes), _MEMORY.what).check(asked, where)
+    Limit(max(_MEMORY.most, _GROWTH * file_bytes), _MEMORY.what).check(needed, where)
 
 
 def read_bytes(path: Path, limit: Limit = BYTES) -> bytes:
@@ -152,8 +152,8 @@ def _factor() -> float:
     return factor
 
 
-def _wanted(asked: float, most: int) -> str:
-    return f"{math.ceil(asked / most)}" if asked / most < 1e9 else "..."
+def _wanted(needed: float, most: int) -> str:
+    return f"{math.ceil(needed / most)}" if needed / most < 1e9 else "..."
 
 
 def _number(value: float) -> str:

@@ -41,10 +41,8 @@ def _crash_of(error: Exception) -> CrashError:
     except OSError as failure:
         where, hint = None, f"make room for temporary files ({failure.strerror}), and run it again for a crash report"
     else:
-        where, hint = Path(name), "run it again with other input, or send this file to those who maintain Buran"
-    return CrashError(
-        "Buran met what it was not made for, and stopped", where=where, why=why, hint=f"{hint}; what is measured stays"
-    )
+        where, hint = Path(name), "run it again with other input, or send this file to the maintainers"
+    return CrashError("a bug in Buran stopped it", where=where, why=why, hint=f"{hint}; what is measured stays")
 
 
 def _folder() -> str:

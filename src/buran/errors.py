@@ -30,12 +30,12 @@ _MEANINGS = {
     Exit.DONE: "done",
     Exit.SOME_RUNS_FAILED: "some builds or runs failed; `buran status` names them",
     Exit.USAGE: "a mistake in the command line or the campaign file",
-    Exit.ENVIRONMENT: "the environment lacks something, or the workflow stopped early",
-    Exit.BUDGET_REACHED: "done without all that was asked for, and the reason says which: the budget is reached, the "
-    "accuracy or the target is out of reach, or effort depends on the run",
-    Exit.GROWN: "`buran report --compare --fail-on`: something grew since the campaign that it is compared with",
+    Exit.ENVIRONMENT: "something is missing on this machine, or the workflow stopped early",
+    Exit.BUDGET_REACHED: "done, but short of what was requested: the budget is reached, the accuracy or the target "
+    "is out of reach, or effort depends on the run; the reason says which",
+    Exit.GROWN: "`buran report --compare --fail-on`: something grew since the earlier campaign",
     Exit.CHANGED: "`buran history --check`: a count changed, or a time is outside the interval of earlier versions",
-    Exit.CRASHED: "a mistake of Buran's own; the message names a file that tells of it",
+    Exit.CRASHED: "a bug in Buran; the message names a file with details",
     Exit.INTERRUPTED: "interrupted; `buran run` resumes",
 }
 
@@ -151,12 +151,12 @@ def check_coordinates(point: Mapping[str, object], names: Sequence[str], option:
     UsageError
         With the names that are missing, and those that there are not.
     """
-    lacks, unknown = [name for name in names if name not in point], [name for name in point if name not in names]
-    problems = [f"no value of {', '.join(lacks)}"] if lacks else []
+    missing, unknown = [name for name in names if name not in point], [name for name in point if name not in names]
+    problems = [f"no value of {', '.join(missing)}"] if missing else []
     problems += [f"there is no {', '.join(unknown)}"] if unknown else []
     if problems:
         example = ",".join(f"{name}=..." for name in names)
-        why = f"it has {'; '.join(problems)}" if lacks else problems[0]
+        why = f"it has {'; '.join(problems)}" if missing else problems[0]
         text = ",".join(
             f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in point.items()
         )

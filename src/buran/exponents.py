@@ -7,7 +7,7 @@ from fractions import Fraction
 from buran.errors import UsageError
 
 Exponents = tuple[Fraction, int]
-"""Of a parameter, and of its logarithm."""
+"""Powers of a parameter, and of its logarithm."""
 MOST_POWER, MOST_LOGS = 10, 5
 
 

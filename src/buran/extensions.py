@@ -1,7 +1,7 @@
 """Extension points: what is found by name, in the core, in a plug-in of this package or in another distribution.
 
 Plug-ins, the folders of `buran.plugins`, and other distributions bring objects by entry points; an object has the
-members of the extension point's protocol. Nothing is imported before it is asked for.
+members of the extension point's protocol. Nothing is imported before it is requested.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class ExtensionPoint(Generic[T]):
         UsageError
             There is none, or its distribution is not installed.
         PluginError
-            It cannot be imported, lacks something of the protocol, or has the name of another.
+            It cannot be imported, does not fulfil the protocol, or has the name of another.
         """
         entries = self._entries()
         if name not in entries and name in self.elsewhere:
@@ -204,7 +204,7 @@ def _load(extension_point: ExtensionPoint[Any], entry: EntryPoint) -> Any:
 
 
 def _lack(loaded: object, name: str, member: Any) -> str | None:
-    """Return how an object falls short of one member of a protocol, in words; None if it does not."""
+    """Return how an object falls short of one member of a protocol, as text; None if it does not."""
     if inspect.getattr_static(loaded, name, _MISSING) is _MISSING:
         return f"it lacks {name}"
     if not inspect.isfunction(member):

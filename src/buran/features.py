@@ -241,5 +241,5 @@ def sections_of(report: Report) -> list[tuple[ReportSection, Any]]:
 
 def begins_with_another(config: CampaignFile) -> bool:
     """Return whether a campaign begins with the results of an earlier version."""
-    asked = (each for each in FEATURES if each.forerunner is not None)
-    return any(getattr(config, each.name, each.key.default) != each.key.default for each in asked)
+    comparing = (each for each in FEATURES if each.forerunner is not None)
+    return any(getattr(config, each.name, each.key.default) != each.key.default for each in comparing)

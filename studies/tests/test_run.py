@@ -154,7 +154,7 @@ def test_a_number_is_reproduced_within_two_standard_errors_of_the_difference() -
         "reproduced",
         "differs by -3.2 points: noise of other seeds",
         "differs by +4.0 %: reason not known",
-        "could not be had: no data",
+        "not available: no data",
         "not in the paper",
     ]
     text = text_of(Evaluation("Title", beside=(wide, apart, absent), modeller="Extra-P 4.2.5", cpu_s=3.0))

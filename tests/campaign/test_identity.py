@@ -17,7 +17,7 @@ from pydantic import Field, create_model
 
 from buran.campaign.calibration import Calibration
 from buran.campaign.config import Campaign
-from buran.campaign.identity import Decides, Keys, asked, decides
+from buran.campaign.identity import Decides, Keys, decides, requested
 from buran.campaign.layout import Layout
 from buran.campaign.load import load_campaign
 from buran.campaign.machine_file import MachineFile
@@ -228,7 +228,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         config = campaign.config
         own = config.scorep
         identity = f"{config.backend} {config.compiler} {config.counters} {own.effort_metric} {own.options}"
-        identity += str(asked(config.command))
+        identity += str(requested(config.command))
         return SimpleNamespace(identity=identity)
 
     for name in ("embedded", "scorep", "command"):
@@ -308,14 +308,14 @@ def longer(part: Any, value: int) -> Any:
 def test_a_new_key_at_its_default_changes_no_identity(folder: Path) -> None:
     campaign = loaded(folder, {"resources.account": "x", "strategy.name": "lines"})
     with_defaults = dataclasses.replace(campaign, config=longer(campaign.config, 7))
-    assert asked(with_defaults.config) == asked(campaign.config)
+    assert requested(with_defaults.config) == requested(campaign.config)
     assert with_defaults.digest() == campaign.digest()
     used = dataclasses.replace(campaign, config=longer(campaign.config, 8))
-    assert asked(used.config)["resources"]["unheard_of"] == 8
+    assert requested(used.config)["resources"]["unheard_of"] == 8
     assert used.digest() != campaign.digest()
 
 
 def test_what_is_left_out_is_what_stands_at_its_default(folder: Path) -> None:
-    assert asked(loaded(folder, {"repetitions": 3}).config) == asked(loaded(folder, {}).config)
-    assert "repetitions" not in asked(loaded(folder, {}).config)
-    assert "resources" not in asked(loaded(folder, {"resources": {"account": "x"}}).config)
+    assert requested(loaded(folder, {"repetitions": 3}).config) == requested(loaded(folder, {}).config)
+    assert "repetitions" not in requested(loaded(folder, {}).config)
+    assert "resources" not in requested(loaded(folder, {"resources": {"account": "x"}}).config)

@@ -179,7 +179,7 @@ def test_each_key_is_explained(key: str, capsys: pytest.CaptureFixture[str]) -> 
     ("key", "said"),
     [
         ("target.flags", ["target.flags is called program.flags now", "program.flags: text"]),
-        ("refinement.target", ["refinement.target is called target now", "target: keys"]),
+        ("refinement.target", ["refinement.target is called target now", "target: number or expression by name"]),
         ("threshold_s", ["threshold_s is called refinement.threshold now"]),
         ("environments.x.machine.run_limit_s", [None, "environments.x.machine.run_limit: seconds or duration"]),
         ("program.inputs[0].link", ["program.inputs.link: "]),

@@ -36,7 +36,7 @@ from buran.model.powers import PowerLog
 from buran.model.space import named_space, read_space
 from buran.model.terms import Factor, ModelFunction, Term
 from buran.prior.algebra import multiplied, reciprocal
-from buran.profile.metrics import asked_for_by, metric_of
+from buran.profile.metrics import metric_of, requested_by
 from buran.report.text import render
 from buran.views.status import progress_of
 from buran_studies.simulate.in_process import carry_out
@@ -128,10 +128,10 @@ def test_products_with_another_family_keep_both_factors(install: Install) -> Non
 
 
 def test_a_metric_is_one_file(install: Install) -> None:
-    assert "interactions" not in asked_for_by("metrics")
+    assert "interactions" not in requested_by("metrics")
     assert metric_of("interactions").role == "sampled"
     folder = install("add-a-metric.md")
-    assert asked_for_by("metrics")[-1] == "interactions"
+    assert requested_by("metrics")[-1] == "interactions"
     assert metric_of("interactions").noise_resilient
     with not_synced():
         session = open_session(folder / "campaign.json")

@@ -30,8 +30,8 @@ def test_each_element_of_a_package_has_a_file_and_each_reservation_an_element(pa
     found = dict(papers.elements(paper))
     assert set(paper.reserved) <= set(found)
     for element, text in found.items():
-        files = papers.files(paper, text)
-        assert files and all(path.exists() for path in files), element
+        found_in = papers.sources(paper, text)
+        assert found_in and all(path.exists() for path in found_in.values()), element
 
 
 def test_citations_are_those_of_the_citation_file() -> None:

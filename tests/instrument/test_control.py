@@ -285,7 +285,7 @@ def test_hooks_are_told_apart_from_starting_and_ending_the_measurement():
     predicted = np.array([0.01, 0.02, 0.03, 0.04])
     assert times_as_expensive(predicted, predicted + 0.02 / plain_s, plain_s) == pytest.approx(1)
     assert times_as_expensive(predicted, 5 * predicted + 0.02 / plain_s, plain_s) == pytest.approx(5)
-    assert times_as_expensive(predicted, 500 * predicted, plain_s) == FILTERS.dearest_visit
+    assert times_as_expensive(predicted, 500 * predicted, plain_s) == FILTERS.most_expensive_visit
     assert times_as_expensive(predicted, -predicted, plain_s) == 1
     assert times_as_expensive(0 * predicted, predicted, plain_s) == 1
     assert times_as_expensive(predicted[:1], 3 * predicted[:1], plain_s[:1]) == pytest.approx(3)

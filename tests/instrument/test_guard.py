@@ -104,7 +104,7 @@ def test_the_cost_of_a_visit_is_that_of_the_program_where_hooks_rule() -> None:
     assert visit_cost_of(3.0, 1.0, 0.0, COST_S) == COST_S
     assert visit_cost_of(3.0, 1.0, 1e12, COST_S) == COST_S
     # Starting and ending Score-P takes a tenth of a second, which some hundred visits cannot have cost.
-    assert visit_cost_of(0.11, 0.01, 241, COST_S) == FILTERS.dearest_visit * COST_S
+    assert visit_cost_of(0.11, 0.01, 241, COST_S) == FILTERS.most_expensive_visit * COST_S
 
 
 def test_the_longest_point_decides_and_shared_machines_stretch_hooks() -> None:

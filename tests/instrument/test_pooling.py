@@ -166,12 +166,12 @@ def test_what_is_more_uncertain_than_allowed_is_left_out() -> None:
     now, then = frozenset({"main", "solve"}), frozenset(NAMES)
     sure = pooled(now, then, HookCost(COST_S, 0.05 * COST_S), visits=1e6)
     assert sure.lost == 2  # of solve, beside uncorrected ones at two points
-    assert 0.1 < sure.share < 0.11 and sure.doubt == pytest.approx(0.05 * sure.share)
+    assert 0.1 < sure.share < 0.11 and sure.uncertainty == pytest.approx(0.05 * sure.share)
     unsure = pooled(now, then, HookCost(COST_S, 0.5 * COST_S), visits=4e6)
     times = seconds(unsure.experiment)
     assert np.isnan(times["simulated->main->solve"][:, ~unsure.direct]).all()
     assert np.isfinite(times["simulated->main->solve->MPI_Barrier"][:, ~unsure.direct]).all()
-    assert unsure.doubt <= POOLING.most_doubt
+    assert unsure.uncertainty <= POOLING.most_uncertainty
 
 
 def test_a_wrong_cost_is_noticed_where_both_filters_measured() -> None:
@@ -207,15 +207,15 @@ def test_the_cost_of_a_visit_is_found_within_its_doubt(cost_s: float, wrong: flo
     visits = plain * draw.uniform(1e5, 1e6, 8)
     noise = 1 + 0.003 * draw.standard_normal((2, 8))
     found = hook_cost(wrong * cost_s, (plain + cost_s * visits) * noise[0], plain * noise[1], visits)
-    assert abs(found.seconds - cost_s) < 4 * found.doubt_s
-    assert found.doubt_s >= 0.2 * found.seconds * 0.999
+    assert abs(found.seconds - cost_s) < 4 * found.uncertainty_s
+    assert found.uncertainty_s >= 0.2 * found.seconds * 0.999
 
 
 @pytest.mark.parametrize("visits", [[], [0.0, 0.0, 0.0]])
 def test_without_pairs_the_cost_is_that_of_the_loop(visits: list[float]) -> None:
     some = np.array(visits)
     found = hook_cost(1e-7, some + 1, some + 1, some)
-    assert (found.seconds, found.doubt_s) == pytest.approx((1e-7, 5e-8))
+    assert (found.seconds, found.uncertainty_s) == pytest.approx((1e-7, 5e-8))
 
 
 def test_hooks_that_cost_nothing_cost_nothing_in_pairs_either() -> None:

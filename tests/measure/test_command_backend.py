@@ -141,7 +141,7 @@ def test_flags_are_those_of_measured_builds(tmp_path: Path) -> None:
             "a figure of",
         ),
         ({}, {"refinement": {"enabled": True}}, "refinement.enabled", "no filters"),
-        ({}, {"metrics": ["time", "basic_blocks"]}, "metrics", "cannot be had"),
+        ({}, {"metrics": ["time", "basic_blocks"]}, "metrics", "not available"),
         ({"extra_flags": "-g"}, {"backend": "embedded"}, "command", "no effect"),
     ],
 )

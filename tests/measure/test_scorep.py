@@ -179,11 +179,11 @@ def test_counters_that_cannot_be_opened_are_those_of_the_build(source, backend, 
     log = tmp_path / "stderr.log"
     log.write_text(f"[Score-P] src/services/metric/scorep_metric_{source}.c:668: Error: An error occurred (fatal)\n")
     counting = replace(backend, effort_metric="instructions")
-    assert counting.lacking_metric(Mode.EFFORT, log) == "instructions"
-    assert counting.lacking_metric(Mode.TIME, log) is None
-    assert backend.lacking_metric(Mode.EFFORT, log) is None
+    assert counting.missing_metric(Mode.EFFORT, log) == "instructions"
+    assert counting.missing_metric(Mode.TIME, log) is None
+    assert backend.missing_metric(Mode.EFFORT, log) is None
     log.write_text("Segmentation fault\n")
-    assert counting.lacking_metric(Mode.EFFORT, log) is None
+    assert counting.missing_metric(Mode.EFFORT, log) is None
 
 
 @pytest.mark.mpi

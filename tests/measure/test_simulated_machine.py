@@ -33,7 +33,7 @@ from buran.measure.machine.process import OUTPUT_LIMIT, Outcome
 from buran.measure.machine.simulated import SimulatedMachine
 from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.runtime import find_toolchain
-from buran.measure.toolchain.simgrid import lacking_functions, lacks
+from buran.measure.toolchain.simgrid import is_missing, missing_functions
 from buran.measure.toolchain.toolchain import NODE_GROUPS, Toolchain
 from buran.model import PMNFRegressor
 from buran.profile.profile import Profile
@@ -385,7 +385,7 @@ def test_a_program_that_does_not_come_to_its_end_fails(fault: str, tmp_path: Pat
         "MPI_Finalize(); return 0; }",
         tmp_path,
     )
-    assert lacking_functions(demo) == (("MPI_Dist_graph_create_adjacent",) if fault == "graph" else ())
+    assert missing_functions(demo) == (("MPI_Dist_graph_create_adjacent",) if fault == "graph" else ())
     with pytest.raises(RunError) as caught:
         run(demo, [], 2, tmp_path / "run", **{**TREE, **keys})
     assert words in str(caught.value)
@@ -440,8 +440,8 @@ def test_a_platform_file_that_simgrid_refuses_is_named_by_its_key(tmp_path: Path
 
 
 def test_functions_that_simgrid_lacks() -> None:
-    assert lacks("MPI_Comm_spawn") and lacks("MPI_File_open") and lacks("MPI_Neighbor_alltoall")
-    assert not lacks("MPI_Send") and not lacks("MPI_Comm_split") and not lacks("MPI_Win_fence")
+    assert is_missing("MPI_Comm_spawn") and is_missing("MPI_File_open") and is_missing("MPI_Neighbor_alltoall")
+    assert not is_missing("MPI_Send") and not is_missing("MPI_Comm_split") and not is_missing("MPI_Win_fence")
 
 
 def test_more_memory_than_there_is_is_refused_with_the_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,13 +89,13 @@ def test_the_last_cache_is_as_large_as_streams_find_it(holds: float, found: floa
             return 1e-11 if size <= holds * mib else 2e-11
 
     sizes = [(48.0 * KIB, 1, 12), (2.0 * mib, 1, 16), (480.0 * mib, 2, 16)]
-    caches = speed.held(Kernel(Path("speed"), "cc", []), 0, sizes, 1920 * mib)
+    caches = speed.measured_size(Kernel(Path("speed"), "cc", []), 0, sizes, 1920 * mib)
     assert caches[:2] == sizes[:2] and caches[2][:2] == (pytest.approx(found * mib, rel=0.07), 2)
     assert (caches == sizes) == (found == 480)
 
 
 def test_caches_that_nobody_tells_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speed, "_told_by_the_system", lambda cpus: [])
+    monkeypatch.setattr(speed, "_reported_by_the_system", lambda cpus: [])
     with pytest.raises(UsageError, match="does not report its caches") as error:
         speed.calibrate()
     assert "--caches-kib" in str(error.value)

@@ -183,7 +183,7 @@ def test_a_cost_is_expected_between_its_ends() -> None:
 
 def test_costs_from_elsewhere_stay_where_points_are_few() -> None:
     prior = prior_of(account(), np.array([1e-7 * SMALL**3]))
-    assert prior.told_by_times == 2 and len(prior.columns) == 3
+    assert prior.fitted_count == 2 and len(prior.columns) == 3
     assert one_cost(prior).columns[2:] == prior.columns[2:]
 
 

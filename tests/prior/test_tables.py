@@ -409,14 +409,14 @@ def test_what_a_call_path_takes_up_has_its_own_growth_and_share() -> None:
     effort = sum(columns["basic_blocks"] for columns in counted.values() if columns)
     timed = table({"app": {"time": 1e-3 + 0 * N}, "app->main": {"time": 1e-9 * effort}})
     main = models_from_priors(timed, table(counted), processes="p")[1]
-    assert set(main.held) == {"app->main", "app->main->relax", "app->main->set_up"}
+    assert set(main.absorbed) == {"app->main", "app->main->relax", "app->main->set_up"}
     far = np.array([[4096.0, 64.0]])
-    parts = {name: float(model.function.evaluate(far)[0]) for name, model in main.held.items()}
+    parts = {name: float(model.function.evaluate(far)[0]) for name, model in main.absorbed.items()}
     assert main.final is not None
     assert sum(parts.values()) == pytest.approx(float(main.final.function.evaluate(far)[0]), rel=1e-9)
     assert parts["app->main->set_up"] == pytest.approx(1e-9 * (7 * 4096 + 3 * 4096**2), rel=0.02)
     assert parts["app->main->relax"] == pytest.approx(1e-9 * 200 * 64**2, rel=0.02)
-    assert all(np.isfinite(model.predict_interval(far)[1]).all() for model in main.held.values())
+    assert all(np.isfinite(model.predict_interval(far)[1]).all() for model in main.absorbed.values())
 
 
 def test_starting_mpi_grows_no_faster_than_a_tree() -> None:

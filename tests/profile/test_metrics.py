@@ -40,7 +40,7 @@ def test_each_group_of_metrics_is_asked_of_the_table() -> None:
     assert metrics.noise_resilient(everything) == metrics.counted(everything) == metrics.work_metrics(everything)
     assert metrics.stands_for("computation", everything) == ("basic_blocks", "instructions")
     assert metrics.reported(everything) == ("basic_blocks", "bytes_sent", "bytes_received", "visits")
-    assert set(CampaignFile.model_fields["metrics"].default) == {*metrics.asked_for_by("metrics")} - {
+    assert set(CampaignFile.model_fields["metrics"].default) == {*metrics.requested_by("metrics")} - {
         *REQUIREMENTS,
         *DETAILS,
         *("heap_bytes", "heap_peak", "minor_faults"),

@@ -14,8 +14,8 @@ from buran.model import Factor, ModelFunction, PowerLog, Term
 from buran.select.base import base_places
 from buran.select.belief import TargetBelief, belief_of, fewer
 from buran.select.design import Design, after_run, allocate, gains, whole_runs, worthiest
+from buran.select.forecast import Forecast, predicted_s
 from buran.select.observations import Observations
-from buran.select.outlook import Outlook, predicted_s
 from buran.select.protocol import Budget, PlanningState
 from buran.select.space import Array, Space
 from buran_studies.functions import terms_prior
@@ -249,12 +249,14 @@ def test_a_dear_run_waits_until_models_tell_what_it_costs() -> None:
     assert known.fit.predict(grid[dear][None])[0, 0] == 0
     told = predicted_s(known, asked)
     assert told is not None and 60 < told[dear] < 200  # by powers of p and n, not that of the shortest run
-    look = Outlook.of(known, asked, PlanningState())
-    assert look.cost is not None and look.most is not None and (look.most >= look.cost * (1 - 1e-12)).all()
-    left = 0.5 * float(look.most[dear])
+    forecast = Forecast.of(known, asked, PlanningState())
+    assert (
+        forecast.cost is not None and forecast.most is not None and (forecast.most >= forecast.cost * (1 - 1e-12)).all()
+    )
+    left = 0.5 * float(forecast.most[dear])
     chosen = Design().suggest(known, asked, Budget(left), PlanningState(rounds_left=1)).suggestions
     assert chosen and dear not in {run.place for run in chosen}
-    assert sum(float(look.most[run.place]) for run in chosen) <= left
+    assert sum(float(forecast.most[run.place]) for run in chosen) <= left
 
 
 def test_a_wild_prediction_does_not_hide_all_other_call_paths() -> None:

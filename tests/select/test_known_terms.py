@@ -15,8 +15,8 @@ from buran.model.outgrown import Outgrown
 from buran.prior.prior import Column, Prior, computation_prior
 from buran.select.belief import belief_of, fewer
 from buran.select.design import DESIGN, gains
+from buran.select.forecast import predicted_s
 from buran.select.observations import Observations
-from buran.select.outlook import predicted_s
 from buran.select.protocol import Budget, PlanningState
 from buran.select.space import Space
 from buran_studies.functions import terms_prior

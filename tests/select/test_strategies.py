@@ -15,8 +15,8 @@ from buran.campaign.strategies import STRATEGIES
 from buran.errors import UsageError
 from buran.model import Factor, ModelFunction, PowerLog, Term
 from buran.select.base import base_places
+from buran.select.forecast import Forecast, predicted_s
 from buran.select.observations import Observations
-from buran.select.outlook import Outlook, predicted_s
 from buran.select.protocol import Budget, PlanningState
 from buran.select.simple import TWICE, Base, without_progress
 from buran.select.space import Array, Space
@@ -49,7 +49,7 @@ def test_suggestions_fit_into_the_budget_and_are_numbered(name: str, share: floa
     advice = strategy_of(name).suggest(known, asked, budget, PlanningState(most=12))
     costs = [suggestion.cost_core_hours for suggestion in advice.suggestions]
     assert sum(cost or 0.0 for cost in costs) <= budget.left * (1 + 1e-9)
-    runs = Outlook.of(known, asked, PlanningState()).runs
+    runs = Forecast.of(known, asked, PlanningState()).runs
     for suggestion in advice.suggestions:
         before = [
             other
@@ -133,8 +133,8 @@ def test_measured_points_outside_the_space_are_used_and_not_asked_for() -> None:
     outside = Observations(
         np.vstack([known.points, [[3.0, 7.0]]]), np.concatenate([known.values, np.full((1, 1, 2), 9.0)], axis=1)
     )
-    look = Outlook.of(outside, asked, PlanningState())
-    assert look.runs.sum() == known.counts.sum()
+    forecast = Forecast.of(outside, asked, PlanningState())
+    assert forecast.runs.sum() == known.counts.sum()
     advice = strategy_of("design").suggest(outside, asked, Budget(5.0), PlanningState(most=3))
     assert advice.suggestions
 
@@ -204,12 +204,12 @@ def test_bases_may_spread_over_the_whole_range() -> None:
 
 def test_cpf_takes_the_cheapest_and_stops_at_the_first_that_does_not_fit() -> None:
     asked, known = space(), measured(TWICE.places(space()).tolist(), plain)
-    look = Outlook.of(known, asked, PlanningState())
-    assert look.cost is not None
-    rest = [place for place in np.argsort(look.cost).tolist() if look.runs[place] < 2]
+    forecast = Forecast.of(known, asked, PlanningState())
+    assert forecast.cost is not None
+    rest = [place for place in np.argsort(forecast.cost).tolist() if forecast.runs[place] < 2]
     advice = strategy_of("cpf").suggest(known, asked, Budget(100.0), PlanningState())
     assert [suggestion.place for suggestion in advice.suggestions] == [rest[0], rest[0]]
-    nothing = strategy_of("cpf").suggest(known, asked, Budget(float(look.cost[rest[0]]) * 0.99), PlanningState())
+    nothing = strategy_of("cpf").suggest(known, asked, Budget(float(forecast.cost[rest[0]]) * 0.99), PlanningState())
     assert nothing.stop
 
 

@@ -226,7 +226,7 @@ def test_a_budget_for_the_first_look_alone_is_not_called_done(tmp_path: Path) ->
     )
     last = carry_out(session)
     assert [plan.phase for plan in plans(session)] == ["first look", "end"]
-    assert last.reason == "the budget does not reach beyond the first look" and last.budget_reached
+    assert last.reason == "the budget pays for the first runs only" and last.budget_reached
 
 
 EVALUATION = [{"p": 64, "n": 60}]

@@ -1,1 +1,1 @@
-"""What is asked: the campaign file, its parameter space, the plan of runs and where results lie."""
+"""The campaign file, its parameter space, the plan of runs and where results lie."""

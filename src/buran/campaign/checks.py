@@ -429,9 +429,9 @@ def _shape_mistakes(path: tuple[str, ...], machine: MachineKeys) -> Iterator[Mis
 
 
 def memory_mistakes(campaign: Campaign) -> Iterator[Mistake]:
-    """Check that accesses to memory can be sampled where that is asked for."""
+    """Check that accesses to memory can be sampled where that is requested."""
     config = campaign.config
-    asked = sampled(config.metrics)
+    misses = sampled(config.metrics)
     for i, point in enumerate(campaign.memory_points if config.memory.points else ()):
         if point not in campaign.points:
             hint = "name one of them, or add it to the values or points"
@@ -439,7 +439,7 @@ def memory_mistakes(campaign: Campaign) -> Iterator[Mistake]:
     prices_faults = config.memory.machine and MINOR_FAULTS in config.metrics
     of_caches = config.memory.caches_kib or config.memory.ways
     wanted = config.memory.points or of_caches or (config.memory.machine and not prices_faults)
-    if wanted and not asked:
+    if wanted and not misses:
         hint = "add misses_level_1, or leave out the section memory"
         yield Mistake(("memory",), "no metric asks for sampled accesses to memory", hint=hint)
     try:
@@ -456,10 +456,10 @@ def memory_mistakes(campaign: Campaign) -> Iterator[Mistake]:
             named = "memory.caches_kib names" if config.memory.caches_kib else "memory.machine describes"
             what = f"{named} {len(sizes)} caches, and {metric} is of another one"
             yield Mistake(("metrics", i), what, hint="add its size, or leave the metric out")
-    path = ("metrics", config.metrics.index(asked[0])) if asked else ("metrics",)
-    if asked and campaign.is_simulated:
+    path = ("metrics", config.metrics.index(misses[0])) if misses else ("metrics",)
+    if misses and campaign.is_simulated:
         why = "it has no caches"
-        yield Mistake(path, f"{asked[0]} cannot be measured on a simulated machine", why, "leave it out")
+        yield Mistake(path, f"{misses[0]} cannot be measured on a simulated machine", why, "leave it out")
 
 
 def _ways_mistakes(ways: Sequence[int], sizes_kib: Sequence[float]) -> Iterator[Mistake]:
@@ -547,9 +547,9 @@ def _refinement_mistakes(config: CampaignFile) -> Iterator[Mistake]:
     if config.goal == "filter" and not refinement.enabled:
         hint = "set refinement.enabled: true, or another goal"
         yield Mistake(("goal",), "a filter is the goal, but refinement is switched off", hint=hint)
-    lacking = [metric for metric in ("time", "visits") if metric not in config.metrics]
-    if refinement.enabled and lacking:
-        what = f"refinement needs the metric {' and '.join(lacking)}"
+    absent = [metric for metric in ("time", "visits") if metric not in config.metrics]
+    if refinement.enabled and absent:
+        what = f"refinement needs the metric {' and '.join(absent)}"
         yield Mistake(("metrics",), what, hint="add it, or set refinement.enabled: false")
     for i, pattern in enumerate(refinement.keep):
         if pattern in refinement.drop:
@@ -573,7 +573,7 @@ def _command_mistakes(config: CampaignFile) -> Iterator[Mistake]:
     for i, name in enumerate(config.metrics):
         if metric_of(name).counted:
             why = "Buran's own measurement system counts them, in builds of their own"
-            yield Mistake(("metrics", i), f"{name!r} cannot be had with backend: {COMMAND}", why, "leave it out")
+            yield Mistake(("metrics", i), f"{name!r} is not available with backend: {COMMAND}", why, "leave it out")
     if config.refinement.enabled:
         why = "what is measured is decided by the program, or by its tool"
         hint = "leave refinement.enabled out"

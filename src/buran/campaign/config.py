@@ -12,7 +12,7 @@ from typing import Any
 from buran.campaign.document import below, with_first_names
 from buran.campaign.expressions import Expression, ExpressionError, written_out
 from buran.campaign.extrapolate import extrapolated
-from buran.campaign.identity import asked
+from buran.campaign.identity import requested
 from buran.campaign.inputs import Input
 from buran.campaign.launcher import Placement, launch, resolve, under_modules, usable_cores, with_modules
 from buran.campaign.machine_file import MachineFile
@@ -36,7 +36,7 @@ _STAND_FOR_OTHERS = (
     *("environment", "environments", "parameters", "constraints", "points", "points_file", "evaluation_points"),
     *("correct", "measurements", "simulated"),
 )
-"""Keys that do not say themselves what is asked, but name it: a simulated program's description is in its identity."""
+"""Keys that only name what is requested: a simulated program's description is in its identity."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,8 +70,8 @@ class Campaign:
         For each entry of `measurements` what a run had cost, in core hours; None where the profiles tell it.
     cores_per_node, cpus_per_node, memory_per_node_mb
         Of the partition that is measured in; None where there is none. CPUs are what is charged: hardware threads.
-    beside_others
-        Whether runs are started beside others, on the cores that this process has.
+    on_shared_node
+        Whether runs are started next to others, on the cores that this process has.
     """
 
     path: Path
@@ -91,10 +91,10 @@ class Campaign:
     cores_per_node: int | None = None
     cpus_per_node: int | None = None
     memory_per_node_mb: int | None = None
-    beside_others: bool = False
+    on_shared_node: bool = False
     _platforms: dict[tuple[Value, ...], Platform] = field(default_factory=dict, init=False, repr=False)
 
-    # -- what is asked ------------------------------------------------------------------------------
+    # -- what is requested ------------------------------------------------------------------------------
 
     @property
     def name(self) -> str:
@@ -164,10 +164,10 @@ class Campaign:
     @cached_property
     def memory_points(self) -> tuple[Point, ...]:
         """The modelling points at which accesses to memory are sampled."""
-        asked = self.config.memory.points
+        points = self.config.memory.points
         if not sampled(self.config.metrics):
             return ()
-        return self.points if asked is None else tuple(dict.fromkeys(map(Point.of, asked)))
+        return self.points if points is None else tuple(dict.fromkeys(map(Point.of, points)))
 
     @cached_property
     def machine_file(self) -> MachineFile | None:
@@ -198,7 +198,7 @@ class Campaign:
 
     @property
     def simulated_on(self) -> str:
-        """The simulated machine in words, and what of it is another where; empty where programs are measured."""
+        """The simulated machine, as text, and what of it is another where; empty where programs are measured."""
         machine = self.active_environment.machine
         if machine is None:
             return ""
@@ -332,7 +332,7 @@ class Campaign:
         Parameters
         ----------
         mode
-            Of the run, as runs beside others share their node's; by default of one that is timed.
+            Of the run, as runs next to others share their node's; by default of one that is timed.
         """
         resources = self.config.resources
         if self.config.budget.charge == "program" or self.cpus_per_node is None or self.is_simulated:
@@ -346,7 +346,7 @@ class Campaign:
         return min(self.side_by_side(point), len(self.points)) if self.may_share(mode) else 1
 
     def may_share(self, mode: str) -> bool:
-        """Tell whether runs of a mode may have others beside them."""
+        """Tell whether runs of a mode may have others next to them."""
         share = self.config.resources.share_nodes
         return not self.is_simulated and (share == "all" or (share == "counts" and mode == Mode.EFFORT))
 
@@ -355,11 +355,11 @@ class Campaign:
         return side_by_side(self.need(point), self.node) if self.shares_node(point) else 1
 
     def shares_node(self, point: Mapping[str, Value]) -> bool:
-        """Tell whether runs of a point may have others beside them, whatever there is at the time."""
+        """Tell whether runs of a point may have others next to them, whatever there is at the time."""
         return self.may_share(Mode.EFFORT) and self.nodes(point) == 1
 
     def times_are_shared(self, point: Mapping[str, Value]) -> bool:
-        """Tell whether the times of a point may be taken beside other runs."""
+        """Tell whether the times of a point may be taken next to other runs."""
         return self.may_share(Mode.TIME) and self.nodes(point) == 1
 
     @cached_property
@@ -375,7 +375,7 @@ class Campaign:
         """Return how a run is spread over nodes; those of a simulated machine are filled one after the other."""
         per_node = self._tasks_per_node(point)
         ranks, nodes = self.ranks(point), self.nodes(point)
-        if self.beside_others:
+        if self.on_shared_node:
             return Placement(ranks, self.threads(point), nodes, per_node, True, self._share_of_memory_mb(point))
         platform = self.platform(point)
         if platform is not None:
@@ -384,10 +384,10 @@ class Campaign:
         return Placement(ranks, self.threads(point), nodes, per_node)
 
     def _share_of_memory_mb(self, point: Mapping[str, Value]) -> int | None:
-        """Return what a run beside others has of its node's memory: what the file says, or its share of the cores."""
-        asked, room = self.memory_mb(point), self.node
-        if asked is not None or room.memory_mb is None:
-            return asked
+        """Return what a run next to others has of its node's memory: what the file says, or its share of the cores."""
+        wanted_mb, room = self.memory_mb(point), self.node
+        if wanted_mb is not None or room.memory_mb is None:
+            return wanted_mb
         return room.memory_mb * min(self.cores(point), room.cores) // room.cores
 
     def memory_mb(self, point: Mapping[str, Value]) -> int | None:
@@ -510,13 +510,15 @@ class Campaign:
     # -- identity -----------------------------------------------------------------------------------
 
     def digest(self) -> str:
-        """Return 12 hex digits over everything that is asked: the keys that decide it and are not at their default.
+        """Return 12 hex digits over everything that is requested: the keys that decide it and are not at their default.
 
         Comments, the order of keys, other environments and the way the points were written down do not count. Where
         a key names a file, its content counts.
         """
         named = {feature.name: feature.identity for feature in FEATURES if feature.identity is not None}
-        keys = {name: value for name, value in asked(self.config).items() if name not in (*_STAND_FOR_OTHERS, *named)}
+        keys = {
+            name: value for name, value in requested(self.config).items() if name not in (*_STAND_FOR_OTHERS, *named)
+        }
         # Identities keep the first names of keys, so that measured campaigns are found.
         keys = with_first_names(keys)
         machine = self.active_environment.machine
@@ -532,7 +534,7 @@ class Campaign:
             if machine and machine.what_if
             else None,
             "parameters": [
-                [name, {key: value for key, value in asked(parameter).items() if key not in ("values", "range")}]
+                [name, {key: value for key, value in requested(parameter).items() if key not in ("values", "range")}]
                 for name, parameter in self.config.parameters.items()
             ],
             "points": [point.items_ for point in self.points],
@@ -543,7 +545,7 @@ class Campaign:
             },
             "measurements": [
                 {
-                    **asked(entry),
+                    **requested(entry),
                     "files": _stamps(below(self.folder, entry.path)),
                     "filter": entry.filter and _stamps(below(self.folder, entry.filter)),
                 }
@@ -557,8 +559,8 @@ class Campaign:
 
 
 def _of_environment(environment: EnvironmentKeys) -> dict[str, Any]:
-    """Return what is asked for in an environment, by the first names of keys."""
-    keys: dict[str, Any] = with_first_names({"environments": {"": asked(environment)}})["environments"][""]
+    """Return what is requested in an environment, by the first names of keys."""
+    keys: dict[str, Any] = with_first_names({"environments": {"": requested(environment)}})["environments"][""]
     return keys
 
 

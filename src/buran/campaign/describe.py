@@ -1,4 +1,4 @@
-"""What the keys of a campaign file mean: types, defaults and examples in words, from its schema."""
+"""What the keys of a campaign file mean: types, defaults and examples as text, from its schema."""
 
 from __future__ import annotations
 
@@ -73,7 +73,8 @@ def _near(key: str, most: int = 3) -> list[str]:
 
 def default_of(schema: Schema) -> str:
     """Return the default of a key as it would stand in a campaign file; empty where there is none."""
-    return f"`{literal(schema['default'])}`" if schema.get("default") is not None else ""
+    default = schema.get("default")
+    return f"`{literal(default)}`" if default is not None and not isinstance(default, Mapping) else ""
 
 
 def literal(value: Any) -> str:
@@ -88,7 +89,7 @@ def literal(value: Any) -> str:
 
 
 def type_of(schema: Schema) -> str:
-    """Return what a key takes, in words."""
+    """Return what a key takes, as text."""
     names = dict.fromkeys(_type_name(variant) for variant in variants(schema))
     names.pop("null", None)
     return " or ".join(names)
@@ -102,25 +103,44 @@ def _type_name(schema: Schema) -> str:
     if "x-takes" in schema:
         return str(schema["x-takes"])
     kinds = schema.get("type", "object")
-    words = {"string": "text", "integer": "whole number", "boolean": "`true`, `false`", "object": "keys"}
     if kinds == "array":
-        return f"list of {type_of(schema['items'])}"
+        of = type_of(schema["items"])
+        return f"list of {_PLURALS.get(of, of)}"
     if isinstance(kinds, list):
         return "number or expression" if "number" in kinds else "text"
-    if isinstance(schema.get("additionalProperties"), Mapping):
-        return f"keys with {type_of(schema['additionalProperties'])}"
-    return words.get(str(kinds), str(kinds)) + _limits(schema)
+    if isinstance(values := schema.get("additionalProperties"), Mapping):
+        return "point" if "exclusiveMinimum" in values else _by_name(type_of(values))
+    if kinds in ("integer", "number"):
+        return _number(schema, "integer" if kinds == "integer" else "number")
+    return {"string": "text", "boolean": "`true`, `false`", "object": "section"}.get(str(kinds), str(kinds))
 
 
-def _limits(schema: Schema) -> str:
+_PLURALS = {
+    "point": "points",
+    "section": "sections",
+    "positive number": "positive numbers",
+    "positive integer": "positive integers",
+}
+_NO_LIMIT = 1_000_000  # limits from here on only keep out typing errors
+
+
+def _by_name(kind: str) -> str:
+    return kind if kind.endswith("by name") else f"{_PLURALS.get(kind, kind)} by name"
+
+
+def _number(schema: Schema, kind: str) -> str:
+    """Spell a number and its limits."""
+    above, least, below, most = (
+        schema.get(word) for word in ("exclusiveMinimum", "minimum", "exclusiveMaximum", "maximum")
+    )
+    most = None if most is not None and most >= _NO_LIMIT else most
+    if least is not None and most is not None:
+        return f"{kind}, {least} to {most}"
+    if most is None and below is None and (above == 0 or (least == 1 and kind == "integer")):
+        return f"positive {kind}"
     limits = [
-        f"{sign} {schema[word]}"
-        for word, sign in (
-            ("exclusiveMinimum", ">"),
-            ("minimum", "≥"),
-            ("exclusiveMaximum", "<"),
-            ("maximum", "≤"),
-        )
-        if word in schema and schema[word] < 2**53
+        f"{sign} {limit}"
+        for sign, limit in ((">", above), ("≥", least), ("<", below), ("≤", most))
+        if limit is not None
     ]
-    return f" {', '.join(limits)}" if limits else ""
+    return " ".join([kind, ", ".join(limits)]).rstrip()

@@ -56,7 +56,7 @@ def decides(field: FieldInfo) -> Decides | None:
     return next((entry for entry in field.metadata if isinstance(entry, Decides)), None)
 
 
-def asked(section: Keys) -> dict[str, Any]:
+def requested(section: Keys) -> dict[str, Any]:
     """Return, as plain data, what a section asks for: its keys that are not at their default and change the question.
 
     So a key that is new in Buran changes no campaign that does not use it.
@@ -76,7 +76,7 @@ def asked(section: Keys) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Keys):
-        return asked(value)
+        return requested(value)
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, tuple):

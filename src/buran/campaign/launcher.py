@@ -25,17 +25,17 @@ class Placement:
 
     Attributes
     ----------
-    beside_others
+    on_shared_node
         Whether other runs are on the node: these stay on the cores that the process which starts the launcher has.
     memory_mb
-        Of the node, for a run beside others; None where it is not divided.
+        Of the node, for a run next to others; None where it is not divided.
     """
 
     ranks: int
     threads: int = 1
     nodes: int = 1
     tasks_per_node: int | None = None
-    beside_others: bool = False
+    on_shared_node: bool = False
     memory_mb: int | None = None
 
     @property
@@ -91,7 +91,7 @@ def launch(
             argv = (first, "-n", str(placement.ranks), *patient, *spread, *command)
             return Launch(argv, dict(_AS_ROOT) if as_root else {})
         case "mpich":
-            spread = _mpich_placement(placement, oversubscribe or placement.beside_others)
+            spread = _mpich_placement(placement, oversubscribe or placement.on_shared_node)
             return Launch((first, "-n", str(placement.ranks), *spread, *command))
         case "srun":
             counts = ("-N", str(placement.nodes), "-n", str(placement.ranks), "-c", str(placement.threads))
@@ -99,7 +99,7 @@ def launch(
             spread = () if per_node is None else (f"--ntasks-per-node={per_node}",)
             bind = ("--cpu-bind=none", "--overcommit") if oversubscribe else ("--cpu-bind=cores",)
             kill = f"--kill-on-bad-exit={int(not any(exit_codes))}"
-            return Launch((first, *counts, *spread, *bind, *_step_beside_others(placement), kill, *command))
+            return Launch((first, *counts, *spread, *bind, *_step_sharing_node(placement), kill, *command))
         case "smpi":
             argv = (first, "-np", str(placement.ranks), *options, *command)
             # Each rank is a copy of the program, whose thread-local variables are made room for beforehand.
@@ -170,7 +170,7 @@ def usable_cores() -> int:
 
 
 def _openmpi_placement(placement: Placement, oversubscribe: bool) -> tuple[str, ...]:
-    if placement.beside_others and not oversubscribe:  # `--bind-to core` would begin at the node's first core
+    if placement.on_shared_node and not oversubscribe:  # `--bind-to core` would begin at the node's first core
         return ("--bind-to", "none")
     per_node = f"ppr:{placement.ranks_per_node}:node"
     if oversubscribe:
@@ -187,9 +187,9 @@ def _mpich_placement(placement: Placement, oversubscribe: bool) -> tuple[str, ..
     return (*spread, "-bind-to", "none" if oversubscribe else f"core:{placement.threads}")
 
 
-def _step_beside_others(placement: Placement) -> tuple[str, ...]:
+def _step_sharing_node(placement: Placement) -> tuple[str, ...]:
     """Return what keeps a step of a job to cores and memory of its own, so that others find theirs."""
-    if not placement.beside_others:
+    if not placement.on_shared_node:
         return ()
     return ("--exact", *(() if placement.memory_mb is None else (f"--mem={placement.memory_mb}",)))
 

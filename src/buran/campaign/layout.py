@@ -167,7 +167,7 @@ class Layout:
         return sorted(names)
 
     def made_pointers(self, kind: Literal["builds", "bundles", "batches"]) -> list[Path]:
-        """Return the pointers that exist, without the specifications beside them, sorted."""
+        """Return the pointers that exist, without the specifications next to them, sorted."""
         if kind == "builds":
             return [self.build_pointer(build) for build in self.made(kind)]
         return [self._place(f"pointers/{kind}", name, ".json") for name in self.made(kind)]
@@ -197,7 +197,7 @@ class Layout:
         return self.iteration(campaign, iteration) / "models.json"
 
     def findings(self, campaign: str, iteration: int) -> Path:
-        """Facts that an iteration found out beside its models."""
+        """Facts that an iteration found out in addition to its models."""
         return self.iteration(campaign, iteration) / "findings.json"
 
     def table(self, campaign: str, iteration: int) -> Path:
@@ -217,7 +217,7 @@ class Layout:
         return self.results(campaign) / "finished.json"
 
     def folders_of_small_files(self) -> list[Path]:
-        """Return where this package writes files beside the builds and runs, whose folders hold programs' files too."""
+        """Return where this package writes files outside of builds and runs, whose folders have files of programs."""
         names = ("decisions", "claims", "jobs", "pointers", "iterations", "reports", "store/nodes")
         return [self.root / name for name in names]
 

@@ -36,7 +36,7 @@ from buran.campaign.yaml_document import YamlDocument
 from buran.errors import ConfigError
 from buran.features import FEATURES
 
-FEW_VALUES = 5  # fewer give models that cannot be told from their neighbours
+FEW_VALUES = 5  # fewer cannot distinguish growth classes
 
 
 def load_campaign(path: Path, *, environment: str | None = None) -> Campaign:

@@ -83,7 +83,7 @@ def within(need: Need, room: NodeRoom) -> Need:
 
 
 def side_by_side(need: Need, room: NodeRoom) -> int:
-    """Return how many of the same fit beside each other, at least one."""
+    """Return how many of the same fit next to each other, at least one."""
     met = within(need, room)
     fit = room.cores // met.cores
     if met.memory_mb and room.memory_mb is not None:

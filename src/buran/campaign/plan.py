@@ -19,7 +19,7 @@ from buran.campaign.point import Point, Value
 from buran.files import Stored, decode, digest
 
 SCHEMA = 1
-"""Of plans, and of the records of what is built and run for them."""
+"""Schema of plans, and of the records of what is built and run for them."""
 AnyPoint = Annotated[Point, BeforeValidator(Point.of)]
 """A point in a file: a mapping of parameters to values."""
 Question = tuple[str, str, str]
@@ -141,7 +141,7 @@ class Bundle(Stored):
     predicted_s
         Expected wall time of one run; None where nothing is known.
     conditions
-        Digest of all beside the builds that decides how the point is run; empty in plans of earlier versions.
+        Digest of everything except the builds that decides how the point is run; empty in plans of earlier versions.
     """
 
     kind_of_file = "specification of a bundle"
@@ -308,7 +308,7 @@ class Plan(Stored):
         return super().from_json({**data, "builds": builds, "bundles": bundles})
 
 
-def asked_runs(plans: Iterable[Plan]) -> Iterator[tuple[Question, Bundle, Run]]:
+def planned_runs(plans: Iterable[Plan]) -> Iterator[tuple[Question, Bundle, Run]]:
     """Yield every run that plans ask for, with its bundle; one that several ask for comes several times."""
     for plan in plans:
         for bundle in plan.bundles:

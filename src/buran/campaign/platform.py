@@ -40,7 +40,7 @@ class Platform:
     cores
         Of the smallest node.
     title
-        The machine in words.
+        The machine, as text.
     keys
         As the campaign file describes it.
     calibration
@@ -100,12 +100,12 @@ def platform_of(machine: MachineKeys, folder: Path) -> Platform:
     if calibration is None:
         computing = f"{machine.seconds_per_block:g} s a basic block"
     else:
-        doubts = (
+        uncertainties = (
             ("between its points", calibration.doubt),
             ("beyond its sizes, by misses of caches", calibration.doubt_beyond),
         )
-        shares = ((where, 100 * doubt) for where, doubt in doubts if doubt is not None)
-        computing += "".join(f", {where} {doubt:.{2 if doubt < 100 else 3}g} % uncertain" for where, doubt in shares)
+        shares = ((where, 100 * share) for where, share in uncertainties if share is not None)
+        computing += "".join(f", {where} {share:.{2 if share < 100 else 3}g} % uncertain" for where, share in shares)
     title = (
         f"a simulated machine: {network}, {len(nodes)} nodes of {cores} {'core' if cores == 1 else 'cores'}, "
         f"collectives of {machine.collectives}, {computing}"

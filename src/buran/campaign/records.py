@@ -1,7 +1,7 @@
 """Records: what is written when builds and runs end, and the one grammar of their places in the store.
 
-A run's ``run.json`` lies beside what it measured and is never written again. Outcomes are what the workflow points
-to: each says of a build, or of all runs of a bundle, what became of it and where it lies.
+A run's ``run.json`` lies next to what it measured and is never written again. Outcomes are what the workflow points to:
+each says of a build, or of all runs of a bundle, what became of it and where it lies.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class RunRecord(Record):
     clock
         ``real``, ``virtual`` for simulated runs, ``elsewhere`` for imported ones.
     machine
-        The simulated machine that the program ran on, in words; None for a real one.
+        The simulated machine that the program ran on, as text; None for a real one.
     clock_ahead_s
         Of the file system's clock, when the run began.
     program_core_hours
@@ -188,7 +188,7 @@ class RunRecord(Record):
     charged_cores
         That its job holds, if all of them are charged, or its part of them; None where it is charged for its own.
     own_cores
-        How many it was kept to, where other runs of its job could go on beside it on its node.
+        How many it was kept to, where other runs of its job could go on next to it on its node.
     scheduler, job, allocation
         In whose job it ran and what that was given; None outside of jobs.
     before, after
@@ -212,7 +212,7 @@ class RunRecord(Record):
     output_left_out
         Bytes that the run wrote and that were not kept, by file.
     energy_j
-        Of the nodes' processors, or of the nodes, while the program ran, in joules; None where it was not asked for or
+        Of the nodes' processors, or of the nodes, while the program ran, in joules; None where it was not requested or
         is not known.
     energy_from, energy_parts_j
         What counted it, and joules by counter.
@@ -289,7 +289,7 @@ class BuildRecord(Record):
     visit_cost_s
         What a visit of a function with hooks costs here.
     visit_cost_spread_s
-        By how much it was dearer in the median round of its measurement.
+        By how much more expensive it was in the median round of its measurement.
     binary
         Relative to the results folder.
     libraries

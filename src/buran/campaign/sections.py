@@ -38,10 +38,8 @@ from buran.campaign.values import (
 class GitSource(Keys):
     """Sources taken from a git repository."""
 
-    git: OfTarget[Argument] = Field(description="URL or path that `git clone` accepts.")
-    revision: OfTarget[Argument] = Field(
-        description="Commit, tag or branch; a full commit hash keeps the campaign reproducible."
-    )
+    git: OfTarget[Argument] = Field(description="URL or path for `git clone`.")
+    revision: OfTarget[Argument] = Field(description="Commit, tag or branch; a full commit hash is reproducible.")
 
 
 def _source_kind(value: object) -> str:
@@ -65,13 +63,13 @@ class InputKeys(Keys, title="Input"):
     )
     link: OfQueue[bool] = Field(
         False,
-        description="Whether runs get a symbolic link instead of a copy: for large files. A run that writes to one "
+        description="Whether runs get a symbolic link instead of a copy, for large files. A run that writes to one "
         "fails.",
     )
     fill: OfRun[bool] = Field(
         False,
-        description="Whether parameters, `values` and `{=expressions}` in braces are put into its text, as into the "
-        "run command: for sizes that stand in a file. `{{` and `}}` stand for braces.",
+        description="Whether parameters, `values` and `{=expressions}` in braces are filled into its text, as into "
+        "the run command. `{{` and `}}` stand for braces.",
     )
 
 
@@ -102,45 +100,44 @@ class ProgramKeys(Keys, title="Program"):
         examples=["../examples/stencil", {"git": "https://example.org/code.git", "revision": "v1.2"}],
     )
     build: OfTarget[Text] = Field(
-        description="Shell command that builds the program, run in a copy of the sources. Placeholders: `{cc}`, "
-        "`{cxx}`, `{fc}`, `{mpicc}`, `{mpicxx}`, `{mpifort}` (one of the last three must appear), `{flags}`, and "
-        "parameters, `values` and `{=expressions}`, for sizes that are fixed at compile time. `{{` and `}}` stand for "
-        "braces.",
+        description="Shell command that builds the program in a copy of the sources. Placeholders: `{mpicc}`, "
+        "`{mpicxx}`, `{mpifort}` (one of these is needed), `{cc}`, `{cxx}`, `{fc}`, `{flags}`; for sizes fixed at "
+        "compile time also parameters, `values` and `{=expressions}`. `{{` and `}}` stand for braces.",
         examples=["make MPICXX={mpicxx} CXXFLAGS='{flags}'"],
     )
-    flags: OfTarget[str] = Field("-O2", description="Compiler flags, put in at `{flags}`.")
+    flags: OfTarget[str] = Field("-O2", description="Compiler flags, inserted at `{flags}`.")
     binary: OfTarget[Text] = Field(
-        description="The program that the build produces, relative to the build folder.", examples=["stencil"]
+        description="The program that the build makes, relative to the build folder.", examples=["stencil"]
     )
     run: OfRun[Text] = Field(
-        description="Command that runs the program, without the MPI launcher and without a shell. Placeholders: "
-        "`{binary}` (needed), `{build}` (the build folder), `{ranks}`, `{threads}`, parameters, `values`, and "
-        "expressions over these behind `=`, which must give whole numbers: `{=min(p, 2)}`.",
+        description="Command that runs the program, without MPI launcher or shell. Placeholders: `{binary}` (needed), "
+        "`{build}` (the build folder), `{ranks}`, `{threads}`, parameters, `values`, and integer expressions over "
+        "these: `{=min(p, 2)}`.",
         examples=["{binary} {n} 10", "{binary} -grid {px} {py} -steps {=max(1, 1000 // n)}"],
     )
     inputs: OfRun[tuple[Input, ...]] = Field(
         (),
-        description="Files and folders copied into the folder in which a run starts, which is otherwise empty.",
+        description="Files and folders copied into the otherwise empty folder in which a run starts.",
         examples=[["data/mesh.dat", {"path": "{build}/inputs", "name": "."}, {"path": "big.h5", "link": True}]],
     )
     start_in: OfRun[Text] = Field(
         ".",
-        description="Where a run starts: a folder below its own, which `inputs` brought or which is made.",
+        description="Subfolder in which a run starts; made unless `inputs` brings it.",
         examples=["cases/small"],
     )
     exit_codes: OfRun[Annotated[tuple[ExitCode, ...], Field(min_length=1)]] = Field(
-        (0,), description="Exit codes of the program that do not make a run fail.", examples=[[0, 1]]
+        (0,), description="Exit codes of a successful run.", examples=[[0, 1]]
     )
     keep_output: OfQueue[tuple[Text, ...]] = Field(
         (),
-        description="Patterns of files, relative to where runs start, that are kept in the store, in the run's "
-        "folder `output`.",
+        description="Patterns of output files, relative to where runs start, to keep in the run's folder `output` in "
+        "the store.",
         examples=[["*.log", "stats/**/*.csv"]],
     )
     output_limit_mb: OfQueue[Annotated[float, Field(gt=0, le=100_000)]] = Field(
         10.0,
-        description="What is kept of a run's output, in MB (10^6 bytes): beginning and end of what it prints, and "
-        "kept files that still fit.",
+        description="Limit of a run's kept output, in MB (10^6 bytes): beginning and end of what it prints, and kept "
+        "files that still fit.",
     )
 
 
@@ -154,57 +151,56 @@ class MachineDescription(Keys, title="OtherMachine"):
     topology: OfRun[Literal["crossbar", "fat_tree", "torus", "dragonfly"] | None] = Field(
         None,
         description="Its network, with `nodes`, `cores_per_node`, `bandwidth_gb_s` and `latency_us`. `crossbar`: "
-        "between two nodes are their two links, and nothing is shared but these.",
+        "nodes share nothing but their own links.",
     )
     platform: OfRun[Text | None] = Field(
         None,
-        description="Instead of `topology`: a platform file of SimGrid, relative to this file; ranks fill its nodes in "
-        "their order.",
+        description="Instead of `topology`: a SimGrid platform file, relative to this file; ranks fill its nodes in "
+        "order.",
         examples=["cluster.xml"],
     )
     nodes: OfRun[Count | None] = Field(None, description="Nodes of the machine, the same for all runs.", examples=[64])
     cores_per_node: OfRun[Count | None] = Field(
-        None, description="Cores of a node; with `platform`, by default as the file says it.", examples=[16]
+        None, description="Cores of a node; with `platform`, by default as in that file.", examples=[16]
     )
     shape: OfRun[tuple[Count, ...] | None] = Field(
         None,
-        description="Fat tree: nodes on a leaf switch, leaf switches, switches above. Torus: its lengths. "
-        "Dragonfly: groups, chassis, routers, nodes on a router. By default about equal in each "
-        "dimension.",
+        description="Fat tree: nodes per leaf switch, leaf switches, switches above. Torus: its lengths. Dragonfly: "
+        "groups, chassis, routers, nodes per router. By default about equal in each dimension.",
         examples=[[16, 4, 16], [4, 4, 4]],
     )
     bandwidth_gb_s: OfRun[Positive | None] = Field(
         None, description="Bandwidth of a link in each direction, in GB/s (10^9 bytes).", examples=[12.5]
     )
     latency_us: OfRun[Positive | None] = Field(
-        None, description="Latency of a link in microseconds; a message passes several links.", examples=[0.5]
+        None, description="Latency of a link, in microseconds; a message passes several links.", examples=[0.5]
     )
     loopback_bandwidth_gb_s: OfRun[Positive] = Field(
-        20.0, description="Bandwidth between ranks of one node, in GB/s. Not with `platform`."
+        20.0, description="Bandwidth within a node, in GB/s. Not with `platform`."
     )
     loopback_latency_us: OfRun[Positive] = Field(
-        0.2, description="Latency between ranks of one node, in microseconds. Not with `platform`."
+        0.2, description="Latency within a node, in microseconds. Not with `platform`."
     )
     collectives: OfRun[Literal["ompi", "mpich", "mvapich2", "impi"]] = Field(
-        "ompi", description="The MPI whose choice of algorithms for collective operations is simulated."
+        "ompi", description="The MPI whose collective algorithms are simulated."
     )
     factors: OfRun[Literal["none", "simgrid"]] = Field(
         "none",
-        description="`none`: messages have the bandwidth and latency of the links. `simgrid`: by size, less of it, as "
-        "SimGrid's authors measured it on a cluster with Ethernet.",
+        description="`none`: messages get the full bandwidth and latency of the links. `simgrid`: less, by size, as "
+        "SimGrid's authors measured on an Ethernet cluster.",
     )
     eager_limit_bytes: OfRun[Annotated[int, Field(ge=0, le=1_000_000_000)]] = Field(
         65_536,
-        description="A message of fewer bytes leaves at once; a longer one waits in `MPI_Send` until it is received. "
-        "Open MPI has 4096 between ranks of a node.",
+        description="Smaller messages leave at once; larger ones wait in `MPI_Send` for the receiver. Open MPI has "
+        "4096 within a node.",
     )
     seconds_per_block: OfRun[Annotated[float, Field(gt=0, le=1)] | None] = Field(
-        None, description="What computing costs: seconds for each basic block that a rank executes.", examples=[1e-9]
+        None, description="Cost of computation: seconds per basic block of a rank.", examples=[1e-9]
     )
     calibrated: OfRun[Text | None] = Field(
         None,
-        description="Instead of `seconds_per_block`: the cost of computing by call path and point, from a measured "
-        "campaign of the same program: its file, its folder of results, or `calibration.json` there.",
+        description="Instead of `seconds_per_block`: cost by call path and point, from a measured campaign of the "
+        "same program: its file, its results folder, or `calibration.json` there.",
         examples=["measured.yaml", "calibration.json"],
     )
 
@@ -214,14 +210,13 @@ class MachineKeys(MachineDescription, title="SimulatedMachine"):
 
     what_if: OfRun[dict[Text, dict[Text, MachineDescription]]] = Field(
         default_factory=dict,
-        description="Machines to compare: for a parameter and its values, what differs. Other values mean the "
-        "machine as described.",
+        description="Machines to compare: for a parameter and its values, what differs. Other values mean the machine "
+        "as described.",
         examples=[{"network": {"2": {"bandwidth_gb_s": 25}, "3": {"topology": "torus"}}}],
     )
     run_limit: OfPlan[Seconds] = Field(
         3600.0,
-        description="Time that simulating one run may take here, after which it fails; `resources.time_limit` counts "
-        "on the simulated machine.",
+        description="Real time that simulating one run may take; `resources.time_limit` is simulated time.",
         examples=["1h"],
     )
 
@@ -231,12 +226,12 @@ class EnvironmentKeys(Keys, title="Environment"):
 
     launcher: OfRun[Text] = Field(
         "auto",
-        description="`openmpi`, `mpich`, `srun`, `none`, or `auto`: the launcher of the MPI that is found. Or a "
-        "template with `{command}`, `{ranks}`, `{threads}`, `{nodes}` and `{ranks_per_node}`.",
+        description="`openmpi`, `mpich`, `srun`, `none`; `auto`: that of the MPI found; or a template with "
+        "`{command}`, `{ranks}`, `{threads}`, `{nodes}` and `{ranks_per_node}`.",
         examples=["auto", "srun", "mpiexec -n {ranks} {command}"],
     )
     modules: OfTarget[tuple[Text, ...]] = Field(
-        (), description="Environment modules to load before building and running.", examples=[["gcc/12", "openmpi"]]
+        (), description="Environment modules for building and running.", examples=[["gcc/12", "openmpi"]]
     )
     variables: OfTarget[dict[Text, Plain]] = Field(
         default_factory=dict,
@@ -245,8 +240,8 @@ class EnvironmentKeys(Keys, title="Environment"):
     )
     machine: MachineKeys | None = Field(
         None,
-        description="A machine that SimGrid simulates: programs really run, all ranks in one process, and times are "
-        "those of this machine. By default programs are measured where Buran runs.",
+        description="A machine simulated by SimGrid: programs really run, all ranks in one process, and times are "
+        "those of this machine. By default, the machine that Buran runs on.",
     )
 
 
@@ -254,7 +249,7 @@ class Range(Keys):
     """Values from `start` to `stop`, with `step` (linear) or `factor` (geometric)."""
 
     start: OfPlan[Number] = Field(description="First value.")
-    stop: OfPlan[Number] = Field(description="Largest value; it belongs to the range if the steps meet it.")
+    stop: OfPlan[Number] = Field(description="Largest value, if the steps reach it exactly.")
     step: OfPlan[Number | None] = Field(None, description="Difference between neighbours.")
     factor: OfPlan[Number | None] = Field(None, description="Quotient of neighbours, above 1.")
 
@@ -263,23 +258,22 @@ class ParameterKeys(Keys, title="Parameter"):
     """A quantity that is varied: with `values` or `range`, unless points are listed one by one; steps with `value`."""
 
     role: OfPlan[Literal["ranks", "threads", "size", "choice", "steps"]] = Field(
-        description="`ranks`: number of MPI ranks; `threads`: threads per rank (at most one parameter each); "
-        "`choice`: a number that stands for a choice without an order, such as a solver; `steps`: how often the same "
-        "work is repeated, so that runs of few steps stand for the full number where counts prove it; `size`: "
-        "anything else."
+        description="`ranks`: MPI ranks; `threads`: threads per rank (at most one parameter each); `choice`: a number "
+        "that stands for an unordered choice, such as a solver; `steps`: repetitions of the same work, so that short "
+        "runs stand for the full number where counts prove it; `size`: anything else."
     )
     values: OfPlan[tuple[Number, ...] | None] = Field(
-        None, description="The values, all different, at least two.", examples=[[1, 2, 4, 8]]
+        None, description="At least two different values.", examples=[[1, 2, 4, 8]]
     )
     range: Range | None = Field(
         None,
-        description="Values from start to stop.",
+        description="Values from `start` to `stop`, by `step` (linear) or `factor` (geometric).",
         examples=[{"start": 8, "stop": 64, "factor": 2}, {"start": 10, "stop": 50, "step": 10}],
     )
     value: OfPlan[Annotated[int, Field(ge=FEWEST, le=1_000_000_000)] | None] = Field(
         None,
-        description="With the role `steps`, and only there: the full number, which predictions are for. The program is "
-        "run with about a tenth and a fifth of it, too.",
+        description="Only with the role `steps`: the full number, for which predictions are made. The program also "
+        "runs with about a tenth and a fifth of it.",
         examples=[600],
     )
 
@@ -296,25 +290,23 @@ class MemoryKeys(Keys, title="Memory"):
     points: OfPlan[Annotated[tuple[PointMapping, ...], Field(min_length=1)] | None] = Field(
         None,
         description="Modelling points at which accesses are sampled, one run each; by default all, or a few cheap "
-        "ones where the strategy chooses points. Small ones are enough.",
+        "ones where the strategy chooses points. Small ones suffice.",
         examples=[[{"p": 1, "n": 8}, {"p": 1, "n": 12}]],
     )
     caches_kib: OfAnalysis[CacheSizes | None] = Field(
         None,
-        description="Sizes of the caches whose misses are modelled, nearest first, in KiB (1024 bytes); by default "
-        "those of the machine.",
+        description="Sizes of the caches whose misses are modelled, nearest first, in KiB; by default the machine's.",
         examples=[[32, 1024]],
     )
     ways: OfAnalysis[CacheWays | None] = Field(
         None,
-        description="Associativity of these caches, nearest first; by default that of the machine, or full where it "
-        "is unknown.",
+        description="Associativity of these caches, nearest first; by default the machine's, or full if unknown.",
         examples=[[8, 16]],
     )
     machine: OfAnalysis[Text | None] = Field(
         None,
-        description="File of `buran doctor --calibrate` for the machine where the programs run: speed and sizes of "
-        "caches, memory and cores. The report then says what bounds each call path.",
+        description="File of `buran doctor --calibrate` on the machine where the programs run. The report then says "
+        "what bounds each call path.",
         examples=["machine.json"],
     )
 
@@ -335,18 +327,18 @@ class BudgetKeys(Keys, title="BudgetPart"):
         return {key: value}
 
     core_hours: OfPlan[Annotated[float, Field(gt=0)] | None] = Field(
-        None, description="Cores times hours of all measurements together."
+        None, description="Core hours of all measurements together."
     )
     percent_of_full_matrix: OfPlan[Annotated[float, Field(gt=0, le=100)] | None] = Field(
-        None, description="Share of what measuring every modelling point would cost, in percent."
+        None, description="Percentage of the cost of measuring every modelling point."
     )
     charge: OfPlan[Literal["allocated", "program"]] = Field(
         "allocated",
-        description="What a run in a job is charged. `allocated`: all CPUs that the job holds, from its start. "
-        "`program`: ranks times threads while the program runs.",
+        description="What a run in a job is charged. `allocated`: all CPUs of the job, from its start. `program`: "
+        "ranks times threads while the program runs.",
     )
     build_cores: OfPlan[Annotated[int, Field(ge=1)] | None] = Field(
-        None, description="Cores that the site charges for builds; by default builds cost nothing."
+        None, description="Cores that the site charges for builds; by default none."
     )
 
 
@@ -355,31 +347,29 @@ class StrategyKeys(Keys, title="StrategyPart"):
 
     name: OfPlan[StrategyName] = Field(
         "full",
-        description="By default `design` for models of numbers with a budget, else `full`. `full`: every point. "
-        "`lines`: all values along each parameter, and as many points off the "
-        "lines as there are parameters. The others begin with lines: `design`: the runs that narrow the "
-        "interval at `target` most for their cost; `tensor`: where tensor models disagree "
-        "most, for many parameters and choices. Published, for comparison: `cpf`: cheapest points "
-        "first; `gpr`: Gaussian process regression; `hybrid`: `cpf`, then `gpr`; `bayes`, `ucb`: "
-        "largest expected errors; `random`, `grid`. Packages may add more.",
+        description="`full`: every point. `lines`: all values along each parameter, and as many points off the lines "
+        "as there are parameters. The others begin with lines. `design` (default with a budget, unless a parameter is "
+        "a choice): the runs that narrow the interval at `target` most for their cost. `tensor`: where tensor models "
+        "disagree most, for many parameters and choices. Published, for comparison: `cpf`: cheapest points first; "
+        "`gpr`: Gaussian process regression; `hybrid`: `cpf`, then `gpr`; `bayes`, `ucb`: largest expected errors; "
+        "`random`, `grid`. Packages may add more.",
     )
     max_iterations: OfPlan[Annotated[int, Field(ge=1, le=100)] | None] = Field(
         None,
-        description="The campaign ends after this many rounds of planning and measuring. By default 4 with `full` "
-        "and `lines`, 12 with the others, which mostly end earlier.",
+        description="Limit of rounds of planning and measuring; by default 4 with `full` and `lines`, 12 with the "
+        "others, which mostly end earlier.",
     )
     batch: OfPlan[Annotated[int, Field(ge=1)] | None] = Field(
         None,
-        description="Points of each round after the first; by default as many as the strategy wants. More save "
-        "waiting in the queue, fewer are chosen better. Not for `full` and `lines`.",
+        description="Points of each round after the first; by default the strategy's choice. More points wait less in "
+        "the queue, fewer are chosen better. Not for `full` and `lines`.",
     )
     base: OfPlan[Literal["cheapest", "lines", "spread", "published"] | None] = Field(
         None,
-        description="Points to begin with. `cheapest` (default of `design` and `tensor`): the five cheapest along "
-        "each parameter, and for each one point off these lines, where the others are large. "
-        "`published` (default of the published strategies): the cheapest points off the lines. `lines`: "
-        "none off the lines. `spread`: as `cheapest`, over the whole range of each parameter. Not for "
-        "`full` and `lines`.",
+        description="First points. `cheapest` (default of `design` and `tensor`): the five cheapest along each "
+        "parameter, and for each parameter one point off these lines, where the others are large. `published` "
+        "(default of the published strategies): the cheapest points off the lines. `lines`: none off the lines. "
+        "`spread`: as `cheapest`, over the whole range. Not for `full` and `lines`.",
     )
     base_repetitions: OfPlan[Annotated[int, Field(ge=1, le=10)] | None] = Field(
         None,
@@ -387,19 +377,19 @@ class StrategyKeys(Keys, title="StrategyPart"):
         "`repetitions`.",
     )
     most_repetitions: OfPlan[Annotated[int, Field(ge=1, le=1000)] | None] = Field(
-        None, description="Runs of one point at most; by default 10. `full` and `lines` take `repetitions`."
+        None, description="Most runs of a point; by default 10. `full` and `lines` take `repetitions`."
     )
     accuracy_percent: OfPlan[Annotated[float, Field(gt=0, le=100)] | None] = Field(
         None,
-        description="Only `design`: it stops as soon as the 90 % intervals at `target` are no wider than "
-        "plus and minus this share, for all call paths above 1 % of the run time.",
+        description="Only `design`: stop when the 90 % intervals at `target` are within plus or minus this percentage "
+        "for all call paths above 1 % of the run time.",
     )
     patience: OfPlan[Annotated[int, Field(ge=1)] | None] = Field(
         None,
-        description="Only `cpf`, `gpr` and `hybrid`: they stop after that many rounds without a better "
-        "fit; by default they go on to the budget.",
+        description="Only `cpf`, `gpr` and `hybrid`: stop after this many rounds without a better fit; by default at "
+        "the budget.",
     )
-    retry_failed: OfPlan[bool] = Field(False, description="Whether points at which a run failed are asked for again.")
+    retry_failed: OfPlan[bool] = Field(False, description="Whether points with a failed run may be chosen again.")
 
 
 class RefinementKeys(Keys, title="Refinement"):
@@ -408,58 +398,55 @@ class RefinementKeys(Keys, title="Refinement"):
     enabled: OfPlan[bool] = Field(True, description="Whether filters are refined and measured again.")
     strategy: OfPlan[Literal["relevance", "filter", "filter-and-expand", "hotspots"]] = Field(
         "relevance",
-        description="`relevance`: functions that grow to a share of the run time, within the overhead that is allowed. "
-        "For comparison: `filter` and `filter-and-expand` of PIRA II, `hotspots` of PIRA I.",
+        description="`relevance`: functions that grow to a share of the run time, within the allowed overhead. For "
+        "comparison: `filter` and `filter-and-expand` of PIRA II, `hotspots` of PIRA I.",
     )
     start: OfPlan[Literal["default", "everything", "statements", "loops", "instructions", "branches"]] = Field(
         "default",
-        description="What is instrumented first. `default`: the measurement system's choice; `everything`; others: "
+        description="Initial instrumentation. `default`: the measurement system's choice; `everything`; others: "
         "functions that reach most of these in the call graph.",
     )
     start_threshold: OfPlan[Threshold] = Field(
         "unique_median",
-        description="For `start`, the least sum that is enough: the upper median of the distinct sums, the median, "
-        "half of the largest, or a number.",
+        description="Smallest sufficient sum for `start`: upper median of the distinct sums, median, half of the "
+        "largest, or a number.",
     )
     pilot: OfPlan[bool | None] = Field(
         None,
-        description="Whether the campaign begins with single runs at the smallest points, after which functions "
-        "with many short visits are dropped. By default where `start` is not `default`, with strategy "
-        "`design`, and with a budget in core hours without `resources.expected_time`.",
+        description="Whether to begin with single runs at the smallest points, and to drop functions with many short "
+        "visits. Default if `start` is not `default`, with strategy `design`, and with a budget in core hours without "
+        "`resources.expected_time`.",
     )
     share: OfPlan[Annotated[float, Field(gt=0, lt=1)]] = Field(
         0.01, description="Functions above this share of the run time at `target` stay instrumented."
     )
     threshold: OfPlan[Seconds | None] = Field(
         None,
-        description="Time at `target` above which the strategies of PIRA II keep a function; by default `share` of the "
-        "whole.",
+        description="PIRA II's strategies keep functions above this time at `target`; by default `share` of the whole.",
         examples=["0.5s"],
     )
     overhead_percent: OfPlan[Annotated[float, Field(gt=0, le=10_000)] | None] = Field(
         5.0,
-        description="Allowed instrumentation overhead in percent, at `target` and over all points together. `null` "
-        "for no limit.",
+        description="Allowed instrumentation overhead in percent, at `target` and over all points together; `null`: "
+        "no limit.",
     )
-    constants: OfPlan[bool] = Field(
-        False, description="Whether functions whose time does not grow stay instrumented too."
-    )
+    constants: OfPlan[bool] = Field(False, description="Whether functions of constant time stay instrumented, too.")
     closure: OfPlan[Literal["measured", "static"]] = Field(
         "measured",
-        description="What leads to a kernel and stays for that: functions of measured call paths, or all on paths of "
-        "the call graph.",
+        description="Which functions that lead to a kernel stay: those of measured call paths, or all on paths of the "
+        "call graph.",
     )
     keep: OfPlan[tuple[Text, ...]] = Field(
         (),
-        description="Patterns of functions that stay instrumented whatever they cost: signatures, qualified or bare "
-        "names, or linker symbols.",
+        description="Patterns of functions that stay instrumented at any cost: signatures, qualified or bare names, "
+        "or linker symbols.",
         examples=[["Calc*", "Domain::update", "grid_mod::smooth"]],
     )
     drop: OfPlan[tuple[Text, ...]] = Field((), description="Patterns of functions not to instrument; `keep` wins.")
     filtering: OfPlan[Literal["compile", "run", "hybrid"]] = Field(
         "compile",
-        description="`compile`: a build for every filter. `run`: one build, whose filtered functions check a flag. "
-        "`hybrid`: a build for every `rebuild_every` filters.",
+        description="`compile`: a build per filter. `run`: one build, whose filtered functions check a flag. "
+        "`hybrid`: a build per `rebuild_every` filters.",
     )
     rebuild_every: OfPlan[Annotated[int, Field(ge=2, le=100)]] = Field(2, description="For `filtering: hybrid`.")
 
@@ -474,7 +461,7 @@ class MeasurementsKeys(Keys, title="Measurements"):
     )
     names: OfPlan[dict[Text, Text]] = Field(
         default_factory=dict,
-        description="What the runs' folders, or the file, call parameters of this campaign.",
+        description="What the runs' folders, or the file, call this campaign's parameters.",
         examples=[{"size": "n"}],
     )
     pattern: OfPlan[Pattern | None] = Field(
@@ -486,7 +473,7 @@ class MeasurementsKeys(Keys, title="Measurements"):
     )
     fixed: OfPlan[PointMapping] = Field(
         default_factory=dict,
-        description="Values of parameters that the runs' names do not contain because they were not varied.",
+        description="Values of parameters that were not varied, and so are missing from the runs' names.",
         examples=[{"n": 100}],
     )
     pool: OfPlan[bool] = Field(
@@ -513,19 +500,18 @@ class ScorePKeys(Keys, title="ScoreP"):
 
     process_memory_mb: OfPlan[Annotated[int, Field(ge=16, le=4000)]] = Field(
         128,
-        description="Memory for the profile of each process: about 230 bytes for each call path of each thread. A "
-        "run that fills it fails. (`scorep-score` states that of a trace, which grows with visits.)",
+        description="Profile memory of each process: about 230 bytes per call path and thread. A run that fills it "
+        "fails. (`scorep-score` estimates that of a trace, which grows with visits.)",
     )
     effort_metric: OfTarget[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_:.\-]*$")] | None] = Field(
         None,
-        description="Metric of PAPI, or of perf, that stands for basic blocks; without one these are counted with "
-        "Buran's own plugin.",
+        description="Metric of PAPI or perf instead of basic blocks, which are otherwise counted with Buran's own "
+        "plugin.",
         examples=["PAPI_TOT_INS", "instructions"],
     )
     options: OfTarget[str] = Field(
         "",
-        description="Options of `scorep` for builds that are timed, as its wrappers take them: `--user` for regions "
-        "that the program marks itself.",
+        description="Options of `scorep` for timed builds, such as `--user` for regions that the program marks itself.",
         examples=["--user", "--thread=pthread"],
     )
 
@@ -535,14 +521,13 @@ class CommandKeys(Keys, title="Command"):
 
     wrapper: OfTarget[Text | None] = Field(
         None,
-        description="Words before the program, as a measuring tool wants them. Runs start in a folder of their own, so "
+        description="Measuring tool and its options, before the program. Runs start in a folder of their own, so "
         "files need no path.",
         examples=["perf stat -x, -o perf.csv --", "tau_exec -T serial"],
     )
     wraps: OfTarget[Literal["program", "launcher"]] = Field(
         "program",
-        description="`program`: each rank has the wrapper. `launcher`: the wrapper starts the launcher, and is there "
-        "once.",
+        description="`program`: each rank has the wrapper. `launcher`: the wrapper starts the launcher, once.",
     )
     extra_flags: OfTarget[str] = Field("", description="Flags after `program.flags`, at `{flags}`.", examples=["-pg"])
     variables: OfTarget[dict[Text, Plain]] = Field(
@@ -552,23 +537,22 @@ class CommandKeys(Keys, title="Command"):
     )
     afterwards: OfTarget[Text | None] = Field(
         None,
-        description="Shell command that makes the profile, in the run's folder; it is not timed. `$BURAN_BINARY` is "
-        "the program.",
+        description="Shell command, in the run's folder, that makes the profile; not timed. `$BURAN_BINARY` is the "
+        "program.",
         examples=['gprof -b -p "$BURAN_BINARY" gmon.out > profile.txt'],
     )
     profile: OfTarget[Text | None] = Field(
         None,
-        description="Pattern of the file that a run leaves, relative to where it starts; any format that `buran "
-        "convert` reads, or cubex. Without it, times are those of the whole run.",
+        description="Pattern of the profile, relative to where a run starts: any format that `buran convert` reads, "
+        "or cubex. Without it, only whole runs are timed.",
         examples=["perf.csv", "*.cali"],
     )
     format: OfTarget[Word | None] = Field(
-        None, description="Format of the profile; by default as its content says.", examples=["gprof"]
+        None, description="Format of the profile; by default detected.", examples=["gprof"]
     )
     further_metrics: OfTarget[tuple[Identifier, ...]] = Field(
         (),
-        description="Metrics of the profile that are modelled in addition to `metrics`, by the names that the "
-        "profile gives them.",
+        description="Metrics of the profile to model in addition to `metrics`, by their names there.",
         examples=[["task_clock", "page_faults"]],
     )
     figures_of_merit: OfTarget[dict[Identifier, NumberPattern]] = Field(
@@ -585,9 +569,8 @@ class ModelKeys(Keys, title="Modelling"):
 
     priors: OfAnalysis[Literal["auto", "off"]] = Field(
         "auto",
-        description="`auto`: where effort was counted and `strong_scaling` is not given, models of time take their "
-        "terms from counts; not where `what_if` makes the machine depend on a parameter that is no "
-        "choice. `off`: from times alone.",
+        description="`auto`: models of time take their terms from counts, unless these are missing, `strong_scaling` "
+        "is given, or `what_if` makes the machine depend on a parameter that is not a choice. `off`: from times alone.",
     )
     prior_fit: OfAnalysis[Literal["robust", "published"]] = Field(
         "robust",
@@ -596,45 +579,44 @@ class ModelKeys(Keys, title="Modelling"):
     )
     waiting: OfAnalysis[Literal["auto", "always"]] = Field(
         "auto",
-        description="Times of MPI and locks that enter models. `auto`: of points with a core for each rank and "
-        "thread. `always`: of all points.",
+        description="Times of MPI and locks used by models. `auto`: from points with a core for each rank and thread. "
+        "`always`: from all points.",
     )
     pool_filters: OfAnalysis[Literal["auto", "off"]] = Field(
         "auto",
-        description="`auto`: times under earlier filters and of counting runs are used, corrected for "
-        "instrumentation that is gone and for counting, where that is certain. `off`: timed runs under the last "
-        "filter alone.",
+        description="`auto`: times under earlier filters and of counting runs are used where their correction is "
+        "certain. `off`: only timed runs under the last filter.",
     )
     kind: OfAnalysis[Literal["auto", "pmnf", "cpr"]] = Field(
         "auto",
         description="Model of the program's run time. `pmnf`: normal form. `cpr`: a tensor model, for many "
-        "parameters. `auto`: `cpr` where a parameter is a choice, or from 20 points on with more than "
-        "four parameters, or where its cross-validated error is clearly smaller.",
+        "parameters. `auto`: `cpr` if a parameter is a choice, for more than four parameters from 20 points on, or "
+        "where its cross-validated error is clearly smaller.",
     )
     strong_scaling: OfAnalysis[Text | None] = Field(
         None,
-        description="Strong scaling: the parameter that is the number of processes. Metrics are multiplied by it, "
-        "so models describe the resources used (core-seconds).",
+        description="The parameter that is the number of processes. Metrics are multiplied by it, so models describe "
+        "the resources used (core-seconds).",
         examples=["p"],
     )
     criterion: OfAnalysis[Literal["error", "smape", "rss", "ar2", "bic"]] = Field(
         "error",
-        description="What hypotheses compete by: the error at left-out points and a price for freedom, SMAPE or RSS at "
-        "left-out points, adjusted R2, or BIC.",
+        description="How hypotheses compete: `error`: error at omitted points plus a cost of complexity; `smape`, "
+        "`rss`: at omitted points; `ar2`: adjusted R2; `bic`.",
     )
     space: OfAnalysis[dict[Text, Terms]] = Field(
         default_factory=dict,
-        description="For each parameter, terms beyond those of the full space: a power and powers of its logarithm. "
-        "For what grows faster than the cube.",
+        description="Terms in addition to the full space, for growth above cubic. For each parameter: a power and "
+        "powers of its logarithm.",
         examples=[{"n": ["4 0 1", "7/2 0"]}],
     )
     terms_per_parameter: OfAnalysis[Annotated[int, Field(ge=1, le=4)] | None] = Field(
-        None, description="Different factors of one parameter in a model, at most; by default any number."
+        None, description="Most factors of one parameter in a model; by default any number."
     )
-    nonnegative: OfAnalysis[bool] = Field(False, description="Whether only coefficients of 0 and more are allowed.")
+    nonnegative: OfAnalysis[bool] = Field(False, description="Whether negative coefficients are forbidden.")
     repetition: OfAnalysis[Literal["median", "mean", "min"]] = Field(
         "median",
-        description="How repetitions of a point become one value. `min` is for machines that other work disturbs.",
+        description="How repetitions of a point become one value. `min` suits machines that other work disturbs.",
     )
 
 
@@ -642,19 +624,19 @@ class ResourcesKeys(Keys, title="Resources"):
     """What one run needs: numbers, or expressions over parameters."""
 
     ranks: OfRun[Formula | None] = Field(
-        None, description="MPI ranks; by default the parameter whose role is `ranks`.", examples=["p", "px * py", 1]
+        None, description="MPI ranks; by default the parameter with the role `ranks`.", examples=["p", "px * py", 1]
     )
     threads: OfRun[Formula | None] = Field(
-        None, description="Threads per rank; by default the parameter whose role is `threads`, else 1."
+        None, description="Threads per rank; by default the parameter with the role `threads`, else 1."
     )
     nodes: OfRun[Formula] = Field(
         "auto",
-        description="Nodes a run occupies. `auto`: as many as ranks and threads fill, by `tasks_per_node` or the cores "
-        "of the partition's nodes; 1 where there is no partition.",
+        description="Nodes of a run. `auto`: as many as ranks and threads fill, by `tasks_per_node` or the cores of "
+        "the partition's nodes; 1 without a partition.",
         examples=["ceil(p / 48)"],
     )
     tasks_per_node: OfRun[Formula | None] = Field(
-        None, description="Ranks on each node; by default as many as fill the nodes evenly.", examples=[48]
+        None, description="Ranks per node; by default as many as fill the nodes evenly.", examples=[48]
     )
     time_limit: OfPlan[Duration] = Field(
         600,
@@ -663,54 +645,55 @@ class ResourcesKeys(Keys, title="Resources"):
     )
     expected_time: OfPlan[Duration | None] = Field(
         None,
-        description="Expected wall time of a run: lets the cost be predicted before the first measurement.",
+        description="Expected wall time of a run, to predict costs before the first measurement.",
         examples=["1e-6 * n**3 / p"],
     )
     memory_mb: OfQueue[Formula | None] = Field(
         None,
-        description="Memory of a job on each node, in MB; by default what the partition gives. Only with a profile "
-        "that hands it on.",
+        description="Memory of a job on each node, in MB; by default the partition's. Only with a profile that passes "
+        "it to the scheduler.",
     )
     partition: OfRun[Word | None] = Field(
         None,
         description="Partition to measure in. Runs in different partitions are kept apart. Only with a profile that "
-        "hands it on.",
+        "passes it to the scheduler.",
     )
     constraint: OfRun[Text | None] = Field(
         None,
-        description="Features that nodes must have. Runs under different ones are kept apart. Only with a profile that "
-        "hands it on.",
+        description="Features that nodes must have. Runs under different ones are kept apart. Only with a profile "
+        "that passes it to the scheduler.",
     )
     account: OfQueue[Word | None] = Field(
-        None, description="Account that jobs are charged to. Only with a profile that hands it on."
+        None, description="Account to charge. Only with a profile that passes it to the scheduler."
     )
-    qos: OfQueue[Word | None] = Field(None, description="Quality of service. Only with a profile that hands it on.")
+    qos: OfQueue[Word | None] = Field(
+        None, description="Quality of service. Only with a profile that passes it to the scheduler."
+    )
     reservation: OfQueue[Word | None] = Field(
-        None, description="Reservation to run in. Only with a profile that hands it on."
+        None, description="Reservation to run in. Only with a profile that passes it to the scheduler."
     )
     exclusive: OfQueue[bool] = Field(
         True,
-        description="Whether jobs get whole nodes; without, others disturb the timings. Only with a profile that hands "
-        "it on.",
+        description="Whether jobs get whole nodes; otherwise other jobs disturb the timings. Only with a profile that "
+        "passes it to the scheduler.",
     )
     extra: OfQueue[JobOptions | None] = Field(
         None,
-        description="Further options of the command that submits jobs, for what has no key here. Only with a profile "
-        "that hands it on.",
+        description="Further options of the submit command. Only with a profile that passes it to the scheduler.",
         examples=["--switches=1 --mail-type=FAIL"],
     )
     time_margin: OfQueue[Annotated[float, Field(ge=1, le=100)]] = Field(
         3.0,
-        description="A job's time limit is the predicted time of its runs times this. It doubles each time a job "
-        "runs out of time, up to the sum of its runs' own limits.",
+        description="A job's time limit is its predicted time multiplied by this. It doubles each time a job runs out "
+        "of time, up to the sum of its runs' own limits.",
     )
     points_per_job: OfQueue[Annotated[int, Field(ge=1, le=10_000)] | Literal["auto"]] = Field(
         1,
         description="Points with equal resources that may share a job, one after the other. `auto`: as many as take "
-        "about ten minutes together.",
+        "about ten minutes.",
     )
     share_nodes: OfRun[Literal["none", "counts", "all"]] = Field(
         "none",
-        description="Runs that may go on side by side on a node of the job, each on its own cores: none, those that "
-        "count, or all. Times of `all` are noisier and kept apart.",
+        description="Runs that may share a node of the job, each on its own cores: none, counting runs, or all. Times "
+        "of `all` are noisier and kept apart.",
     )

@@ -53,7 +53,7 @@ def _measured_by_command(data: object) -> object:
 
 
 _ROLES = {"p": "ranks", "ranks": "ranks", "threads": "threads"}
-"""Of parameters that are lists of values, by their names; all others are sizes."""
+"""Roles of parameters that are lists of values, by their names; all others are sizes."""
 
 
 def _with_roles(data: object) -> object:
@@ -110,33 +110,31 @@ class CampaignFile(Keys):
     )
     results: OfPlace[Text] = Field(
         "results",
-        description="Folder for everything that is measured, relative to this file; the campaign's own folder in it is "
-        "`results/NAME`.",
+        description="Folder for results, relative to this file; the campaign's own is `results/NAME`.",
     )
-    program: sections.ProgramKeys = Field(description="The program that is measured.")
+    program: sections.ProgramKeys = Field(description="The program: its sources, how it is built and run.")
     environment: OfTarget[Text | None] = Field(
-        None, description="Which of the `environments` is used; may be left out if there is only one."
+        None, description="Which of the `environments` is used, if there are several."
     )
     environments: Annotated[dict[Text, sections.EnvironmentKeys], Field(min_length=1)] = Field(
         default_factory=lambda: {"local": sections.EnvironmentKeys()},
         description="Machines to measure on, by name; by default one, called `local`.",
     )
     parameters: Annotated[dict[str, sections.ParameterKeys], Field(min_length=1)] = Field(
-        description="What is varied, by name: letters, digits and `_`. A list is short for its values: "
-        "`parameters: {p: [1, 2, 4], n: [100, 200, 400]}`, with the role `ranks` for `p` and `ranks`, `threads` for "
-        "`threads`, else `size`."
+        description="What is varied, by name (letters, digits and `_`). A list stands for its values: `parameters: "
+        "{p: [1, 2, 4], n: [100, 200, 400]}`; `p` and `ranks` then have the role `ranks`, `threads` has `threads`, "
+        "others have `size`."
     )
     target: OfPlan[dict[str, Formula] | None] = Field(
         None,
-        description="The point of interest, for each parameter: a value, `linear` (one mean step beyond the "
-        "largest), `geometric` (one mean factor), or an expression in which the parameter is its "
-        "largest value. By default the largest values.",
+        description="The point of interest. For each parameter: a value, `linear` (one mean step beyond the largest), "
+        "`geometric` (one mean factor), or an expression in which the parameter is its largest value. By default the "
+        "largest values.",
         examples=[{"p": 64, "n": 512}, {"p": "4 * p", "n": "linear"}],
     )
     values: OfRun[dict[str, Formula]] = Field(
         default_factory=dict,
-        description="Named expressions over parameters and the values above them, for commands, constraints and "
-        "resources.",
+        description="Named expressions over parameters and earlier values, for commands, constraints and resources.",
         examples=[{"px": "isqrt_factor(p)", "py": "p // px"}],
     )
     constraints: OfPlan[tuple[Text, ...]] = Field(
@@ -146,46 +144,46 @@ class CampaignFile(Keys):
     )
     points: OfPlan[Annotated[tuple[PointMapping, ...], Field(min_length=1)] | None] = Field(
         None,
-        description="The modelling points one by one, instead of all combinations of values.",
+        description="The modelling points, instead of all combinations of values.",
         examples=[[{"p": 1, "n": 8}, {"p": 8, "n": 16}]],
     )
     points_file: OfPlan[Text | None] = Field(
         None,
-        description="CSV file with the modelling points, relative to this file; its first row names the parameters.",
+        description="CSV file of modelling points, relative to this file; its first row names the parameters.",
     )
     evaluation_points: OfPlan[tuple[PointMapping, ...]] = Field(
         (),
-        description="Points that are measured but never used for modelling, to test predictions. Constraints do not "
-        "apply to them.",
+        description="Points measured only to test predictions. Constraints do not apply to them.",
         examples=[[{"p": 16, "n": 128}]],
     )
     repetitions: OfPlan[Annotated[int, Field(ge=1, le=1000)]] = Field(3, description="Timed runs of each point.")
     effort_repetitions: OfPlan[Annotated[int, Field(ge=1, le=1000)]] = Field(
         2,
-        description="Runs of each point that count basic blocks and bytes; the second one checks that they do not "
-        "vary. 'design' has this check at one point only.",
+        description="Counting runs of each point (basic blocks, bytes); the second one checks that counts do not "
+        "vary. `design` checks this at one point only.",
     )
     warmup: OfPlan[bool] = Field(
         True,
-        description="Whether a first run of each point is kept apart as a warm-up. Strategies that weigh each run "
-        "do without where a counting run goes first.",
+        description="Whether each point has a first run that is kept, but not modelled. Strategies that weigh each "
+        "run omit it where a counting run goes first.",
     )
     budget: Annotated[sections.BudgetKeys, OrText()] = Field(
         default_factory=sections.BudgetKeys,
-        description="What the campaign may cost: `2h` of core time, `20%` of the full matrix, or the keys below.",
+        description="Limit of the campaign's cost: `2h` of core time, `20%` of the full matrix, or the keys below; "
+        "with two limits the smaller one counts.",
     )
     metrics: OfPlan[Annotated[tuple[MetricName, ...], Field(min_length=1)]] = Field(
         ("time", "visits", "basic_blocks", "bytes_sent", "bytes_received"), description="What is measured and modelled."
     )
     memory: sections.MemoryKeys = Field(
         default_factory=sections.MemoryKeys,
-        description="How accesses to memory are sampled, for the metrics `misses_level_1` to `misses_level_4` and "
-        "`first_touches`; needs a compiler plugin, and builds of their own.",
+        description="Sampling of memory accesses, for the metrics `misses_level_1` to `misses_level_4` and "
+        "`first_touches`; needs a compiler plugin and separate builds.",
     )
     counters: OfTarget[tuple[CounterName, ...]] = Field(
         (),
-        description="Counters of the processor and the kernel, read by timed runs at every visit, which takes "
-        "longer. The report names those that are not available.",
+        description="Processor and kernel counters, read at every visit of timed runs, which become slower. The "
+        "report names unavailable ones.",
         examples=[["instructions", "cache_misses"]],
     )
     aggregate: OfAnalysis[Literal["mean", "median", "min", "max", "sum"]] = Field(
@@ -193,68 +191,68 @@ class CampaignFile(Keys):
     )
     scaling: OfAnalysis[Literal["auto", "strong", "weak"]] = Field(
         "auto",
-        description="What more ranks mean where all other parameters stay: `strong`, one amount of work for all of "
-        "them, plotted as speed-up; `weak`, as much for each of them, plotted as efficiency. `auto`: as counts of all "
-        "ranks, or times without them, grow. Where they contradict the word, the report says so.",
+        description="What more ranks mean with all other parameters fixed: `strong`, the same total work (plotted as "
+        "speed-up); `weak`, the same work per rank (plotted as efficiency). `auto`: as counts over all ranks grow, or "
+        "times without counts. The report says if they contradict this key.",
     )
     backend: OfTarget[BackendName] = Field(
         "embedded",
-        description="Measurement system: Buran's own, or Score-P, which must be in PATH (basic blocks are then "
-        "counted in builds with Buran's). `command`: as the section `command` says, without filters. "
-        "`simulated`, of the package buran-studies: everything follows from `simulated`; needs no "
-        "`program`.",
+        description="Measurement system. `embedded`: Buran's own. `scorep`: Score-P, from PATH; basic blocks are "
+        "counted in separate builds with Buran's plugin. `command`: see the section `command`; without filters. "
+        "`simulated` (package buran-studies): see `simulated`; needs no `program`.",
     )
     simulated: OfTarget[Text | None] = Field(
         None,
-        description="Description of a simulated program, relative to this file; only for `backend: simulated` and "
-        "`buran simulate`.",
+        description="Description of a simulated program, relative to this file, for `backend: simulated` and `buran "
+        "simulate`.",
         examples=["program.yaml"],
     )
     scorep: sections.ScorePKeys = Field(
-        default_factory=sections.ScorePKeys, description="How Score-P measures, for `backend: scorep`."
+        default_factory=sections.ScorePKeys, description="Settings of Score-P, for `backend: scorep`."
     )
     command: sections.CommandKeys = Field(
         default_factory=sections.CommandKeys,
-        description="How programs measure themselves, for `backend: command`.",
+        description="How programs measure themselves, or are measured by another tool, for `backend: command`; "
+        "uninstrumented runs omit all of this.",
     )
     compiler: OfTarget[Literal["auto", "clang", "gcc"]] = Field(
-        "auto", description="Compiler behind the wrappers; `auto` takes clang if its plugin can be built, else gcc."
+        "auto", description="Compiler behind the wrappers. `auto`: clang if its plugin can be built, else gcc."
     )
     goal: OfPlan[Literal["both", "filter", "models"]] = Field(
         "both",
-        description="`filter`: single runs at a few small points, again under each new filter until it has settled. "
-        "`models`: models under the instrumentation that the campaign starts with. `both`: first the one, then the "
-        "other.",
+        description="`filter`: single runs at a few small points until the filter no longer changes. `models`: models "
+        "under the initial instrumentation. `both`: first the one, then the other.",
     )
     instrumentation: OfTarget[Literal["auto", "all", "none"]] = Field(
         "auto",
         description="`auto`: filters are refined from the default selection. `all`: every function, without "
-        "refinement; short for `goal: models, refinement: {start: everything, pilot: false}`. `none`: nothing is "
-        "instrumented, and times of whole runs are modelled; short for `backend: command`.",
+        "refinement; short for `goal: models, refinement: {start: everything, pilot: false}`. `none`: only times of "
+        "whole runs; short for `backend: command`.",
         examples=["all"],
     )
-    strategy: sections.StrategyKeys = Field(default_factory=sections.StrategyKeys, description="How points are chosen.")
-    model: sections.ModelKeys = Field(default_factory=sections.ModelKeys, description="How models are made.")
-    measurements: tuple[sections.MeasurementsKeys, ...] = Field(
-        (), description="Profiles that exist already, to go on from."
+    strategy: sections.StrategyKeys = Field(
+        default_factory=sections.StrategyKeys, description="How points are chosen in each iteration."
     )
+    model: sections.ModelKeys = Field(default_factory=sections.ModelKeys, description="How models are made.")
+    measurements: tuple[sections.MeasurementsKeys, ...] = Field((), description="Existing profiles to start from.")
     correct: OfAnalysis[dict[Text, Text]] = Field(
         default_factory=dict,
-        description="Kernels with an analytical model that measurements correct: call path or region, and its base "
-        "model: a YAML file, the name of a bundled one, or `model` for the campaign's own.",
+        description="Analytical models that measurements correct: call path or region, and its base model: a YAML "
+        "file, the name of a bundled one, or `model` for the campaign's own.",
         examples=[{"exchange": "exchange.yaml", "MPI_Allreduce": "allreduce", "relax": "model"}],
     )
     refinement: sections.RefinementKeys = Field(
-        default_factory=sections.RefinementKeys, description="How the instrumentation filter is refined."
+        default_factory=sections.RefinementKeys,
+        description="How the instrumentation filter is refined from the models after each iteration.",
     )
     resources: sections.ResourcesKeys = Field(default_factory=sections.ResourcesKeys, description="What one run needs.")
     seed: OfPlan[Annotated[int, Field(ge=0, le=2**31 - 1)]] = Field(
-        1, description="Makes every random choice, such as the order of runs, repeatable."
+        1, description="Seed of all random choices, such as the order of runs."
     )
 
     @property
     def beside_metrics(self) -> tuple[str, ...]:
-        """What timed runs measure beside the `metrics`: counters, what another tool measures, and figures of merit."""
+        """What timed runs measure in addition to `metrics`: counters, metrics of another tool, and figures of merit."""
         command = self.command
         named = (*self.counters, *command.further_metrics, *command.figures_of_merit)
         return tuple(name for name in dict.fromkeys(named) if name not in self.metrics)

@@ -145,9 +145,9 @@ def point_mistakes(points: Sequence[WrittenPoint], parameters: Sequence[str]) ->
             if name not in parameters:
                 allowed = f"the parameters are: {', '.join(parameters)}"
                 yield point.mistake(f"{name!r} is no parameter", allowed, did_you_mean(name, parameters))
-        lacking = [name for name in parameters if name not in point.values]
-        if lacking:
-            yield point.mistake(f"the point has no value for {' and '.join(lacking)}")
+        missing = [name for name in parameters if name not in point.values]
+        if missing:
+            yield point.mistake(f"the point has no value for {' and '.join(missing)}")
         key = Point.of(point.values)
         if key in first:
             before = first[key]

@@ -9,7 +9,7 @@ from buran.campaign.point import Point, Value
 FEWEST = 10
 """A full run of fewer steps is hardly more expensive than the few that would stand for it."""
 _SHARES = (10, 5)
-"""Of the full number: what happens every so many steps is linear at these if it is at the full number."""
+"""Shares of the full number: what happens every k steps is linear at these if it is at the full number."""
 
 
 def step_values(full: int) -> tuple[Value, ...]:

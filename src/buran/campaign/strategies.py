@@ -25,7 +25,7 @@ class Abilities:
     patience
         It stops after some rounds without a better fit.
     base_repetitions
-        Runs of each of the points that it begins with, unless told otherwise; None if it begins without a base.
+        Runs of each of the points that it begins with, by default; None if it begins without a base.
     base
         Of these points, by the name that campaign files have for them.
     gain
@@ -46,7 +46,7 @@ class Abilities:
 
     @property
     def keys(self) -> frozenset[str]:
-        """Keys of a campaign file's `strategy` that mean something to it, beside those that all have."""
+        """Keys of a campaign file's `strategy` that mean something to it, in addition to those that all have."""
         heeded = {
             "batch": not self.all_at_once,
             "most_repetitions": not self.all_at_once,
@@ -59,7 +59,7 @@ class Abilities:
 
 
 MOST_REPETITIONS = 10
-"""Runs of one point at most, of strategies that decide of that, unless told otherwise."""
+"""Runs of one point at most, of strategies that decide of that, by default."""
 KEYS = Abilities(accuracy=True, patience=True, base_repetitions=1).keys
 """Keys of a campaign file's `strategy` that some strategies heed."""
 

@@ -20,7 +20,7 @@ from buran.campaign.point import canonical
 from buran.campaign.strategies import STRATEGIES
 from buran.errors import UsageError
 from buran.exponents import MOST_LOGS, MOST_POWER, read_exponents
-from buran.profile.metrics import asked_for_by
+from buran.profile.metrics import requested_by
 
 LARGEST = 2**53  # beyond it, models in floating point would not see the number that was run
 
@@ -55,8 +55,8 @@ class OrText:
         return {"anyOf": [handler(schema), {"type": "string"}]}
 
 
-MetricName = Annotated[str, OneOf(partial(asked_for_by, "metrics"))]
-CounterName = Annotated[str, OneOf(partial(asked_for_by, "counters"))]
+MetricName = Annotated[str, OneOf(partial(requested_by, "metrics"))]
+CounterName = Annotated[str, OneOf(partial(requested_by, "counters"))]
 StrategyName = Annotated[str, OneOf(lambda: STRATEGIES.possible_names)]
 BackendName = Annotated[str, OneOf(lambda: BACKENDS.possible_names)]
 

@@ -52,11 +52,11 @@ def add_aggregate(parser: argparse.ArgumentParser, note: str = "") -> None:
 def add_loudness(parser: argparse.ArgumentParser) -> None:
     """Declare how much a verb that measures prints."""
     loudness = parser.add_mutually_exclusive_group()
-    loudness.add_argument("--quiet", "-q", action="store_true", help="print only errors and how it ended")
-    loudness.add_argument("--verbose", "-v", action="store_true", help="print what Snakemake prints, too")
+    loudness.add_argument("--quiet", "-q", action="store_true", help="print only errors and the end")
+    loudness.add_argument("--verbose", "-v", action="store_true", help="print Snakemake's output, too")
 
 
 def add_profile(parser: argparse.ArgumentParser) -> None:
     """Declare where to measure."""
-    text = "where to measure: name of a profile, or its folder"
+    text = "name or folder of the profile that says where to measure"
     setattr(parser.add_argument("--profile", default="default", help=text), COMPLETED_BY, _PROFILES)

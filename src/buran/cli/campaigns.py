@@ -19,8 +19,10 @@ _PASSED_OVER = {"results", "node_modules", "store"}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("folder", type=Path, nargs="?", default=Path(), metavar="DIR", help="(default: this folder)")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument(
+        "folder", type=Path, nargs="?", default=Path(), metavar="DIR", help="folder to search (default: this one)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

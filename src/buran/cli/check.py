@@ -16,15 +16,15 @@ from buran.wording import counted
 if TYPE_CHECKING:
     from buran.campaign.config import Campaign
 
-HELP = "check a campaign file and show what it asks for; nothing is built or run"
+HELP = "check a campaign file and show what it requests; nothing is built or run"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_campaign_file(parser)
-    parser.add_argument("--environment", metavar="NAME", help="check for this one of the file's environments")
+    parser.add_argument("--environment", metavar="NAME", help="environment to check")
     add_profile(parser)
-    parser.add_argument("--json", action="store_true", help="for programs to read")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

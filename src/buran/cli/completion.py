@@ -7,7 +7,7 @@ import importlib.util
 
 from buran.errors import Exit, ToolError
 
-HELP = "print a script that makes bash, zsh, fish or tcsh complete verbs, options and campaign files"
+HELP = "print a script that completes verbs, options and campaign files in a shell"
 SHELLS = ("bash", "zsh", "fish", "tcsh")
 
 _EPILOG = """\
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EPILOG
-    parser.add_argument("shell", choices=SHELLS, help="whose language it is written in")
+    parser.add_argument("shell", choices=SHELLS, help="shell to write it for")
 
 
 def run(arguments: argparse.Namespace) -> int:

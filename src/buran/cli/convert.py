@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from buran.experiment.build import Run
     from buran.experiment.table import Aggregate, Experiment
 
-HELP = "convert measurements between Score-P's and Extra-P's formats"
+HELP = "convert measurements between formats, such as Score-P's and Extra-P's"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,21 +26,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "input",
         metavar="IN",
         type=Path,
-        help="folder of runs with cubex files, or a text, JSON, JSON Lines or TaLPas file of Extra-P, or runs of "
-        "another tool; or a campaign's folder results/NAME",
+        help="measurements in any format below, or a campaign's folder results/NAME",
     )
     parser.add_argument(
         "output",
         metavar="OUT",
         type=Path,
-        help="FILE.jsonl or FILE.parquet (keep everything), FILE.json, FILE.txt; from cubex files also a folder for "
-        "Extra-P, from results/NAME an RO-Crate",
+        help="FILE.jsonl or FILE.parquet (complete), FILE.json, FILE.txt; a folder for Extra-P (from cubex files), or "
+        "an RO-Crate (from results/NAME)",
     )
     parser.add_argument(
         "--from",
         dest="format",
         metavar="FORMAT",
-        help=f"format of IN: {', '.join(READERS.names)} (default: its content)",
+        help=f"format of IN: {', '.join(READERS.names)} (default: detected)",
     )
     add_aggregate(parser, ", for .txt and .json")
     parser.add_argument("--force", action="store_true", help="replace OUT if it is a file")

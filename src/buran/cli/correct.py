@@ -32,23 +32,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--case",
         choices=_CASES,
-        help="terms: a formula only; 1 to 4: cases of the published procedure, or with the robust preset a genetic "
-        "search of that case in addition to the terms (default: the best of terms, a Gaussian process and their "
-        "average; published: 4)",
+        help="terms: only a formula; 1 to 4: with the robust preset also a genetic search of that published case "
+        "(default: the best of terms, a Gaussian process and their average; published: 4)",
     )
     parser.add_argument(
         "--preset",
         metavar="robust|published",
         default="robust",
-        help="robust, or the procedure as published (MECP: genetic programming and a genetic algorithm)",
+        help="published: the paper's procedure (MECP, genetic programming and a genetic algorithm)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of everything random (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of random numbers (default 0)")
     parser.add_argument("--trials", type=int, help="of the published procedure (default 30)")
-    parser.add_argument("--no-gate", action="store_true", help="take the best terms without a test")
+    parser.add_argument("--no-gate", action="store_true", help="accept the best correction untested")
     parser.add_argument("--value", metavar="COLUMN", help="column of the times in a CSV file")
-    parser.add_argument("--metric", metavar="M", default="time", help="metric of measurements (default: time)")
-    parser.add_argument("--call-path", metavar="PATH", help="call path of measurements (default: the whole program)")
-    parser.add_argument("--format", choices=_FORMATS, default="text", help="what to print (default: text)")
+    parser.add_argument("--metric", metavar="M", default="time", help="metric (default: time)")
+    parser.add_argument("--call-path", metavar="PATH", help="call path (default: the whole program)")
+    parser.add_argument("--format", choices=_FORMATS, default="text", help="of the output (default: text)")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write the corrected model as JSON")
     parser.add_argument("--json", action="store_true", help="same as --format json")
 

@@ -1,4 +1,4 @@
-"""``buran doctor``: what this machine can do, and what each lack costs."""
+"""``buran doctor``: what this machine can do, and the consequences of what is missing."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from pathlib import Path
 from buran.cli.terminal import style, table
 from buran.errors import Exit, UsageError
 
-HELP = "report what this machine can do for campaigns, and the consequences of what is missing"
+HELP = "report what this machine can do, and the consequences of what is missing"
 
 _COLOURS = {"works": "green", "limited": "yellow", "missing": "yellow", "needed": "red"}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("folder", type=Path, nargs="?", default=Path(), help="where results would be kept")
-    parser.add_argument("--json", action="store_true", help="for programs to read")
+    parser.add_argument("folder", type=Path, nargs="?", default=Path(), help="folder for results")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
-        "--calibrate", type=Path, metavar="FILE", help="measure caches, memory and cores instead, and write FILE"
+        "--calibrate", type=Path, metavar="FILE", help="measure caches, memory and cores, and write FILE"
     )
-    parser.add_argument("--caches-kib", metavar="KIB,...", help="of a machine that does not report its caches")
+    parser.add_argument("--caches-kib", metavar="KIB,...", help="cache sizes, if the machine does not report them")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -47,9 +47,9 @@ def run(arguments: argparse.Namespace) -> int:
                     print(f"{'':{9 + width}}  {label + ':':<7}{text}")
     stuck = [finding.part for finding in findings if finding.state is Health.NEEDED]
     if not arguments.json:
-        lacks = sum(finding.state in (Health.LIMITED, Health.MISSING) for finding in findings)
+        missing = sum(finding.state in (Health.LIMITED, Health.MISSING) for finding in findings)
         verdict = f"nothing can be measured here without: {', '.join(stuck)}" if stuck else "this machine can measure"
-        print(f"\n{verdict}" + (f"; {lacks} of {len(findings)} parts are limited or missing" if lacks else ""))
+        print(f"\n{verdict}" + (f"; {missing} of {len(findings)} parts are limited or missing" if missing else ""))
     return int(Exit.ENVIRONMENT if stuck else Exit.DONE)
 
 

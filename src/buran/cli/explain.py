@@ -9,7 +9,7 @@ HELP = "explain a key of the campaign file"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("key", metavar="KEY", help="its path, such as target or parameters.n.role, or its last word")
+    parser.add_argument("key", metavar="KEY", help="its path, such as parameters.n.role, or its last word")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -19,44 +19,48 @@ FORMATS = ("scorep", "tau", "plain", "xray", "json", "metacg")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_optional_campaign_file(parser, f": its newest filter (default: {CAMPAIGN_FILE} of this folder)")
-    parser.add_argument("-o", "--output", type=Path, help="write it there instead of printing it")
+    parser.add_argument("-o", "--output", type=Path, help="write there instead of printing")
     parser.add_argument("--format", choices=FORMATS, default="scorep", help="of the list (default scorep)")
-    parser.add_argument("--json", action="store_true", help="short for --format json; for --check and --diff too")
+    parser.add_argument("--json", action="store_true", help="same as --format json; also for --check and --diff")
     source = parser.add_argument_group("from elsewhere than a campaign")
     source.add_argument("--from", dest="experiment", type=Path, metavar="EXPERIMENT", help="measurements to model")
     source.add_argument("--callgraph", type=Path, metavar="CG", help="MetaCG file, or static.jsonl of a build")
-    source.add_argument("--functions", type=Path, metavar="FILE", help="linker symbols, one a line, for --check")
+    source.add_argument("--functions", type=Path, metavar="FILE", help="linker symbols, one per line, for --check")
     choice = parser.add_argument_group("how functions are chosen")
-    choice.add_argument("--target", metavar="P=64,N=512", help="point to extrapolate to (default: largest values)")
-    choice.add_argument("--share", type=float, default=0.01, help="of the predicted time (default 0.01)")
-    choice.add_argument("--overhead", type=float, default=5.0, metavar="PERCENT", help="allowed at most (default 5)")
-    choice.add_argument("--visit-cost", type=float, metavar="NS", help="of one visit in ns (default 60)")
-    choice.add_argument("--constants", action="store_true", help="keep functions whose time does not grow, too")
-    choice.add_argument("--select", metavar="QUERY", help="functions of the call graph instead, as 'loops(2) - inline'")
+    choice.add_argument("--target", metavar="P=64,N=512", help="point of interest (default: largest values)")
+    choice.add_argument("--share", type=float, default=0.01, help="least share of the predicted time (default 0.01)")
+    choice.add_argument("--overhead", type=float, default=5.0, metavar="PERCENT", help="allowed overhead (default 5)")
+    choice.add_argument("--visit-cost", type=float, metavar="NS", help="of one visit, in ns (default 60)")
+    choice.add_argument("--constants", action="store_true", help="also keep functions whose time does not grow")
+    choice.add_argument("--select", metavar="QUERY", help="functions of the call graph, such as 'loops(2) - inline'")
     choice.add_argument(
         "--initial",
         choices=("statements", "instructions", "branches", "loops"),
-        help="functions of the call graph that reach most of these, before anything was measured",
+        help="without measurements: functions of the call graph that reach most of these",
     )
     choice.add_argument(
         "--cut", default="unique_median", help="for --initial: unique_median, median, half_of_largest, or a number"
     )
-    choice.add_argument("--add", metavar="QUERY", action="append", default=[], help="these functions too")
-    choice.add_argument("--remove", metavar="QUERY", action="append", default=[], help="not these functions")
-    choice.add_argument("--union", type=Path, metavar="FILTER", action="append", default=[], help="and this list's")
-    choice.add_argument("--minus", type=Path, metavar="FILTER", action="append", default=[], help="not this list's")
+    choice.add_argument("--add", metavar="QUERY", action="append", default=[], help="add these functions")
+    choice.add_argument("--remove", metavar="QUERY", action="append", default=[], help="remove these functions")
+    choice.add_argument(
+        "--union", type=Path, metavar="FILTER", action="append", default=[], help="add this list's functions"
+    )
+    choice.add_argument(
+        "--minus", type=Path, metavar="FILTER", action="append", default=[], help="remove this list's functions"
+    )
     choice.add_argument("--keep", metavar="PATTERN", action="append", default=[], help="always keep")
     choice.add_argument("--drop", metavar="PATTERN", action="append", default=[], help="always drop")
     verbs = parser.add_argument_group("instead of a list")
-    verbs.add_argument("--check", type=Path, metavar="FILTER", help="say what a Score-P filter lets through")
+    verbs.add_argument("--check", type=Path, metavar="FILTER", help="show what a Score-P filter lets through")
     verbs.add_argument(
         "--with",
         dest="judge",
         nargs=2,
         metavar=("scorep", "PROFILE"),
-        help="for --check: let scorep-score say what is left of a profile.cubex",
+        help="with --check: what scorep-score says is left of a profile.cubex",
     )
-    verbs.add_argument("--diff", type=Path, nargs=2, metavar=("A", "B"), help="say where two Score-P filters differ")
+    verbs.add_argument("--diff", type=Path, nargs=2, metavar=("A", "B"), help="show how two Score-P filters differ")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -24,8 +24,8 @@ _SOURCES = ("*.c", "*.cpp", "*.h", "*.hpp", "Makefile", "*.md", "*.yaml")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("folder", type=Path, metavar="DIR", help="folder to write to; made if it is missing")
-    parser.add_argument("--example", choices=EXAMPLES, help="bring this bundled program along, ready to run")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="folder to write to")
+    parser.add_argument("--example", choices=EXAMPLES, help="copy this bundled program, ready to run")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -92,7 +92,7 @@ def _copy_sources(source: Path, destination: Path) -> None:
 
 
 def _relocated(text: str, example: str) -> str:
-    """Point the campaign file at the copies beside it, and drop what only holds in the source tree."""
+    """Point the campaign file at the copies next to it, and drop what only holds in the source tree."""
     paths = {"source": (f"examples/{example}", example), "results": ("results", "results")}
     lines = []
     for line in text.splitlines(keepends=True):

@@ -44,54 +44,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--weights",
         choices=("relative", "repetitions"),
         default="relative",
-        help="trust points by their value (noise is a share of it), or by the scatter of repetitions too",
+        help="of points: by their value (relative noise), or also by the scatter of repetitions",
     )
     parser.add_argument(
         "--over",
         choices=_OVER,
         default="exclusive",
-        help="each call path alone, or sums of models: of its subtree, of a region's call paths, of all",
+        help="sum models over nothing, subtrees, the call paths of a region, or all call paths",
     )
     parser.add_argument(
         "--strong",
         action="store_true",
-        help="strong scaling: model values times processes, the resources that are consumed",
+        help="strong scaling: model values times processes (resources used)",
     )
     parser.add_argument(
-        "--processes", metavar="P", help="parameter that counts the processes (default: the one times fall with)"
+        "--processes",
+        metavar="P",
+        help="parameter that is the number of processes (default: the one with which times fall)",
     )
     parser.add_argument(
         "--space",
         metavar="full|extrap|FILE",
         default="full",
-        help="exponents to try; a file has lines such as `1/2 0 1`: a power, then powers of its logarithm; "
-        "`full+NAME` adds the functions of an installed family",
+        help="exponents to try; lines of FILE have a power and powers of its logarithm, such as `1/2 0 1`; "
+        "`full+NAME` adds an installed family of functions",
     )
     parser.add_argument(
         "--negative",
         choices=("never", "always"),
         default="always",
-        help="whether negative powers compete, as strong scaling needs them (default: always)",
+        help="negative powers, needed for strong scaling (default: always)",
     )
-    parser.add_argument(
-        "--nonnegative", action="store_true", help="allow only coefficients of 0 and more (default: any)"
-    )
+    parser.add_argument("--nonnegative", action="store_true", help="forbid negative coefficients")
     parser.add_argument(
         "--criterion",
         choices=_CRITERIA,
         default="error",
-        help="what hypotheses compete by: the error at left-out points and a price for freedom (default), SMAPE or RSS "
-        "at left-out points, adjusted R2, or BIC",
+        help="how hypotheses compete: error at omitted points plus a cost of complexity (default), SMAPE or RSS at "
+        "omitted points, adjusted R2, or BIC",
     )
     parser.add_argument(
         "--terms-per-parameter",
         metavar="N",
         type=int,
-        help="different factors of one parameter in a model, at most (default: any number)",
+        help="most factors of one parameter in a model (default: any number)",
     )
-    parser.add_argument(
-        "--at", metavar="P=V,...", help="predict there, with intervals; sort call paths by their share of it"
-    )
+    parser.add_argument("--at", metavar="P=V,...", help="predict there, with intervals; sort call paths by share")
     parser.add_argument("--level", metavar="SHARE", type=float, default=0.9, help="of the intervals (default: 0.9)")
     parser.add_argument(
         "--compare", metavar=("A", "B"), nargs=2, type=Path, help="compare two models files or measurements"
@@ -100,17 +98,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--kind",
         choices=("pmnf", "cpr"),
         default="pmnf",
-        help="cpr: one tensor model of the whole program, for many parameters and categories, from measurements or CSV",
+        help="cpr: a tensor model of the whole program, for many or categorical parameters, also from CSV",
     )
     parser.add_argument(
         "--preset",
         metavar="default|published",
-        help="with cpr: ours, or the method of the CPR paper as published (default: default)",
+        help="with cpr: published is the method of the CPR paper",
     )
     parser.add_argument("--scale", metavar="P=SCALE,...", help="with cpr: log, linear or categorical")
     parser.add_argument("--extrapolate", metavar="P,...", help="with cpr: parameters that may leave the measured range")
-    parser.add_argument("--format", choices=_FORMATS, default="text", help="what to write (default: text)")
-    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write there instead of to the terminal")
+    parser.add_argument("--format", choices=_FORMATS, default="text", help="of the output (default: text)")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write there instead of printing")
     parser.add_argument("--json", action="store_true", help="same as --format json")
 
 
@@ -238,7 +236,7 @@ def _space(name: str, negative: str) -> HypothesisSpace:
 
 
 def _processes(arguments: argparse.Namespace, experiment: Experiment) -> str | None:
-    """Choose the parameter to multiply by; tell the user about strong scaling that is not asked for."""
+    """Choose the parameter to multiply by; tell the user about strong scaling that is not requested."""
     from buran.experiment.modelling import strong_scaling
 
     if arguments.strong and arguments.processes:

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from buran.views.estimate import Estimate
     from buran.views.phases import PhaseCost
 
-HELP = "show the plans so far, or the first one, and what the next one and the full matrix cost, without measuring"
+HELP = "show the plans so far or the first one, and the cost of the next one and of the full matrix"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_campaign_file(parser, OF_RESULTS)
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ def named_values(text: str, example: str, option: str = "--at") -> dict[str, str
     Raises
     ------
     UsageError
-        A part lacks its name or its value, or names a parameter again.
+        A part has no name or no value, or names a parameter again.
     """
     out: dict[str, str] = {}
     for part in text.split(","):

@@ -26,28 +26,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "model",
         metavar="MODEL",
         type=Path,
-        help="file of `buran model --kind cpr -o` or `buran correct -o`, or latest/run-time.json of a campaign",
+        help="file of `buran model --kind cpr -o` or `buran correct -o`, or a campaign's latest/run-time.json",
     )
     parser.add_argument("points", metavar="CSV", type=Path, nargs="?", help="points; the first row names parameters")
     parser.add_argument("--at", metavar="P=V,...", action="append", default=[], help="a point (repeatable)")
     parser.add_argument(
-        "--fastest", metavar="N", type=int, help="the N fastest configurations; --at says which parameters are given"
+        "--fastest", metavar="N", type=int, help="the N fastest configurations, with the parameters of --at fixed"
     )
     parser.add_argument("--level", metavar="SHARE", type=float, default=0.9, help="of the intervals (default: 0.9)")
     parser.add_argument(
         "--outside",
         choices=("error", "clamp", "nan"),
         default="error",
-        help="what becomes of points outside the measured range (default: error)",
+        help="points outside the measured range (default: error)",
     )
     parser.add_argument(
         "--unseen",
         choices=("error", "mean"),
         default="error",
-        help="what becomes of categories that were not measured: refused, or the mean of all (default: error)",
+        help="categories that were not measured: an error (default) or the mean of all",
     )
     parser.add_argument("--csv", action="store_true", help="write CSV")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

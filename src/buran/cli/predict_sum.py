@@ -28,7 +28,7 @@ def run_times(
     Parameters
     ----------
     path
-        ``run-time.json`` of a campaign's results, with its ``models.json`` beside it.
+        ``run-time.json`` of a campaign's results, with its ``models.json`` next to it.
     points
         Values by the parameters' names.
     level

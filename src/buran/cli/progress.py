@@ -90,24 +90,24 @@ class LineDisplay:
 
     def __init__(self, stream: TextIO, *, live: bool = True) -> None:
         self._line = ProgressLine(stream, live=live)
-        self._told_s = self._changed_s = time.monotonic()
+        self._printed_s = self._changed_s = time.monotonic()
         self._where = ""
 
     def show(self, state: ProgressState, *, fresh: bool) -> None:
         """Show the newest state; `fresh`: an iteration began."""
         parts = [state.runs, state.cost, *([state.ahead] if state.ahead else [])]
         now_s = time.monotonic()
-        due = fresh or state.where != self._where or now_s - self._told_s >= _LINE_EVERY_S
+        due = fresh or state.where != self._where or now_s - self._printed_s >= _LINE_EVERY_S
         self._where, self._changed_s = state.where, now_s
         if due:
-            self._told_s = now_s
+            self._printed_s = now_s
         self._line.show(f"{state.where}: {', '.join(parts)}", always=due)
 
     def tick(self) -> None:
         """Say every minute that it goes on."""
         now_s = time.monotonic()
-        if self._where and now_s - max(self._told_s, self._changed_s) >= _LINE_EVERY_S:
-            self._told_s = now_s
+        if self._where and now_s - max(self._printed_s, self._changed_s) >= _LINE_EVERY_S:
+            self._printed_s = now_s
             self._line.show(f"{self._where}: for {duration(now_s - self._changed_s)} now", always=True)
 
     def close(self) -> None:
@@ -176,7 +176,7 @@ class Watcher:
         self._plans = 0
         self._seen: tuple[float, ...] | None = None
         self._seen_failed: int | None = None
-        self._told = False
+        self._has_warned = False
         self._not_before_s = 0.0
 
     def look(self) -> None:
@@ -209,10 +209,10 @@ class Watcher:
         self._plans = len(self._count.plans)
         if self._seen_failed is None:
             self._seen_failed = len(self._count.failed)
-        elif len(self._count.failed) > self._seen_failed and not self._told:
+        elif len(self._count.failed) > self._seen_failed and not self._has_warned:
             failure = first_failure(self._layout, self._count.failed[self._seen_failed :])
             self._seen_failed = len(self._count.failed)
-            self._told = failure is not None
+            self._has_warned = failure is not None
             if failure is not None:
                 self._display.close()
                 print(failure, flush=True)

@@ -1,4 +1,4 @@
-"""``buran report``: what the campaign found out, alone or beside another one."""
+"""``buran report``: what the campaign found out, alone or compared with another one."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_campaign_file(parser, OF_RESULTS)
     parser.add_argument("--full", action="store_true", help="all tables, through the pager on a terminal")
-    parser.add_argument("--json", action="store_true", help="for programs")
-    parser.add_argument("--html", action="store_true", help="print where the page lies instead")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--html", action="store_true", help="print the path of the page")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from buran.cli.arguments import add_loudness, add_profile
 from buran.errors import UsageError
 
-HELP = "repeat the campaign of a crate that `buran convert RESULTS CRATE` wrote, and say what differs"
+HELP = "repeat the campaign of an RO-Crate (from `buran convert`), and show what differs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from buran.measure.schedulers.base import Scheduler
 
 _LONGEST = 16  # lines of a log
-HELP = "start or resume a campaign; what is measured stays measured"
+HELP = "start or resume a campaign; nothing is measured twice"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,25 +33,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_campaign_file(parser)
     add_profile(parser)
-    parser.add_argument("--dry-run", "-n", action="store_true", help="show the command and what it would do")
-    parser.add_argument("--retry-failed", action="store_true", help="give failed builds and runs another try")
+    parser.add_argument("--dry-run", "-n", action="store_true", help="show what would be run")
+    parser.add_argument("--retry-failed", action="store_true", help="retry failed builds and runs")
     parser.add_argument(
-        "--cancel", action="store_true", help="when interrupted, cancel jobs in the queue (default: they go on)"
+        "--cancel", action="store_true", help="cancel jobs in the queue when interrupted (default: they go on)"
     )
     parser.add_argument(
         "--remeasure",
         action="append",
         default=[],
         metavar="NAME=VALUE,...",
-        help="measure a point again, as a new generation; the old one is kept; may be repeated",
+        help="measure a point again as a new generation, and keep the old one (repeatable)",
     )
     parser.add_argument(
         "--adopt",
         action="store_true",
-        help="let earlier runs count as today's although sources, flags or tools have changed",
+        help="accept earlier runs although sources, flags or tools have changed",
     )
     parser.add_argument(
-        "--mark-only", action="store_true", help="with --remeasure and --adopt: measure nothing, the next run does"
+        "--mark-only", action="store_true", help="with --remeasure and --adopt: leave measuring to the next run"
     )
     add_loudness(parser)
     parser.epilog = "What follows -- is passed on to snakemake as it is."
@@ -231,7 +231,7 @@ class _Drivers:
     verbose: bool
 
     def here(self, retry_failed: bool, hangs: Callable[[int], bool] | None = None) -> End:
-        """Run the engine once, unless it has nothing to do and was asked for nothing in particular."""
+        """Run the engine once, unless there is nothing to do and nothing in particular was requested."""
         from buran.cli.progress import Watcher
         from buran.engine import controller, finished
         from buran.measure.store import ledger

@@ -29,7 +29,7 @@ _COLUMNS = ("iteration", "mode", "purpose", "runs", "measured", "failed", "runni
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_campaign_file(parser, OF_RESULTS)
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument(
         "--watch", nargs="?", type=float, const=10.0, metavar="SECONDS", help="refresh until the campaign is done"
     )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from buran.select.advise import Recommendation
     from buran.select.space import Space
 
-HELP = "say which points are worth measuring next, from measurements in any format"
+HELP = "suggest which points to measure next, from measurements in any format"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,23 +27,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--space",
         metavar="SPACE.yaml",
         type=Path,
-        help="what may be measured (default: all combinations of the measured values)",
+        help="possible points (default: all combinations of the measured values)",
     )
     parser.add_argument(
         "--strategy",
         metavar="NAME",
         default="design",
-        help=f"who chooses: {', '.join(BUILT_IN)}, or one from another package (default: design)",
+        help=f"{', '.join(BUILT_IN)}, or one from another package (default: design)",
     )
     parser.add_argument(
         "--budget",
         metavar="B",
-        help="for everything, DATA included: 10%% of the full matrix, or core hours such as 2.5",
+        help="in total, including DATA: 10%% of the full matrix, or core hours such as 2.5",
     )
-    parser.add_argument("--processes", metavar="P", help="parameter that counts the processes, one core each")
-    parser.add_argument("--at", metavar="P=V,...", help="the point that models are for (default: the largest values)")
+    parser.add_argument("--processes", metavar="P", help="parameter that is the number of processes, one core each")
+    parser.add_argument("--at", metavar="P=V,...", help="point of interest (default: largest values)")
     parser.add_argument(
-        "-n", "--number", metavar="N", type=int, help="most suggestions (default: as the strategy wants)"
+        "-n", "--number", metavar="N", type=int, help="most suggestions (default: the strategy's choice)"
     )
     parser.add_argument(
         "--metric",
@@ -52,21 +52,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="metric to choose by, in seconds (repeatable; default: the first)",
     )
     parser.add_argument(
-        "--accuracy", metavar="PERCENT", type=float, help="stop at this half width of intervals, if NAME can"
+        "--accuracy", metavar="PERCENT", type=float, help="stop at this half width of intervals, if the strategy can"
     )
     parser.add_argument(
-        "--patience", metavar="ROUNDS", type=int, help="stop after rounds without a better fit, if NAME can"
+        "--patience", metavar="ROUNDS", type=int, help="stop after rounds without a better fit, if the strategy can"
     )
     parser.add_argument(
         "--base",
         choices=("cheapest", "lines", "spread", "published"),
-        help="points to begin with: the five cheapest of each parameter and one off these lines for each, far ones "
-        "(default of design and tensor) or the cheapest (published, default of the others); the lines alone; or "
-        "values from the whole range",
+        help="first points, as strategy.base of campaign files",
     )
-    parser.add_argument("--exclude", metavar="P=V,...", action="append", default=[], help="point not to ask for again")
-    parser.add_argument("--seed", type=int, default=0, help="of strategies that draw (default 0)")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument(
+        "--exclude", metavar="P=V,...", action="append", default=[], help="point never to suggest, such as a failed one"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of random strategies (default 0)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

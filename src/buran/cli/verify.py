@@ -8,14 +8,14 @@ import json
 from buran.cli.arguments import add_campaign_file
 from buran.errors import Exit
 
-HELP = "compare a campaign's results with what the store says they must be"
+HELP = "check a campaign's results against its store"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_campaign_file(parser)
-    parser.add_argument("--repair", action="store_true", help="rebuild the rest from the store, and report it")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--repair", action="store_true", help="rebuild from the store what can be rebuilt")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -34,7 +34,7 @@ class Average:
         """The model with the largest weight."""
         return self.models[0]
 
-    def log_factor(self, base: BaseModel, theta: Array, points: Array, held: Array) -> Array:
+    def log_factor(self, base: BaseModel, theta: Array, points: Array, clamped: Array) -> Array:
         """Return the logarithm of the correction's factor at points (point, variable); see `TermModel.evaluate`.
 
         Where the models disagree the mean is shrunk: by its square over its square plus their variance.
@@ -43,10 +43,10 @@ class Average:
         ----------
         base, theta
             The base model with its own fitted parameters.
-        points, held
+        points, clamped
             Where its components are evaluated, and where the terms' growth is.
         """
-        values = np.stack([model.evaluate(base, points, held) for model in self.models])
+        values = np.stack([model.evaluate(base, points, clamped) for model in self.models])
         shifts = np.log(values / base.evaluate(theta, points))
         weights = np.array(self.weights)
         mean = weights @ shifts

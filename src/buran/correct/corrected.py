@@ -90,7 +90,7 @@ class CorrectionReport:
     refused
         Whether the base model was left as it is.
     reason
-        Why, in words.
+        Why, as text.
     errors
         Mean absolute logarithm of the ratio at left-out points, by candidate; ``base`` is the model without a
         correction.
@@ -156,14 +156,14 @@ class Corrected:
             If a variable is missing or not positive.
         """
         at = self.base.points(points)
-        held = np.clip(at, np.array(self.low) / CORRECTION.freeze, np.array(self.high) * CORRECTION.freeze)
-        in_domain = (held == at).all(axis=1)
+        clamped = np.clip(at, np.array(self.low) / CORRECTION.freeze, np.array(self.high) * CORRECTION.freeze)
+        in_domain = (clamped == at).all(axis=1)
         with np.errstate(all="ignore"):
             plain = self.base.evaluate(np.array(self.theta), at)
             if self.preset == "published" and self.evolved is not None:
                 value = self.evolved.evaluate(self.base, at)
             else:
-                value = plain * np.exp(self.log_factor(at, held))
+                value = plain * np.exp(self.log_factor(at, clamped))
             fine = np.isfinite(value) & (value > 0) & np.isfinite(plain) & (plain > 0)
             factor = np.where(fine, value / plain, np.nan)
             half = _NORMAL * self.expected_error(at)
@@ -188,21 +188,21 @@ class Corrected:
         beyond = np.maximum(inside, ahead) * np.maximum(doublings, 1.0)
         return np.asarray(np.where(doublings > 0, beyond, inside))
 
-    def log_factor(self, points: Array, held: Array) -> Array:
+    def log_factor(self, points: Array, clamped: Array) -> Array:
         """Return the logarithm of the correction's factor at points (point, variable).
 
-        Terms grow no further than at `held`, where a process or program is evaluated: what they are a share of, the
+        Terms grow no further than at `clamped`, where a process or program is evaluated: what they are a share of, the
         components of the base model, goes on.
         """
         theta = np.array(self.theta)
         parts = []
         with np.errstate(all="ignore"):
             if self.terms is not None:
-                parts.append(self.terms.log_factor(self.base, theta, points, held))
+                parts.append(self.terms.log_factor(self.base, theta, points, clamped))
             if self.process is not None:
-                parts.append(self.process.evaluate(held))
+                parts.append(self.process.evaluate(clamped))
             if self.evolved is not None:
-                parts.append(np.log(self.evolved.evaluate(self.base, held) / self.base.evaluate(theta, held)))
+                parts.append(np.log(self.evolved.evaluate(self.base, clamped) / self.base.evaluate(theta, clamped)))
         return np.asarray(np.mean(parts, axis=0)) if parts else np.zeros(len(points))
 
     def to_json(self) -> dict[str, Any]:

@@ -73,8 +73,8 @@ def _base(base: BaseModel, theta: tuple[float, ...]) -> Any:
     return _symbols(base, theta)[""]
 
 
-def _variables(base: BaseModel, held: str = "") -> dict[str, Any]:
-    return {name: sympy.Symbol(name + held, positive=True) for name in base.variables}
+def _variables(base: BaseModel, clamped: str = "") -> dict[str, Any]:
+    return {name: sympy.Symbol(name + clamped, positive=True) for name in base.variables}
 
 
 def _symbols(base: BaseModel, theta: tuple[float, ...], changed: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -101,17 +101,17 @@ def _whole(model: Corrected) -> Any:
     return _with_terms(model.base, model.terms.best)
 
 
-def _with_terms(base: BaseModel, model: TermModel, held: str = "") -> Any:
+def _with_terms(base: BaseModel, model: TermModel, clamped: str = "") -> Any:
     """Return the base model with its terms; see `BaseModel.parts` for the carriers.
 
-    Terms grow with the variables, or with those whose names end in `held`.
+    Terms grow with the variables, or with those whose names end in `clamped`.
     """
     names, variables = base.carrier_names, list(base.variables)
     base_symbols = _symbols(base, model.theta)
     total = base_symbols[""]
     out = total
     for term in model.terms:
-        symbols = _variables(base, held)
+        symbols = _variables(base, clamped)
         growth = _to_sympy(ast.parse(term.growth.text(variables), mode="eval").body, symbols)
         name = names[term.carrier]
         if name in base.components:
@@ -239,19 +239,19 @@ def _python(model: Corrected, plain: Any) -> str:
     suffix = "_held"
     while any(name + suffix in variables for name in variables):
         suffix += "_"
-    names, held = ", ".join(variables), ", ".join(name + suffix for name in variables)
+    names, clamped = ", ".join(variables), ", ".join(name + suffix for name in variables)
     terms = () if model.terms is None else model.terms.models
     parts = (
-        (model.terms, f"corrected({names}, {held})"),
-        (model.evolved, f"math.log(corrected({held}) / base({held}))"),
-        (model.process, f"rest({held})"),
+        (model.terms, f"corrected({names}, {clamped})"),
+        (model.evolved, f"math.log(corrected({clamped}) / base({clamped}))"),
+        (model.process, f"rest({clamped})"),
     )
     corrections = [text for part, text in parts if part is not None]
     mean = " + ".join(corrections) or "0.0"
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return environment.from_string(_MODULE.read_text(encoding="utf-8")).render(
         names=names,
-        held=held,
+        clamped=clamped,
         suffix=suffix,
         base=code(plain),
         corrected=[code(_with_terms(model.base, term_model, suffix)) for term_model in terms],

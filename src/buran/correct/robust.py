@@ -200,7 +200,7 @@ def _own_cost(model: Corrected) -> float:
 
 
 def _scale(base: BaseModel, points: Array, theta: Array) -> Array:
-    """Return how large each run is, by the first that tells runs apart.
+    """Return how large each run is, by the first that distinguishes runs.
 
     The variables declared so, the base model's time, all variables, the first one.
     """

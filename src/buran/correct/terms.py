@@ -77,12 +77,14 @@ class TermModel:
     terms: tuple[CorrectionTerm, ...]
     cost: float
 
-    def evaluate(self, base: BaseModel, points: Array, held: Array | None = None) -> Array:
-        """Return values at points (point, variable); terms grow as at `held` instead, if given."""
+    def evaluate(self, base: BaseModel, points: Array, clamped: Array | None = None) -> Array:
+        """Return values at points (point, variable); terms grow as at `clamped` instead, if given."""
         parts = base.parts(np.array(self.theta), points)
         out = np.array(parts.total)
         for term in self.terms:
-            out = out + term.coefficient * parts.carriers[term.carrier] * term.growth(points if held is None else held)
+            out = out + term.coefficient * parts.carriers[term.carrier] * term.growth(
+                points if clamped is None else clamped
+            )
         return out
 
 

@@ -9,7 +9,7 @@ from buran.numerics.origin import CORRECTIONS, JUDGED, tuned
 
 @dataclass(frozen=True)
 class CorrectionTuning:
-    """Of corrections of analytical models."""
+    """Constants of corrections of analytical models."""
 
     powers: tuple[float, ...] = tuned((-1.0, -0.5, 0.5, 1.0), "exponents of a term's growth", CORRECTIONS)
     most_terms: int = tuned(3, "terms", CORRECTIONS)

@@ -1,1 +1,1 @@
-"""How the workflow engine is driven: one controller at a time, its jobs, its end in words."""
+"""How the workflow engine is driven: one controller at a time, its jobs, its end."""

@@ -64,14 +64,14 @@ def division_of(session: Session, plan: Plan, *, in_arrays: bool) -> Division:
     by then are left out, so that another division measures nothing again.
     """
     layout, keys = session.layout, session.campaign.config.resources
-    asked = Division(keys.points_per_job, share_nodes=keys.share_nodes, in_arrays=in_arrays)
+    requested = Division(keys.points_per_job, share_nodes=keys.share_nodes, in_arrays=in_arrays)
     is_needed = in_arrays and len(plan.bundles) > _MOST_JOBS
-    if asked.points_per_job == 1 and asked.share_nodes == "none" and not is_needed:
-        return asked
+    if requested.points_per_job == 1 and requested.share_nodes == "none" and not is_needed:
+        return requested
     path = layout.batches(session.id, plan.iteration)
     decided = Division.read(path) if path.is_file() else None
-    if decided is None or replace(decided, batches={}, arrays={}) != asked:
-        decided = _decided(session, plan, asked)
+    if decided is None or replace(decided, batches={}, arrays={}) != requested:
+        decided = _decided(session, plan, requested)
         with not_synced():  # they are many, and made again with the division where a power cut left them empty
             # Pointers of the same name are of an earlier time, when what they stand for was there.
             for batch, bundles in decided.batches.items():
@@ -84,14 +84,14 @@ def division_of(session: Session, plan: Plan, *, in_arrays: bool) -> Division:
     return decided
 
 
-def _decided(session: Session, plan: Plan, asked: Division) -> Division:
+def _decided(session: Session, plan: Plan, requested: Division) -> Division:
     batches: dict[str, tuple[str, ...]] = {}
     arrays = list[tuple[str, ...]]()
     jobs = 0
     for of_shape in _shapes(session, plan):
         minutes = {bundle.id: minutes for minutes, bundle in of_shape}
         of_job: dict[str, int] = {}
-        for group in _divided(session.campaign, [bundle for _, bundle in of_shape], asked.points_per_job):
+        for group in _divided(session.campaign, [bundle for _, bundle in of_shape], requested.points_per_job):
             bundles = tuple(bundle.id for bundle in group)
             name = bundles[0] if len(bundles) == 1 else digest(bundles, 16)
             of_job[name] = sum(minutes[bundle] for bundle in bundles)
@@ -100,9 +100,9 @@ def _decided(session: Session, plan: Plan, asked: Division) -> Division:
         if not session.campaign.shares_node(of_shape[0][1].point):  # there jobs differ in their memory
             names = sorted(of_job, key=of_job.__getitem__)  # so that short ones ask for less time
             arrays += [tuple(names[first : first + _LONGEST_ARRAY]) for first in range(0, len(names), _LONGEST_ARRAY)]
-    is_needed = asked.in_arrays and jobs > _MOST_JOBS
+    is_needed = requested.in_arrays and jobs > _MOST_JOBS
     named = {digest(array, 16): array for array in arrays if is_needed and len(array) > 1}
-    return replace(asked, batches=batches, arrays=named)
+    return replace(requested, batches=batches, arrays=named)
 
 
 def _shapes(session: Session, plan: Plan) -> list[list[tuple[int, Bundle]]]:
@@ -184,7 +184,7 @@ def together(session: Session, bundles: Sequence[Bundle]) -> JobRequest:
 def whole_node(session: Session, request: JobRequest, memories_mb: Sequence[int | None] = ()) -> JobRequest:
     """Return what a job asks for whose runs share its node: all cores, and memory for all, as far as there is any."""
     cores, most_mb = session.campaign.node.cores, session.campaign.node.memory_mb
-    memory_mb = sum(asked or 0 for asked in memories_mb) or None
+    memory_mb = sum(requested or 0 for requested in memories_mb) or None
     if memory_mb is not None and most_mb is not None:
         memory_mb = min(memory_mb, most_mb)
     return replace(

@@ -1,4 +1,4 @@
-"""Driving a campaign: one controller at a time, the workflow engine as a child, its end in words."""
+"""Driving a campaign: one controller at a time, the workflow engine as a child, its end."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def sole_controller(layout: Layout, say: Callable[[str], None]) -> Iterator[int]
         Takes whom is waited for, and what was ended.
     """
     layout.root.mkdir(parents=True, exist_ok=True)
-    told, orphan_since = "", None
+    printed, orphan_since = "", None
     with contextlib.ExitStack() as stack:
         handle = os.open(layout.controller_lock, os.O_RDWR | os.O_CREAT, 0o666)
         stack.callback(os.close, handle)
@@ -59,9 +59,9 @@ def sole_controller(layout: Layout, say: Callable[[str], None]) -> Iterator[int]
             stack.enter_context(claims.claimed(layout.lockless_claim))
         while (holders := _lock(handle, layout.controller_lock)) is not None or engines(layout.root):
             news, is_orphan = _in_words(layout, holders)
-            if news != told:
+            if news != printed:
                 say(news)
-                told = news
+                printed = news
             orphan_since = (orphan_since or time.monotonic()) if is_orphan else None
             if orphan_since is not None and time.monotonic() - orphan_since >= ORPHAN_GRACE_S:
                 for pid in holders or ():
@@ -104,8 +104,8 @@ def _holders(lock: Path) -> list[int]:
         with contextlib.suppress(OSError):
             for file in (process / "fd").iterdir():
                 with contextlib.suppress(OSError):  # closed in this moment
-                    is_held = file.samefile(lock) and "FLOCK" in (process / "fdinfo" / file.name).read_text()
-                    pids += [int(process.name)] if is_held else []
+                    is_locked = file.samefile(lock) and "FLOCK" in (process / "fdinfo" / file.name).read_text()
+                    pids += [int(process.name)] if is_locked else []
     return sorted(set(pids))
 
 

@@ -22,7 +22,7 @@ _SHOWN = 5  # points that do not fit
 def measured_in(session: Session, scheduler: Scheduler, say: Callable[[str], None], *, patient: bool = True) -> Session:
     """Return the campaign spread over the nodes of its partition.
 
-    The cores of its nodes are asked for once and kept: the same point has as many nodes ever after.
+    The cores of its nodes are requested once and kept: the same point has as many nodes ever after.
 
     Parameters
     ----------
@@ -54,16 +54,16 @@ def measured_in(session: Session, scheduler: Scheduler, say: Callable[[str], Non
 
 
 def _insisted(ask: Callable[[], Partition | None], say: Callable[[str], None]) -> Partition | None:
-    told = False
+    has_warned = False
     while True:
         try:
             return ask()
         except CommandMissing:
             raise
         except ToolError as error:
-            if not told:
+            if not has_warned:
                 say(f"{error.line}; since {time.strftime('%H:%M:%S')}, waiting until it does")
-                told = True
+                has_warned = True
             time.sleep(_ASK_AGAIN_S)
 
 

@@ -40,7 +40,7 @@ def submission(
     Parameters
     ----------
     extra
-        Options of the workflow engine beside those of the profile.
+        Options of the workflow engine in addition to those of the profile.
 
     Raises
     ------

@@ -269,16 +269,16 @@ def cancel_all(scheduler: Scheduler, folder: Path, say: Callable[[str], None], p
     waited for.
     """
     cancelled: set[str] = set()
-    empty, told = 0, False
+    empty, has_warned = 0, False
     while empty < 2:
         jobs = scheduler.campaign_jobs(folder)
         try:
             scheduler.cancel([job for job in jobs or () if job.state != "COMPLETING"])
         except ToolError:
             jobs = None
-        if jobs is None and not told:
+        if jobs is None and not has_warned:
             say(f"{scheduler.title} does not answer; waiting to cancel the jobs (Ctrl-C leaves them)")
-            told = True
+            has_warned = True
         cancelled |= {job.id for job in jobs or ()}
         empty = empty + 1 if jobs == [] else 0
         time.sleep(pause_s)

@@ -43,10 +43,10 @@ def main(grace_s: float, command: list[str]) -> int:
         if handle in ready:
             code = engine.wait()
             return code if code >= 0 else _KILLED - code
-        asked = 0 in ready
-        if asked and not os.read(0, 1):
+        is_requested = 0 in ready
+        if is_requested and not os.read(0, 1):
             requests = []
-        if not asked or (deadline < float("inf") and requests):
+        if not is_requested or (deadline < float("inf") and requests):
             _signal(engine.pid, signal.SIGKILL)
             requests, deadline = [], float("inf")
         elif deadline == float("inf"):

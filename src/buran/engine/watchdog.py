@@ -33,7 +33,7 @@ class StuckJobs:
     scheduler: Scheduler
     say: Callable[[str], None]
     keep: Callable[[str], None] = lambda words: None
-    _told: set[str] = field(default_factory=set)
+    _reported: set[str] = field(default_factory=set)
 
     def look(self, queue: Iterable[Job]) -> None:
         """Look through the queue."""
@@ -41,8 +41,8 @@ class StuckJobs:
         numbers = Counter(job.reason.strip("()") for job in waiting)
         for job in waiting:
             reason, step = job.reason.strip("()"), self.scheduler.never_starts(job)
-            if step is not None and reason not in self._told:
-                self._told.add(reason)
+            if step is not None and reason not in self._reported:
+                self._reported.add(reason)
                 jobs_and_reason = (
                     f"{numbers[reason]} {'job' if numbers[reason] == 1 else 'jobs'} may never start ({reason})"
                 )
@@ -101,10 +101,10 @@ class Watchdog:
     quiet_s: float = field(default_factory=lambda: float(os.environ.get("BURAN_WATCHDOG_S", _QUIET_S)))
     _checked: float = field(default_factory=time.monotonic)
     _suspicious_since: float | None = None
-    _asked: float = field(default_factory=time.monotonic)
+    _looked_s: float = field(default_factory=time.monotonic)
 
     def engine_hangs(self, engine: int) -> bool:
-        """Look, now and then; an outage of the scheduler proves nothing and starts the time anew."""
+        """Look, now and then; an outage of the scheduler proves nothing and restarts the time."""
         now = time.monotonic()
         if now - self._checked < min(_CHECK_S, self.quiet_s / 4):
             return False
@@ -121,8 +121,8 @@ class Watchdog:
         return now - self._suspicious_since >= self.quiet_s / 2
 
     def _look_for_stuck_jobs(self, now: float) -> None:
-        if now - self._asked >= self.quiet_s / 8:
-            self._asked = now
+        if now - self._looked_s >= self.quiet_s / 8:
+            self._looked_s = now
             self.stuck.look(self.stuck.scheduler.campaign_jobs(self.folder) or ())
 
     def _silence_s(self) -> float:

@@ -24,7 +24,7 @@ _HEAD = 4096
 
 @dataclass(frozen=True)
 class Sample:
-    """What the format of a file or folder is told from.
+    """What identifies the format of a file or folder.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class Reader:
     Attributes
     ----------
     what
-        Files or folders of this format, in words.
+        Files or folders of this format, as text.
     recognises
         Tells whether a file or folder is of this format; where another format may look alike, it must say no.
     read
@@ -95,7 +95,7 @@ class Writer:
     suffix
         What names of its files end with, such as ``.json``; empty for folders.
     what
-        Its files or folders, in words.
+        Its files or folders, as text.
     write
         Writes a table; the aggregate is the value over locations that is wanted. None if it takes profiles.
     write_runs

@@ -77,9 +77,9 @@ def without_one_sided(experiment: Experiment, elsewhere: NDArray[np.bool_]) -> E
     common = has_points[0] & has_points[1]
     has = [(np.nan_to_num(kind[:, common]) > 0).any(axis=(1, 2)) for kind in kinds]
     values = {name: array.copy() for name, array in experiment.values.items()}
-    for mask, lacks in ((~elsewhere, ~has[0] & has[1]), (elsewhere, has[0] & ~has[1])):
+    for mask, missing in ((~elsewhere, ~has[0] & has[1]), (elsewhere, has[0] & ~has[1])):
         for array in values.values():
-            array[np.ix_(lacks, np.ones(array.shape[1], dtype=bool), mask)] = np.nan
+            array[np.ix_(missing, np.ones(array.shape[1], dtype=bool), mask)] = np.nan
     return replace(experiment, values=values)
 
 

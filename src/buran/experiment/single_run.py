@@ -45,7 +45,7 @@ def profile_of_run(table: Experiment, point: int, repetition: int) -> Profile:
     Raises
     ------
     FormatError
-        The run lacks values of call paths that others have.
+        Values are missing for call paths that others have.
     """
     metrics: dict[str, Metric] = {}
     values: dict[str, Any] = {}
@@ -53,11 +53,11 @@ def profile_of_run(table: Experiment, point: int, repetition: int) -> Profile:
         means = table.over_locations(name, "mean")
         column = means[:, point, repetition]
         measured = np.isfinite(means).any(axis=(1, 2))  # other call paths only lead to these
-        lacking = np.flatnonzero(measured & ~np.isfinite(column))
-        if not measured.any() or len(lacking) == measured.sum():
+        missing = np.flatnonzero(measured & ~np.isfinite(column))
+        if not measured.any() or len(missing) == measured.sum():
             continue
-        if len(lacking):
-            raise FormatError("the run is incomplete", why=f"no {name} of {table.tree.names[lacking[0]]}")
+        if len(missing):
+            raise FormatError("the run is incomplete", why=f"no {name} of {table.tree.names[missing[0]]}")
         column = np.where(np.isfinite(column), column, 0.0)
         metric = metric_of(name)
         metrics[name] = replace(metric, unit=metric.unit or table.units.get(name, ""), dtype="DOUBLE")

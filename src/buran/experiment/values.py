@@ -28,7 +28,7 @@ def added(values: NDArray[np.float64]) -> NDArray[np.float64]:
     Returns
     -------
     array
-        Shape (...): NaN where a call path lacks what it has elsewhere, and where none has any.
+        Shape (...): NaN where a call path has no value but has one elsewhere, and where none has any.
     """
     known = np.isfinite(values).any(axis=tuple(range(1, values.ndim)))
     return np.asarray(values[known].sum(axis=0) if known.any() else np.full(values.shape[1:], np.nan))

@@ -1,7 +1,8 @@
 """How evenly ranks and threads share the time of each function.
 
 The three figures are those that PIRA's search for load imbalance offers: the imbalance percentage, the efficiency and
-the variation coefficient. All are of exclusive times, so a function that waits is told from one that lets others wait.
+the variation coefficient. All are of exclusive times: functions that wait are distinguished from those that let
+others wait.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class CallGraph:
     entry
         Number of the function the program begins with, if a file said so.
     metadata, edge_metadata, document
-        What a file held beside it, kept for writing: by function, by edge, of the whole.
+        What a file held next to it, kept for writing: by function, by edge, of the whole.
     """
 
     ids: tuple[str, ...]

@@ -12,7 +12,7 @@ from buran.numerics.least_squares import nonnegative
 
 
 def times_as_expensive(predicted: Floats, measured: Floats, plain_s: Floats) -> float:
-    """Return how many times what was predicted hooks cost in the program itself, up to `FILTERS.dearest_visit`.
+    """Return how many times what was predicted hooks cost in the program itself, up to `FILTERS.most_expensive_visit`.
 
     Hooks keep a compiler from inlining, and a loop over an empty function has its caches for itself. Start-up and
     shutdown of the measurement, which take as long in every run, are fitted beside the factor.
@@ -29,7 +29,7 @@ def times_as_expensive(predicted: Floats, measured: Floats, plain_s: Floats) -> 
         return 1.0
     columns = np.stack([predicted[some], 1 / plain_s[some]], axis=1)
     factor = float(nonnegative(columns if some.sum() > 1 else columns[:, :1], measured[some])[0])
-    return min(max(factor, 1.0), FILTERS.dearest_visit)
+    return min(max(factor, 1.0), FILTERS.most_expensive_visit)
 
 
 def beyond_startup(left: Floats, plain_s: Floats, ranks: Floats) -> tuple[MeasuredOverhead | None, Floats]:

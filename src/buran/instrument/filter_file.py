@@ -70,7 +70,7 @@ class Filter:
         return self._regions.decide(name, mangled or name)
 
     def gives_hooks(self, name: str, mangled: str = "", file: str = "", *, inline: bool = False) -> bool:
-        """Whether GCC's plugin of Score-P hooks a function: one declared inline by a rule beside the pattern ``*``."""
+        """Whether GCC's plugin of Score-P hooks a function: one declared inline only by a rule other than ``*``."""
         return (self._for_inline if inline else self).matches(name, mangled, file)
 
     @cached_property

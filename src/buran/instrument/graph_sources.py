@@ -65,7 +65,7 @@ def _feature(function: StaticFunction, name: str) -> int:
 
 
 def with_measured(graph: CallGraph, tree: CallTree) -> CallGraph:
-    """Add the calls of measured call paths, and the functions that the graph lacks.
+    """Add the calls of measured call paths, and the functions that are missing in the graph.
 
     An edge leads from a measured function to the one measured below it: functions without hooks between them are not
     seen. The root of a profile, which stands for the executable, is no function.
@@ -73,22 +73,22 @@ def with_measured(graph: CallGraph, tree: CallTree) -> CallGraph:
     regions = tree.regions
     places = [graph.find(region.mangled or region.name, region.name, region.file) for region in regions]
     is_function = [region.paradigm != "measurement" for region in regions]
-    lacking = [i for i, at in enumerate(places) if at is None and is_function[i]]
+    missing = [i for i, at in enumerate(places) if at is None and is_function[i]]
     whole = graph
-    if lacking:
+    if missing:
         taken, ids = set(graph.ids), list[str]()
-        for i in lacking:
+        for i in missing:
             ids.append(_unique(regions[i].mangled or regions[i].name, regions[i].file, taken))
             taken.add(ids[-1])
-        for extra, i in enumerate(lacking):
+        for extra, i in enumerate(missing):
             places[i] = len(graph) + extra
         whole = _extended(
             graph,
             ids,
-            [regions[i].mangled or regions[i].name for i in lacking],
-            [regions[i].name for i in lacking],
-            [regions[i].file for i in lacking],
-            [regions[i].paradigm == "compiler" for i in lacking],
+            [regions[i].mangled or regions[i].name for i in missing],
+            [regions[i].name for i in missing],
+            [regions[i].file for i in missing],
+            [regions[i].paradigm == "compiler" for i in missing],
         )
     numbers = np.array([at if at is not None and is_function[i] else -1 for i, at in enumerate(places)], dtype=np.int64)
     below = numbers[tree.region]

@@ -53,7 +53,7 @@ def visit_cost_of(hooked_s: float, plain_s: float, visits: float, calibrated_s: 
 
     Hooks also keep the compiler from inlining; the difference between a run with hooks and one without holds that. It
     counts only where hooks at least double the time: else it is mostly the noise of two short runs; and up to some
-    times the calibrated cost, for starting and ending Score-P would make some hundred visits dear.
+    times the calibrated cost, for starting and ending Score-P would make some hundred visits expensive.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def visit_cost_of(hooked_s: float, plain_s: float, visits: float, calibrated_s: 
     """
     if not visits > 0 or hooked_s < 2 * plain_s:
         return calibrated_s
-    return max(calibrated_s, min((hooked_s - plain_s) / visits, FILTERS.dearest_visit * calibrated_s))
+    return max(calibrated_s, min((hooked_s - plain_s) / visits, FILTERS.most_expensive_visit * calibrated_s))
 
 
 def guard(

@@ -38,7 +38,7 @@ class MeasuredOverhead:
         return cls(float(np.median(shares)), of_median(shares, 0.9)) if len(shares) else None
 
     def exceeds(self, allowed: float | None) -> bool:
-        """Tell whether it is above what is allowed beyond doubt: with its whole interval."""
+        """Tell whether it is above the limit with its whole interval."""
         return allowed is not None and self.interval is not None and self.interval[0] > allowed
 
     def __str__(self) -> str:

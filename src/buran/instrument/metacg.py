@@ -183,7 +183,7 @@ def _closure(above: Mapping[int, list[int]], start: int) -> list[int]:
 
 
 def write_metacg(graph: CallGraph, path: Path) -> None:
-    """Write a graph; what a file of the same version held beside it is written again."""
+    """Write a graph; what a file of the same version held next to it is written again."""
     same = graph.document.get("version") == 4
     written = (graph.kind & (CALL | POINTER | MEASURED)) != 0
     callees: list[list[int]] = [[] for _ in graph.ids]

@@ -114,7 +114,7 @@ def glob(pattern: str) -> re.Pattern[str]:
     """Compile a pattern as POSIX fnmatch reads it without flags: ``*`` matches slashes, leading dots too.
 
     What stands between two stars has one length, so its first place is as good as any later one: it is never tried
-    anew, and matching takes time proportional to the text, whatever the pattern.
+    again, and matching takes time proportional to the text, whatever the pattern.
     """
     parts = [""]  # between stars
     i = 0

@@ -7,12 +7,12 @@ pages 40 to 47, IEEE, 2019.
 ======================================================  ==============================================
 in the paper                                            here
 ======================================================  ==============================================
-V-A, initial selection by statement aggregation         `buran.instrument.aggregation.initial_selection`
-V-A, threshold: upper median of the distinct sums       `buran.instrument.aggregation.threshold`
-V-B2, evaluation at p_ext = p_n + d                     `buran.campaign.extrapolate`, `linear`
+V-B, initial selection by aggregated statements         `buran.instrument.aggregation.initial_selection`
+V, threshold by a statistic of statements               `buran.instrument.aggregation.threshold`
+V-B2, evaluation at p_ext = p_n + d                     `buran.campaign.extrapolate.extrapolated`
 V-B3, Fig. 3, filter-only                               `filter_only`
 V-B4, Fig. 4, filter-and-expand                         `filter_and_expand`
-PIRA I, runtime filtering (as its sources have it)      `hotspots`
+V, PIRA I: run-time hot spots                           `hotspots`
 repetitions, iterations, thresholds                     `config/examples/pira.yaml`
 ======================================================  ==============================================
 
@@ -139,10 +139,12 @@ def _refinement(
     why: str,
     kernels: Mask | None = None,
 ) -> Refinement:
-    held = prediction.filterable & (keep | prediction.main)
+    instrumented = prediction.filterable & (keep | prediction.main)
     measured = {symbol_of(region) for region in tree.regions}
     added = {graph.symbols[i]: "by the call graph" for i in np.flatnonzero(chosen) if graph.symbols[i] not in measured}
-    chosen_itself = (held if kernels is None else kernels) & held
+    chosen_itself = (instrumented if kernels is None else kernels) & instrumented
     said = (why, "begin of the program", f"on a way to what is {why}")
-    reasons = np.select((chosen_itself, prediction.main, held), said, f"not {why}, nor on a way to what is").tolist()
-    return Refinement(prediction, held, chosen_itself, tuple(reasons), added)
+    reasons = np.select(
+        (chosen_itself, prediction.main, instrumented), said, f"not {why}, nor on a way to what is"
+    ).tolist()
+    return Refinement(prediction, instrumented, chosen_itself, tuple(reasons), added)

@@ -27,9 +27,9 @@ from buran.profile.regroup import combine, fold, project
 
 STRIDE = 1 << 20
 """Repetitions under the n-th earlier filter have numbers from n times this on."""
-_SHARE, _DOUBT, _BLOCKS = "correction_share", "correction_doubt", "correction_blocks"
+_SHARE, _UNCERTAINTY, _BLOCKS = "correction_share", "correction_uncertainty", "correction_blocks"
 _EXACT = 1e-30  # squares below are none
-_HOPELESS = 1e6  # doubts are cut there: an infinite one is no number to work with
+_HOPELESS = 1e6  # uncertainties are cut there: an infinite one is no number to work with
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class HookCost:
     """What a visit of an instrumented function costs, and the standard deviation of that, in seconds."""
 
     seconds: float
-    doubt_s: float
+    uncertainty_s: float
 
 
 def hook_cost(calibrated_s: float, hooked_s: Floats, plain_s: Floats, visits: Floats) -> HookCost:
     """Find the cost of a visit from a calibrating loop and from the program itself.
 
-    Both are averaged by their precision; where they contradict each other, the doubt is larger by as much.
+    Both are averaged by their precision; where they contradict each other, the uncertainty is larger by as much.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def hook_cost(calibrated_s: float, hooked_s: Floats, plain_s: Floats, visits: Fl
     """
     if calibrated_s == 0.0:
         return HookCost(0.0, 0.0)
-    values, doubts = [calibrated_s], [POOLING.loop_doubt * calibrated_s]
+    values, uncertainties = [calibrated_s], [POOLING.loop_uncertainty * calibrated_s]
     some = (visits > 0) & (plain_s > 0)
     if some.sum() >= 3:
         share = visits[some] / plain_s[some]  # noise is a share of the time
@@ -65,13 +65,13 @@ def hook_cost(calibrated_s: float, hooked_s: Floats, plain_s: Floats, visits: Fl
         rest = float(((gain - slope * share) ** 2).sum() / (some.sum() - 1))
         if slope > 0:
             values.append(slope)
-            doubts.append(max(float(np.sqrt(rest / (share**2).sum())), 1e-3 * slope))
-    value, doubt = np.array(values), np.array(doubts)
-    precision = 1 / doubt**2
+            uncertainties.append(max(float(np.sqrt(rest / (share**2).sum())), 1e-3 * slope))
+    value, uncertainty = np.array(values), np.array(uncertainties)
+    precision = 1 / uncertainty**2
     mean = float((precision * value).sum() / precision.sum())
     sigma = float(np.sqrt(1 / precision.sum()))
-    chi = float(np.sqrt((((value - mean) / doubt) ** 2).sum() / max(len(value) - 1, 1)))
-    return HookCost(mean, max(sigma * max(chi, 1.0), POOLING.least_doubt * mean))
+    chi = float(np.sqrt((((value - mean) / uncertainty) ** 2).sum() / max(len(value) - 1, 1)))
+    return HookCost(mean, max(sigma * max(chi, 1.0), POOLING.least_uncertainty * mean))
 
 
 @dataclass(frozen=True)
@@ -84,13 +84,13 @@ class BareProfile:
         On the call paths that are left: visits, and exclusive times that are corrected.
     share
         Shape (call path,): what was taken off over what is left, mean over locations.
-    doubt
+    uncertainty
         Shape (call path,): standard deviation over what is left; infinite where nothing is.
     """
 
     profile: Profile
     share: Floats
-    doubt: Floats
+    uncertainty: Floats
 
 
 def without_hooks(profile: Profile, keep: Mask, cost: HookCost, counts: Sequence[str] = ()) -> BareProfile:
@@ -117,7 +117,7 @@ def without_hooks(profile: Profile, keep: Mask, cost: HookCost, counts: Sequence
         share = np.where(off > 0, np.where(rest > 0, off / rest, np.inf), 0.0)
     time = replace(metrics["time"], kind="exclusive")
     corrected = replace(left, metrics={**left.metrics, "time": time}, values={**left.values, "time": seconds})
-    return BareProfile(corrected, share, share * (cost.doubt_s / cost.seconds if cost.seconds > 0 else 0.0))
+    return BareProfile(corrected, share, share * (cost.uncertainty_s / cost.seconds if cost.seconds > 0 else 0.0))
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ class Pooled:
         How many earlier runs tell the time of at least one call path.
     values, lost
         How many times of theirs were taken, and how many were not.
-    share, doubt
+    share, uncertainty
         The largest of those that were taken: what was taken off over what is left, and its uncertainty.
     proven
         At points with and without counting, the share of the time in call paths whose corrected times agree; None
@@ -169,7 +169,7 @@ class Pooled:
     values: int = 0
     lost: int = 0
     share: float = 0.0
-    doubt: float = 0.0
+    uncertainty: float = 0.0
     proven: float | None = None
 
     @property
@@ -185,7 +185,7 @@ def pool(direct: Iterable[Run], earlier: Sequence[EarlierRuns], cost: HookCost) 
     """Bring runs under one filter and corrected ones under others into one table.
 
     A time is left out where functions are measured now that were not then: how it would be shared is not known; where
-    its doubt is above `most_doubt`; beside uncorrected times of its point, unless it is as good; and for a
+    its uncertainty is above `most_uncertainty`; with uncorrected times of its point, unless it is as good; and for a
     call path whose corrected times contradict the uncorrected ones where both are known.
 
     Parameters
@@ -233,7 +233,7 @@ def cost_of_counting(without: Floats, with_: Floats, counted: Floats) -> tuple[F
 
     Returns
     -------
-    cost, doubt, enough
+    cost, uncertainty, enough
         Shape (call path,): the cost; the standard deviation of the time without counting that follows from it, as a
         share of that time; whether enough points have both times.
     """
@@ -256,7 +256,7 @@ def cost_of_counting(without: Floats, with_: Floats, counted: Floats) -> tuple[F
     ratio = np.sqrt(square / np.maximum(points, 1))
     precision, before = square / variance, (ratio / POOLING.counting_spread) ** 2
     cost = np.where(known, (precision * cost + before * POOLING.counting / ratio) / (precision + before), 0.0)
-    deviation = np.maximum(1 / np.sqrt(precision + before), POOLING.least_doubt * np.abs(cost))
+    deviation = np.maximum(1 / np.sqrt(precision + before), POOLING.least_uncertainty * np.abs(cost))
     return cost, np.where(known, deviation * ratio, 0.0), points >= POINTS_OF_BOTH
 
 
@@ -276,12 +276,12 @@ def without_counting(whole: Experiment, known: Floats, counting: Mask) -> Experi
         Times with counting are NaN for call paths with blocks and fewer than `POINTS_OF_BOTH` points of both kinds.
     """
     time, blocks = whole.over_locations("time"), whole.over_locations(_BLOCKS)
-    time = np.where(np.nan_to_num(whole.over_locations(_DOUBT)) <= POOLING.most_doubt, time, np.nan)
+    time = np.where(np.nan_to_num(whole.over_locations(_UNCERTAINTY)) <= POOLING.most_uncertainty, time, np.nan)
     # D, E, B: seconds without and with counting, and blocks, shape (call path, point)
     without, with_, counted = (
         over_repetitions(values, "median") for values in (known, time[:, :, counting], blocks[:, :, counting])
     )
-    cost, doubt, enough = cost_of_counting(without, with_, counted)
+    cost, uncertainty, enough = cost_of_counting(without, with_, counted)
     values = {name: cells.copy() for name, cells in whole.values.items()}
     number = np.nan_to_num(values[_BLOCKS][:, :, counting])
     values["time"][:, :, counting] -= cost[:, None, None, None] * number
@@ -290,8 +290,8 @@ def without_counting(whole: Experiment, known: Floats, counting: Mask) -> Experi
         taken = np.nan_to_num(np.where(number > 0, np.abs(cost)[:, None, None, None] * number / left, 0.0))
     values[_SHARE][:, :, counting] += np.clip(taken, 0.0, _HOPELESS)
     # of the call path, not of each value: else values that happen to be low would be left out, and high ones not
-    unsure = np.where(number > 0, np.where(left > 0, doubt[:, None, None, None], _HOPELESS), 0.0)
-    values[_DOUBT][:, :, counting] = np.hypot(values[_DOUBT][:, :, counting], unsure)
+    unsure = np.where(number > 0, np.where(left > 0, uncertainty[:, None, None, None], _HOPELESS), 0.0)
+    values[_UNCERTAINTY][:, :, counting] = np.hypot(values[_UNCERTAINTY][:, :, counting], unsure)
     unproven = ~enough & (np.nan_to_num(counted).max(axis=1) > 0)
     values["time"][np.ix_(unproven, np.ones(time.shape[1], dtype=bool), counting)] = np.nan
     return replace(whole, values=values)
@@ -303,11 +303,11 @@ def _is_free(region: Region) -> bool:
 
 
 def _marked(corrected: BareProfile) -> Profile:
-    """Note share and doubt as metrics of their own, so that they go through the same unions as the times."""
+    """Note share and uncertainty as metrics of their own, so that they go through the same unions as the times."""
     profile, width = corrected.profile, len(corrected.profile.locations)
     marks = {
         name: np.repeat(np.minimum(values, _HOPELESS)[:, None], width, axis=1)
-        for name, values in ((_SHARE, corrected.share), (_DOUBT, corrected.doubt))
+        for name, values in ((_SHARE, corrected.share), (_UNCERTAINTY, corrected.uncertainty))
     }
     if "basic_blocks" in profile.metrics:
         marks[_BLOCKS] = profile.exclusive("basic_blocks")
@@ -324,12 +324,12 @@ def _judged(whole: Experiment, groups: NDArray[np.int64], earlier: Sequence[Earl
     groups
         Shape (repetition,): 0 for the runs under the filter of the models, else the number of the filter.
     """
-    values = {name: cells.copy() for name, cells in whole.values.items() if name not in (_SHARE, _DOUBT, _BLOCKS)}
+    values = {name: cells.copy() for name, cells in whole.values.items() if name not in (_SHARE, _UNCERTAINTY, _BLOCKS)}
     direct = groups == 0
     plain = Pooled(replace(whole, values=values), direct)
     if direct.all():
         return plain
-    share, doubt = (whole.over_locations(name) for name in (_SHARE, _DOUBT))
+    share, uncertainty = (whole.over_locations(name) for name in (_SHARE, _UNCERTAINTY))
     time = whole.over_locations("time")
     beside: Mask = np.asarray(np.isfinite(time[:, :, direct]).any(axis=2))
     taken = np.zeros(time.shape, dtype=bool)
@@ -341,16 +341,16 @@ def _judged(whole: Experiment, groups: NDArray[np.int64], earlier: Sequence[Earl
             # compared with all times that are taken, under whatever filter: those under earlier ones are judged by now
             known = np.where(taken | direct, time, np.nan)
             whole = without_counting(whole, known, columns)
-            share, doubt, time = (whole.over_locations(name) for name in (_SHARE, _DOUBT, "time"))
+            share, uncertainty, time = (whole.over_locations(name) for name in (_SHARE, _UNCERTAINTY, "time"))
             values["time"][:, :, columns] = whole.values["time"][:, :, columns]
         comparable = _comparable(whole.tree, group.had)
         for name in values:
             values[name][np.ix_(~comparable, np.ones(time.shape[1], dtype=bool), columns)] = np.nan
-        sure = np.isfinite(time[:, :, columns]) & (doubt[:, :, columns] <= POOLING.most_doubt)
+        sure = np.isfinite(time[:, :, columns]) & (uncertainty[:, :, columns] <= POOLING.most_uncertainty)
         sure &= comparable[:, None, None]
         proven = POINTS_OF_BOTH if group.counting else 0
-        agrees = _agrees(known, np.where(sure, time[:, :, columns], np.nan), doubt[:, :, columns], proven)
-        as_good = ~beside[:, :, None] | (doubt[:, :, columns] <= POOLING.as_good)
+        agrees = _agrees(known, np.where(sure, time[:, :, columns], np.nan), uncertainty[:, :, columns], proven)
+        as_good = ~beside[:, :, None] | (uncertainty[:, :, columns] <= POOLING.as_good)
         taken[:, :, columns] = sure & agrees[:, None, None] & as_good
         if group.counting:
             shown = _share_of_time(known, time[:, :, columns], sure & agrees[:, None, None])
@@ -362,7 +362,7 @@ def _judged(whole: Experiment, groups: NDArray[np.int64], earlier: Sequence[Earl
         values=int(taken.sum()),
         lost=int((corrected & ~taken).sum()),
         share=float(share[taken].max(initial=0.0)),
-        doubt=float(doubt[taken].max(initial=0.0)),
+        uncertainty=float(uncertainty[taken].max(initial=0.0)),
         proven=shown,
     )
 
@@ -384,14 +384,14 @@ def _comparable(tree: CallTree, had: Callable[[Region], bool]) -> Mask:
     return folding.stays & alone
 
 
-def _agrees(direct: Floats, corrected: Floats, doubt: Floats, proven: int = 0) -> Mask:
+def _agrees(direct: Floats, corrected: Floats, uncertainty: Floats, proven: int = 0) -> Mask:
     """Mark call paths whose corrected times are not known to be others than the uncorrected ones of the same points.
 
     Parameters
     ----------
     direct, corrected
         Shape (call path, point, repetition); NaN where there is none.
-    doubt
+    uncertainty
         Shape of `corrected`: relative standard deviation.
     proven
         Points, at least, at which both must be known; with 0, fewer than two contradict nothing.
@@ -404,7 +404,7 @@ def _agrees(direct: Floats, corrected: Floats, doubt: Floats, proven: int = 0) -
     # two gaps may agree by chance: what one pair scatters by is one more degree of freedom
     squares = np.where(common, (gap - mean[:, None]) ** 2, 0.0).sum(axis=1) + POOLING.one_pair**2
     spread = np.sqrt(squares) / np.maximum(number, 1)
-    largest = np.where(np.isfinite(corrected), np.nan_to_num(doubt), 0.0).max(axis=(1, 2))
+    largest = np.where(np.isfinite(corrected), np.nan_to_num(uncertainty), 0.0).max(axis=(1, 2))
     near: Mask = np.abs(mean) <= POOLING.agreement + POOLING.sigmas * np.hypot(spread, largest)
     # one pair of single runs, of which one may have been disturbed, refutes nothing
     agreeing: Mask = (number >= proven) & ((number < POINTS_OF_BOTH) | near)

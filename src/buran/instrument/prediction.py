@@ -45,7 +45,7 @@ class RegionPrediction:
     seconds
         Shape (call path,): exclusive time at the target; NaN without a model; 0 for starting and ending MPI.
     upper_s
-        Shape (call path,): upper end of the 90 % interval, at most `FILTERS.largest_doubt` times `seconds`.
+        Shape (call path,): upper end of the 90 % interval, at most `FILTERS.largest_ratio` times `seconds`.
     origin_s
         Shape (call path,): at the smallest value of each parameter.
     points
@@ -117,9 +117,9 @@ class RegionPrediction:
 
     @cached_property
     def upper_share(self) -> Floats:
-        """Shape (region,): with the doubt of the models, hooks taken off."""
-        doubt = self.by_region(self.upper_s) - self.own_s
-        return self.bare_share + self._share(np.nan_to_num(doubt))
+        """Shape (region,): with the uncertainty of the models, without hooks."""
+        uncertainty = self.by_region(self.upper_s) - self.own_s
+        return self.bare_share + self._share(np.nan_to_num(uncertainty))
 
     def mostly_hooks(self, ratio: float) -> Mask:
         """Mark functions that call nothing measured and whose hooks take more than a share of their time."""
@@ -204,11 +204,11 @@ class RegionPrediction:
         The time of a function that is not kept is that of the one it is called from.
         """
         counts = (kernels & keep) | ~self.filterable
-        held = keep | ~self.filterable
+        recorded = keep | ~self.filterable
         inside = np.zeros(len(self.tree), dtype=bool)
         region, parent = self.tree.region, self.tree.parent
         for i in range(len(self.tree)):  # callers stand before their callees
-            inside[i] = counts[region[i]] if held[region[i]] else bool(parent[i] >= 0 and inside[parent[i]])
+            inside[i] = counts[region[i]] if recorded[region[i]] else bool(parent[i] >= 0 and inside[parent[i]])
         return float(np.nansum(self.path_share[inside]))
 
 
@@ -281,7 +281,7 @@ def predict_regions(
     return RegionPrediction(
         tree,
         seconds[:, 0],
-        np.clip(upper, seconds[:, 0], FILTERS.largest_doubt * seconds[:, 0]),
+        np.clip(upper, seconds[:, 0], FILTERS.largest_ratio * seconds[:, 0]),
         seconds[:, 1],
         places,
         number,

@@ -112,7 +112,7 @@ class Refinement:
 
     @property
     def regions(self) -> tuple[Region, ...]:
-        """Of the call tree, in its order."""
+        """Regions of the call tree, in its order."""
         return self.prediction.tree.regions
 
     @property
@@ -124,8 +124,8 @@ class Refinement:
     def unknown(self) -> tuple[str, ...]:
         """Names of the call paths that have no time model."""
         tree = self.prediction.tree
-        lacking = np.isnan(self.prediction.seconds)
-        return tuple(name for name, value in zip(tree.names, lacking, strict=True) if value)
+        missing = np.isnan(self.prediction.seconds)
+        return tuple(name for name, value in zip(tree.names, missing, strict=True) if value)
 
     @property
     def hook_share(self) -> float:
@@ -247,7 +247,7 @@ def refine(
 ) -> Refinement:
     """Choose the functions to instrument in the next iteration, by what they will matter at the target.
 
-    Kernels are functions with a share of the predicted time, as far as the doubt of their models goes, that changes
+    Kernels are functions with a share of the predicted time, at the upper end of their intervals, that changes
     between the smallest point and the target; functions one of whose call paths has no model; functions whose
     further metrics (basic blocks, bytes) grow to such a share; and functions in which ranks wait for each other as
     long. If they hold too little of the time, the next largest join them. Kept is what leads to kernels and to MPI
@@ -402,13 +402,13 @@ def _enough(prediction: RegionPrediction, kernels: Mask, allowed: Mask, coverage
     """Add functions, the largest first, until kernels and MPI hold enough of the predicted time."""
     share = np.nan_to_num(prediction.bare_share)
     more = prediction.filterable & allowed & ~kernels & (share > 0)
-    held = float(share[kernels | ~prediction.filterable].sum())
+    covered = float(share[kernels | ~prediction.filterable].sum())
     out = kernels.copy()
     for i in np.flatnonzero(more)[np.argsort(-share[more], kind="stable")].tolist():
-        if held >= coverage * float(share.sum()):
+        if covered >= coverage * float(share.sum()):
             break
         out[i] = True
-        held += share[i]
+        covered += share[i]
     return out
 
 

@@ -9,7 +9,7 @@ from buran.numerics.origin import JUDGED, tuned
 
 @dataclass(frozen=True)
 class FilterTuning:
-    """Of filters: what is refined, kept and dropped."""
+    """Constants of filters: what is refined, kept and dropped."""
 
     grown: float = tuned(1.5, "times the visits at the smallest point, from which on visits grow", JUDGED)
     visit_cost_s: float = tuned(
@@ -38,13 +38,13 @@ class FilterTuning:
     steady: float = tuned(
         0.1, "times that change by less than this share between the smallest point and the target are constant", JUDGED
     )
-    largest_doubt: float = tuned(
+    largest_ratio: float = tuned(
         2.0, "a function counts at most as this multiple of its predicted time, however uncertain its model", JUDGED
     )
     limit: float = tuned(
         0.05, "time in hooks over time without that a campaign may start with, where it names no limit", JUDGED
     )
-    dearest_visit: float = tuned(
+    most_expensive_visit: float = tuned(
         20.0,
         "times the calibrated cost that a visit has at most where hooks prevent inlining: what else a run with hooks "
         "takes longer is the start and end of the measurement system",
@@ -60,16 +60,18 @@ FILTERS = FilterTuning()
 
 @dataclass(frozen=True)
 class PoolingTuning:
-    """Of times under an earlier filter, corrected by the cost of hooks."""
+    """Constants of times under an earlier filter, corrected by the cost of hooks."""
 
-    most_doubt: float = tuned(
+    most_uncertainty: float = tuned(
         0.1, "of the corrected time: what is more uncertain is left out; single runs scatter by 10 to 30 %", JUDGED
     )
     as_good: float = tuned(
-        0.005, "doubt from which on a corrected time stands beside uncorrected ones of its point", JUDGED
+        0.005, "uncertainty up to which a corrected time is used with uncorrected ones of its point", JUDGED
     )
-    loop_doubt: float = tuned(0.5, "of the cost in a loop: a program has other caches, and loses inlining", JUDGED)
-    least_doubt: float = tuned(0.2, "of any cost: functions are not alike", JUDGED)
+    loop_uncertainty: float = tuned(
+        0.5, "of the cost in a loop: a program has other caches, and loses inlining", JUDGED
+    )
+    least_uncertainty: float = tuned(0.2, "of any cost: functions are not alike", JUDGED)
     agreement: float = tuned(0.02, "difference of corrected and uncorrected times that counts as none", JUDGED)
     sigmas: float = tuned(3.0, "standard errors by which they may differ beyond", JUDGED)
     counting: float = tuned(

@@ -37,7 +37,7 @@ class CostsBeyond:
     points, beside
         Shape (point, parameter): the measured point that each is compared with.
     growth
-        By call path, shape (point,): by what a block is dearer than at that.
+        By call path, shape (point,): factor by which a block is more expensive than there.
     doubt
         Half the width of the interval of the program's time at the farthest point, as a share of it.
     """
@@ -94,7 +94,7 @@ def costs_beyond(times: ModelSet, counted: Sequence[Run], tree: CallTree, campai
 def calibration_of(
     timed: Sequence[Run], counted: Sequence[Run], campaign: Campaign, beyond: CostsBeyond | None = None
 ) -> Calibration | None:
-    """Return what computing costs by the times and the basic blocks of runs; None if they do not tell.
+    """Return what computing costs by the times and the basic blocks of runs; None if they do not say.
 
     Functions that the timed runs have no hooks in are part of their callers. Runs with more than one thread a rank do
     not count: their blocks take turns with others.
@@ -133,11 +133,11 @@ def _blocks(table: Experiment) -> Array:
     blocks = np.nan_to_num(table.over_locations("basic_blocks", "sum"), nan=-1.0).max(axis=2)
     whole, mean = (np.nansum(table.over_locations("time", how), axis=(0, 2)) for how in ("sum", "mean"))
     counted = (blocks > 0).any(axis=0)
-    lacking = ~counted & (mean > 0)
-    if lacking.any() and counted.any():
+    missing = ~counted & (mean > 0)
+    if missing.any() and counted.any():
         effort = effort_of(table.points[counted], table.over_locations("basic_blocks", "mean")[:, counted])
-        there = predict(effort.functions, table.points[lacking]) * (whole / np.maximum(mean, _TINY))[lacking]
-        blocks[:, lacking] = np.nan_to_num(there, nan=-1.0)
+        there = predict(effort.functions, table.points[missing]) * (whole / np.maximum(mean, _TINY))[missing]
+        blocks[:, missing] = np.nan_to_num(there, nan=-1.0)
     return np.asarray(blocks)
 
 
@@ -155,7 +155,7 @@ def _calibration(
     # The root has the program's mean cost where it computes nothing itself: call paths without any take it.
     blocks = np.where(np.isfinite(log_costs), seconds / np.exp(log_costs), 0.0).sum(axis=0)
     log_costs[0] = np.where(np.isfinite(log_costs[0]), log_costs[0], np.log(seconds.sum(axis=0) / blocks))
-    doubt, measured = _doubt(points, log_costs, seconds), len(points)
+    doubt, measured = _uncertainty(points, log_costs, seconds), len(points)
     if beyond is not None:
         points, log_costs = _with_costs_beyond(points, log_costs, [table.tree.names[row] for row in rows], beyond)
     model = _fit(points, log_costs)
@@ -187,7 +187,7 @@ def _calibration(
 def _with_costs_beyond(
     points: Array, log_costs: Costs, names: Sequence[str], beyond: CostsBeyond
 ) -> tuple[Array, Costs]:
-    """Add points beyond the measured sizes: what is dearer there than at a measured point is known."""
+    """Add points beyond the measured sizes: how much more expensive blocks are there is known."""
     place = {point: row for row, point in enumerate(map(tuple, points.tolist()))}
     at = np.array([place.get(tuple(point), -1) for point in beyond.beside.tolist()])
     known = at >= 0
@@ -236,7 +236,7 @@ def _fit(points: NDArray[np.float64], log_costs: Costs) -> NDArray[np.float64]:
     return model
 
 
-def _doubt(points: NDArray[np.float64], log_costs: Costs, seconds: NDArray[np.float64]) -> float | None:
+def _uncertainty(points: NDArray[np.float64], log_costs: Costs, seconds: NDArray[np.float64]) -> float | None:
     """Return the mean relative error at inner values that were left out, weighted by time."""
     errors, shares = [], []
     for column in points.T:
@@ -247,9 +247,9 @@ def _doubt(points: NDArray[np.float64], log_costs: Costs, seconds: NDArray[np.fl
             inside = at & np.array([all(k[0] <= x <= k[-1] for k, x in zip(known, p, strict=True)) for p in points])
             predicted = model @ _design(points[inside], known).T
             right = log_costs[:, inside]
-            told = np.isfinite(right) & np.any(np.isfinite(log_costs[:, without]), axis=1, keepdims=True)
-            errors.append(np.abs(np.expm1(predicted - right))[told])
-            shares.append(seconds[:, inside][told])
+            usable = np.isfinite(right) & np.any(np.isfinite(log_costs[:, without]), axis=1, keepdims=True)
+            errors.append(np.abs(np.expm1(predicted - right))[usable])
+            shares.append(seconds[:, inside][usable])
     if not errors or not sum(share.sum() for share in shares):
         return None
     return float(np.average(np.concatenate(errors), weights=np.concatenate(shares)))

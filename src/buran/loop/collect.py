@@ -93,9 +93,9 @@ def sampled_profiles(
 
 
 def cache_sizes(profiles: Iterable[Profile], caches_kib: Sequence[float] | None) -> tuple[int, ...]:
-    """Return sizes of caches in bytes, nearest first: those that are asked for, else those of the first profile."""
-    asked = tuple(round(1024 * size) for size in caches_kib or ())
-    return asked or next(map(caches_of, profiles), ())
+    """Return sizes of caches in bytes, nearest first: those that are requested, else those of the first profile."""
+    requested = tuple(round(1024 * size) for size in caches_kib or ())
+    return requested or next(map(caches_of, profiles), ())
 
 
 def only(experiment: Experiment, metrics: Iterable[str]) -> Experiment:
@@ -109,7 +109,7 @@ def only(experiment: Experiment, metrics: Iterable[str]) -> Experiment:
 
 
 def overhead(runs: Sequence[FinishedRun]) -> tuple[Overhead, ...]:
-    """Compare the CPU time of instrumented runs with that of the baseline runs beside them: of an iteration and point.
+    """Compare the CPU time of instrumented runs with that of the baseline runs next to them: of an iteration and point.
 
     This is what overhead means wherever it is shown. Warm-ups are no part of it: they are no finished runs.
     """

@@ -36,7 +36,7 @@ def crowded_points(history: History, runs: Iterable[FinishedRun]) -> list[Point]
 
 
 def points_without_cores(history: History, runs: Iterable[FinishedRun]) -> list[Point]:
-    """Return the points whose wall-clock times contain waiting for cores: crowded, or beside other programs."""
+    """Return the points whose wall-clock times contain waiting for cores: crowded, or next to other programs."""
     shares: dict[Point, list[float]] = {}
     for run in in_store(runs):
         record = history.run_record(run.folder)
@@ -130,7 +130,7 @@ def _rows(index: dict[str, Any]) -> dict[str, Sharing]:
 
 
 def neighbours_ahead(campaign: Campaign) -> list[str]:
-    """Say which runs will have others beside them on their nodes, and which could not."""
+    """Say which runs will have others next to them on their nodes, and which could not."""
     share, points = campaign.config.resources.share_nodes, [*campaign.points, *campaign.evaluation_points]
     if share == "none" or campaign.is_simulated:
         return []

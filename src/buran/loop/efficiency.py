@@ -23,7 +23,7 @@ from buran.report.content import LEVEL, Report
 from buran.report.efficiency import CoreUse, Efficiencies, EfficiencyTable, Interval, efficiencies, sources_of
 
 _TOGETHER = ("all2all", "barrier")  # roles of operations that no rank leaves before the last one comes
-_TOLD = 0.95  # of the time in MPI must be in such operations: then it is told apart from waiting
+_MOST_OF_MPI = 0.95  # of the time in MPI must be in such operations: then it is distinguished from waiting
 _DIVIDED = 0.5  # exponent of the ranks in all cores' work, below which they share one amount of it
 _MOST_INTERVALS = 300  # call paths, the largest: of more it takes long, and theirs add nothing that is seen
 _FEWEST = 4  # points that a model of load balance takes at least
@@ -62,7 +62,7 @@ def _transfer(profile: Profile, seconds: Array, in_mpi: NDArray[np.bool_], toget
         return None
     visits = profile.values["visits"][together][:, [location.thread == 0 for location in profile.locations]]
     alike = bool((visits == visits[:, :1]).all())
-    if not alike or seconds[together].sum() < _TOLD * seconds[in_mpi].sum():
+    if not alike or seconds[together].sum() < _MOST_OF_MPI * seconds[in_mpi].sum():
         return None
     return float(seconds[together].min(axis=1).sum())
 

@@ -72,7 +72,7 @@ def recommended_filter(history: History) -> str:
 
 
 def overhead_by_point(history: History, judged: Refinement) -> list[PointOverhead]:
-    """Return what the filter in force cost at each point, beside what its hooks were predicted to cost."""
+    """Return what the filter in force cost at each point, compared with what its hooks were predicted to cost."""
     last = next(history.newest_findings).iteration
     campaign = history.session.campaign
     rows = {tuple(point): i for i, point in enumerate(judged.prediction.points.tolist())}

@@ -1,4 +1,4 @@
-"""What an iteration found out beside the models: the file between modelling and everything after it."""
+"""What an iteration found out in addition to the models: the file between modelling and everything after it."""
 
 from __future__ import annotations
 

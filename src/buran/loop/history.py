@@ -136,7 +136,7 @@ class History:
         return [self.outcome(bundle.id) for plan in plans for bundle in plan.bundles]
 
     def core_hours(self, plan: Plan) -> float:
-        """Return what the runs of a plan were charged; those that an earlier plan had asked for are left out."""
+        """Return what the runs of a plan were charged; those that an earlier plan had requested are left out."""
         return core_hours(self.outcomes([plan]), self.outcomes(self.plans[: plan.iteration]))
 
     @cached_property
@@ -210,7 +210,7 @@ class History:
 
     @cached_property
     def findings(self) -> Callable[[int], Findings]:
-        """What an iteration found out beside its models."""
+        """What an iteration found out in addition to its models."""
         return cache(lambda iteration: Findings.read(self.layout.findings(self.campaign, iteration)))
 
     @property

@@ -41,7 +41,7 @@ def import_runs(session: Session, plan: Plan) -> ImportOutcome:
 
 
 def changed_sources(layout: Layout) -> Iterator[str]:
-    """Yield, in words, the files that are not what they were when they were imported."""
+    """Yield, as text, the files that are not what they were when they were imported."""
     for folder in sorted(store.finished(layout.store)):
         try:
             record = read_run(folder)
@@ -122,7 +122,7 @@ class _Taking:
                 assert run.row is not None
                 profile = profile_of_run(source.table, run.row, run.repetition)
                 write_cubex(profile, file, compress=True)
-            reason = self.doubt(profile, run.point, by_rank=source.table is None)
+            reason = self.objection(profile, run.point, by_rank=source.table is None)
             if reason is None:
                 wall_s, cpu_s = _times(profile, by_rank=source.table is None, cores=record.cores)
                 content = file_sha256(file)
@@ -145,7 +145,7 @@ class _Taking:
         if entry is not None:
             ledger.append(self.session.layout.store, entry)
 
-    def doubt(self, profile: Profile, point: Point, *, by_rank: bool) -> str | None:
+    def objection(self, profile: Profile, point: Point, *, by_rank: bool) -> str | None:
         """Return why a profile cannot be the one of a run at a point; None if it can."""
         campaign = self.session.campaign
         if "time" not in profile.metrics:

@@ -225,10 +225,10 @@ class _Listing:
         varied = [name for name in theirs if name not in translation and len({point[name] for point in points}) > 1]
         key = ("measurements", self.number)
         why = f"the runs have {listed(theirs)}; the campaign's parameters are {listed(campaign.parameters)}"
-        lacking = [name for name in campaign.parameters if name not in (*names.values(), *entry.fixed)]
-        if lacking:
-            what = f"the measurements in {entry.path!r} do not say the value of {' and '.join(lacking)}"
-            hint = f"write `fixed: {{{lacking[0]}: VALUE}}`, or `names: {{THEIR_NAME: {lacking[0]}}}` in the entry"
+        missing = [name for name in campaign.parameters if name not in (*names.values(), *entry.fixed)]
+        if missing:
+            what = f"the measurements in {entry.path!r} do not say the value of {' and '.join(missing)}"
+            hint = f"write `fixed: {{{missing[0]}: VALUE}}`, or `names: {{THEIR_NAME: {missing[0]}}}` in the entry"
             raise _mistake(campaign, key, what, why, hint)
         if varied:
             what = f"the measurements in {entry.path!r} vary {' and '.join(varied)}, which is no parameter"

@@ -141,9 +141,9 @@ def _judged(
     compared = _compared(history, imported, timed, parameters)
     records = [history.run_record(run.folder) for run in imported]
     refused = ""
-    lacking = _lacking(history, records, same_filter)
-    if build.pooled and lacking:
-        refused = f"they have no {' and no '.join(lacking)}, which the campaign needs to mix them"
+    absent = _missing_metrics(history, records, same_filter)
+    if build.pooled and absent:
+        refused = f"they have no {' and no '.join(absent)}, which the campaign needs to mix them"
     elif build.pooled and max(compared["extra"], compared["missing"]) > MOST_OTHER:
         refused = _other_paths(compared)
     elif build.pooled and not same_filter and not filters_mix:
@@ -161,7 +161,7 @@ def _judged(
     )
 
 
-def _lacking(history: History, records: Sequence[RunRecord], same_filter: bool) -> list[str]:
+def _missing_metrics(history: History, records: Sequence[RunRecord], same_filter: bool) -> list[str]:
     """Return the metrics of timed runs that some of the imported runs do not have."""
     config = history.session.campaign.config
     metrics = list(uncounted((*config.metrics, *config.beside_metrics)))

@@ -126,7 +126,7 @@ def make_models(history: History, models_path: Path, findings_path: Path, table_
         return
     session = history.session
     material = gather(history)
-    tables, sets, held, priors = _fit(history, material)
+    tables, sets, absorbed, priors = _fit(history, material)
     program = _fit_program(history, material.runs, sets.get("time"))
     if program.tensor is not None:
         write_program(models_path.with_name(FILE), program.tensor, program.reason)
@@ -139,7 +139,7 @@ def make_models(history: History, models_path: Path, findings_path: Path, table_
         table_path.write_text("")
     else:
         write_jsonl(table, table_path)
-    _findings(history, material, program, (held, priors), table).write(findings_path)
+    _findings(history, material, program, (absorbed, priors), table).write(findings_path)
     config = session.campaign.config
     further = [name for experiment in material.further for name in experiment.metrics]
     names = (*config.metrics, *config.beside_metrics, *further)
@@ -290,8 +290,8 @@ def _fit(
         return tables, sets, None, ()
     made = path_models(history, material, timed, memory_account(campaign, material.distances, timed.tree))
     target = [campaign.target[name] for name in campaign.parameters]
-    sets["time"], held, priors = noise_resilient(made, sets["time"], target)
-    return tables, sets, held, priors
+    sets["time"], absorbed, priors = noise_resilient(made, sets["time"], target)
+    return tables, sets, absorbed, priors
 
 
 def of_steady_counts(models: ModelSet, counted: Experiment) -> ModelSet:
@@ -368,7 +368,7 @@ def _fit_program(history: History, runs: Sequence[FinishedRun], times: ModelSet 
     parameters, choices = campaign.parameters, campaign.choices
     walls = collect.run_times(runs, Purpose.MODEL)  # those of pilots are too small to predict others
     if history.imports and not tell_growth(walls, campaign):
-        walls = {}  # a few runs beside imported ones do not tell how the program's run time grows
+        walls = {}  # a few runs beside imported ones do not say how the program's run time grows
     points, medians = collect.as_array(walls, parameters), np.array([median(times) for times in walls.values()])
     runtime = _runtime(points, medians, parameters) if walls else None
     shortest_s = float(min(map(min, walls.values()), default=0.0))
@@ -398,7 +398,7 @@ def _findings(
     made: tuple[ModelSet | None, tuple[dict[str, Any], ...]],
     table: Experiment | None,
 ) -> Findings:
-    """Say what was found out beside the models."""
+    """Say what was found out in addition to the models."""
     campaign, counted = history.session.campaign, material.counted
     tree = NO_CALL_PATHS
     if table is not None:
@@ -430,7 +430,7 @@ def _findings(
 
 
 def imported_models(build: str) -> str:
-    """Return the name of the file with models of imported times that are not mixed with others, beside the models."""
+    """Return the name of the file with models of imported times that are not mixed with others."""
     return f"imported-{build}.json"
 
 

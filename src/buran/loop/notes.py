@@ -66,7 +66,7 @@ def _missing_counters(history: History) -> list[str]:
     """Say which counters the campaign asks for in vain, or had to leave out of what it imports, and why."""
     config = history.session.campaign.config
     said = {
-        Mode.TIME: "Counters that were not to be had (key counters)" if config.counters else "",
+        Mode.TIME: "Counters that are not available (key counters)" if config.counters else "",
         Mode.IMPORTED: "Counters left out of imported runs" if config.measurements else "",
     }
     if not any(said.values()):
@@ -92,9 +92,9 @@ def _lost_visits(history: History) -> list[str]:
 def _missing_requirements(history: History) -> list[str]:
     """Say which requirements and misses the campaign asks for in vain."""
     counted_by_plugins = (*REQUIREMENTS, *DETAILS)
-    asked = [name for name in history.session.campaign.config.metrics if name in (*counted_by_plugins, *MISSES)]
-    table = history.table(history.plans[-1].iteration - 1) if asked else None
-    missing = [] if table is None else [name for name in asked if name not in table.values]
+    requested = [name for name in history.session.campaign.config.metrics if name in (*counted_by_plugins, *MISSES)]
+    table = history.table(history.plans[-1].iteration - 1) if requested else None
+    missing = [] if table is None else [name for name in requested if name not in table.values]
     uncounted, beyond = ([name for name in missing if name in names] for names in (counted_by_plugins, MISSES))
     said = {
         "blocks were counted by an earlier version of Buran or without its compiler plugins. Runs in another results "
@@ -148,10 +148,10 @@ def _builds_of_models(history: History, findings: Findings) -> list[str]:
     if findings.pooled is None:
         return [f"{sentence}; {other_runs} runs under other filters are not mixed in."]
     account = findings.pooled
-    cost, doubt = f"{1e9 * account['visit_cost_s']:.3g} ns", f"{1e9 * account['visit_cost_doubt_s']:.2g} ns"
+    cost, uncertainty = f"{1e9 * account['visit_cost_s']:.3g} ns", f"{1e9 * account['visit_cost_doubt_s']:.2g} ns"
     return [
         f"{sentence} and {account['runs']} of {other_runs} runs under other filters or with counts, without what "
-        f"counting and the instrumentation that is gone have cost, {cost} a visit within {doubt}: at most "
+        f"counting and the instrumentation that is gone have cost, {cost} a visit within {uncertainty}: at most "
         f"{100 * account['largest_share']:.2g} % of a corrected time, "
         f"{100 * account['largest_doubt']:.2g} % uncertain; {account['left_out']} times of theirs were left out."
     ]

@@ -121,9 +121,9 @@ def pooled_times(
             "values": pooled.values,
             "left_out": pooled.lost,
             "largest_share": pooled.share,
-            "largest_doubt": pooled.doubt,
+            "largest_doubt": pooled.uncertainty,
             "visit_cost_s": cost.seconds,
-            "visit_cost_doubt_s": cost.doubt_s,
+            "visit_cost_doubt_s": cost.uncertainty_s,
             **({} if pooled.proven is None else {"proven": pooled.proven}),
         }
     return PooledTimes(pooled.experiment, pooled.uncorrected, account)

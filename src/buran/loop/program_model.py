@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Kind = Literal["auto", "pmnf", "cpr"]
 Array = NDArray[np.float64]
 FILE = "runtime.npz"
-"""Name of the tensor model's file, beside the other models of an iteration."""
+"""Name of the tensor model's file, next to the other models of an iteration."""
 _FEW_PARAMETERS, _MANY_PARAMETERS = 2, 4  # up to and from where a kind of model is taken without a comparison
 _LEAST_POINTS = 20  # measured, for a tensor model
 _FOLDS = 4  # of the comparison of both kinds

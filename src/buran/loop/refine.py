@@ -12,7 +12,7 @@ import numpy as np
 
 from buran.campaign.config import Campaign
 from buran.campaign.document import with_first_names
-from buran.campaign.identity import asked
+from buran.campaign.identity import requested
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.records import Status
 from buran.campaign.sections import RefinementKeys
@@ -54,7 +54,7 @@ def refined_filter(history: History) -> str:
     """Return the filter that the next iteration is built with.
 
     Points that are added to a campaign later do not change a filter that was measured with: that would make
-    every measurement under it worthless. Other refinement settings or another target decide anew.
+    every measurement under it worthless. Other refinement settings or another target decide again.
     """
     session, iteration = history.session, history.iteration
     settings = _settings(session)
@@ -79,9 +79,9 @@ def refined_filter(history: History) -> str:
 
 def _settings(session: Session) -> str:
     config = session.campaign.config
-    imported = [asked(entry) for entry in config.measurements]
+    imported = [requested(entry) for entry in config.measurements]
     earlier = [] if session.earlier is None else [session.earlier.filter_text]
-    refinement = with_first_names(asked(config)).get("refinement", {})
+    refinement = with_first_names(requested(config)).get("refinement", {})
     return digest([refinement, config.strategy.name, *imported, *earlier], 8)
 
 
@@ -94,7 +94,7 @@ def known_verdicts(session: Session, iteration: int) -> dict[str, FunctionVerdic
 def begins_with_pilot(refinement: RefinementKeys, strategy: str) -> bool:
     """Tell whether a campaign begins with pilot runs.
 
-    Where one budget is for refinement and times, what the first filter measures in vain is dearer than a small run.
+    Where one budget is for refinement and times, what the first filter measures in vain costs more than a small run.
     """
     if refinement.pilot is not None:
         return refinement.pilot
@@ -240,7 +240,7 @@ def refinement_of(history: History, iteration: int, verdicts: dict[str, Function
     chosen = choose(visit_cost_s=cost_s)
     if excessive(history, iteration, chosen.prediction) is None:
         return chosen
-    # the measured overhead is above the limit: choose anew by what a visit costs in the program, and add no hooks
+    # the measured overhead is above the limit: choose again by what a visit costs in the program, and add no hooks
     factor = cost_factor(history, iteration, chosen.prediction, time)
     if factor > 1:
         chosen = choose(visit_cost_s=factor * cost_s)

@@ -1,4 +1,4 @@
-"""Writing what the user takes home: the report and, beside it, models, measurements and the filter list."""
+"""Writing what the user takes home: the report and, next to it, models, measurements and the filter list."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from buran.loop.page import measured_on, no_models, write_page
 from buran.loop.plan import question_of, runtime_model, tensor_model
 from buran.loop.refine import rules_of
 from buran.loop.roofline import roofline_of
-from buran.loop.run_time import RUN_TIME, with_held, with_parts
+from buran.loop.run_time import RUN_TIME, with_absorbed, with_parts
 from buran.loop.session import Session
 from buran.measure.schedulers.submission import JobEvents
 from buran.model.model_set import ModelSet, write_models
@@ -73,7 +73,7 @@ def write_results(history: History, folder: Path) -> None:
     """
     try:
         _write_results(history, folder)
-        gone = not (folder / "models.json").is_file()  # the first of its files: later ones make the folder anew
+        gone = not (folder / "models.json").is_file()  # the first of its files: later ones make the folder again
     except FileNotFoundError as error:
         if not Path(error.filename or "").is_relative_to(folder):
             raise
@@ -231,7 +231,7 @@ def gather(history: History) -> Report:
     if "time" in models:
         if runtime is not None and findings.ends is not None:
             runtime = with_parts(runtime, findings.ends, models["time"])
-        models["time"] = with_held(models["time"], findings.held)
+        models["time"] = with_absorbed(models["time"], findings.held)
     current = current_list(history) if campaign.config.backend != COMMAND else None
     towards = (Purpose.MODEL, Purpose.COMPARISON)
     outcomes = (outcome for outcome in history.outcomes(plans) if outcome.purpose in towards)

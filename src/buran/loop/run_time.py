@@ -16,7 +16,7 @@ from buran.prior.resilient import fit_priors
 from buran.profile.startup import starts_or_ends
 
 RUN_TIME = "run-time.json"
-"""File with the models of the program's run time, beside those of its call paths."""
+"""File with the models of the program's run time, next to those of its call paths."""
 
 
 @dataclass(frozen=True)
@@ -92,14 +92,14 @@ def with_parts(whole: ModelSet, ends: ModelSet, times: ModelSet) -> ModelSet:
     return replace(whole, models=(replace(model, parts=tuple(parts)),))
 
 
-def with_held(times: ModelSet, held: ModelSet | None) -> ModelSet:
-    """Return the models of call paths, those that some take up beside them; all add up to the same."""
-    if held is None:
+def with_absorbed(times: ModelSet, absorbed: ModelSet | None) -> ModelSet:
+    """Return the models of call paths, with separate ones for those that others absorb; all add up to the same."""
+    if absorbed is None:
         return times
-    parts = dict(zip(held.call_paths, held.models, strict=True))
+    parts = dict(zip(absorbed.call_paths, absorbed.models, strict=True))
     groups: dict[str, dict[str, Model | None]] = {}
     measured, itself = set(times.call_paths), ""
-    for name in held.call_paths:  # each stands behind the one that takes it up
+    for name in absorbed.call_paths:  # each stands behind the one that takes it up
         itself = name if name in measured else itself
         groups.setdefault(itself, {})[name] = parts[name]
     rows: dict[str, Model | None] = {}

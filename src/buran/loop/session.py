@@ -131,7 +131,7 @@ def open_session(path: Path, *, base_models: bool = True, to_read: bool = False)
 
 
 def _unchanged(session: Session, campaign_id: str) -> None:
-    """Refuse to go on under the name of a question that is no longer asked."""
+    """Refuse to continue under the identity of a changed campaign file."""
     if session.id != campaign_id:
         raise UsageError(
             "the campaign changed while it runs",

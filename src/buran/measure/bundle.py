@@ -1,4 +1,4 @@
-"""Measuring a bundle: all runs of one point, one after the other, on a machine held for them alone."""
+"""Measuring a bundle: all runs of one point, one after the other, on a machine reserved for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from buran.campaign.config import Campaign
-from buran.campaign.identity import Decides, asked, decides
+from buran.campaign.identity import Decides, decides, requested
 from buran.campaign.launcher import cpus_in, session_variable, usable_cores
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Run
@@ -55,7 +55,7 @@ _LARGEST_SKEW_S = 5.0  # of a node's clock, before the record says so
 
 
 def configuration(target: Target, point: Point) -> dict[str, Any]:
-    """Return everything beside the build that decides how a point is run."""
+    """Return everything except the build that decides how a point is run."""
     campaign = target.campaign
     resources, placement, program = campaign.config.resources, campaign.placement(point), campaign.config.program
     special = {
@@ -87,7 +87,7 @@ def _machine_of(campaign: Campaign, point: Point) -> dict[str, Any] | None:
     if platform is None:
         return None
     fields = type(platform.keys).model_fields
-    keys = {name: value for name, value in asked(platform.keys).items() if decides(fields[name]) is Decides.RUN}
+    keys = {name: value for name, value in requested(platform.keys).items() if decides(fields[name]) is Decides.RUN}
     if keys.pop("calibrated", None):
         keys["costs"] = digest(platform.costs(point))
     return {**keys, "platform": digest(platform.text)}
@@ -120,7 +120,7 @@ def measure_bundle(
     job
         What a job that measures it was submitted for, if not for the bundle alone.
     lane
-        Where it is measured beside others, whose parent holds the machine for all of them.
+        Where it is measured next to others, whose parent holds the machine for all of them.
     left_out
         Runs that are not made now.
     """
@@ -130,10 +130,10 @@ def measure_bundle(
         allocation = scheduler.allocation()
         claim = layout.bundle_claim(bundle.id)
         # A second job for the same bundle must not wait: it would hold nodes and measure nothing.
-        # One that was started anew waits for what is left of itself.
+        # One that was started again waits for what is left of itself.
         wait = allocation is None or allocation.restarts > 0 or not allocation.is_for(job or bundle.id)
-        held = target.backend.machine.held() if lane is None else nullcontext()
-        with interruptible(), claims.claimed(claim, wait=wait), held:
+        reserved = target.backend.machine.reserved() if lane is None else nullcontext()
+        with interruptible(), claims.claimed(claim, wait=wait), reserved:
             if allocation is not None and allocation.waited_s is not None:
                 _note(layout.waits, allocation.job, allocation.waited_s)
             outages = scheduler.outages()
@@ -142,14 +142,14 @@ def measure_bundle(
                 meter = _meter_of(target, allocation) if lane is None or lane.meter is None else lane
             totals = ledger.RunningTotals(layout.store)
             spared_by = None
-            dearest = {run.mode: _foreseen(target, bundle, run.mode) for run, _ in slots}
+            longest = {run.mode: _foreseen(target, bundle, run.mode) for run, _ in slots}
             for run, slot in slots:
                 if run.mode is left_out:
                     continue
                 before = totals.spent_core_hours(target.id)
                 left = math.inf if budget_core_hours is None else budget_core_hours - before
                 at_once = 1.0 if lane is None else lane.at_once
-                if slot.verdict() is None and (left <= 0 or left < dearest[run.mode] * at_once):
+                if slot.verdict() is None and (left <= 0 or left < longest[run.mode] * at_once):
                     break
                 claims.beat(claim)
                 exact = not wait
@@ -157,8 +157,8 @@ def measure_bundle(
                 _settle(replace(attempt, meter=meter, lane=lane))
                 cost = totals.spent_core_hours(target.id) - before
                 # Where a run takes more than was predicted, so do those of other builds; sampling has its own cost.
-                for mode in dearest if run.mode is not Mode.MEMORY else (Mode.MEMORY,):
-                    dearest[mode] = max(dearest[mode], cost)
+                for mode in longest if run.mode is not Mode.MEMORY else (Mode.MEMORY,):
+                    longest[mode] = max(longest[mode], cost)
                 spared_by = spared_by or _why_all_would_fail(run, slot)
     return BundleOutcome.of(bundle, (outcome_of(layout, run, slot) for run, slot in slots))
 
@@ -211,10 +211,10 @@ class Meter:
         return self.cores
 
     def core_hours(self) -> float:
-        """Return what was held since this was asked last."""
+        """Return what was occupied since the last call."""
         now = time.monotonic()
-        held_s, self.charged_until = now - self.charged_until, now
-        return held_s * self.cores / 3600.0
+        occupied_s, self.charged_until = now - self.charged_until, now
+        return occupied_s * self.cores / 3600.0
 
 
 _meters: dict[str, Meter] = {}  # by job: bundles that share one go on from each other
@@ -253,7 +253,7 @@ def measure_side_by_side(
 
     needs = [campaign.need(bundle.point, bundle.predicted_s or 0.0) for bundle in bundles]
     cpus = None if allocation is None else allocation.cpus
-    with target.backend.machine.held():
+    with target.backend.machine.reserved():
         return side_by_side(needs, campaign.memory_per_node_mb, cpus, meter, work)
 
 
@@ -276,7 +276,7 @@ class _Attempt:
     meter
         Of the job, if all that it holds is charged.
     lane
-        Where it is made beside others.
+        Where it is made next to others.
     temporary
         Folder that becomes the verdict, or is kept as an attempt without one; there is one once the slot is reserved.
     """
@@ -415,7 +415,7 @@ def _job(attempt: _Attempt) -> RunJob:
     raw.mkdir()
     built = tree(layout, run.build)
     filter_file = run_filter(layout, run.build)
-    started = campaign if attempt.lane is None else replace(campaign, beside_others=True)
+    started = campaign if attempt.lane is None else replace(campaign, on_shared_node=True)
     argv, variables = backend.command(started, point, built, usable_cores(), run.mode)
     shown = (
         {}
@@ -462,7 +462,7 @@ def _carry_out(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunRe
         reason = changed_input(linked) or _failure(attempt.target.backend, outcome, keys.exit_codes, job.stderr)
         reason = reason or next((why for watch in watches if (why := watch.failure()) is not None), None)
         if outcome.failure_unless(keys.exit_codes):
-            record = replace(record, lacks_metric=attempt.target.backend.lacking_metric(job.mode, job.stderr))
+            record = replace(record, lacks_metric=attempt.target.backend.missing_metric(job.mode, job.stderr))
         if reason is None and job.mode is not Mode.VANILLA:
             record, reason = _collect(attempt, job, record)
     except OSError as error:
@@ -520,15 +520,15 @@ def _with_room(attempt: _Attempt, reason: str) -> str:
 
 
 def _collect(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunRecord, str | None]:
-    """Keep the profile of a run; return why it is not of what was asked for, if it is not."""
+    """Keep the profile of a run; return why it is not of what was requested, if it is not."""
     profile = attempt.target.backend.profile_of(job, record.wall_s or 0.0)
     write_cubex(profile, attempt.temporary / PROFILE)
     placement = tuple(json.loads(profile.attributes.get("placement", "[]")))
-    lacking = profile.attributes.get("counters_unavailable") or None
+    missing = profile.attributes.get("counters_unavailable") or None
     record = replace(
         record,
         placement=placement,
-        counters_unavailable=lacking,
+        counters_unavailable=missing,
         lost_visits=int(profile.attributes.get(LOST_VISITS, 0)) or None,
         computation=computation_of(profile),
         cpu_clock_missing=profile.attributes.get("cpu_clock_missing") or None,
@@ -538,12 +538,12 @@ def _collect(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunReco
     simulated = attempt.target.campaign.is_simulated
     if attempt.allocation is None or simulated or not placement:  # not every measurement system says where ranks ran
         return record, None
-    requested = attempt.target.campaign.placement(job.point)
-    return record, misplaced((place["host"] for place in placement), requested)
+    wanted = attempt.target.campaign.placement(job.point)
+    return record, misplaced((place["host"] for place in placement), wanted)
 
 
 def _outside(lane: Lane, placement: Iterable[Mapping[str, Any]]) -> str | None:
-    """Return in words that a program's ranks could run on more CPUs than were theirs; None if not."""
+    """Return as text that a program's ranks could run on more CPUs than were theirs; None if not."""
     had = frozenset[int]().union(*(cpus_in(place["cpus"]) for place in placement))
     if len(had) <= len(lane.cpus):  # a scheduler's launcher may have given it others
         return None

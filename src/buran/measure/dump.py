@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from buran.errors import RunError
 from buran.measure.toolchain.mpi_table import ROLES
-from buran.profile.metrics import DETAILS, HEAP_BYTES, HEAP_PEAK, MINOR_FAULTS, REQUIREMENTS, asked_for_by
+from buran.profile.metrics import DETAILS, HEAP_BYTES, HEAP_PEAK, MINOR_FAULTS, REQUIREMENTS, requested_by
 from buran.profile.profile import Region
 from buran.profile.reuse import REUSE_METRICS
 
@@ -131,7 +131,7 @@ def read_dump(path: Path, regions_read: dict[bytes, Region] | None = None) -> Du
             hint=FEWER_CALL_PATHS if NODE_LIMIT in why else "look at the run's output",
         )
     counters = tuple(cursor.text() for _ in range(cursor.plausible(n_counters, 4)))
-    known = {*asked_for_by("counters"), *REQUIREMENTS, *DETAILS, HEAP_BYTES, HEAP_PEAK, MINOR_FAULTS, *REUSE_METRICS}
+    known = {*requested_by("counters"), *REQUIREMENTS, *DETAILS, HEAP_BYTES, HEAP_PEAK, MINOR_FAULTS, *REUSE_METRICS}
     if unknown := [name for name in counters if name not in known]:
         cursor.fail(f"it has a counter {unknown[0]!r}")
     regions = tuple(cursor.regions(cursor.plausible(n_regions, 20), info.get("executable", ""), regions_read))

@@ -1,4 +1,4 @@
-"""How a part of this machine stands, and what its lack costs."""
+"""The state of a part of this machine, and the consequences."""
 
 from __future__ import annotations
 

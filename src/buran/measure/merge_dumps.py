@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from buran.errors import RunError
 from buran.measure.dump import COMMON_INFO, LOST_VISITS, Dump, read_dump
 from buran.measure.toolchain.mpi_table import ONE_SIDED, POLLING
-from buran.profile.metrics import DETAILS, HEAP_BYTES, HEAP_PEAK, MINOR_FAULTS, REQUIREMENTS, asked_for_by, metric_of
+from buran.profile.metrics import DETAILS, HEAP_BYTES, HEAP_PEAK, MINOR_FAULTS, REQUIREMENTS, metric_of, requested_by
 from buran.profile.profile import CallTree, Location, Profile, Region
 from buran.profile.regroup import preorder
 from buran.profile.reuse import FIRST_RATE, LAST_RATE, REUSE_METRICS
@@ -226,12 +226,12 @@ def _is_mpi(regions: Iterable[Region], operations: frozenset[str] | None = None)
 
 def _common_counters(dumps: Sequence[Dump]) -> list[str]:
     """Return the counters of all processes: a sum without some of the ranks would be wrong."""
-    names = (*asked_for_by("counters"), *REQUIREMENTS, *DETAILS, HEAP_BYTES, HEAP_PEAK, MINOR_FAULTS)
+    names = (*requested_by("counters"), *REQUIREMENTS, *DETAILS, HEAP_BYTES, HEAP_PEAK, MINOR_FAULTS)
     return [name for name in names if all(name in dump.counters for dump in dumps)]
 
 
 def _unavailable_counters(dumps: Sequence[Dump]) -> dict[str, str]:
-    """Return the attribute that says which counters were asked for in vain, and why: the first rank's reason."""
+    """Return the attribute that says which counters were requested in vain, and why: the first rank's reason."""
     reasons: dict[str, str] = {}
     for dump in dumps:
         for line in dump.info.get("counters_unavailable", "").splitlines():

@@ -25,7 +25,7 @@ class RecordedBackend(Backend):
     record
         Of a build that it made.
     missing
-        What this machine lacks.
+        What is missing on this machine.
     """
 
     record: BuildRecord

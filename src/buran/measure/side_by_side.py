@@ -26,7 +26,7 @@ _STATE = struct.Struct("dddd")
 
 
 class SharedMeter:
-    """What a job is charged, told apart for those that go on side by side in it.
+    """What a job is charged, distinguished for those that go on side by side in it.
 
     Of every second each has the part that its cores are of all that work; so the sum is what the job held. What it held
     while nobody worked falls to whoever works next.
@@ -93,7 +93,7 @@ class SharedMeter:
 
 @dataclass
 class Lane:
-    """Where a bundle is measured beside others.
+    """Where a bundle is measured next to others.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class Lane:
         return 1.0 if self.meter is None else max(self.meter.working() / self.cores, 1.0)
 
     def core_hours(self) -> float:
-        """Return what was held since this was asked last."""
+        """Return what was occupied since the last call."""
         assert self.meter is not None
         seconds, self._mark = self.meter.charge(self.cores, self._mark)
         return seconds / 3600.0
@@ -248,24 +248,24 @@ def _done(number: int, lane: Lane, work: Work) -> _Ended:
 def _end_of(child: _Child) -> BuranError | str | None:
     """Return what became of a process that has ended, or is about to."""
     with os.fdopen(child.pipe, "rb") as pipe:
-        told = pipe.read()
+        answer = pipe.read()
     _, status = os.waitpid(child.pid, 0)
     code = os.waitstatus_to_exitcode(status)
-    if not told:
+    if not answer:
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
         return RunError("a concurrent measuring process vanished", why=how, hint="`buran run` goes on from here")
-    ended = pickle.loads(told)  # of our own child
+    ended = pickle.loads(answer)  # of our own child
     return RunError(ended[0], **ended[1]) if isinstance(ended, tuple) else ended
 
 
 def _end_all(children: Iterable[_Child]) -> None:
     """End what still works, and wait for what it writes down."""
     left = {child.pid for child in children}
-    deadline, told = time.monotonic() + _GRACE_S, False
+    deadline, has_warned = time.monotonic() + _GRACE_S, False
     while left:
         left -= {pid for pid in left if os.waitpid(pid, os.WNOHANG)[0]}
-        if not told and time.monotonic() > deadline:
-            told = True
+        if not has_warned and time.monotonic() > deadline:
+            has_warned = True
             for pid in left:
                 os.kill(pid, signal.SIGTERM)
         time.sleep(0.02)

@@ -53,7 +53,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the regressor when it is asked for: scikit-learn takes a second to load."""
+    """Import the regressor when it is requested: scikit-learn takes a second to load."""
     if name == "PMNFRegressor":
         from buran.model.regressor import PMNFRegressor
 

@@ -39,7 +39,7 @@ class Block:
     scatter
         What is known about the noise.
     nonnegative
-        Whether negative coefficients are held at 0.
+        Whether negative coefficients are fixed at 0.
     """
 
     points: Array
@@ -133,7 +133,7 @@ class Block:
 
     def _weights(self, scores: Array) -> Array:
         """Return how much speaks for hypotheses by their scores, both of shape (call path, hypothesis)."""
-        return np.asarray(odds(scores, len(self.points)) ** UNCERTAINTY.doubt)
+        return np.asarray(odds(scores, len(self.points)) ** UNCERTAINTY.tempering)
 
     def _redundancy(self, calls: Ids, spread: Array) -> Array:
         """Return by how much more points there are than independent witnesses: shape (call path,), 1 and more.

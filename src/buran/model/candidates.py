@@ -111,7 +111,7 @@ def _nature(functions: tuple[BasisFunction, ...]) -> tuple[Mask, Mask, Ids, Arra
 
 
 def falls_with(points: Array, values: Array) -> Mask:
-    """Return shape (call path, parameter): whether values fall with a parameter, the others held fixed.
+    """Return shape (call path, parameter): whether values fall with a parameter, the others fixed.
 
     The sign of the parameter's coefficient in a linear fit of values to logarithms of parameters. The ranking
     of candidates uses it; it excludes none.

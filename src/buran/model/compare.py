@@ -23,7 +23,7 @@ class ModelComparison:
     Attributes
     ----------
     faster
-        By parameter: which of the two grows faster with it in the long run, the others held at the point; "same" if
+        By parameter: which of the two grows faster with it in the long run, the others fixed at the point; "same" if
         both have the same lead exponents.
     overall
         Which one outgrows the other: "neither" where parameters disagree.

@@ -7,7 +7,7 @@ rounding. What passes is solved in fractions, and kept if each value comes out, 
 
 A formula is proven along a parameter if there are so many more values than coefficients that chance would not pass
 them. A parameter with few values may be passed through instead if another one is proven: then the formula holds at
-these values, and all terms that do so stand beside each other as alternatives: elsewhere the interval is wide.
+these values, and all terms that do so stand next to each other as alternatives: elsewhere the interval is wide.
 """
 
 from __future__ import annotations
@@ -89,14 +89,14 @@ def exact_models(points: Array, values: Array, variables: Sequence[Sequence[Deri
 
 def _entered(models: list[Model | None], rows: Ids, found: Sequence[Model | None], points: Array) -> Ids:
     """Enter formulas of some rows; return the rows that need another one."""
-    lacking = []
+    missing = []
     for row, model in zip(rows.tolist(), found, strict=True):
         proven = model is not None and not passes_through(model.function, points)
         if proven or models[row] is None:
             models[row] = model
         if not proven:
-            lacking.append(row)
-    return np.array(lacking, dtype=np.int64)
+            missing.append(row)
+    return np.array(missing, dtype=np.int64)
 
 
 def _on_lines(
@@ -150,9 +150,9 @@ def _in_monomials(
     for p in [] if is_named else used_by_any:  # a guess must follow from the points without the largest values, too
         rest = points[:, p] < points[:, p].max()
         places, enough = spans(columns[:, rest], residues[:, rest])
-        told = len(np.unique(points[rest][:, used_by_any], axis=0)) - 1 - needed >= EXACT.same
+        checked = len(np.unique(points[rest][:, used_by_any], axis=0)) - 1 - needed >= EXACT.same
         alike = np.array([places[: k + 1] == basis[: k + 1] for k in range(len(basis) + 1)])
-        proven &= (enough == needed) & told & alike[np.minimum(needed, len(basis))]
+        proven &= (enough == needed) & checked & alike[np.minimum(needed, len(basis))]
     for last in np.unique(needed[proven]).tolist():
         calls = np.flatnonzero(proven & (needed == last)).tolist()
         used = basis[: last + 1]
@@ -184,7 +184,7 @@ def _are_proven(chosen: Sequence[Scores], known: Sequence[_Parameter]) -> bool:
 
 
 def _is_proven(scores: Scores, values: int) -> bool:
-    """Tell whether so many values of a parameter leave no doubt in its best terms."""
+    """Tell whether so many values of a parameter determine its best terms."""
     best = next(iter(scores))
     return scores[best] >= EXACT.margin if best.terms else values >= EXACT.same
 
@@ -248,7 +248,7 @@ class _Parameter:
         longest = self.levels
         options = term_sets(tuple(term.cost for term in self.table), longest if self.is_passed else longest - 1)
         fits = np.ones((len(options), calls), dtype=bool)
-        bits, bits_beside = np.zeros(calls), np.zeros(calls)  # of values, and of what they have beside a constant
+        bits, bits_beyond = np.zeros(calls), np.zeros(calls)  # of values, and of values without a constant
         constant = np.zeros((len(options), 1), dtype=bool)
         remainders = counts.residues()
         random = np.random.default_rng(_SEED)
@@ -261,20 +261,20 @@ class _Parameter:
             fits &= modular_product(tests, together.T) == 0
             if len(levels) == longest:
                 fits &= usable[:, None]
-                of_values, beside = counts.bits(on_lines)
-                bits, bits_beside = np.maximum(bits, of_values), np.maximum(bits_beside, beside)
+                of_values, beyond = counts.bits(on_lines)
+                bits, bits_beyond = np.maximum(bits, of_values), np.maximum(bits_beyond, beyond)
                 constant = (tests.sum(axis=1) % PRIME == 0)[:, None]  # or something that is one at these values
         spare = np.array([longest - terms.size for terms in options])[:, None]
         costs = np.array([terms.cost for terms in options])[:, None]
-        scores = np.minimum(spare * np.where(constant, bits_beside, bits), EXACT.certain) - costs
+        scores = np.minimum(spare * np.where(constant, bits_beyond, bits), EXACT.certain) - costs
         scores[~fits] = -np.inf
         order = np.argsort(-scores, axis=0, kind="stable")[: self.tried]
         out = []
         for call in range(calls):
-            near = order[scores[order[:, call], call] > scores[order[0, call], call] - EXACT.doubt, call]
+            near = order[scores[order[:, call], call] > scores[order[0, call], call] - EXACT.worse_bits, call]
             found = {options[place]: float(scores[place, call]) for place in near.tolist()}
             out.append(
-                found if max(found.values(), default=EXACT.margin) >= EXACT.margin else self._told(found, counts, call)
+                found if max(found.values(), default=EXACT.margin) >= EXACT.margin else self._short(found, counts, call)
             )
         return out
 
@@ -282,7 +282,7 @@ class _Parameter:
         """Return what a term is at a value, the constant being 0 and others 1 + their place in the table."""
         return self.table[place - 1].values[level] if place else Fraction(1)
 
-    def _told(self, scores: Scores, counts: Counts, call: int) -> Scores:
+    def _short(self, scores: Scores, counts: Counts, call: int) -> Scores:
         """Return sets of terms that the values alone do not prove, with the bits that short coefficients save."""
         levels = max(self.lines, key=len)
         values = [counts.fraction(call, point) for point in self.lines[levels][0].tolist()]
@@ -403,7 +403,7 @@ class _Solver:
         return out
 
     def _sparse(self, some: Sequence[TermSet], calls: Sequence[int]) -> list[list[Formula]]:
-        """Try small sets of products where the points do not tell all of them apart.
+        """Try small sets of products where the points do not distinguish all of them.
 
         A line shows which terms stand in the sum for the values that the others have there, so that constants and
         straight lines join what the lines show.
@@ -550,7 +550,7 @@ def model_of_formulas(points: Array, values: Array, formulas: Sequence[Formula])
         if len(function.terms) <= fewest + 1 and (function.evaluate(far) >= lowest).all()
     ]
     kept.sort(key=lambda formula: (-formula[1], not _has_variables(formula[0])))
-    near = [formula for formula in kept if formula[1] > kept[0][1] - EXACT.doubt]
+    near = [formula for formula in kept if formula[1] > kept[0][1] - EXACT.worse_bits]
     return _as_model(points, values, near[: EXACT.alternatives]) if near else None
 
 

@@ -23,12 +23,12 @@ _STEPS = 50  # to see whether a function falls anywhere
 def with_other_growth(
     alternatives: Sequence[Alternative], points: Array, known: Collection[int] = ()
 ) -> tuple[Alternative, ...]:
-    """Put beside each hypothesis others that have its values wherever a parameter has one of its few values.
+    """Put next to each hypothesis others that have its values wherever a parameter has one of its few values.
 
     Along a parameter with two values or more, but less than `UNCERTAINTY.values`, a constant and as many plain terms as
     are needed go through whatever a hypothesis says there. Those whose terms all rise, by up to a power more than the
     hypothesis, and those that rise to a bound, as neighbours of a rank do, share `FEW_VALUES.prior` of its weight:
-    nothing measured tells them apart.
+    nothing measured distinguishes them.
 
     Parameters
     ----------

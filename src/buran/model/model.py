@@ -56,7 +56,7 @@ class Model:
         The fit of the function.
     alternatives
         The hypotheses within reach of the best, the best one first, weights adding up to 1. They are fitted when
-        they are asked for.
+        they are requested.
     parts
         The models a sum was made of, which predict for it.
     discrepancy

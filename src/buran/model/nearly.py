@@ -37,7 +37,7 @@ _RISING = tuple(
     )
 )  # fmt: skip
 _FALLING = tuple(PowerLog(-basis.exponent) for basis in _RISING if not basis.log_exponent and basis.exponent <= 3)
-_DEPENDENT = 1e-6  # length of a column of length 1 that must remain beside others
+_DEPENDENT = 1e-6  # length of a column of length 1 that must remain next to others
 
 
 def near_models(points: Array, values: Array) -> list[Model | None]:

@@ -104,7 +104,7 @@ class Powers:
     name: str = "powers"
 
     def candidates(self, x: Array) -> Sequence[BasisFunction]:
-        """Return none beside those of the hypothesis space."""
+        """Return none in addition to those of the hypothesis space."""
         return ()
 
     def read(self, data: Mapping[str, Any]) -> BasisFunction:

@@ -100,7 +100,7 @@ def rational_terms(
 
 
 def exact_column(variable: DerivedValue, points: Array) -> list[Fraction] | None:
-    """Return the values of a variable at `points` (point, parameter); None where it lacks one."""
+    """Return the values of a variable at `points` (point, parameter); None where it has none."""
     values = variable.evaluate(points)
     return [fraction_of(x) for x in values.tolist()] if np.isfinite(values).all() else None
 
@@ -236,7 +236,7 @@ class TermSet:
 
 
 CONSTANT = TermSet(True, (), 0)
-"""Of a parameter that does not matter."""
+"""The terms of a parameter that does not matter."""
 
 
 @lru_cache(maxsize=64)
@@ -246,7 +246,7 @@ def term_sets(costs: tuple[int, ...], most: int) -> tuple[TermSet, ...]:
     for size in range(1, min(most, EXACT.most_terms) + 1):
         for terms in combinations(range(len(costs)), size):
             cost = sum(costs[place] for place in terms)
-            if cost <= EXACT.dearest:
+            if cost <= EXACT.most_bits:
                 out.append(TermSet(False, terms, cost))
                 if size < most:
                     out.append(TermSet(True, terms, cost + 1))

@@ -1,4 +1,4 @@
-"""What repetitions tell about the noise of the values that are modelled."""
+"""Noise of modelled values, from their repetitions."""
 
 from __future__ import annotations
 

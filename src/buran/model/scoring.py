@@ -207,8 +207,12 @@ def cost_of(
         fancy = (new & ~table.plain[parameter_rows]).sum(axis=2)
         # the first factor is free to be fancy; further ones pay by their kind
         extra = np.maximum(distinct - 1, 0)
-        dear = np.minimum(fancy, extra)
-        out += costs.parameter * (distinct > 0) + costs.extra_term * dear + costs.extra_plain_term * (extra - dear)
+        expensive = np.minimum(fancy, extra)
+        out += (
+            costs.parameter * (distinct > 0)
+            + costs.extra_term * expensive
+            + costs.extra_plain_term * (extra - expensive)
+        )
     falling = np.zeros(rows.shape[:3], dtype=bool)
     few = falling.copy()
     outgrown = np.ones((*rows.shape[:3], terms), dtype=bool)  # the third axis by the fourth

@@ -109,7 +109,7 @@ class HypothesisSpace:
     def candidates(self, x: Array) -> tuple[BasisFunction, ...]:
         """Return the functions that are defined and monotonic on the values `x` of a parameter.
 
-        Fewer than `least` values tell no exponents apart: they allow `of_few`, a straight line by default, and what
+        Fewer than `least` values distinguish no exponents: they allow `of_few`, a straight line by default, and what
         falls as equal shares of work do; a falling line would end below zero. A single value allows no term.
 
         Raises

@@ -1,4 +1,4 @@
-"""Sums and products: what hypotheses say where no point tells how two parameters act together."""
+"""Sums and products, where no point shows the joint effect of two parameters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from buran.model.together import Pairs, pairs_apart, usual_values
 from buran.model.tuning import SEARCH, STRUCTURES, UNCERTAINTY
 
 Polynomial = dict[tuple[Factor, ...], Array]
-"""Of the factors of each term to its coefficient, followed by what that changes with each of the hypothesis's."""
+"""Coefficient of each term, by its factors, followed by its derivatives with respect to the hypothesis's ones."""
 Subset = tuple[int, ...]  # of the parameters
 _ROUNDING = 1e-9  # relative
 
@@ -24,7 +24,7 @@ _ROUNDING = 1e-9  # relative
 def with_structures(
     alternatives: Sequence[Alternative], points: Array, values: Array, left_open: OpenStructure | None
 ) -> tuple[Alternative, ...]:
-    """Put beside each hypothesis what it makes a sum of, and a product, where points hardly tell them apart.
+    """Put next to each hypothesis what it makes a sum of, and a product, where points hardly distinguish them.
 
     Where no point does, all three give the same values at the points, so that nothing but their prior plausibility,
     `STRUCTURES.prior`, divides the weight of a hypothesis. Where few points do, a structure also counts by how much
@@ -45,7 +45,7 @@ def with_structures(
     for alternative in alternatives:
         others: list[Alternative] = []
         if alternative.weight >= STRUCTURES.within * most:
-            others = _beside(alternative, points, values, left_open)
+            others = _other_structures(alternative, points, values, left_open)
         out.append(replace(alternative, weight=alternative.weight - sum(other.weight for other in others)))
         beside += others
     return (*out, *beside)
@@ -87,7 +87,9 @@ class OpenStructure:
         return None if left_open is None else replace(left_open, open=left_open.open[:1])
 
 
-def _beside(alternative: Alternative, points: Array, values: Array, left_open: OpenStructure) -> list[Alternative]:
+def _other_structures(
+    alternative: Alternative, points: Array, values: Array, left_open: OpenStructure
+) -> list[Alternative]:
     """Return the other structures of a hypothesis with their weights."""
     function = alternative.function
     if any(len(factor.columns) > 1 for term in function.terms for factor in term.factors):

@@ -154,10 +154,10 @@ class ModelFunction:
         return out
 
     def lead(self, parameter: int) -> Lead:
-        """Exponents of the part that grows fastest with one parameter, the others held fixed.
+        """Exponents of the part that grows fastest with one parameter, the others fixed.
 
         A function whose only terms fall with the parameter (negative exponents)
-        and which has no other part leads with the slowest fall; beside a constant part that remains, (0, 0) leads.
+        and which has no other part leads with the slowest fall; with a constant part, (0, 0) leads.
         """
         leads = [term.lead(parameter) for term in self.terms]
         if self.constant or not leads:

@@ -79,7 +79,7 @@ def growth_class(function: ModelFunction, parameters: Sequence[str]) -> str:
 
     Terms that another one outgrows in every parameter are left out, and so are falling terms beside a
     constant. From where on an outgrown cache matters is not said. A term that grows as another one,
-    times a derived value that does not grow (ranks of a node), is left out beside it.
+    times a derived value that does not grow (ranks of a node), is left out next to it.
     """
     last = [(term, term.lasting) for term in function.dominating_terms()]
     level = function.constant or any(lasting is None for _, lasting in last)

@@ -33,7 +33,7 @@ def pairs_apart(points: Array, most: int = 0) -> Pairs:
 
 
 def undecided(points: Array, parameters: Sequence[str]) -> str | None:
-    """Return what the points do not tell and the runs that would, in words; None where they tell everything."""
+    """Return what the points do not say and the runs that would, as text; None where they say everything."""
     if not len(points):
         return None
     notes = []

@@ -13,7 +13,7 @@ BEAMS = "ablation: 8 for all costs 2 to 4 points on lines of three parameters, 2
 
 @dataclass(frozen=True)
 class SearchTuning:
-    """Of the search for hypotheses."""
+    """Constants of the search for hypotheses."""
 
     progress: float = tuned(
         0.5, "an error so much smaller than with a term less lets the search go on, whatever the score says", MODELLER
@@ -58,13 +58,13 @@ SEARCH = SearchTuning()
 
 @dataclass(frozen=True)
 class UncertaintyTuning:
-    """Of what is left open: intervals and noise."""
+    """Constants of what is left open: intervals and noise."""
 
     least: float = tuned(
         1e-2, "smaller weights of hypotheses move no end of an interval", "first 0.001; no record of why it grew"
     )
-    doubt: float = tuned(
-        2 / 3, "power of the odds: more doubt in the best hypothesis than it takes to choose one", MODELLER
+    tempering: float = tuned(
+        2 / 3, "power of the odds: less weight for the best hypothesis than its odds have", MODELLER
     )
     lack: float = tuned(1.2, "times the variance of the noise: what residuals have beyond is systematic", MODELLER)
     redundant: float = tuned(
@@ -86,7 +86,7 @@ UNCERTAINTY = UncertaintyTuning()
 
 @dataclass(frozen=True)
 class StructureTuning:
-    """Of parameters that were never varied together."""
+    """Constants of parameters that were never varied together."""
 
     prior: float = tuned(
         1 / 3,
@@ -102,7 +102,7 @@ STRUCTURES = StructureTuning()
 
 @dataclass(frozen=True)
 class FewValuesTuning:
-    """Of growth along a parameter with two or three values."""
+    """Constants of growth along a parameter with two or three values."""
 
     prior: float = tuned(
         0.5,
@@ -119,19 +119,19 @@ FEW_VALUES = FewValuesTuning()
 
 @dataclass(frozen=True)
 class ExactTuning:
-    """Of formulas that explain exact counts.
+    """Constants of formulas that explain exact counts.
 
     What a formula takes to name, and what the values that it does not need tell, are counted in bits: a chance
     formula passes a value of b bits with a probability of 2^-b.
     """
 
     most_terms: int = tuned(4, "terms of one parameter in a formula", JUDGED)
-    dearest: int = tuned(12, "bits that the terms of one parameter may cost together", JUDGED)
+    most_bits: int = tuned(12, "bits that the terms of one parameter may cost together", JUDGED)
     margin: float = tuned(4.0, "bits that must remain for a formula to be taken for proven along a parameter", JUDGED)
     same: int = tuned(3, "equal values along a parameter that prove that it does not matter", JUDGED)
     certain: float = tuned(64.0, "bits beyond which no more are counted", JUDGED)
     interpolated: int = tuned(4, "values of a parameter up to which terms may pass through all of them", JUDGED)
-    doubt: float = tuned(8.0, "bits by which a formula may be worse than the best and still count", JUDGED)
+    worse_bits: float = tuned(8.0, "bits by which a formula may be worse than the best and still count", JUDGED)
     alternatives: int = tuned(6, "formulas of a parameter, and of a call path, that are kept", JUDGED)
     passed: int = tuned(24, "sets of terms that pass through all values of a parameter, and are tried", JUDGED)
     sets: int = tuned(8000, "sets of terms that are tried where points do not tell all products apart", JUDGED)
@@ -158,7 +158,7 @@ PRICES = "ablation on drifting prices, seeds 1 to 3 (docs/evidence/price.md)"
 
 @dataclass(frozen=True)
 class DiscrepancyTuning:
-    """Of the process on what models leave over."""
+    """Constants of the process on what models leave over."""
 
     price: float = tuned(0.3, "standard deviation of the process beside counted work, in nats", PRICES)
     deviations: tuple[float, ...] = tuned(
@@ -180,7 +180,7 @@ DISCREPANCY = DiscrepancyTuning()
 
 @dataclass(frozen=True)
 class ComparisonTuning:
-    """Of the comparison of two models, and of strong scaling."""
+    """Constants of the comparison of two models, and of strong scaling."""
 
     grid: int = tuned(400, "places at which crossings are looked for", JUDGED)
     reach: float = tuned(2.0**20, "crossings are looked for up to so many times the point", JUDGED)
@@ -192,7 +192,7 @@ COMPARISON = ComparisonTuning()
 
 @dataclass(frozen=True)
 class AllowanceTuning:
-    """Of what counts allow a prediction to be."""
+    """Constants of what counts allow a prediction to be."""
 
     factor: float = tuned(
         10.0,

@@ -14,7 +14,7 @@ ROUNDING = 1e-9
 
 
 _TOLERANCES = {"xatol": 0.0, "xrtol": ROUNDING, "fatol": ROUNDING, "frtol": 0.0}
-"""Of the search for quantiles: a probability within rounding is met."""
+"""Tolerances of the search for quantiles: a probability is met within rounding."""
 
 
 def of_mixture(
@@ -77,7 +77,7 @@ def _of_mixture(
     room = ROUNDING * (np.maximum(*halves).max(axis=1) + np.abs(low) + np.abs(high)) + np.finfo(np.float64).tiny
     root = find_root(below, (low - room, high + room), args=tuple(parts), tolerances=_TOLERANCES)
     found = np.where(root.success, root.x, np.copysign(np.inf, target - 0.5))
-    # All parts say the same where nothing is left to doubt, as of MPI on one rank: there is no root between.
+    # All parts say the same where nothing is uncertain, as for MPI on one rank: there is no root between.
     return np.asarray(np.where(high - low <= room, (low + high) / 2, found))
 
 

@@ -24,7 +24,7 @@ class Solution:
     Attributes
     ----------
     coefficients, free
-        Shape (problem, column); 0 and False where held at 0.
+        Shape (problem, column); 0 and False where fixed at 0.
     hat
         Shape (problem, point): diagonal of the hat matrix.
     inverse
@@ -54,7 +54,7 @@ def solve(design: Array, values: Array, weights: Array, free: Mask | None = None
     values, weights
         Shape (problem, point); residuals are multiplied by the weights.
     free
-        Shape (problem, column): False for coefficients held at 0; by default all are free.
+        Shape (problem, column): False for coefficients fixed at 0; by default all are free.
     """
     problems, _, width = design.shape
     free = np.ones((problems, width), dtype=bool) if free is None else free
@@ -71,7 +71,7 @@ def solve(design: Array, values: Array, weights: Array, free: Mask | None = None
 
 
 def again(solution: Solution, design: Array, values: Array, weights: Array, free: Mask) -> Solution:
-    """Solve anew where other coefficients are free now."""
+    """Solve again where other coefficients are free now."""
     rows = np.flatnonzero((free != solution.free).any(axis=1))
     if not len(rows):
         return solution
@@ -83,11 +83,11 @@ def again(solution: Solution, design: Array, values: Array, weights: Array, free
 
 
 def without_negative(
-    solution: Solution, design: Array, values: Array, weights: Array, asked: Mask | bool = True
+    solution: Solution, design: Array, values: Array, weights: Array, selected: Mask | bool = True
 ) -> Solution:
-    """Hold coefficients of the problems `asked` at 0: none is then negative, and the fit the best of such ones."""
+    """Hold coefficients of the `selected` problems at 0: none is then negative, and the fit the best of such ones."""
     free = solution.free.copy()
-    for row in np.flatnonzero(asked & (solution.coefficients < 0).any(axis=1)).tolist():  # a few microseconds each
+    for row in np.flatnonzero(selected & (solution.coefficients < 0).any(axis=1)).tolist():  # a few microseconds each
         columns = (design[row] * free[row]) * weights[row][:, None]
         free[row] = nonnegative(columns, values[row] * weights[row]) > 0
     return again(solution, design, values, weights, free)

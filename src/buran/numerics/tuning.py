@@ -9,7 +9,7 @@ from buran.numerics.origin import CORRECTIONS, tuned
 
 @dataclass(frozen=True)
 class AverageTuning:
-    """Of a Gaussian process that is averaged over its hyperparameters."""
+    """Constants of a Gaussian process that is averaged over its hyperparameters."""
 
     draws: int = tuned(192, "draws of the hyperparameters", CORRECTIONS)
     kept: int = tuned(24, "draws whose weights matter", CORRECTIONS)

@@ -8,11 +8,11 @@ The five steps, in the order of the paper:
 ==============================================================  ====================================================
 in the paper                                                    here
 ==============================================================  ====================================================
-basic blocks and bytes, measured once                           `buran.measure.native`, `buran.profile.metrics`
-models of these counts                                          `effort.effort_of`, `buran.model.exact`
-computation prior: the count's model without coefficients       `prior.computation_prior`, `paths.priors_of`
-communication prior, Table 1: bytes times steps of a message    `communication`, `prior.communication_prior`
-coefficients by regression of the times on the prior            `resilient.fit_priors`, `resilient.PUBLISHED`
+3.1: basic blocks and bytes, measured once                      `buran.measure.native`, `buran.profile.metrics`
+3.2: models of these counts                                     `effort.effort_of`, `buran.model.exact`
+3.2: computation prior, the model without coefficients          `prior.computation_prior`, `paths.priors_of`
+3.2, Table 1: communication prior                               `communication`, `prior.communication_prior`
+3.3: coefficients by regression of times on the prior           `resilient.fit_priors`, `resilient.PUBLISHED`
 ==============================================================  ====================================================
 
 Where ours differs: coefficients are not negative, outliers pull less and call paths share what they tell

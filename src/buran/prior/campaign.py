@@ -39,7 +39,7 @@ def noise_resilient(
 
     Returns
     -------
-    models, held, statements
+    models, absorbed, statements
         Models of the same call paths; models of the counted call paths that some of them take up, which add up to
         theirs; and for each, as JSON values, what its model is made from.
     """
@@ -53,10 +53,10 @@ def noise_resilient(
         _statement(path, *pair, alone.parameters, at, largest, values, error)
         for path, pair, values, error in zip(alone.call_paths, pairs, predicted, errors, strict=True)
     )
-    held = {name: model for made in path_models for name, model in made.held.items()}
+    absorbed = {name: model for made in path_models for name, model in made.absorbed.items()}
     return (
         replace(alone, models=models),
-        replace(alone, call_paths=tuple(held), models=tuple(held.values())),
+        replace(alone, call_paths=tuple(absorbed), models=tuple(absorbed.values())),
         statements,
     )
 
@@ -129,7 +129,7 @@ def _statement(
 
 
 def waiting_text(waiting: Waiting, parameters: tuple[str, ...]) -> str:
-    """Say what a test for waiting found, in words."""
+    """Say what a test for waiting found, as text."""
     if waiting.verdict is Verdict.NONE:
         return "nothing"
     if waiting.verdict is Verdict.UNKNOWN:

@@ -46,7 +46,7 @@ class Source(StrEnum):
 
 @dataclass(frozen=True)
 class PathPriors:
-    """What counts tell of each call path, before any time.
+    """What counts show of each call path, before any time.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class PathPriors:
         One for each call path; see `buran.prior.tables.PathModel`.
     can_wait
         For each call path, whether it can wait for others: MPI, locks and barriers of threads, and what polls.
-    held
+    absorbed
         For each call path, the efforts of the counted call paths that it takes up, by their names; they add up to its
         own effort. Empty where it takes up nothing but itself.
     proven
@@ -69,7 +69,7 @@ class PathPriors:
     efforts: tuple[ModelFunction | None, ...]
     settled: tuple[bool, ...]
     can_wait: tuple[bool, ...]
-    held: tuple[Mapping[str, ModelFunction], ...]
+    absorbed: tuple[Mapping[str, ModelFunction], ...]
     proven: tuple[bool, ...]
     repeats: tuple[Mapping[str, Repeats], ...]
 
@@ -254,7 +254,7 @@ class _Counts:
         exact = metric_of(metric).role == "exact"
         return effort_of(self.points, counts, metric=metric, exact=exact, space=self.spaces)
 
-    def held(self, metric: str, rows: Ids) -> dict[int, Mapping[str, ModelFunction]]:
+    def absorbed(self, metric: str, rows: Ids) -> dict[int, Mapping[str, ModelFunction]]:
         """Return, for call paths that take up others, the efforts that theirs is the sum of, by name.
 
         A loop that only one of them has is seen there, where a sum of many hides it. Those of which a part has no
@@ -285,14 +285,14 @@ def _polled(counted: CallTree, target: Ids, count: int) -> Mask:
 
 @dataclass(frozen=True)
 class _PathPrior:
-    """What counts tell of one call path; the fields of `PathPriors`, in their order."""
+    """What counts show of one call path; the fields of `PathPriors`, in their order."""
 
     source: Source
     notes: tuple[str, ...]
     prior: Prior | None = None
     effort: ModelFunction | None = None
     settled: bool = True
-    held: Mapping[str, ModelFunction] = field(default_factory=dict)
+    absorbed: Mapping[str, ModelFunction] = field(default_factory=dict)
     proven: bool = False
 
 
@@ -315,7 +315,7 @@ def _priors(tree: CallTree, counts: _Counts, points: Array, mpi: KnownMpi | None
         tuple(row.effort for row in rows),
         tuple(row.settled for row in rows),
         tuple(_can_wait(tree, counts.polled).tolist()),
-        tuple(row.held for row in rows),
+        tuple(row.absorbed for row in rows),
         tuple(row.proven for row in rows),
         ({},) * len(rows),
     )
@@ -345,17 +345,17 @@ def _computation(rows: Ids, counts: _Counts) -> list[_PathPrior]:
     if metric is None:
         return [_PathPrior(Source.TIMES, ("no effort was counted: the model is made of times alone",))] * len(rows)
     effort = counts.model(metric, rows)
-    held = counts.held(metric, rows)
+    absorbed = counts.absorbed(metric, rows)
     effort = with_sums(
         effort,
-        {place: held[row] for place, row in enumerate(rows.tolist()) if row in held},
+        {place: absorbed[row] for place, row in enumerate(rows.tolist()) if row in absorbed},
         counts.points,
         counts.values[metric][rows],
     )
     if "visits" in counts.values:
         effort = by_visits(effort, counts.points, counts.values[metric][rows], counts.values["visits"][rows])
     return [
-        replace(_one_computation(effort, place, counts, row, metric), held=held.get(row, {}))
+        replace(_one_computation(effort, place, counts, row, metric), absorbed=absorbed.get(row, {}))
         for place, row in enumerate(rows.tolist())
     ]
 

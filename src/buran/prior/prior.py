@@ -97,8 +97,8 @@ class Prior:
         return tuple(column.function for column in self.columns)
 
     @property
-    def told_by_times(self) -> int:
-        """How many coefficients nothing but times tells."""
+    def fitted_count(self) -> int:
+        """How many coefficients only times determine."""
         return sum(column.cost is None for column in self.columns)
 
     @property
@@ -172,7 +172,7 @@ def one_cost(prior: Prior) -> Prior:
 def price_alone(prior: Prior) -> Prior:
     """Return a prior of computation whose one open coefficient is the price of all counted work, for one or two points.
 
-    What does not grow is work, too; beside it a call has no constant of more than `COEFFICIENTS.call_s`.
+    What does not grow is work, too; next to it a call has no constant of more than `COEFFICIENTS.call_s`.
     """
     priced = one_cost(prior)
     constant, work, *given = priced.columns

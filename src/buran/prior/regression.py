@@ -89,7 +89,7 @@ def regress(
     values
         Shape (call path, point); NaN where nothing was measured.
     nonnegative
-        Whether coefficients are held at 0 and above.
+        Whether coefficients are fixed at 0 and above.
     start
         Shape (call path, point): first guess of the values up to a factor.
     belief
@@ -125,7 +125,7 @@ def regress(
         problem = _problem(columns, target, weights, scaled_belief, share, before)
         solution = _solved(problem, nonnegative)
         before, guess, last = solution.coefficients, solution.coefficients @ columns.T, guess
-        rank = _rank(columns, weights, solution.free & _told(columns, weights, scaled_belief, share))
+        rank = _rank(columns, weights, solution.free & _determined(columns, weights, scaled_belief, share))
         if np.isfinite(outliers):
             trust = _trust(target, guess, here, outliers * _few(here, rank), value_worth)
         rest = ((weights * (target - guess)) ** 2).sum(axis=1)
@@ -174,7 +174,7 @@ def _rank(columns: Array, weights: Array, free: Mask) -> Ids:
     return np.asarray((np.linalg.eigvalsh(alike) > _SAME).sum(axis=1))
 
 
-def _told(columns: Array, weights: Array, belief: Belief | None, noise: Array) -> Mask:
+def _determined(columns: Array, weights: Array, belief: Belief | None, noise: Array) -> Mask:
     """Return shape (call path, column): whether times tell at least as much of a coefficient as was known before."""
     if belief is None or belief.given is None:
         return np.ones((len(weights), columns.shape[1]), dtype=np.bool_)
@@ -221,13 +221,13 @@ def _solved(problem: _Problem, at_least_0: bool) -> Solution:
 
 
 def _with_expected(problem: _Problem, solution: Solution, costs: Mask, noise: Array) -> Solution:
-    """Give costs that are held at 0 what is expected of them: each counted unit takes some time.
+    """Give costs that are fixed at 0 what is expected of them: each counted unit takes some time.
 
     That is the mean of a normal distribution without its negative part, whose deviation is their error (Johnson, Kotz,
-    Balakrishnan 1994, chapter 13). The others are solved anew, with the errors of a solution that holds none.
+    Balakrishnan 1994, chapter 13). The others are solved again, with the errors of a solution that holds none.
     """
-    held = costs & ~solution.free
-    rows = np.flatnonzero(held.any(axis=1) & (noise > 0))
+    at_zero = costs & ~solution.free
+    rows = np.flatnonzero(at_zero.any(axis=1) & (noise > 0))
     if not len(rows):
         return solution
     design, values, weights = (part[rows] for part in problem)
@@ -235,10 +235,10 @@ def _with_expected(problem: _Problem, solution: Solution, costs: Mask, noise: Ar
     deviation = noise[rows, None] * np.sqrt(np.maximum(np.einsum("ckk->ck", without.inverse), np.finfo(float).tiny))
     below = without.coefficients / deviation
     hazard = np.exp(-(below**2) / 2 - log_ndtr(below)) / np.sqrt(2 * np.pi)
-    expected = np.where(held[rows], deviation * (below + hazard), 0.0)
-    narrower = np.where(held[rows], np.sqrt(np.clip(1 - hazard * (below + hazard), 0.0, 1.0)), 1.0)
+    expected = np.where(at_zero[rows], deviation * (below + hazard), 0.0)
+    narrower = np.where(at_zero[rows], np.sqrt(np.clip(1 - hazard * (below + hazard), 0.0, 1.0)), 1.0)
     rest = values - np.einsum("cpk,ck->cp", design, expected)
-    others = without_negative(solve(design, rest, weights, ~held[rows]), design, rest, weights)
+    others = without_negative(solve(design, rest, weights, ~at_zero[rows]), design, rest, weights)
     coefficients, inverse = solution.coefficients.copy(), solution.inverse.copy()
     coefficients[rows], inverse[rows] = (
         expected + others.coefficients,

@@ -130,7 +130,7 @@ def fit_priors(
         Of the values; without it, all points weigh alike.
     counted
         Points whose counts the priors are made of, shape (point, parameter). Where no two parameters were varied
-        together there, sums and products of them stand beside each other.
+        together there, sums and products of them stand next to each other.
 
     Returns
     -------
@@ -264,7 +264,7 @@ def _fit_group(
     if not options.share or len(priors) < COEFFICIENTS.fewest or design.shape[1] < 2:
         return design, first
     noise = _pooled_noise(first)
-    # what is held at 0 would make the mean over call paths too large
+    # what is fixed at 0 would make the mean over call paths too large
     positive = np.maximum(first.coefficients @ design.T, 0.0)
     shared = _shared_belief(fit(nonnegative=False, start=positive), effort, belief)
     return design, fit(nonnegative=options.nonnegative, start=start, belief=shared, noise=noise)

@@ -13,8 +13,8 @@ from buran.experiment.table import Aggregate, Experiment
 from buran.model.model import Model
 from buran.model.repetitions import Repetition, over_repetitions
 from buran.model.terms import Array, ModelFunction, Term
+from buran.prior.absorbed import split
 from buran.prior.algorithms import with_algorithms
-from buran.prior.held import split
 from buran.prior.memory import PAGE_FAULTS, MemoryAccount, PageAccount
 from buran.prior.noise import PointNoise
 from buran.prior.paths import TIMES_ALONE, Source, has_effort, priors_of
@@ -49,7 +49,7 @@ class PathModel:
         Effort model of a computation, bytes of a communication; None if not known.
     settled
         Whether counting at more points would tell nothing more of it.
-    held
+    absorbed
         Models of the counted call paths that it takes up, itself first, which add up to `final`; empty where there are
         none.
     repeats
@@ -63,7 +63,7 @@ class PathModel:
     whole: Resilient | None = None
     effort: ModelFunction | None = None
     settled: bool = True
-    held: Mapping[str, Model] = field(default_factory=dict)
+    absorbed: Mapping[str, Model] = field(default_factory=dict)
     repeats: Mapping[str, Repeats] = field(default_factory=dict)
 
     @property
@@ -148,7 +148,7 @@ def models_from_priors(
     priors = _with_memory(timed.points, values, (memory, pages), priors, sources, notes, derived.can_wait)
     for row, prior in enumerate(priors):
         measured = int(np.isfinite(values[row]).sum())
-        if prior is None or measured > prior.told_by_times:
+        if prior is None or measured > prior.fitted_count:
             continue
         priced = options is None or options.price
         if sources[row] is Source.COMPUTATION and measured > 2:
@@ -161,7 +161,7 @@ def models_from_priors(
                 "counted work was fitted; more points distinguish its parts",
             )
         else:
-            drop_prior(row, f"{measured} points do not determine the {prior.told_by_times} coefficients of its prior")
+            drop_prior(row, f"{measured} points do not determine the {prior.fitted_count} coefficients of its prior")
     for row in np.flatnonzero(_done_elsewhere(timed.points, values, efforts, priors, sources)).tolist():
         drop_prior(row, "its time is spent outside of the code whose effort was counted, in libraries or the system")
         settled[row] = True
@@ -172,7 +172,7 @@ def models_from_priors(
     # Times of a single number of ranks tell nothing of their growth with it; what others wait for does.
     if column is not None and ranks_above_one(timed.points, column) == 1:
         for row in np.flatnonzero(derived.can_wait).tolist():
-            if derived.priors[row] is None and np.isfinite(values[row]).sum() > startup.told_by_times:
+            if derived.priors[row] is None and np.isfinite(values[row]).sum() > startup.fitted_count:
                 priors[row] = startup
     starting = starts_or_ends(timed.tree.names)
     for row in np.flatnonzero(starting).tolist():
@@ -181,7 +181,7 @@ def models_from_priors(
     companions = _work(efforts, derived.proven, timed.points)
     # Where misses are an account of their own, what work beyond its blocks costs is no finding any more.
     tested = [
-        None if start or (prior is not None and prior.told_by_times < len(prior.columns)) else prior
+        None if start or (prior is not None and prior.fitted_count < len(prior.columns)) else prior
         for prior, start in zip(priors, starting.tolist(), strict=True)
     ]
     waiting = diagnose(
@@ -203,7 +203,7 @@ def models_from_priors(
             wholes[row],
             efforts[row],
             settled[row],
-            _held(wholes[row], efforts[row], derived.held[row], timed.tree.names[row]),
+            _absorbed(wholes[row], efforts[row], derived.absorbed[row], timed.tree.names[row]),
             derived.repeats[row],
         )
         for row in range(calls)
@@ -235,10 +235,10 @@ def _with_memory(
     return priors
 
 
-def _held(
-    whole: Resilient | None, effort: ModelFunction | None, held: Mapping[str, ModelFunction], name: str
+def _absorbed(
+    whole: Resilient | None, effort: ModelFunction | None, absorbed: Mapping[str, ModelFunction], name: str
 ) -> Mapping[str, Model]:
-    return {} if whole is None or effort is None or not held else split(whole.model, effort, held, name)
+    return {} if whole is None or effort is None or not absorbed else split(whole.model, effort, absorbed, name)
 
 
 def _done_elsewhere(

@@ -9,7 +9,7 @@ from buran.numerics.origin import JUDGED, tuned
 
 @dataclass(frozen=True)
 class CountTuning:
-    """Of effort models that go through counts."""
+    """Constants of effort models that go through counts."""
 
     exact: float = tuned(1e-6, "relative residual up to which a count is a function of the parameters", JUDGED)
     loose: float = tuned(
@@ -32,7 +32,7 @@ COUNTS = CountTuning()
 
 @dataclass(frozen=True)
 class CoefficientTuning:
-    """Of coefficients from noisy times."""
+    """Constants of coefficients from noisy times."""
 
     largest: float = tuned(
         3.0,
@@ -78,7 +78,7 @@ COEFFICIENTS = CoefficientTuning()
 
 @dataclass(frozen=True)
 class WaitingTuning:
-    """Of the test for waiting."""
+    """Constants of the test for waiting."""
 
     draws: int = tuned(999, "draws of noise alone", JUDGED)
     same: float = tuned(1e-6, "share of a column that must remain beside the others", JUDGED)
@@ -92,7 +92,7 @@ WAITING_TEST = WaitingTuning()
 
 @dataclass(frozen=True)
 class AlgorithmTuning:
-    """Of algorithms that an MPI operation may have."""
+    """Constants of algorithms that an MPI operation may have."""
 
     points: float = tuned(2.0, "points for each column, of those of all algorithms", JUDGED)
     gain: float = tuned(
@@ -108,7 +108,7 @@ ALGORITHMS = AlgorithmTuning()
 
 @dataclass(frozen=True)
 class DistanceTuning:
-    """Of models of reuse distances."""
+    """Constants of models of reuse distances."""
 
     parts: tuple[float, ...] = tuned(
         (0.15, 0.4),
@@ -151,7 +151,7 @@ class DistanceTuning:
 
 @dataclass(frozen=True)
 class MemoryTuning:
-    """Of misses in models of time."""
+    """Constants of misses in models of time."""
 
     matters: float = tuned(0.01, "of a call path's time: misses of a level that can take less are left out", JUDGED)
     least: float = tuned(0.01, "of the misses, from which on a mode of distances is in the model of time", JUDGED)

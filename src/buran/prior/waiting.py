@@ -1,4 +1,4 @@
-"""Waiting: the part of a time that grows with the processes and that effort does not have, told from noise."""
+"""Waiting: the part of a time that grows with the processes and that effort does not have, distinguished from noise."""
 
 from __future__ import annotations
 

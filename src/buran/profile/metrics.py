@@ -46,7 +46,7 @@ class Metric:
     effort
         Which part of a program's effort it stands for, in priors and in the choice of functions.
     key
-        Key of the campaign file that asks for it; empty for what is measured unasked.
+        Key of the campaign file that asks for it; empty for what is measured without a request.
     reported
         Whether the report in plain text has a table of it.
     per_visit
@@ -131,7 +131,7 @@ def _counter(name: str, perf: str, title: str, description: str, effort: Effort 
 
 
 REQUIREMENTS = ("flops", "loads", "stores", "bytes_loaded", "bytes_stored")
-"""What the embedded backend's compiler plugins count beside basic blocks."""
+"""What the embedded backend's compiler plugins count in addition to basic blocks."""
 
 DETAILS: Mapping[str, tuple[str, str]] = {
     "flops_add": ("Floating-point additions", "Additions and subtractions of numbers with a point"),
@@ -295,7 +295,7 @@ def metric_of(name: str) -> Metric:
     return METRICS.get(name) or table().get(name) or Metric(name, "", "exclusive", "DOUBLE")
 
 
-def asked_for_by(key: Key) -> tuple[str, ...]:
+def requested_by(key: Key) -> tuple[str, ...]:
     """Return the metrics that a campaign file can ask for under a key, times first."""
     metrics = [metric for metric in table().values() if metric.key == key]
     return tuple(m.name for m in sorted(metrics, key=lambda m: m.role != "time" or key == "counters"))

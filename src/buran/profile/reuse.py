@@ -21,16 +21,16 @@ BINS = 162
 """Distance 0, then four to each doubling, then lines that were never touched before; as in native/internal.h."""
 NEVER = BINS - 1
 FAR, FOLLOWED = "reuse_far", "reuse_followed"
-"""Metrics beside the bins: accesses that may miss a cache, and those which came after the other line of their pair."""
+"""Further metrics: accesses that may miss a cache, and those that followed the other line of their pair."""
 SETS, MOST_WAYS = 64, 16
-"""Of the caches whose conflicts are watched; as in native/reuse.c and native/internal.h."""
+"""Sets and ways of the caches whose conflicts are watched; as in native/reuse.c and native/internal.h."""
 CROWDED = ("reuse_crowded_any", "reuse_crowded_set")
 """Metrics of watched accesses before which lines of their set came: sums of lines with their own, and of those of
 their set."""
 FIRST_RATE, LAST_RATE = "sampled_lines_first", "sampled_lines_last"
 """Attributes of profiles: one cache line in so many was looked at, in the beginning and in the end of the run."""
 USUAL_RATE = 64
-"""Without a rate that is asked for, that of runs that touch many lines, as native/reuse.c has it."""
+"""Without a rate that is requested, that of runs that touch many lines, as native/reuse.c has it."""
 _CACHE = re.compile(r"(\d+):(\d+)(?:/(\d+))?")
 
 
@@ -131,22 +131,22 @@ def misses(accesses: NDArray[np.float64], cache_bytes: float) -> NDArray[np.floa
 
 def caches_of(profile: Profile) -> tuple[int, ...]:
     """Return the sizes of the caches where a profile is from, in bytes, nearest first; empty if unknown."""
-    return tuple(size for size, _ in _told(profile))
+    return tuple(size for size, _ in _stated(profile))
 
 
 def ways_of(profile: Profile) -> tuple[int | None, ...]:
-    """Return the ways of these caches, nearest first; None where the machine does not tell them."""
-    return tuple(ways for _, ways in _told(profile))
+    """Return the ways of these caches, nearest first; None where the machine does not say them."""
+    return tuple(ways for _, ways in _stated(profile))
 
 
-def _told(profile: Profile) -> list[tuple[int, int | None]]:
-    told = _CACHE.findall(profile.attributes.get("caches", ""))
-    found = {int(level): (int(size), int(ways or 0) or None) for level, size, ways in told}
+def _stated(profile: Profile) -> list[tuple[int, int | None]]:
+    stated = _CACHE.findall(profile.attributes.get("caches", ""))
+    found = {int(level): (int(size), int(ways or 0) or None) for level, size, ways in stated}
     return [found[level] for level in sorted(found)] if sorted(found) == [*range(1, len(found) + 1)] else []
 
 
 def without_distances(profile: Profile) -> Profile:
-    """Return what a profile tells beside distances."""
+    """Return what a profile tells in addition to distances."""
     kept = [name for name in profile.values if name not in REUSE_METRICS]
     metrics = {name: profile.metrics[name] for name in kept if name in profile.metrics}
     return replace(profile, metrics=metrics, values={name: profile.values[name] for name in kept})

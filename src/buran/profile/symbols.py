@@ -1,9 +1,9 @@
-"""What tells regions apart, whichever compiler named them and whatever the command line was.
+"""Symbols that identify regions, whichever compiler named them and whatever the command line was.
 
 The linker symbol identifies a function; names are for people. Three things in symbols differ between compilers, or
 between builds of one program, and are made alike here: constructors and destructors (a compiler emits several of one),
 suffixes of clones and of Fortran's contained procedures, and lambda functions, which gcc numbers by function and
-arguments and clang by file: they are told apart by the line they begin in.
+arguments and clang by file: they are distinguished by the line they begin in.
 """
 
 from __future__ import annotations

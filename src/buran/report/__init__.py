@@ -1,1 +1,1 @@
-"""What was found, in words and numbers."""
+"""What was found, as text and numbers."""

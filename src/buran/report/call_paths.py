@@ -71,7 +71,7 @@ class CallPaths:
 
     @property
     def unit(self) -> str:
-        """Of the predictions, as it is written behind them."""
+        """Unit of the predictions, as printed."""
         return "s" if self.models.unit == "sec" else self.models.unit
 
     def region_name(self, row: int) -> str:

@@ -20,7 +20,7 @@ from buran.report.efficiency import EfficiencyTable
 from buran.report.roofline import Roofline
 
 LEVEL = 0.9
-"""Of the intervals in a report."""
+"""Level of the intervals in a report."""
 _MATTERS = 0.01  # of the prediction at the target: less is not worth a word
 
 
@@ -67,7 +67,7 @@ class Report:
     target
         Point that run time is extrapolated to.
     models
-        By metric; those of time with call paths that others take up, which `held` has, beside them.
+        By metric; those of time with call paths that others take up, which `held` has, next to them.
     runtime
         Model of the whole program's wall time, not instrumented, in normal form.
     ends

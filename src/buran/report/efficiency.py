@@ -30,7 +30,7 @@ class CoreUse:
     whole_s
         Time of the slowest rank.
     transfer_s
-        Most that MPI takes apart from waiting; None where a profile does not tell.
+        Most that MPI takes apart from waiting; None where a profile does not say.
     work
         Executed basic blocks, or another count of computation, of all cores; None where nothing was counted.
     """
@@ -85,7 +85,7 @@ class EfficiencyTable:
     target
         From models; None without them.
     reference
-        What scalability is related to, in words.
+        What scalability is related to, as text.
     sources
         For each column its title, its formula, and what it is made from.
     divided

@@ -68,10 +68,10 @@ def _scaling(report: Report, call_paths: CallPaths | None, rises: Sequence[Rise]
     metric = call_paths.models.metric
     here = [rise for rise in rises if rise.parameter in along]
     proven = [rise for rise in here if rise.evidence is not Evidence.GUESS]
-    guesses = [rise for rise in here if rise.doubt]
+    guesses = [rise for rise in here if rise.why_guess]
     unknown = report.unknown.call_paths if report.unknown.advice else ()
-    doubts = [
-        f"A guess, not to be trusted: {name_of(rise.call_path)}, {rise_in_words(rise, metric)}; {rise.doubt}"
+    marked = [
+        f"A guess, not to be trusted: {name_of(rise.call_path)}, {rise_in_words(rise, metric)}; {rise.why_guess}"
         for rise in guesses[:_WORST]
     ]
     if proven:
@@ -79,11 +79,11 @@ def _scaling(report: Report, call_paths: CallPaths | None, rises: Sequence[Rise]
             rise for k, rise in enumerate(proven) if rise.call_path not in {each.call_path for each in proven[:k]}
         )
         facts = [f"{sentence(first.reason, ())}{_by_counts(first)}", rise_in_words(first, metric)]
-        facts += _doubt(first.call_path, call_paths)
+        facts += _why_guess(first.call_path, call_paths)
         facts += [
             f"Then {name_of(rise.call_path)}, {rise_in_words(rise, metric)}: {rise.reason}" for rise in others[:_WORST]
         ]
-        facts += [*doubts, *_whole(report, call_paths, first.parameter)]
+        facts += [*marked, *_whole(report, call_paths, first.parameter)]
         path = first.call_path
         answer = name_of(path)
     else:
@@ -94,12 +94,14 @@ def _scaling(report: Report, call_paths: CallPaths | None, rises: Sequence[Rise]
         row = int(np.nan_to_num(call_paths.shares[0]).argmax())
         path = call_paths.models.call_paths[row]
         gains = f"gains {100 * RISES:.0f} % of the {metric} or of the counted work"
-        facts = [*doubts, f"No call path{sure} {gains}"]
+        facts = [*marked, f"No call path{sure} {gains}"]
         for name in along:
             facts += _whole(report, call_paths, name)
         facts += [f"Largest there: {name_of(path)}, {100 * call_paths.shares[0][row]:.0f} %"]
     named_above = path if proven else ""
-    sizes = [rise for rise in rises if rise.parameter not in along and not rise.doubt and rise.call_path != named_above]
+    sizes = [
+        rise for rise in rises if rise.parameter not in along and not rise.why_guess and rise.call_path != named_above
+    ]
     facts += [
         f"No loss of scaling, along a size: {name_of(rise.call_path)}, {rise_in_words(rise, metric)}: {rise.reason}"
         for rise in sizes[:1]
@@ -133,7 +135,7 @@ def rise_in_words(rise: Rise, metric: str) -> str:
     return "; ".join((text, *(f"of the {whole} {first} and {last}" for whole, first, last in parts[1:])))
 
 
-def _doubt(name: str, call_paths: CallPaths) -> list[str]:
+def _why_guess(name: str, call_paths: CallPaths) -> list[str]:
     """Say how sure the prediction of a call path is, apart from that of the whole program."""
     if name not in call_paths.models.call_paths:
         return ["Its time was not measured: it is not instrumented in the builds for times"]

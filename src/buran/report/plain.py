@@ -12,7 +12,7 @@ from buran.profile.profile import SEPARATOR
 from buran.wording import aligned, distinct
 
 WIDTH = 120
-"""Of the lines of tables in files."""
+"""Width of tables in files."""
 
 
 def sentence(text: str, names: Sequence[str]) -> str:

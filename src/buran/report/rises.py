@@ -23,7 +23,7 @@ from buran.report.tuning import PROOF
 WORK = "basic_blocks"
 """The metric whose counts are the program's work."""
 RISES = 0.05
-"""Of the whole: less is no answer to what stops scaling."""
+"""Share of the whole: a smaller rise does not stop scaling."""
 _LEAST = 0.1  # of the prediction, the lower end of its interval: below, not even its size is sure
 _SAME = 1.1  # times as much is no growth worth the word
 _NEAR = 0.1  # of 1, the exponent of what falls as 1/p
@@ -52,8 +52,8 @@ class Rise:
         By how much it rises, or along ranks and threads what the call path adds, as a part of the whole at the target.
     reason
         Why, in a few words.
-    doubt
-        Why a guess is no more than that.
+    why_guess
+        Why it is only a guess.
     """
 
     call_path: str
@@ -65,7 +65,7 @@ class Rise:
     gain: float
     evidence: Evidence
     reason: str
-    doubt: str = ""
+    why_guess: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ class _Parts:
 
     @property
     def shares(self) -> Array:
-        """Of the whole at both."""
+        """Shares of the whole at both."""
         shares: Array = self.values / np.where(self.whole > 0, self.whole, 1.0)
         return shares
 
@@ -132,12 +132,12 @@ def rises_of(report: Report, call_paths: CallPaths | None) -> tuple[Rise, ...]:
     """
     if call_paths is None:
         return ()
-    counts, doubts = report.models.get(WORK), _Doubts(call_paths)
+    counts, guesses = report.models.get(WORK), _Guesses(call_paths)
     rises: list[Rise] = []
     for name in varied(report, call_paths):
         times = _times(report, call_paths, name)
         works = None if counts is None or counts is call_paths.models else _Parts.of(counts, None, times.ends)
-        rises += _along(report, name, times, works, doubts)
+        rises += _along(report, name, times, works, guesses)
     order = list(Evidence)
     return tuple(
         sorted(rises, key=lambda rise: (rise.parameter not in report.parallel, order.index(rise.evidence), -rise.gain))
@@ -166,7 +166,7 @@ def _times(report: Report, call_paths: CallPaths, name: str) -> _Parts:
     return _Parts.of(models, start_and_end(models) | unknown_rows(report, models), ends)
 
 
-def _along(report: Report, name: str, times: _Parts, works: _Parts | None, doubts: _Doubts) -> list[Rise]:
+def _along(report: Report, name: str, times: _Parts, works: _Parts | None, guesses: _Guesses) -> list[Rise]:
     """Return what rises along a parameter."""
     parameter = times.models.parameters.index(name)
     ends = float(times.ends[0, parameter]), float(times.ends[1, parameter])
@@ -174,14 +174,14 @@ def _along(report: Report, name: str, times: _Parts, works: _Parts | None, doubt
     found: dict[str, Rise] = {}
     shares, gains = times.shares, times.gains(name in report.parallel)
     for row in np.flatnonzero(gains >= RISES).tolist():
-        path, doubt = times.models.call_paths[row], doubts.of(row)
+        path, why_guess = times.models.call_paths[row], guesses.of(row)
         reason = "waits for others" if path in waits else times.reason(row, parameter)
-        evidence = Evidence.GUESS if doubt else Evidence.TIMES
+        evidence = Evidence.GUESS if why_guess else Evidence.TIMES
         time = float(shares[row, 0]), float(shares[row, 1])
-        found[path] = Rise(path, name, *ends, time, None, float(gains[row]), evidence, reason, doubt)
+        found[path] = Rise(path, name, *ends, time, None, float(gains[row]), evidence, reason, why_guess)
     if works is None:
         return list(found.values())
-    sure, work_shares = float(times.values[~doubts.rows, 1].sum()), works.shares
+    sure, work_shares = float(times.values[~guesses.rows, 1].sum()), works.shares
     gains = works.gains(name in report.parallel)
     for row in np.flatnonzero(gains >= RISES).tolist():
         path, model = works.models.call_paths[row], works.models.models[row]
@@ -203,7 +203,7 @@ def _along(report: Report, name: str, times: _Parts, works: _Parts | None, doubt
 
 
 def _is_proven(model: Model | None, counts: ModelSet, parameter: int) -> bool:
-    """Tell whether counts leave no doubt in how they grow with a parameter."""
+    """Tell whether counts prove how they grow with a parameter."""
     if model is None or not model.quality.smape <= PROOF.exact_percent:
         return False
     if passes_through(model.function, np.array(counts.points)):
@@ -211,8 +211,8 @@ def _is_proven(model: Model | None, counts: ModelSet, parameter: int) -> bool:
     return leads_of(model, parameter).get(model.function.lead(parameter), 0.0) >= PROOF.likely
 
 
-class _Doubts:
-    """Which models of call paths can carry no claim: they miss measurements, or not even the size is sure."""
+class _Guesses:
+    """Which models of call paths prove nothing: they do not fit measurements, or even the size is uncertain."""
 
     def __init__(self, call_paths: CallPaths) -> None:
         self.call_paths = call_paths

@@ -176,7 +176,7 @@ def _answer(answer: Answer) -> list[str]:
 
 
 def _corrections(report: Report, target: str) -> str:
-    """Return base models beside what measurements made of them."""
+    """Return base models and what measurements made of them."""
     lines = []
     for correction in report.corrections:
         lines.append(f"{correction['kernel']} (base model {correction['model']}): {correction['reason']}")
@@ -296,10 +296,10 @@ def _instrumentation(report: Report) -> str:
         text += "\n\nCounts were identical in all repetitions of every point."
     for metric, paths in report.unsteady.items():
         models = report.models.get(metric)
-        lacking = (
+        missing = (
             set() if models is None else {p for p, m in zip(models.call_paths, models.models, strict=True) if not m}
         )
-        names = [brief(path) + " (no model: by more than a factor of two)" * (path in lacking) for path in paths]
+        names = [brief(path) + " (no model: by more than a factor of two)" * (path in missing) for path in paths]
         text += f"\n\n{metric} differs between repetitions in: {', '.join(names)}"
     return text
 

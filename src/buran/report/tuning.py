@@ -9,7 +9,7 @@ from buran.numerics.origin import JUDGED, tuned
 
 @dataclass(frozen=True)
 class ProofTuning:
-    """Of what counts and hypotheses prove."""
+    """Constants of what counts and hypotheses prove."""
 
     exact_percent: float = tuned(1e-6, "SMAPE of models that go through every count", JUDGED)
     likely: float = tuned(

@@ -130,9 +130,9 @@ def summary_of(report: Report, data: Mapping[str, Any], rises: Sequence[Rise]) -
         sentences.append(f"At {at}, most of the {data['metric']} is in {text}.")
         if rises:
             shown = [(name_of(rise.call_path), rise_in_words(rise, data["metric"]), rise.reason) for rise in rises]
-            doubts = [f", a guess: {rise.doubt}" if rise.doubt else "" for rise in rises]
+            notes = [f", a guess: {rise.why_guess}" if rise.why_guess else "" for rise in rises]
             text = "; ".join(
-                f"{' '.join(each[:2])} ({each[2]}{doubt})" for each, doubt in zip(shown, doubts, strict=True)
+                f"{' '.join(each[:2])} ({each[2]}{why_guess})" for each, why_guess in zip(shown, notes, strict=True)
             )
             sentences.append(f"Shares that rise: {text}.")
         else:

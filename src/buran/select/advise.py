@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from buran.errors import UsageError
+from buran.select.forecast import predicted_s
 from buran.select.observations import Observations
-from buran.select.outlook import predicted_s
 from buran.select.protocol import Advice, Budget, PlanningState, Strategy
 from buran.select.space import Array, Space
 from buran.select.tuning import PLANNING

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
+from buran.select.forecast import Forecast
 from buran.select.gpr import NOT_CONVERGED, fitted_process, scaled, variance_of
 from buran.select.observations import Observations
-from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, PlanningState
 from buran.select.simple import BeginsWithBase, best_rated, nothing_left
 from buran.select.space import Array, Space
@@ -35,13 +35,15 @@ class Bayes(BeginsWithBase):
 
     acquisition: str = "ei"
 
-    def next(self, look: Outlook, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+    def next(
+        self, forecast: Forecast, measured: Observations, space: Space, budget: Budget, state: PlanningState
+    ) -> Advice:
         """Return the runs with the largest acquisition."""
-        assert look.cost is not None
+        assert forecast.cost is not None
         model = measured.program_fit.models[0]
-        possible = look.free & (look.cost <= budget.left)
+        possible = forecast.free & (forecast.cost <= budget.left)
         if not possible.any() or model is None:
-            return nothing_left(look)
+            return nothing_left(forecast)
         here = (measured.counts > 0) & (measured.program_means_s > 0)
         seen = measured.program_means_s[here]
         errors = np.abs(model.predict(measured.points[here]) / seen - 1)
@@ -52,9 +54,9 @@ class Bayes(BeginsWithBase):
             rating = expected_improvement(mean, deviation, float(errors.max()))
         else:
             rating = np.maximum(mean + PROCESSES.curious * deviation, 0.0)
-        rating = rating / look.cost
+        rating = rating / forecast.cost
         notes = () if converged else (NOT_CONVERGED,)
-        return best_rated(rating, possible, look, budget, state.most, lambda at: "a large error is expected", notes)
+        return best_rated(rating, possible, forecast, budget, state.most, lambda at: "a large error is expected", notes)
 
 
 def expected_improvement(mean: Array, deviation: Array, best: float) -> Array:

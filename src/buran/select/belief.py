@@ -17,8 +17,8 @@ from buran.model.alternative import prepare
 from buran.model.discrepancy import Along, Process, left_over_at, logarithms, scales_of
 from buran.model.tuning import DISCREPANCY
 from buran.prior.prior import Prior
+from buran.select.forecast import by_powers
 from buran.select.observations import Observations
-from buran.select.outlook import by_powers
 from buran.select.space import Array, Ids, Space
 from buran.select.tuning import BELIEF
 
@@ -69,7 +69,7 @@ class TargetBelief:
 
     @property
     def variance(self) -> float:
-        """Of the prediction at the target, call paths weighing by the square of their share."""
+        """Variance of the prediction at the target, with call paths weighted by the square of their share."""
         return float(self.share**2 @ (self.factors[:, -1] ** 2).sum(axis=1))
 
     @property

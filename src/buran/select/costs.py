@@ -11,7 +11,7 @@ from buran.campaign.plan import COUNTING, POINTS_OF_BOTH, Bundle, Mode, Plan
 from buran.campaign.point import Point
 from buran.campaign.records import Status
 from buran.select.cover import covered
-from buran.select.outlook import predicted_s
+from buran.select.forecast import predicted_s
 from buran.select.question import Knowledge, Question
 from buran.select.space import Space
 from buran.select.tuning import PLANNING
@@ -45,9 +45,9 @@ class RunCosts:
         newest = knowledge.plans[-1].filter_text if knowledge.plans else knowledge.filter_text
         beside = 0.0 if self.is_compared(self.compared(newest)) else 1.0
         # what the strategy chooses to sample are few cheap points, for which a budget is looked at apart
-        asked = self.ratio(Mode.MEMORY) * question.memory_runs if question.memory_points else 0.0
+        sampling = self.ratio(Mode.MEMORY) * question.memory_runs if question.memory_points else 0.0
         once = 0.0 if question.paired else beside
-        first_runs = warmup + self.ratio(Mode.EFFORT) * counting + asked + once
+        first_runs = warmup + self.ratio(Mode.EFFORT) * counting + sampling + once
         if counting and (self.points_of_both or 0) >= POINTS_OF_BOTH:
             first_runs = max(first_runs - self._timed_space.overhead, 0.0)  # the counting run tells the time
         return replace(self._timed_space, first_runs=first_runs)
@@ -93,7 +93,7 @@ class RunCosts:
 
     @cached_property
     def counts_settled(self) -> bool:
-        """Whether effort at further points is known from the counts so far; they must tell all parameters apart."""
+        """Whether effort at further points is known from the counts so far; they must distinguish all parameters."""
         question, knowledge = self.question, self.knowledge
         if not (question.weighs_runs and knowledge.counts_settled):
             return False
@@ -102,7 +102,7 @@ class RunCosts:
         return covered(question.space, places)
 
     def compared(self, filter_text: str) -> int:
-        """Return the number of points at which runs under a filter were planned beside the baseline's."""
+        """Return the number of points at which runs under a filter were planned next to the baseline's."""
         both = {Mode.VANILLA, Mode.TIME}
         points = {
             bundle.point
@@ -112,7 +112,7 @@ class RunCosts:
         return len(points)
 
     def is_compared(self, points: int) -> bool:
-        """Tell whether so many points show what hooks cost: further ones are timed without the baseline beside them.
+        """Tell whether so many points show what hooks cost: further ones are timed without the baseline next to them.
 
         Strategies that do not weigh each run keep it at every point. Where hooks cost nothing there is nothing to show.
         """

@@ -1,4 +1,4 @@
-"""The fewest cheap points that tell how each parameter acts: what any model needs before it can say where to go on."""
+"""The fewest cheap points that show the effect of each parameter, which any model needs."""
 
 from __future__ import annotations
 
@@ -8,25 +8,29 @@ from itertools import combinations
 import numpy as np
 
 from buran.numerics.least_squares import SINGULAR
-from buran.select.outlook import Outlook
+from buran.select.forecast import Forecast
 from buran.select.space import Array, Space
 from buran.select.tuning import PLANNING
 
 
-def lacking(look: Outlook, space: Space) -> list[int]:
+def missing_points(forecast: Forecast, space: Space) -> list[int]:
     """Return the places that are to be added to those with runs, most needed first.
 
     Wanted are three values of each parameter, and points that tell the effects of all parameters, and a product of
     two from their sum, apart: the columns 1, log x and log x log y must be independent on them. In a full matrix
-    these are lines through the cheapest point and points beside them; in a band along a diagonal, where such lines
-    are dear or do not exist, two cheap diagonals.
+    these are lines through the cheapest point and points next to them; in a band along a diagonal, where such lines
+    are expensive or do not exist, two cheap diagonals.
 
     A second value of each parameter comes first, then the cheapest: a model of runs that differ in one parameter alone
     says nothing of the others, whatever it costs to find that out.
     """
-    assert look.cost is not None
-    order = [int(place) for place in np.argsort(look.cost, kind="stable") if look.free[place] and not look.runs[place]]
-    chosen = np.flatnonzero(look.runs > 0).tolist()
+    assert forecast.cost is not None
+    order = [
+        int(place)
+        for place in np.argsort(forecast.cost, kind="stable")
+        if forecast.free[place] and not forecast.runs[place]
+    ]
+    chosen = np.flatnonzero(forecast.runs > 0).tolist()
     before = set(chosen)
     for place in order:
         if any(_new(space.points, chosen, place, column) for column in range(space.points.shape[1])):
@@ -40,24 +44,24 @@ def lacking(look: Outlook, space: Space) -> list[int]:
         if with_it > rank:
             chosen.append(place)
             rank = with_it
-    return _most_needed_first(space.points, np.flatnonzero(look.runs > 0).tolist(), set(chosen) - before, order)
+    return _most_needed_first(space.points, np.flatnonzero(forecast.runs > 0).tolist(), set(chosen) - before, order)
 
 
 def smallest(space: Space) -> list[int]:
-    """Return the first places of a space that together lack nothing that `lacking` wants."""
-    return lacking(_with_runs(space, ()), space)
+    """Return the first places of a space that together leave no `missing_points`."""
+    return missing_points(_with_runs(space, ()), space)
 
 
 def covered(space: Space, places: Collection[int]) -> bool:
-    """Tell whether these places lack nothing that `lacking` wants."""
-    return not lacking(_with_runs(space, places), space)
+    """Tell whether these places leave no `missing_points`."""
+    return not missing_points(_with_runs(space, places), space)
 
 
-def _with_runs(space: Space, places: Collection[int]) -> Outlook:
-    """Return a look at the space with a run at each of these places, all of which cost the same."""
+def _with_runs(space: Space, places: Collection[int]) -> Forecast:
+    """Return a forecast with a run at each of these places, all at the same cost."""
     runs = np.zeros(len(space.points), dtype=np.int64)
     runs[list(places)] = 1
-    return Outlook(runs, np.ones(len(runs)), np.ones(len(runs), dtype=bool))
+    return Forecast(runs, np.ones(len(runs)), np.ones(len(runs), dtype=bool))
 
 
 def _most_needed_first(points: Array, there: list[int], needed: set[int], order: list[int]) -> list[int]:
@@ -76,7 +80,7 @@ def _most_needed_first(points: Array, there: list[int], needed: set[int], order:
 
 
 def _new(points: Array, chosen: list[int], place: int, column: int, most: int = PLANNING.cover_values) -> bool:
-    """Tell whether a place has a value of a parameter that is wanted beside those that were chosen."""
+    """Tell whether a place has a value of a parameter that is wanted in addition to those that were chosen."""
     seen = np.unique(points[chosen, column])
     return len(seen) < most and points[place, column] not in seen
 

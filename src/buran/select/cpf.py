@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from buran.campaign.strategies import Abilities
+from buran.select.forecast import Forecast
 from buran.select.observations import Observations
-from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, PlanningState, Settings
 from buran.select.simple import BeginsWithBase, next_in_order, without_progress
 from buran.select.space import Space
@@ -38,13 +38,15 @@ class CheapestFirst(BeginsWithBase):
         """Return it with another base, other repetitions, and a patience."""
         return replace(super().configured(settings), repetitions=settings.repetitions, patience=settings.patience)
 
-    def next(self, look: Outlook, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+    def next(
+        self, forecast: Forecast, measured: Observations, space: Space, budget: Budget, state: PlanningState
+    ) -> Advice:
         """Return the next point with its repetitions."""
         if without_progress(state.errors, self.patience):
             return Advice(stop=f"the model did not fit better for {self.patience} rounds")
-        assert look.cost is not None
-        order = np.argsort(look.cost, kind="stable")
-        return next_in_order(order, look, budget, self.repetitions, state.most, "the cheapest point")
+        assert forecast.cost is not None
+        order = np.argsort(forecast.cost, kind="stable")
+        return next_in_order(order, forecast, budget, self.repetitions, state.most, "the cheapest point")
 
 
 CHEAPEST = CheapestFirst()

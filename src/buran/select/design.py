@@ -2,7 +2,7 @@
 
 Every round plans the use of all that is left of the budget: of the numbers of runs at all points, those are found that
 make the prediction at the target most certain (c-optimal design for a linear model with prior, the costs being core
-hours). Only a part of that plan is carried out, what is worth most for its cost first, before the models are made anew.
+hours). Only the part of that plan that is worth most for its cost is carried out before the models are made again.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 
 from buran.campaign.strategies import Abilities
 from buran.select.belief import TargetBelief, belief_of
-from buran.select.cover import lacking
+from buran.select.cover import missing_points
+from buran.select.forecast import Forecast, known_share
 from buran.select.observations import Observations
-from buran.select.outlook import Outlook, known_share
 from buran.select.protocol import Advice, Budget, PlanningState, Settings
 from buran.select.simple import BASE, ONCE, Base, nothing_left, suggestions
 from buran.select.space import Array, Ids, Mask, Space
@@ -50,30 +50,30 @@ class Design:
 
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the next part of the plan, what is worth most for its cost first."""
-        look = Outlook.of(measured, space, state)
-        if first := self._first(look, space, budget):
+        forecast = Forecast.of(measured, space, state)
+        if first := self._first(forecast, space, budget):
             return first
         base = Base(1, 2) if known_share(measured) >= PLANNING.known else self.base
         # with few rounds left, the base must not take many of them
         together = PLANNING.base_share if state.rounds_left is None else PLANNING.base_together
-        opening = base.advice(look, space, budget, PLANNING.base_share, together)
+        opening = base.advice(forecast, space, budget, PLANNING.base_share, together)
         if opening is not None:
             return opening
         belief = belief_of(measured, space)
-        if belief is None or look.cost is None or look.most is None:
+        if belief is None or forecast.cost is None or forecast.most is None:
             return Advice(stop="nothing was measured that a model could be made of")
         error = belief.expected_error
         if self.accuracy is not None and _width(measured, space, belief) <= self.accuracy:
             return Advice(stop=f"the prediction at the target is within {self.accuracy:.0%}", expected_error=error)
-        cost = PLANNING.careful * look.cost
-        affordable = look.free & (PLANNING.careful * look.most <= budget.left)
+        cost = PLANNING.careful * forecast.cost
+        affordable = forecast.free & (PLANNING.careful * forecast.most <= budget.left)
         if not affordable.any():
-            return nothing_left(look)
-        left = budget.left if np.isfinite(budget.left) else float((cost * look.free).sum() * space.most_repetitions)
-        room = np.where(affordable, space.most_repetitions - look.runs, 0).astype(np.float64)
+            return nothing_left(forecast)
+        left = budget.left if np.isfinite(budget.left) else float((cost * forecast.free).sum() * space.most_repetitions)
+        room = np.where(affordable, space.most_repetitions - forecast.runs, 0).astype(np.float64)
         plan, remains = allocate(belief, cost, left, room)
-        if remains > 1 - PLANNING.helps and (told := belief_of(measured, space, unseen=False)) is not None:
-            belief = told  # what no point can show must not hide what some can
+        if remains > 1 - PLANNING.helps and (informed := belief_of(measured, space, unseen=False)) is not None:
+            belief = informed  # what no point can show must not hide what some can
             plan, remains = allocate(belief, cost, left, room)
         if remains > 1 - PLANNING.helps:
             return Advice(stop=_no_run_helps(measured, space), expected_error=error)
@@ -88,25 +88,25 @@ class Design:
         else:
             chosen = worthiest(belief, counts, cost, part * left)
         gain = gains(belief)
-        apart, beyond = _told_apart(belief), _beyond_cliffs(measured, space)
+        apart, beyond = _distinguishes(belief), _beyond_cliffs(measured, space)
         reasons = [
             beyond.get(place)
             or _new_values(measured, space, place)
             or ("distinguishes hypotheses" if apart[place] else "makes coefficients certain")
             for place in chosen
         ]
-        out = suggestions(chosen, look, [float(gain[place]) for place in chosen], reasons, budget)
-        return Advice(out, expected_error=error) if out else nothing_left(look)
+        out = suggestions(chosen, forecast, [float(gain[place]) for place in chosen], reasons, budget)
+        return Advice(out, expected_error=error) if out else nothing_left(forecast)
 
-    def _first(self, look: Outlook, space: Space, budget: Budget) -> Advice | None:
+    def _first(self, forecast: Forecast, space: Space, budget: Budget) -> Advice | None:
         """Return the points without which models tell nothing, as far as costs are known and allow it."""
-        if look.cost is None:
+        if forecast.cost is None:
             return None
-        places = lacking(look, space)
-        total = np.cumsum(PLANNING.careful * look.cost[places])
+        places = missing_points(forecast, space)
+        total = np.cumsum(PLANNING.careful * forecast.cost[places])
         most = max(PLANNING.first_together * budget.left, float(total[0])) if places else 0.0
         chosen = [place for place, sum_ in zip(places, total.tolist(), strict=True) if sum_ <= most]
-        out = suggestions(chosen, look, [0.0] * len(chosen), [BASE] * len(chosen), budget)
+        out = suggestions(chosen, forecast, [0.0] * len(chosen), [BASE] * len(chosen), budget)
         return Advice(out) if out else None
 
     def width_at_target(self, measured: Observations, space: Space) -> float | None:
@@ -122,7 +122,7 @@ DESIGN = Design()
 
 
 def _largest(measured: Observations, space: Space, beyond: Array) -> list[str]:
-    """Return the largest measured values of parameters that a point (parameter,) goes beyond, in words."""
+    """Return the largest measured values of parameters that a point (parameter,) goes beyond, as text."""
     largest = measured.points[measured.counts > 0].max(axis=0, initial=0.0)
     return [f"{space.parameters[k]} = {largest[k]:g}" for k in np.flatnonzero(beyond > largest).tolist()]
 
@@ -211,10 +211,10 @@ def _within(runs: Array, price: Array, budget: float, most: Array) -> Array:
     full = np.zeros(len(runs), dtype=bool)
     out = np.minimum(runs, most)
     for _ in range(6):
-        rest, asked = budget - float((price * most)[full].sum()), float((price * runs)[~full].sum())
-        if asked <= 0 or rest <= 0:
+        rest, needed = budget - float((price * most)[full].sum()), float((price * runs)[~full].sum())
+        if needed <= 0 or rest <= 0:
             break
-        out = np.where(full, most, runs * (rest / asked))
+        out = np.where(full, most, runs * (rest / needed))
         over = (out > most) & ~full
         if not over.any():
             break
@@ -222,8 +222,8 @@ def _within(runs: Array, price: Array, budget: float, most: Array) -> Array:
     return np.asarray(np.minimum(out, most))
 
 
-def _told_apart(belief: TargetBelief) -> Mask:
-    """Return shape (place,): whether a run there would tell hypotheses apart rather than settle coefficients."""
+def _distinguishes(belief: TargetBelief) -> Mask:
+    """Return shape (place,): whether a run there would distinguish hypotheses rather than settle coefficients."""
     weight = belief.share**2
     whole = (belief.factors[:, :-1] @ belief.factors[:, -1, :, None])[..., 0]
     return np.asarray(weight @ (belief.disagreement[:, :-1] * whole) > 0.5 * (weight @ whole**2))
@@ -261,7 +261,7 @@ def _rounded(plan: Array, cost: Array, left: float) -> Ids:
 
 
 def whole_runs(belief: TargetBelief, plan: Array, cost: Array, budget: float, room: Array) -> Ids:
-    """Turn a plan of few runs into whole numbers: rounded, the dear ones of which it has a part would never be made.
+    """Turn a plan of few runs into whole numbers: rounding would never make the expensive ones of which it has a part.
 
     For each place of the plan, one run there is followed by those that remove most variance for what they cost, as
     long as the budget reaches; the best of these plans is taken.
@@ -315,8 +315,8 @@ def _filled(belief: TargetBelief, first: int, price: Array, budget: float, room:
 def worthiest(belief: TargetBelief, counts: Ids, cost: Array, part: float) -> list[int]:
     """Return the runs to make before the next models: those of the plan that are worth most for their cost.
 
-    Each in the light of those before it, up to a part of the budget. Cheap ones first would leave the dear ones to the
-    end, where they are no longer paid for: each new plan has a smaller budget, and cheap runs of its own.
+    Each accounts for those before it, up to a part of the budget. With cheap ones first, expensive ones would never be
+    paid for: each new plan has a smaller budget, and cheap runs of its own.
     """
     rest = counts.copy()
     chosen: list[int] = []

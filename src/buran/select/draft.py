@@ -118,7 +118,7 @@ class Draft(RunCosts):
     def to_sample(self) -> frozenset[Point]:
         """Where accesses to memory are sampled next, even if nothing else is wanted there.
 
-        Points that nobody asked for wait until times tell how each parameter acts, if there is a budget.
+        Points that nobody requested wait until times tell how each parameter acts, if there is a budget.
         """
         timed = [place for place, point in enumerate(self.question.points) if point in self.runs_before]
         if self._sampling_is_wanted or (self._unsampled and covered(self.question.space, timed)):
@@ -128,7 +128,7 @@ class Draft(RunCosts):
     def samples(self, point: Point) -> bool:
         """Tell whether accesses are sampled with the next runs of a point.
 
-        Where nobody asked for it, these runs take a part of the budget only.
+        Where nobody requested it, these runs take a part of the budget only.
         """
         if point not in self._unsampled or self._sampling_is_wanted:
             return point in self._unsampled
@@ -161,7 +161,7 @@ class Draft(RunCosts):
         return bool(self._unsampled) and (given or self.limit(Purpose.MODEL) is None)
 
     def bundles(self, points: Mapping[Point, int], purpose: Purpose, filter_text: str) -> list[Bundle]:
-        """Return the bundles of some points: the first ones beside the baseline, until enough have shown its cost."""
+        """Return the bundles of some points: the first ones next to the baseline, until enough have shown its cost."""
         compared, both = self.compared(filter_text), self.points_of_both
         bundles = []
         counting = self.counting(points)
@@ -213,7 +213,7 @@ class Draft(RunCosts):
         for mode, text in self.variants(filter_text, purpose):
             name = question.build(mode, text, point).hash
             if mode is Mode.VANILLA:
-                # A new filter is compared with baseline runs made beside it, not with those of another day.
+                # A new filter is compared with baseline runs made next to it, not with those of another day.
                 timed = earlier.get(question.build(Mode.TIME, filter_text, point).hash, 0)
                 fresh = self.baselines(count, baseline, timed) if beside else 0
                 repetitions[name, mode] = range(baseline, baseline + fresh)
@@ -269,7 +269,7 @@ class Draft(RunCosts):
         if budget is None or not self.knowledge.planned(Purpose.EVALUATION):
             return budget
         evaluation = core_hours(o for o in self.knowledge.outcomes if o.purpose is Purpose.EVALUATION)
-        models = max(budget, self.knowledge.spent_core_hours - evaluation)  # runs may have been dearer than predicted
+        models = max(budget, self.knowledge.spent_core_hours - evaluation)  # runs may have cost more than predicted
         whole = self.question.budget(None)
         return models + evaluation if whole is None else min(models + evaluation, whole)
 

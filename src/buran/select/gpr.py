@@ -10,12 +10,13 @@ Eq. 5 and 6, Matern and white kernel      `fitted_process`
 Eq. 7, weighted cost of a point           `GPR.next`
 Eq. 8, weight of new points, repetitions  `repetition_weight`
 III-B, 5 points a line and m more, twice  `buran.select.base.base_places`, `published`
-Fig. 3, the process of selection          `buran.select.planner`, which models anew after each round
+Fig. 3, the process of selection          `buran.select.planner`, with models after each round
 lambda, rounds without a better fit       `buran.select.simple.without_progress`, `GPR.patience`
-cheapest points first, Fig. 2             `buran.select.cpf`
-hybrid strategy                           `Hybrid`
-random, grid search                       `buran.select.unguided`
-Bayesian optimisation                     `buran.select.bayes`
+II, Fig. 2, cheapest points first         `buran.select.cpf`
+IV-B, hybrid strategy                     `Hybrid`
+IV-B, random strategy                     `buran.select.unguided.Random`
+IV-B, grid strategy                       `buran.select.unguided.Grid`
+IV-B, Bayesian strategy                   `buran.select.bayes.Bayes`
 ========================================  ==========================================================
 
 Where ours differs: several call paths weigh by their share of the run time, where the paper models one kernel at a
@@ -33,8 +34,8 @@ import numpy as np
 
 from buran.campaign.strategies import Abilities
 from buran.select.cpf import CHEAPEST
+from buran.select.forecast import Forecast
 from buran.select.observations import Observations
-from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, PlanningState, Settings, Strategy
 from buran.select.simple import BeginsWithBase, best_rated, nothing_left, without_progress
 from buran.select.space import Array, Ids, Space
@@ -118,23 +119,29 @@ class GPR(BeginsWithBase):
         """Return it with another base, and a patience."""
         return replace(super().configured(settings), patience=settings.patience)
 
-    def next(self, look: Outlook, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+    def next(
+        self, forecast: Forecast, measured: Observations, space: Space, budget: Budget, state: PlanningState
+    ) -> Advice:
         """Return the best rated runs."""
         if without_progress(state.errors, self.patience):
             return Advice(stop=f"the model did not fit better for {self.patience} rounds")
-        assert look.cost is not None
-        possible = look.free & (look.cost <= budget.left)
+        assert forecast.cost is not None
+        possible = forecast.free & (forecast.cost <= budget.left)
         if not possible.any():
-            return nothing_left(look)
+            return nothing_left(forecast)
         noise = 0.0 if np.isnan(measured.noise_percent) else measured.noise_percent
         variance, converged = _variance(measured, space, noise / 100)
-        weights = repetition_weight(noise, look.runs)
+        weights = repetition_weight(noise, forecast.runs)
         # Eq. 7, C^2 w_c / k^2, as a logarithm: the quotient itself may be too large for a number
         floor = np.finfo(np.float64).tiny
-        rating = 2 * np.log(np.maximum(look.cost, floor)) + np.log(weights) - 2 * np.log(np.maximum(variance, floor))
+        rating = (
+            2 * np.log(np.maximum(forecast.cost, floor)) + np.log(weights) - 2 * np.log(np.maximum(variance, floor))
+        )
         why = {True: "repeats an uncertain point", False: "new and uncertain"}
         notes = () if converged else (NOT_CONVERGED,)
-        return best_rated(-rating, possible, look, budget, state.most, lambda at: why[bool(look.runs[at])], notes)
+        return best_rated(
+            -rating, possible, forecast, budget, state.most, lambda at: why[bool(forecast.runs[at])], notes
+        )
 
 
 def _variance(measured: Observations, space: Space, noise: float) -> tuple[Array, bool]:
@@ -177,10 +184,12 @@ class Hybrid(BeginsWithBase):
         first = self.first.configured(replace(settings, base=base, patience=None))
         return replace(self, first=first, then=self.then.configured(replace(settings, base=base)), base=base)
 
-    def next(self, look: Outlook, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+    def next(
+        self, forecast: Forecast, measured: Observations, space: Space, budget: Budget, state: PlanningState
+    ) -> Advice:
         """Ask the strategy whose turn it is."""
         base = len(self.base.places(space))
-        turn = self.first if (look.runs > 0).sum() < base + self.switch else self.then
+        turn = self.first if (forecast.runs > 0).sum() < base + self.switch else self.then
         advice = turn.suggest(measured, space, budget, state)
         return self.then.suggest(measured, space, budget, state) if advice.stop and turn is self.first else advice
 

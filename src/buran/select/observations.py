@@ -163,7 +163,7 @@ class Observations:
     def _determined(self, call: int, prior: Prior) -> bool:
         """Whether the points of a call path determine all coefficients that nothing but times can tell."""
         here = (self.runs[call] > 0) & (np.nan_to_num(self.means[call]) != 0)
-        if here.sum() < prior.told_by_times:
+        if here.sum() < prior.fitted_count:
             return False
         open_: Mask = np.array([column.cost is None for column in prior.columns])
         design = prior.design(self.points[here])[:, open_] / np.abs(self.means[call, here])[:, None]
@@ -200,7 +200,7 @@ class Observations:
         found = [0 if model is None else len(model.function.terms) for model in self.fit.models]
         known = [self.prior_of(k) for k in range(len(runs))]
         # each term of a function that was searched for has chosen exponents, too
-        used = [2 * n if prior is None else prior.told_by_times - 1 for n, prior in zip(found, known, strict=True)]
+        used = [2 * n if prior is None else prior.fitted_count - 1 for n, prior in zip(found, known, strict=True)]
         free = here.sum(axis=1) - 1 - np.array(used)
         squares += np.where((free > 0) & np.isfinite(rest), rest, 0.0)
         degrees += np.maximum(free, 0)

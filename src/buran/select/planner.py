@@ -1,4 +1,4 @@
-"""One planner: from what was asked and what is known to the runs of the next iteration.
+"""The planner: from the campaign file and what is known to the runs of the next iteration.
 
 Planning is deterministic. It sees only results of earlier iterations, so that a plan that is made again
 chooses the same runs.
@@ -18,11 +18,11 @@ from buran.select.shortfalls import shortfalls
 def next_plan(question: Question, knowledge: Knowledge) -> Plan:
     """Decide what the next iteration builds and measures, or that the campaign is done.
 
-    The first phase that has a plan decides. A campaign that ends without what was asked for says so: an accuracy, a
+    The first phase that has a plan decides. A campaign that ends without what was requested says so: an accuracy, a
     target that models can be trusted at, or counts that do not depend on the run.
     """
     draft = Draft(question, knowledge)
     first: tuple[Phase, ...] = () if question.first is None else (question.first,)
     plan = next(plan for phase in (*first, *PHASES) if (plan := phase(draft)) is not None)
-    lacking = shortfalls(question, knowledge) if plan.done else []
-    return replace(plan, reason="; ".join([plan.reason, *lacking]), budget_reached=True) if lacking else plan
+    missing = shortfalls(question, knowledge) if plan.done else []
+    return replace(plan, reason="; ".join([plan.reason, *missing]), budget_reached=True) if missing else plan

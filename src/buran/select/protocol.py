@@ -1,4 +1,4 @@
-"""What every strategy is asked, and what it answers."""
+"""What strategies get, and what they return."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Budget:
 
 @dataclass(frozen=True)
 class PlanningState:
-    """What a strategy may know beside the measurements.
+    """What a strategy may know in addition to the measurements.
 
     Attributes
     ----------
     seed
         Of strategies that draw.
     failed
-        Places that are not asked for again.
+        Places that are not requested again.
     errors
         SMAPE of the program's model after each earlier round, for strategies that stop without progress.
     most

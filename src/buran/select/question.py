@@ -61,7 +61,7 @@ class Question:
         Whether counts can be compared there.
     paired
         Whether strategies that adapt need a baseline run for each timed one, as they choose by it; else the first
-        timed run of a point under a filter has one beside it.
+        timed run of a point under a filter has one next to it.
     pooled
         Whether times under earlier filters are used.
     counts_only
@@ -73,7 +73,7 @@ class Question:
     memory_points
         Where the user wants accesses to memory sampled; None where the points are the strategy's to choose.
     conditions
-        Returns the digest of all beside the builds that decides how a point is run.
+        Returns the digest of everything except the builds that decides how a point is run.
     """
 
     points: tuple[Point, ...]
@@ -164,7 +164,7 @@ class Question:
     def sampled_points(self) -> frozenset[Point]:
         """Where accesses to memory are sampled: all points, or the cheap ones that tell growth where points are chosen.
 
-        Distances grow long before a cache is left, so that dear points tell nothing more.
+        Distances grow long before a cache is left, so expensive points add no information.
         """
         if self.memory_points is not None:
             return self.memory_points
@@ -231,13 +231,13 @@ class Knowledge:
     counts_settled
         Whether the counts so far tell how the effort of all call paths that matter grows.
     missed_limit
-        That the filter in force costs more than is allowed, in words; empty where it does not.
+        That the filter in force costs more than is allowed, as text; empty where it does not.
     counting_proven
         Share of the time whose values of counting runs agree with those of timed runs; None before both were made.
     start_s
         Seconds that a run was charged beyond its own, the median: what starting a job takes.
     choice
-        How the filter for the next iteration differs from the last one, in words.
+        How the filter for the next iteration differs from the last one, as text.
     """
 
     plans: tuple[Plan, ...] = ()

@@ -1,4 +1,4 @@
-"""What a campaign that ends has not got of what was asked for, in words."""
+"""What a campaign that ends has not got of what was requested, as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def shortfalls(question: Question, knowledge: Knowledge) -> list[str]:
 
 
 def _too_far(question: Question) -> str | None:
-    """Return in words by how much the target lies beyond all points; None if that is within `PLANNING.farthest`."""
+    """Return as text by how much the target lies beyond all points; None if that is within `PLANNING.farthest`."""
     space = question.space
     largest, least = space.points.max(axis=0), space.points.min(axis=0)
     beyond = np.maximum(space.target / largest, least / space.target)
@@ -27,7 +27,7 @@ def _too_far(question: Question) -> str | None:
 
 
 def _not_varied(question: Question, knowledge: Knowledge) -> str | None:
-    """Return in words which parameter had one value in all runs, and another one at the target; None if none had."""
+    """Return as text which parameter had one value in all runs, and another one at the target; None if none had."""
     space, measured = question.space, knowledge.measured
     if measured is None or not len(measured.points):
         return None
@@ -38,7 +38,7 @@ def _not_varied(question: Question, knowledge: Knowledge) -> str | None:
 
 
 def _too_wide(question: Question, knowledge: Knowledge) -> str | None:
-    """Return in words what accuracy was reached instead of the one that was asked for; None if it was, or none was."""
+    """Return as text what accuracy was reached instead of the one that was requested; None if it was, or none was."""
     if question.accuracy is None or knowledge.measured is None:
         return None
     width = question.chooser.width_at_target(knowledge.measured, question.space)
@@ -49,7 +49,7 @@ def _too_wide(question: Question, knowledge: Knowledge) -> str | None:
 
 
 def _unsteady(knowledge: Knowledge) -> str | None:
-    """Return in words which counts are not the same in all runs of a point; None where all are."""
+    """Return as text which counts are not the same in all runs of a point; None where all are."""
     metric, paths = next(iter(knowledge.unsteady.items()), ("", ()))
     if not paths:
         return None

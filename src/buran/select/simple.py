@@ -10,8 +10,8 @@ import numpy as np
 
 from buran.campaign.strategies import Abilities
 from buran.select.base import base_places, next_of_base
+from buran.select.forecast import Forecast
 from buran.select.observations import Observations
-from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, PlanningState, Settings, Suggestion
 from buran.select.space import Array, Ids, Mask, Space
 from buran.select.tuning import PLANNING
@@ -52,22 +52,22 @@ class Base:
         return base_places(space, self.length, self.off_lines, self.spread, affordable, published=self.published)
 
     def advice(
-        self, look: Outlook, space: Space, budget: Budget, share: float = 1.0, together: float = 1.0
+        self, forecast: Forecast, space: Space, budget: Budget, share: float = 1.0, together: float = 1.0
     ) -> Advice | None:
-        """Return what is lacking of the base; None if nothing that is affordable lacks.
+        """Return the missing runs of the base; None if no affordable one is missing.
 
         Parameters
         ----------
         share, together
             Of what is left of the budget, that one run and all runs of a round may take.
         """
-        affordable = None if look.cost is None else (look.cost <= share * budget.left) | (look.runs > 0)
-        places = [place for place in self.places(space, affordable).tolist() if look.free[place]]
+        affordable = None if forecast.cost is None else (forecast.cost <= share * budget.left) | (forecast.runs > 0)
+        places = [place for place in self.places(space, affordable).tolist() if forecast.free[place]]
         chosen, held_back = next_of_base(
-            space, places, look.runs, self.repetitions, look.cost, share * budget.left, together * budget.left
+            space, places, forecast.runs, self.repetitions, forecast.cost, share * budget.left, together * budget.left
         )
         if chosen:
-            return Advice(suggestions(chosen, look, [0.0] * len(chosen), [BASE] * len(chosen), budget))
+            return Advice(suggestions(chosen, forecast, [0.0] * len(chosen), [BASE] * len(chosen), budget))
         if held_back and self.whole:
             return Advice(stop="the budget does not reach for the base points", budget_reached=True)
         return None
@@ -94,38 +94,40 @@ class BeginsWithBase:
         return replace(self, base=settings.base or self.base)
 
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
-        """Return what lacks of the base, afterwards what the strategy itself chooses."""
-        look = Outlook.of(measured, space, state)
-        opening = self.base.advice(look, space, budget)
-        return self.next(look, measured, space, budget, state) if opening is None else opening
+        """Return the missing runs of the base, afterwards what the strategy itself chooses."""
+        forecast = Forecast.of(measured, space, state)
+        opening = self.base.advice(forecast, space, budget)
+        return self.next(forecast, measured, space, budget, state) if opening is None else opening
 
-    def next(self, look: Outlook, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+    def next(
+        self, forecast: Forecast, measured: Observations, space: Space, budget: Budget, state: PlanningState
+    ) -> Advice:
         """Return the next runs once the base is measured, as far as it is affordable."""
         raise NotImplementedError
 
 
 def suggestions(
-    chosen: list[int], look: Outlook, scores: list[float], reasons: list[str], budget: Budget
+    chosen: list[int], forecast: Forecast, scores: list[float], reasons: list[str], budget: Budget
 ) -> tuple[Suggestion, ...]:
     """Return runs with their numbers, without those that no longer fit into the budget after those before them."""
     out: list[Suggestion] = []
     extra: dict[int, int] = {}
     left = budget.left
     for place, score, reason in zip(chosen, scores, reasons, strict=True):
-        cost = None if look.cost is None else float(look.cost[place])
+        cost = None if forecast.cost is None else float(forecast.cost[place])
         if cost is not None:
             if cost > left:
                 continue
             left -= cost
         extra[place] = extra.get(place, 0) + 1
-        out.append(Suggestion(place, int(look.runs[place]) + extra[place], cost, score, reason))
+        out.append(Suggestion(place, int(forecast.runs[place]) + extra[place], cost, score, reason))
     return tuple(out)
 
 
 def best_rated(
     rating: Array,
     possible: Mask,
-    look: Outlook,
+    forecast: Forecast,
     budget: Budget,
     most: int | None,
     reason: Callable[[int], str],
@@ -145,12 +147,12 @@ def best_rated(
     order = np.argsort(np.where(possible, -rating, np.inf), kind="stable")
     chosen = order[: min(most or 1, int(possible.sum()))].tolist()
     scores, reasons = [float(rating[place]) for place in chosen], [reason(place) for place in chosen]
-    return Advice(suggestions(chosen, look, scores, reasons, budget), notes=notes)
+    return Advice(suggestions(chosen, forecast, scores, reasons, budget), notes=notes)
 
 
-def nothing_left(look: Outlook) -> Advice:
+def nothing_left(forecast: Forecast) -> Advice:
     """Return the advice to stop, with the reason."""
-    open_ = bool(look.free.any())
+    open_ = bool(forecast.free.any())
     return Advice(
         stop="nothing more fits into the budget" if open_ else "every point is measured", budget_reached=open_
     )
@@ -158,7 +160,7 @@ def nothing_left(look: Outlook) -> Advice:
 
 @dataclass(frozen=True)
 class Fixed:
-    """Measures the full matrix, or whole lines and points off them, without a look at what came of it."""
+    """Measures the full matrix, or whole lines and points off them, without regard to results."""
 
     lines: bool = False
     repetitions: int = 5
@@ -177,30 +179,30 @@ class Fixed:
         return base_places(space, whole=True) if self.lines else np.arange(len(space.points))
 
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
-        """Return all runs that lack."""
-        look = Outlook.of(measured, space, state)
-        decide = self._deciding(look, space, budget)
+        """Return all missing runs."""
+        forecast = Forecast.of(measured, space, state)
+        decide = self._deciding(forecast, space, budget)
         places = [*decide, *(place for place in self.places(space).tolist() if place not in decide)]
-        lacking = {place: self.repetitions - int(look.runs[place]) for place in places if look.free[place]}
-        runs = [place for place, count in lacking.items() for _ in range(count)]
+        missing = {place: self.repetitions - int(forecast.runs[place]) for place in places if forecast.free[place]}
+        runs = [place for place, count in missing.items() for _ in range(count)]
         if not runs:
             return Advice(stop="the lines are measured" if self.lines else "every point is measured")
         why = "on the lines or off them" if self.lines else "full matrix"
         reasons = [DECIDES if place in decide else why for place in runs]
-        out = suggestions(runs, look, [0.0] * len(runs), reasons, budget)
-        return Advice(out[: state.most], budget_reached=len(out) < len(runs)) if out else nothing_left(look)
+        out = suggestions(runs, forecast, [0.0] * len(runs), reasons, budget)
+        return Advice(out[: state.most], budget_reached=len(out) < len(runs)) if out else nothing_left(forecast)
 
-    def _deciding(self, look: Outlook, space: Space, budget: Budget) -> list[int]:
+    def _deciding(self, forecast: Forecast, space: Space, budget: Budget) -> list[int]:
         """Return the points off the lines, which come first: without them nothing tells a sum from a product.
 
         None while costs are not known, and none that would take too much of the budget from the lines.
         """
-        if not self.lines or look.cost is None or not np.isfinite(budget.left):
+        if not self.lines or forecast.cost is None or not np.isfinite(budget.left):
             return []
         off = np.setdiff1d(self.places(space), base_places(space, off_lines=False, whole=True))
-        off = off[np.argsort(-look.cost[off], kind="stable")]
+        off = off[np.argsort(-forecast.cost[off], kind="stable")]
         room = PLANNING.first_together * budget.left
-        return [int(place) for place in off if look.cost[place] * self.repetitions <= room / len(off)]
+        return [int(place) for place in off if forecast.cost[place] * self.repetitions <= room / len(off)]
 
 
 def without_progress(errors: tuple[float, ...], patience: int | None) -> bool:
@@ -210,8 +212,10 @@ def without_progress(errors: tuple[float, ...], patience: int | None) -> bool:
     return min(errors[-patience:]) >= min(errors[:-patience])
 
 
-def next_in_order(order: Ids, look: Outlook, budget: Budget, repetitions: int, most: int | None, why: str) -> Advice:
-    """Return the runs that lack of the next points of an order, until one does not fit into the budget.
+def next_in_order(
+    order: Ids, forecast: Forecast, budget: Budget, repetitions: int, most: int | None, why: str
+) -> Advice:
+    """Return the missing runs of the next points of an order, until one does not fit into the budget.
 
     Parameters
     ----------
@@ -220,20 +224,20 @@ def next_in_order(order: Ids, look: Outlook, budget: Budget, repetitions: int, m
     most
         Runs; None for one point.
     """
-    assert look.cost is not None
+    assert forecast.cost is not None
     most = most or repetitions
     runs: list[int] = []
     for place in order.tolist():
-        lacks = repetitions - int(look.runs[place])
-        if not look.free[place] or lacks <= 0:
+        to_make = repetitions - int(forecast.runs[place])
+        if not forecast.free[place] or to_make <= 0:
             continue
-        if look.cost[place] > budget.left:
+        if forecast.cost[place] > budget.left:
             break
-        runs += [place] * lacks
+        runs += [place] * to_make
         if len(runs) >= most:
             break
-    out = suggestions(runs, look, [-float(look.cost[place]) for place in runs], [why] * len(runs), budget)
-    return Advice(out[:most]) if out else nothing_left(look)
+    out = suggestions(runs, forecast, [-float(forecast.cost[place]) for place in runs], [why] * len(runs), budget)
+    return Advice(out[:most]) if out else nothing_left(forecast)
 
 
 FULL, LINES = Fixed(), Fixed(lines=True)

@@ -34,7 +34,7 @@ class Space:
     most_repetitions
         So many runs of one point at most.
     overhead
-        Factor of a run's cost: its instrumentation, and the runs that are made beside it, such as a baseline.
+        Factor of a run's cost: its instrumentation, and the runs that are made next to it, such as a baseline.
     first_runs
         So many further runs are made when a point is measured for the first time, a warm-up for example.
     least_s
@@ -93,7 +93,7 @@ class Space:
         return ", ".join(f"{n} = {v:g}" for n, v in zip(self.parameters, self.points[place].tolist(), strict=True))
 
     def notes(self) -> tuple[str, ...]:
-        """Return what the space makes of models, in words: parameters with few values."""
+        """Return what the space makes of models, as text: parameters with few values."""
         out = []
         for column, name in enumerate(self.parameters):
             count = len(np.unique(self.points[:, column]))

@@ -30,7 +30,7 @@ class ParameterValues(Keys):
 
 
 class Charge(Keys):
-    """What a run is charged beside its time on its cores."""
+    """What a run is charged in addition to its time on its cores."""
 
     cores_per_node: Annotated[int, Field(ge=1)] | None = None
     least_s: Annotated[float, Field(ge=0)] = 0.0

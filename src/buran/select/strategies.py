@@ -1,4 +1,4 @@
-"""Strategies by name, held to what they promise."""
+"""Strategies by name, checked against their protocol."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from buran.campaign.strategies import STRATEGIES, Abilities, abilities_of
 from buran.crash import shown_error
 from buran.errors import CrashError, PluginError, UsageError
 from buran.extensions import ExtensionPoint
+from buran.select.forecast import Forecast
 from buran.select.observations import Observations
-from buran.select.outlook import Outlook
 from buran.select.protocol import (
     Advice,
     AimsAtAccuracy,
@@ -62,7 +62,7 @@ def strategy_of(
     UsageError
         There is none of this name, or it cannot aim at an accuracy, or does not count rounds.
     PluginError
-        It does not work, or lacks the method of an ability that it claims.
+        It does not work, or has no method for an ability that it claims.
     """
     abilities = abilities_of(name)
     for setting, able, what in (
@@ -132,7 +132,7 @@ class HeldStrategy:
             if place in state.failed:
                 raise self._broken(f"it suggests {space.spelled(place)}, where a run failed")
         if budget.core_hours is not None and places:
-            cost = Outlook.of(measured, space, state).cost
+            cost = Forecast.of(measured, space, state).cost
             total = 0.0 if cost is None else float(cost[places].sum())
             if total > budget.left + _TINY * budget.core_hours:
                 raise self._broken(f"its runs cost {total:.4g} core hours, and {budget.left:.4g} are left")
@@ -147,7 +147,7 @@ class HeldStrategy:
     def width_at_target(self, measured: Observations, space: Space) -> float | None:
         """Return the relative half width of the interval at the target, if it aims at an accuracy.
 
-        Infinite where the strategy itself fails: it says so where it is asked for runs.
+        Infinite where the strategy itself fails: it says so when runs are requested.
         """
         try:
             return cast(AimsAtAccuracy, self.strategy).width_at_target(measured, space)
@@ -156,7 +156,7 @@ class HeldStrategy:
             return float("inf")
 
     def _failed(self, error: Exception) -> PluginError:
-        """Return in words that the strategy itself failed, with its traceback in a file.
+        """Return as text that the strategy itself failed, with its traceback in a file.
 
         Raises
         ------

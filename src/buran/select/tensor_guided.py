@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from buran.select.forecast import Forecast
 from buran.select.observations import Observations
-from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, PlanningState
 from buran.select.simple import ONCE, Base, BeginsWithBase, best_rated, nothing_left
 from buran.select.space import Array, Space
@@ -24,20 +24,22 @@ class TensorGuided(BeginsWithBase):
 
     base: Base = ONCE
 
-    def next(self, look: Outlook, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+    def next(
+        self, forecast: Forecast, measured: Observations, space: Space, budget: Budget, state: PlanningState
+    ) -> Advice:
         """Return the most uncertain points."""
-        assert look.cost is not None
-        possible = look.free & (look.cost <= budget.left) & (look.runs == 0)
+        assert forecast.cost is not None
+        possible = forecast.free & (forecast.cost <= budget.left) & (forecast.runs == 0)
         if not possible.any():
-            open_ = bool((look.free & (look.runs == 0)).any())
-            return nothing_left(look) if open_ else Advice(stop="every point is measured")
+            open_ = bool((forecast.free & (forecast.runs == 0)).any())
+            return nothing_left(forecast) if open_ else Advice(stop="every point is measured")
         spread, unknown = self._spread(measured, space, state.seed)
         floor = np.finfo(np.float64).tiny
-        rating = 2 * np.log(np.maximum(spread, floor)) - np.log(np.maximum(look.cost, floor))
+        rating = 2 * np.log(np.maximum(spread, floor)) - np.log(np.maximum(forecast.cost, floor))
         rating = np.where(unknown, rating + 1e3, rating)
         why = {True: "a choice without measurements", False: "tensor models disagree"}
         most = state.most or state.points
-        return best_rated(rating, possible, look, budget, most, lambda at: why[bool(unknown[at])])
+        return best_rated(rating, possible, forecast, budget, most, lambda at: why[bool(unknown[at])])
 
     def _spread(self, measured: Observations, space: Space, seed: int) -> tuple[Array, Array]:
         """Return the ensemble's standard deviation of log times at each place, and where a choice is unknown."""

@@ -9,7 +9,7 @@ from buran.numerics.origin import JUDGED, tuned
 
 @dataclass(frozen=True)
 class BeliefTuning:
-    """Of what the models leave open."""
+    """Constants of what the models leave open."""
 
     disagreement: float = tuned(
         0.5,
@@ -40,7 +40,7 @@ BELIEF = BeliefTuning()
 
 @dataclass(frozen=True)
 class PlanningTuning:
-    """Of choosing the next points: by the strategy `design`, and what comes before it."""
+    """Constants of choosing the next points: by the strategy `design`, and what comes before it."""
 
     steps: int = tuned(40, "of the search for the best plan", JUDGED)
     careful: float = tuned(
@@ -135,7 +135,7 @@ PLANNING = PlanningTuning()
 
 @dataclass(frozen=True)
 class ProcessTuning:
-    """Of strategies that are guided by processes and ensembles."""
+    """Constants of strategies that are guided by processes and ensembles."""
 
     most_calls: int = tuned(
         20, "call paths with processes of their own: those with the largest shares of the run time", JUDGED
@@ -150,7 +150,7 @@ PROCESSES = ProcessTuning()
 
 @dataclass(frozen=True)
 class RunTimeTuning:
-    """Of predicting single runs."""
+    """Constants of predicting single runs."""
 
     shrinkage: float = tuned(0.1, "runs that the guess is worth: a second point outweighs it", JUDGED)
     newest: int = tuned(500, "runs whose ends tell what passes between two of them", JUDGED)

@@ -1,4 +1,4 @@
-"""Strategies that look at nothing but costs: at random, and a grid that becomes finer."""
+"""Strategies that use costs alone: random points, and a grid that becomes finer."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from buran.select.forecast import Forecast
 from buran.select.observations import Observations
-from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, PlanningState, Settings
 from buran.select.simple import BeginsWithBase, next_in_order, nothing_left, suggestions
 from buran.select.space import Ids, Space
@@ -17,15 +17,17 @@ from buran.select.space import Ids, Space
 class Random(BeginsWithBase):
     """After the base any run of any point that fits into the budget."""
 
-    def next(self, look: Outlook, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+    def next(
+        self, forecast: Forecast, measured: Observations, space: Space, budget: Budget, state: PlanningState
+    ) -> Advice:
         """Return the next runs."""
-        assert look.cost is not None
-        order = np.random.default_rng([state.seed, int(look.runs.sum())]).permutation(len(space.points))
+        assert forecast.cost is not None
+        order = np.random.default_rng([state.seed, int(forecast.runs.sum())]).permutation(len(space.points))
         most = state.most or 1
-        wanted = order[look.free[order] & (look.cost[order] <= budget.left)][:most].tolist()
-        scores = [-float(look.cost[place]) for place in wanted]
-        out = suggestions(wanted, look, scores, ["drawn at random"] * len(wanted), budget)
-        return Advice(out) if out else nothing_left(look)
+        wanted = order[forecast.free[order] & (forecast.cost[order] <= budget.left)][:most].tolist()
+        scores = [-float(forecast.cost[place]) for place in wanted]
+        out = suggestions(wanted, forecast, scores, ["drawn at random"] * len(wanted), budget)
+        return Advice(out) if out else nothing_left(forecast)
 
 
 @dataclass(frozen=True)
@@ -38,9 +40,11 @@ class Grid(BeginsWithBase):
         """Return it with another base, and other repetitions."""
         return replace(super().configured(settings), repetitions=settings.repetitions)
 
-    def next(self, look: Outlook, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+    def next(
+        self, forecast: Forecast, measured: Observations, space: Space, budget: Budget, state: PlanningState
+    ) -> Advice:
         """Return the next point with its repetitions."""
-        return next_in_order(grid_order(space), look, budget, self.repetitions, state.most, "next of the grid")
+        return next_in_order(grid_order(space), forecast, budget, self.repetitions, state.most, "next of the grid")
 
 
 def grid_order(space: Space) -> Ids:

@@ -13,7 +13,7 @@ __all__ = ["CPRegressor", "Configuration", "TensorModel", "find_fastest", "load_
 
 
 def __getattr__(name: str) -> Any:
-    """Import the regressor when it is asked for: scikit-learn takes a second to load."""
+    """Import the regressor when it is requested: scikit-learn takes a second to load."""
     if name == "CPRegressor":
         from buran.tensor.regressor import CPRegressor
 

@@ -134,7 +134,7 @@ def update_blend(
 ) -> tuple[Blend, Training]:
     """Go on with new observations inside the measured range.
 
-    Before the new observations are learnt, they tell how well unseen ones are predicted; trees are then grown anew on
+    Before the new observations are learnt, they tell how well unseen ones are predicted; trees are then grown again on
     what is left over at all observations.
 
     Parameters

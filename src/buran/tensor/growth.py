@@ -179,14 +179,14 @@ def fit_growth(
     """
     scores: dict[str, list[float]] = {name: [] for name in CANDIDATES}
     errors: dict[str, list[Array]] = {name: [] for name in CANDIDATES}
-    held = 0
+    tested = 0
     for octaves in GROWTH.octaves:
         inside, outside = cut_off(points, axes, free, octaves)
         if len(outside) < _FEWEST:
             inside, outside = cut_off(points, axes, free, octaves, together=False)
         if len(outside) < _FEWEST or len(inside) < 50:
             continue
-        held = max(held, len(outside)) if octaves == 1 else held
+        tested = max(tested, len(outside)) if octaves == 1 else tested
         inner_axes = narrowed(points[inside], axes, free)
         base = _lines(points[inside], logs[inside], inner_axes, 12, 6, 1e-2, random)
         for name in CANDIDATES:
@@ -199,8 +199,8 @@ def fit_growth(
             errors[name].append(np.quantile(gaps, np.linspace(0, 1, _QUANTILES)))
     if len(free) > 1:
         name, reason = _FALLBACK, "several parameters may leave the range together"
-    elif held < GROWTH.enough:
-        name, reason = _FALLBACK, f"only {held} observations are left to try candidates on"
+    elif tested < GROWTH.enough:
+        name, reason = _FALLBACK, f"only {tested} observations are left to try candidates on"
     else:
         means = {candidate: float(np.mean(inner_axes)) for candidate, inner_axes in scores.items()}
         name = min(means, key=lambda candidate: means[candidate])

@@ -174,10 +174,10 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> CPRegressor:
-        """Go on with new observations: CP parts from where they are, trees anew.
+        """Go on with new observations: CP parts from where they are, trees from scratch.
 
         Without a model, with the preset ``published``, and where new observations leave the measured range or bring new
-        categories, everything is fitted anew, to all observations so far.
+        categories, everything is fitted again, to all observations so far.
         """
         columns, times = self._checked(X, y)
         if not hasattr(self, "model_"):

@@ -9,7 +9,7 @@ from buran.numerics.origin import JUDGED, TENSORS, tuned
 
 @dataclass(frozen=True)
 class SmoothTuning:
-    """Of axes and smooth parts."""
+    """Constants of axes and smooth parts."""
 
     few: int = tuned(16, "a numerical parameter with at most this many values has a node at each of them", TENSORS)
     log_from: float = tuned(4.0, "positive values over at least this ratio are taken as logarithmic", TENSORS)
@@ -23,7 +23,7 @@ SMOOTH = SmoothTuning()
 
 @dataclass(frozen=True)
 class BlendTuning:
-    """Of the choices of nodes, ranks and shares on left-out observations."""
+    """Constants of the choices of nodes, ranks and shares on left-out observations."""
 
     folds: int = tuned(4, "parts that are left out in turn", TENSORS)
     one_fold_from: int = tuned(3000, "observations from which on one part is enough", TENSORS)
@@ -56,7 +56,7 @@ BLEND = BlendTuning()
 
 @dataclass(frozen=True)
 class TreeTuning:
-    """Of features and bins of trees."""
+    """Constants of features and bins of trees."""
 
     fine: int = tuned(250, "bins of a feature, with few parameters", TENSORS)
     coarse: int = tuned(64, "bins with more parameters", TENSORS)
@@ -72,7 +72,7 @@ TREES = TreeTuning()
 
 @dataclass(frozen=True)
 class GrowthTuning:
-    """Of growth beyond what was measured."""
+    """Constants of growth beyond what was measured."""
 
     powers: tuple[float, ...] = tuned((0.0, 0.5, 1.0), "exponents of monomials", TENSORS)
     most_monomials: int = tuned(256, "monomials", TENSORS)
@@ -88,7 +88,7 @@ GROWTH = GrowthTuning()
 
 @dataclass(frozen=True)
 class FinderTuning:
-    """Of the search for the fastest configuration."""
+    """Constants of the search for the fastest configuration."""
 
     most: int = tuned(200_000, "configurations that are looked at", JUDGED)
     steps: int = tuned(9, "values of a parameter without values of its own", JUDGED)

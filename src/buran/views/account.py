@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from buran.campaign.plan import Mode, Plan, Purpose, Question, Run, asked_runs
+from buran.campaign.plan import Mode, Plan, Purpose, Question, Run, planned_runs
 from buran.campaign.records import Status
 from buran.measure.store.ledger import Entry
 
@@ -67,7 +67,7 @@ def _phases(plans: Sequence[Plan]) -> dict[Question, str]:
     filters = {build.hash: build.filter_text for plan in plans for build in plan.builds}
     return {
         question: _phase_of_run(bundle.purpose, run, is_last=filters[run.build] == last)
-        for question, bundle, run in asked_runs(plans)
+        for question, bundle, run in planned_runs(plans)
     }
 
 

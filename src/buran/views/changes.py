@@ -1,4 +1,4 @@
-"""Finished runs that today's campaign does not count as its own, and what has changed since: in words."""
+"""Finished runs that today's campaign does not count as its own, and what has changed since."""
 
 from __future__ import annotations
 

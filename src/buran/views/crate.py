@@ -41,7 +41,7 @@ def is_results(folder: Path) -> bool:
 
 
 def write_crate(results: Path, crate: Path) -> list[str]:
-    """Write a new folder; return what measuring it again needs beside it, in sentences.
+    """Write a new folder; return what measuring it again needs next to it, in sentences.
 
     Parameters
     ----------
@@ -173,18 +173,18 @@ def _file(crate: Path, path: Path) -> dict[str, Any]:
 
 
 def environment_facts(store: Path) -> dict[str, str]:
-    """Return what a campaign's builds and runs were made with and on, in words; what is not known is left out."""
+    """Return what a campaign's builds and runs were made with and on, as text; what is not known is left out."""
     facts: dict[str, set[str]] = {}
     nodes = [read_json(path) for path in sorted((store / "nodes").glob("*.json"))]
     for folder in build_folders(store):
         record = read_build(folder)
-        told: Mapping[str, Any] = {
+        described: Mapping[str, Any] = {
             **{name: record.toolchain.get(key) for name, key in (("compiler", "compiler"), ("MPI", "mpi"))},
             "flags": record.flags,
             "sources": record.source["identity"],
             **{f"{name} version": record.tools.get(name) for name in ("buran", "python")},
         }
-        for name, value in told.items():
+        for name, value in described.items():
             if value:
                 facts.setdefault(name, set()).add(str(value))
     for node in nodes:

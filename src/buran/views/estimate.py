@@ -23,7 +23,7 @@ class Estimate:
     points, runs
         Those of the plan that are not made yet.
     source
-        Where run times come from, in words.
+        Where run times come from, as text.
     next_core_hours, full_matrix_core_hours
         None where nothing is known of the run time of some point.
     target, target_s

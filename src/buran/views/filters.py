@@ -130,7 +130,7 @@ class Universe:
 
     @cached_property
     def findings(self) -> Findings:
-        """Of the campaign's last iteration that measured anything."""
+        """Findings of the campaign's last iteration that measured anything."""
         assert self.history is not None
         findings = next(self.history.newest_findings, None)
         if findings is None:
@@ -152,7 +152,7 @@ class Universe:
 
     @cached_property
     def results_findings(self) -> Findings:
-        """Those beside the measurements."""
+        """Those in addition to the measurements."""
         assert self.results is not None
         return Findings.read(self.results / FINDINGS)
 
@@ -246,8 +246,8 @@ def _cut(text: str) -> Cut | int:
 
 
 def _modelled(universe: Universe, experiment: Experiment, request: Request) -> FilterList:
-    lacking = [name for name in ("time", "visits") if name not in experiment.values]
-    if "time" in lacking or not len(experiment.tree):
+    missing = [name for name in ("time", "visits") if name not in experiment.values]
+    if "time" in missing or not len(experiment.tree):
         raise UsageError("the measurements have no times of call paths", hint="profile with Score-P or Buran first")
     used = {"time", "visits", *work_metrics(experiment.metrics)}
     if universe.results is None:
@@ -282,7 +282,7 @@ def _modelled(universe: Universe, experiment: Experiment, request: Request) -> F
 
 
 def _is_table_of_results(path: Path) -> bool:
-    """Tell whether measurements are the table of a campaign with models of times and visits beside it."""
+    """Tell whether measurements are the table of a campaign with models of times and visits next to it."""
     if path.name != TABLE or not all((path.parent / name).is_file() for name in (FINDINGS, MODELS)):
         return False
     return {"time", "visits"} <= {models.metric for models in read_models(path.parent / MODELS)}

@@ -16,7 +16,7 @@ from buran.loop.history import History
 from buran.loop.session import Session
 
 CAMPAIGN = "campaign.yaml"
-"""The campaign file as it was when the report was made, beside it."""
+"""The campaign file as it was when the report was made, next to it."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from buran.campaign.plan import Mode, Plan, Purpose, Question, asked_runs
+from buran.campaign.plan import Mode, Plan, Purpose, Question, planned_runs
 from buran.campaign.point import Point
 from buran.campaign.records import RECORD, Status, read_record
 from buran.loop.history import History
@@ -88,7 +88,7 @@ def phase_costs(history: History) -> tuple[PhaseCost, ...]:
                 row, made=row.made + made, spent_core_hours=row.spent_core_hours + hours, spent_s=seconds
             )
     between_s, kinds = seconds_between(session, plans, entries), kinds_of(all_plans)
-    wanted = {question for question, _, _ in asked_runs(plan for plan in ahead if not plan.imported)}
+    wanted = {question for question, _, _ in planned_runs(plan for plan in ahead if not plan.imported)}
     for question in sorted(wanted - settled):
         point, kind = points[question], kinds[question[0]]
         seconds_ahead = None if times is None else times.seconds(point, kind)
@@ -107,7 +107,7 @@ def _phases_of_runs(plans: Sequence[Plan]) -> tuple[dict[Question, Phase], dict[
     for plan in plans:
         if plan.imported:
             continue
-        for question, bundle, run in asked_runs([plan]):
+        for question, bundle, run in planned_runs([plan]):
             points[question] = bundle.point
             phases.setdefault(question, _phase(bundle.purpose, run.mode, rounds))
         rounds += plan.modelled is Purpose.MODEL

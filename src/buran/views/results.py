@@ -21,7 +21,7 @@ _FILTER = "scorep.filter"
 
 @dataclass(frozen=True)
 class Results:
-    """A folder of results; each part is read when it is first asked for.
+    """A folder of results; each part is read when it is first requested.
 
     Attributes
     ----------

@@ -92,9 +92,9 @@ def run_times(
     logs = np.array([_logs(point) for point in points])[at]
     mean, centre = float(left.mean()), logs.mean(axis=0)
     design = np.hstack([np.eye(len(present))[column], logs - centre])
-    held = np.sqrt(RUN_TIMES.shrinkage) * np.eye(design.shape[1])
-    wanted = np.concatenate([left - mean, np.zeros(len(held))])
-    solved = np.linalg.lstsq(np.vstack([design, held]), wanted, rcond=None)[0]
+    ridge = np.sqrt(RUN_TIMES.shrinkage) * np.eye(design.shape[1])
+    wanted = np.concatenate([left - mean, np.zeros(len(ridge))])
+    solved = np.linalg.lstsq(np.vstack([design, ridge]), wanted, rcond=None)[0]
     exponents = solved[len(present) :]
     factors = mean + solved[: len(present)] - centre @ exponents
     runs = np.bincount(at, minlength=len(points))

@@ -13,7 +13,7 @@ from statistics import median
 from typing import Any, Literal
 
 from buran.campaign.layout import Layout
-from buran.campaign.plan import Bundle, Mode, Plan, Question, Run, asked_runs
+from buran.campaign.plan import Bundle, Mode, Plan, Question, Run, planned_runs
 from buran.campaign.point import Point
 from buran.campaign.records import RECORD, RunKey, Status, read_batch, read_record
 from buran.campaign.resources import JOB_S
@@ -124,7 +124,7 @@ class Progress:
     interruptions
         Why runs that are missing were begun and not finished, the last time each.
     problems
-        Why the last controller's jobs did not do their work, and which claims nobody here can judge, in words.
+        Why the last controller's jobs did not do their work, and which claims nobody here can judge, as text.
     remaining_core_hours
         Predicted for the runs of the plans so far that are not made, those being made among them; None where nothing
         is known.
@@ -138,7 +138,7 @@ class Progress:
     account
         What the core hours that are spent went into.
     changes
-        Which finished runs are not used as they are, and why, in words.
+        Which finished runs are not used as they are, and why, as text.
     """
 
     campaign: str
@@ -228,7 +228,7 @@ def progress_of(history: History) -> Progress:
         rows=tuple(rows),
         failures=tuple(failures.values()),
         interruptions=tuple(ahead.interruptions),
-        problems=() if last and last.done else (*scheduler.job_ends(layout.engine_log).words, *ahead.doubts),
+        problems=() if last and last.done else (*scheduler.job_ends(layout.engine_log).words, *ahead.problems),
         spent_core_hours=ledger.spent_core_hours(entries, session.target.id),
         program_core_hours=ledger.program_core_hours(entries, session.target.id),
         budget_core_hours=last.budget_core_hours if last else None,
@@ -239,7 +239,7 @@ def progress_of(history: History) -> Progress:
         other_targets=len({entry.target for entry in entries if entry.mode != Mode.IMPORTED} - {session.target.id}),
         account=account_of(entries, plans, session.target.id),
         changes=changes_in_words(history, entries),
-        sharing=tuple(sharing(history, [run for run, is_told in listed.items() if is_told])),
+        sharing=tuple(sharing(history, [run for run, is_counted in listed.items() if is_counted])),
     )
 
 
@@ -288,7 +288,7 @@ class _Ahead:
     claimed_core_hours: float = 0.0
     unknown: bool = False
     interruptions: list[Failure] = field(default_factory=list)
-    doubts: dict[str, None] = field(default_factory=dict)
+    problems: dict[str, None] = field(default_factory=dict)
 
     @cached_property
     def times(self) -> RunTimes | None:
@@ -359,7 +359,7 @@ def _rows(
     listed: dict[str, bool],
     measured: _Measured,
 ) -> list[Row]:
-    """Return the rows of an iteration; runs that an earlier one asked for are `listed` there.
+    """Return the rows of an iteration; runs that an earlier one requested are `listed` there.
 
     What is listed says whether it is a run whose measurement counts. Of runs that are `measured` by the ledger,
     nothing else is looked at.
@@ -392,8 +392,10 @@ def _rows(
                 state = "running"
                 ahead.add(bundle, run, running=True)
                 owner = claims.owner_of(slot.claim)
-                if owner is not None and owner.doubt:
-                    ahead.doubts[f"{slot.claim.relative_to(layout.root)} is locked by {owner}; {owner.doubt}"] = None
+                if owner is not None and owner.why_unknown:
+                    ahead.problems[
+                        f"{slot.claim.relative_to(layout.root)} is locked by {owner}; {owner.why_unknown}"
+                    ] = None
             elif run.mode is not Mode.IMPORTED:
                 state = "queued" if bundle.id in in_queue else "missing"
                 ahead.add(bundle, run, running=False)
@@ -457,7 +459,7 @@ class QuickCount:
 
     Attributes
     ----------
-    asked_entries, failed
+    planned_entries, failed
         Of runs that the plans so far ask for, and those of them that failed.
     """
 
@@ -467,8 +469,8 @@ class QuickCount:
         self.failed: list[ledger.Entry] = []
         self._session = session
         self._ledger = ledger.LedgerReader(session.layout.store)
-        self.asked_entries: list[ledger.Entry] = []
-        self._asked: set[Question] = set()
+        self.planned_entries: list[ledger.Entry] = []
+        self._planned: set[Question] = set()
         self._settled: set[Question] = set()
 
     def look(self) -> int:
@@ -480,18 +482,18 @@ class QuickCount:
         session = self._session
         if session.layout.plan(session.id, len(self.plans)).is_file():
             self.plans = read_plans(session.layout, session.id)
-            self._asked = {question for question, _, _ in asked_runs(self.plans)}
+            self._planned = {question for question, _, _ in planned_runs(self.plans)}
         entries = self._ledger.read()
         self.spent_core_hours = ledger.spent_core_hours(entries, session.target.id)
-        self.asked_entries = [entry for entry in entries if entry.question in self._asked]
-        self.failed = [entry for entry in self.asked_entries if entry.status == Status.FAILED]
-        self._settled = {entry.question for entry in self.asked_entries if entry.status != Status.INTERRUPTED}
+        self.planned_entries = [entry for entry in entries if entry.question in self._planned]
+        self.failed = [entry for entry in self.planned_entries if entry.status == Status.FAILED]
+        self._settled = {entry.question for entry in self.planned_entries if entry.status != Status.INTERRUPTED}
         return len(self._settled)
 
     @property
     def runs(self) -> int:
         """Runs that are settled or that the newest plan asks for: what earlier plans left out is not made."""
-        return len(self._settled) + len({question for question, _, _ in asked_runs(self.plans[-1:])} - self._settled)
+        return len(self._settled) + len({question for question, _, _ in planned_runs(self.plans[-1:])} - self._settled)
 
     def ahead(self) -> tuple[float, float] | None:
         """Return the core hours and the seconds that the rest of the newest plan is predicted to take.
@@ -499,12 +501,12 @@ class QuickCount:
         None where nothing is known.
         """
         session, campaign = self._session, self._session.campaign
-        times = run_times(self.plans, self.asked_entries, campaign.charged_cores, campaign.ranks_parameter)
+        times = run_times(self.plans, self.planned_entries, campaign.charged_cores, campaign.ranks_parameter)
         if times is None:
             return None
-        kinds, between_s = kinds_of(self.plans), seconds_between(session, self.plans, self.asked_entries)
+        kinds, between_s = kinds_of(self.plans), seconds_between(session, self.plans, self.planned_entries)
         core_hours = total_s = 0.0
-        for question, bundle, run in asked_runs(self.plans[-1:]):
+        for question, bundle, run in planned_runs(self.plans[-1:]):
             if question not in self._settled:
                 seconds = times.seconds(bundle.point, kinds[run.build])
                 core_hours += seconds * campaign.charged_cores(bundle.point) / 3600.0

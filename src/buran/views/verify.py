@@ -83,7 +83,7 @@ def differences(layout: Layout) -> list[Deviation]:
 
 
 def repair(found: Iterable[Deviation]) -> list[str]:
-    """Repair what can be, only while nobody drives the campaign; return what was done, in words."""
+    """Repair what can be, only while nobody drives the campaign; return what was done, as text."""
     ways: dict[tuple[object, ...], tuple[Path, Callable[[], str]]] = {}
     for difference in found:
         if difference.repair is not None:
@@ -197,12 +197,12 @@ def _build_in_words(layout: Layout, pointer: Path) -> Iterator[str]:
 def _bundle_in_words(layout: Layout, pointer: Path) -> Iterator[str]:
     """Yield how the pointer to a bundle differs from its runs' records and its specification."""
     outcome, bundle = BundleOutcome.read(pointer), Bundle.read(layout.bundle_spec(pointer.stem))
-    asked = [(run.build, run.repetition) for run in bundle.runs]
+    planned = [(run.build, run.repetition) for run in bundle.runs]
     has = [(run.build, run.repetition) for run in outcome.runs]
     if bundle.id != pointer.stem or outcome.id != pointer.stem:
         yield "it, or its specification, is another bundle's"
-    elif sorted(asked) != sorted(has):
-        yield f"it has {len(has)} runs, and its specification asks for {len(asked)}, or for others"
+    elif sorted(planned) != sorted(has):
+        yield f"it has {len(has)} runs, and its specification asks for {len(planned)}, or for others"
     for run in outcome.runs:
         if run.folder is not None:
             name = "/".join((outcome.point.key, Run(run.build, run.mode, run.repetition).name))

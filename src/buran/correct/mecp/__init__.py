@@ -30,7 +30,7 @@ Where ours differs, and why:
 - Operators on parameters are not given: BLX-0.3 and normal steps of 0.1 in the unit box of the bounds, logarithmic
   where the base model says so. "In concert" is read as: each operator acts on the tree or on the parameters.
 - "Not fixed in equations (1) and (2)" is read as (3) and (4), as the equations and cases say.
-- The result is the trial that is best in training. The paper's, the best on the test half, is reported beside it.
+- The result is the trial that is best in training. The paper's, the best on the test half, is reported too.
 - A prediction that is not positive is no time, and missing. The paper does not say what it did with these.
 - Without a choice case 4 is run, by the paper the most robust of the four.
 

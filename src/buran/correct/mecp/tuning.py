@@ -14,7 +14,7 @@ COMPETES = "smaller, as the search is repeated for each point left out; no recor
 
 @dataclass(frozen=True)
 class EvolutionTuning:
-    """Of the evolutionary search for corrections, as published."""
+    """Constants of the evolutionary search for corrections, as published."""
 
     population: int = tuned(3000, "programs", TABLE_1)
     generations: int = tuned(100, "generations", TABLE_1)
@@ -31,7 +31,7 @@ class EvolutionTuning:
 
 @dataclass(frozen=True)
 class CompetingTuning:
-    """Of the search that competes with terms, where it differs from the published one."""
+    """Constants of the search that competes with terms, where it differs from the published one."""
 
     population: int = tuned(500, "programs", COMPETES)
     generations: int = tuned(40, "generations", COMPETES)
@@ -41,7 +41,7 @@ class CompetingTuning:
 
 @dataclass(frozen=True)
 class ProcedureTuning:
-    """Of the procedure around the search, as published."""
+    """Constants of the procedure around the search, as published."""
 
     trials: int = tuned(30, "trials of a case", PUBLISHED)
     case: int = tuned(4, "case without a choice: the most robust one", PUBLISHED)

@@ -31,7 +31,7 @@ class Backend(Protocol):
 
     @property
     def description(self) -> Mapping[str, str | None]:
-        """Compiler, MPI and their versions, in words, for the record of a build."""
+        """Compiler, MPI and their versions, as text, for the record of a build."""
         return {}
 
     @property
@@ -61,7 +61,7 @@ class Backend(Protocol):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is missing on this machine and what that costs, in words."""
+        """What is missing on this machine and what that costs, as text."""
         return ()
 
     @property
@@ -101,10 +101,10 @@ class Backend(Protocol):
         return filter_text
 
     def why_failed(self, log: Path) -> str | None:
-        """Return what this system's messages of a failed build or run mean, in words; None if it wrote none."""
+        """Return what this system's messages of a failed build or run mean, as text; None if it wrote none."""
         return None
 
-    def lacking_metric(self, mode: Mode, log: Path) -> str | None:
+    def missing_metric(self, mode: Mode, log: Path) -> str | None:
         """Return the metric for want of which a run has failed, as all of its build would; None for other reasons."""
         return None
 
@@ -132,7 +132,7 @@ class MeasurementSystem(Protocol):
     name: str
 
     def open(self, campaign: Campaign, scratch: Path) -> Backend:
-        """Prepare it for use on this machine; raises `ToolError` if it lacks something.
+        """Prepare it for use on this machine; raises `ToolError` if something is missing.
 
         Parameters
         ----------

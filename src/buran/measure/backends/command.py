@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from buran.campaign.config import Campaign
-from buran.campaign.identity import asked
+from buran.campaign.identity import requested
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.campaign.sections import CommandKeys
@@ -51,7 +51,7 @@ class CommandBackend(Backend):
 
     @cached_property
     def compiler(self) -> str:
-        """The C compiler of PATH, in words; empty if there is none."""
+        """The C compiler of PATH, as text; empty if there is none."""
         cc = find_tool("cc")
         return run_tool([cc, "--version"], what="the C compiler does not work").splitlines()[0] if cc else ""
 
@@ -59,7 +59,7 @@ class CommandBackend(Backend):
     def identity(self) -> str:
         """The section, and versions of compiler and MPI."""
         mpi = self.mpi.version if self.mpi else ""
-        return f"command-1-{digest([asked(self.keys), self.compiler, self.mpi_flavour, mpi])}"
+        return f"command-1-{digest([requested(self.keys), self.compiler, self.mpi_flavour, mpi])}"
 
     @property
     def description(self) -> Mapping[str, str | None]:

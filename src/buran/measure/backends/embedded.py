@@ -22,7 +22,7 @@ from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.elf import Elf, is_elf
 from buran.measure.toolchain.hook_cost import VisitCost, cost_of_hooks
 from buran.measure.toolchain.runtime import find_toolchain
-from buran.measure.toolchain.simgrid import PACKAGE_HINT, find_simgrid, lacking_functions
+from buran.measure.toolchain.simgrid import PACKAGE_HINT, find_simgrid, missing_functions
 from buran.measure.toolchain.static_features import StaticFeatures, notes_on, read_static_features
 from buran.measure.toolchain.toolchain import FOR_A_PLUGIN, GCC_FALLBACK, NODE_GROUPS, Toolchain
 from buran.measure.toolchain.wrappers import ccache
@@ -191,7 +191,7 @@ class SimulatedMachineBackend(EmbeddedBackend):
     def inspect_build(
         self, binary: Path, folder: Path, filter_text: str, mode: Mode
     ) -> tuple[StaticFeatures | None, tuple[str, ...]]:
-        """Name what SimGrid lacks too; refuse shared libraries of the program, which all ranks would share."""
+        """Name what SimGrid does not have, too; refuse shared libraries of the program, which all ranks would share."""
         if not is_elf(binary):
             raise BuildError("a script cannot run on a simulated machine", where=binary, hint="name the program itself")
         needed = {Path(name).name for name in Elf.read(binary).needed}
@@ -204,9 +204,12 @@ class SimulatedMachineBackend(EmbeddedBackend):
                 hint="link it statically",
             )
         features, notes = super().inspect_build(binary, folder, filter_text, mode)
-        if lacking := lacking_functions(binary):
-            called = f"{', '.join(lacking[:8])}{' and others' if lacking[8:] else ''}"
-            notes = (*notes, f"The program calls what SimGrid lacks; a run that comes there fails: {called}.")
+        if missing := missing_functions(binary):
+            called = f"{', '.join(missing[:8])}{' and others' if missing[8:] else ''}"
+            notes = (
+                *notes,
+                f"The program calls functions that SimGrid does not have; a run that reaches one fails: {called}.",
+            )
         return features, notes
 
     def run_environment(self, mode: Mode, folder: Path, filter_file: Path | None = None) -> Mapping[str, str]:

@@ -32,7 +32,7 @@ from buran.measure.toolchain.scorep_hooks import HOOKS_SECTION, hooked_functions
 from buran.measure.toolchain.scorep_installation import Installation, find_scorep
 from buran.measure.toolchain.static_features import StaticFeatures, included_symbols
 from buran.profile.cubex_read import BELOW_ZERO, read_cubex, read_hosts
-from buran.profile.metrics import asked_for_by, metric_of, table
+from buran.profile.metrics import metric_of, requested_by, table
 from buran.profile.profile import Profile
 
 EXPERIMENT = "scorep"
@@ -221,7 +221,7 @@ class ScorePBackend(Backend):
         found = ((why, line) for words, why in _LAST_WORDS for line in lines if words.search(line))
         return next((f"{why}; the log says: {line.rpartition('Error: ')[2].strip()}" for why, line in found), None)
 
-    def lacking_metric(self, mode: Mode, log: Path) -> str | None:
+    def missing_metric(self, mode: Mode, log: Path) -> str | None:
         """Return the effort metric if Score-P gave up where it opens counters."""
         if mode is not Mode.EFFORT or not _NO_COUNTERS.search(log.read_text(errors="replace")):
             return None
@@ -257,25 +257,25 @@ class ScorePBackend(Backend):
 
     @cached_property
     def _refused(self) -> Mapping[str, str]:
-        """Counters that are asked for and cannot be had, and why: with one of them, Score-P would end every run."""
+        """Counters that are requested and cannot be had, and why: with one of them, Score-P would end every run."""
         perf = {name: metric_of(name).perf for name in self.embedded.counters}
         why = refused_counters(each for each in perf.values() if each != _IN_KERNEL)
         why[_IN_KERNEL] = "Score-P counts outside of the kernel, where there are none"
         return {name: why[each] for name, each in perf.items() if each in why}
 
     def collect(self, mode: Mode, folder: Path, ranks: int) -> Profile:
-        """Read the profile, and say which counters it lacks; raise `RunError` unless all ranks are in it."""
+        """Read the profile, and say which counters are missing; raise `RunError` unless all ranks are in it."""
         if mode is Mode.VANILLA or self._leaves_it_to_ours(mode):
             return self.embedded.collect(mode, folder, ranks)
         metric = self.effort_metric if mode is Mode.EFFORT else None
         profile = read_scorep_profile(folder / EXPERIMENT / "profile.cubex", ranks, metric)
-        fallen, lacking = _below_zero(profile), dict(self._refused)
+        fallen, unusable = _below_zero(profile), dict(self._refused)
         for name in self.embedded.counters:
             if fallen & {metric_of(name).perf, _spelled(metric_of(name).perf)}:
-                lacking[name] = "it fell below zero"
-        if mode is Mode.EFFORT or not lacking:
+                unusable[name] = "it fell below zero"
+        if mode is Mode.EFFORT or not unusable:
             return profile
-        reasons = "; ".join(f"{name}: {why}" for name, why in lacking.items())
+        reasons = "; ".join(f"{name}: {why}" for name, why in unusable.items())
         return replace(profile, attributes={**profile.attributes, "counters_unavailable": reasons})
 
 
@@ -311,7 +311,7 @@ def read_scorep_profile(path: Path, ranks: int, effort_metric: str | None = None
         if name not in profile.values:
             raise RunError(f"the profile has no {name}", where=path)
     # Score-P puts underscores into names of perf, for its derived metrics; before version 7 it did not.
-    counted = {name: metric_of(name).perf for name in asked_for_by("counters")}
+    counted = {name: metric_of(name).perf for name in requested_by("counters")}
     ours = {spelled: name for name, perf in counted.items() for spelled in (perf, _spelled(perf))}
     if effort_metric and effort_metric not in profile.values:
         effort_metric = _spelled(effort_metric) if _spelled(effort_metric) in profile.values else effort_metric

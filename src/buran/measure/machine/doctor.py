@@ -1,4 +1,4 @@
-"""What this machine can do for a campaign, what it lacks, and what each lack costs."""
+"""What this machine can do for a campaign, what is missing, and the consequences."""
 
 from __future__ import annotations
 

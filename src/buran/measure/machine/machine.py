@@ -91,7 +91,7 @@ class Machine(Protocol):
     def clock(self) -> Clock:
         """Whether seconds pass while a program runs; on a virtual clock an interrupted run has cost nothing."""
 
-    def held(self) -> AbstractContextManager[None]:
+    def reserved(self) -> AbstractContextManager[None]:
         """Hold the machine for the measurements of one point."""
 
     def state(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class ThisMachine:
         """Real."""
         return "real"
 
-    def held(self) -> AbstractContextManager[None]:
+    def reserved(self) -> AbstractContextManager[None]:
         """Hold it, whoever else measures here."""
         return exclusive_machine()
 
@@ -167,7 +167,7 @@ def new_marker() -> str:
 
 
 def free_marker() -> str:
-    """Return a unique name for a build or a run that does not hold the machine: no measurement beside it ends it."""
+    """Return a unique name for a build or a run that does not hold the machine: no measurement next to it ends it."""
     return f"free-{os.urandom(8).hex()}"
 
 
@@ -186,7 +186,7 @@ def _session_folder(variable: str | None, marker: str) -> Iterator[Mapping[str, 
 
 
 @contextmanager
-def _held_lock() -> Iterator[None]:
+def _lock() -> Iterator[None]:
     import fcntl  # of Linux and macOS alone: reports are also read elsewhere
 
     path, handle = lock_path(), None
@@ -225,7 +225,7 @@ def exclusive_machine() -> Iterator[None]:
 
     The lock is the kernel's, on an open file: it vanishes with its holder, however that ends.
     """
-    with _held_lock():
+    with _lock():
         prefix = f"{digest(str(lock_path()))}-"
         kill_marked(prefix)
         for folder in Path(tempfile.gettempdir()).glob(f"{_SESSION}{prefix}*"):

@@ -117,11 +117,11 @@ class Outcome:
 
     @property
     def failure(self) -> str | None:
-        """Reason in words; None for a clean end."""
+        """Reason, as text; None for a clean end."""
         return self.failure_unless((0,))
 
     def failure_unless(self, exit_codes: Collection[int]) -> str | None:
-        """Return the reason in words; None for an end with one of these codes."""
+        """Return the reason, as text; None for an end with one of these codes."""
         if self.timed_out:
             return f"time limit reached after {self.wall_s:.1f} s"
         if self.signal is not None:

@@ -46,7 +46,7 @@ class SimulatedMachine(ThisMachine):
         """The simulator's."""
         return "virtual"
 
-    def held(self) -> AbstractContextManager[None]:
+    def reserved(self) -> AbstractContextManager[None]:
         """Nobody disturbs what is simulated."""
         return nullcontext()
 
@@ -88,7 +88,7 @@ class SimulatedMachine(ThisMachine):
         Raises
         ------
         RunError
-            It cannot be simulated here, or its ranks did not come to their end: SimGrid's exit code does not tell.
+            It cannot be simulated here, or its ranks did not come to their end: SimGrid's exit code does not say.
         """
         _check_words(job)
         self._check_memory(job)

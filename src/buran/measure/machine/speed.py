@@ -22,7 +22,7 @@ from buran.measure.toolchain.gnu import find_gcc
 from buran.measure.toolchain.tool import find_tool, run_tool
 from buran.profile.metrics import CACHE_LINE
 
-SOURCE = Path(__file__).with_suffix(".c")  # not beside what is compiled into programs: builds are not made anew for it
+SOURCE = Path(__file__).with_suffix(".c")  # apart from what is compiled into programs: a change repeats no builds
 _WHAT = "the machine cannot be calibrated"
 _FLAGS = ("-O3", "-std=gnu11", "-pthread")
 _NATIVE_FLAGS = (  # the first that the compiler knows
@@ -81,7 +81,7 @@ def calibrate(caches: Sequence[float] | None = None) -> MachineFile:
     Raises
     ------
     UsageError
-        If the machine does not tell its caches, or those that are given make no sense.
+        If the machine does not say its caches, or those that are given make no sense.
     ToolError
         If there is no C compiler.
     RunError
@@ -93,7 +93,7 @@ def calibrate(caches: Sequence[float] | None = None) -> MachineFile:
         before = disturbances()
         kernel = _build(Path(name))
         beyond = min(_beyond_caches(sizes), _room())
-        told, sizes = sizes, sizes if caches is not None else held(kernel, cpus[0], sizes, beyond)
+        stated, sizes = sizes, sizes if caches is not None else measured_size(kernel, cpus[0], sizes, beyond)
         levels = tuple(_levels(kernel, cpus, sizes, beyond))
         near = sizes[0][0] * _FULL
         flops = [
@@ -111,10 +111,10 @@ def calibrate(caches: Sequence[float] | None = None) -> MachineFile:
             hint="stop what else runs here, or try it again later",
         )
     notes = [f"while it was measured: {disturbance}" for disturbance in before]
-    if sizes != told:
-        said, found = (f"{size / 2**20:.3g} MiB" for size in (told[-1][0], sizes[-1][0]))
+    if sizes != stated:
+        said, found = (f"{size / 2**20:.3g} MiB" for size in (stated[-1][0], sizes[-1][0]))
         notes.append(f"level {len(sizes)} has {said} by what the system says, and holds {found}: others may share it")
-    if _beyond_caches(told) > _room():
+    if _beyond_caches(stated) > _room():
         notes.append("there was too little free memory to be sure that no cache holds a part of what was read")
     node = describe_node()
     return MachineFile(
@@ -165,7 +165,7 @@ def _build(folder: Path) -> _Kernel:
     raise error
 
 
-def held(kernel: _Kernel, cpu: int, sizes: list[_Cache], beyond: float) -> list[_Cache]:
+def measured_size(kernel: _Kernel, cpu: int, sizes: list[_Cache], beyond: float) -> list[_Cache]:
     """Return the caches, the last one as large as streams of one core find it.
 
     A virtual machine tells the cache of its host, which it shares with others, or has a part of.
@@ -175,8 +175,8 @@ def held(kernel: _Kernel, cpu: int, sizes: list[_Cache], beyond: float) -> list[
     beyond
         Bytes that are in no cache.
     """
-    (told, shared_by, _), below = sizes[-1], sizes[-2][0] if len(sizes) > 1 else 0.0
-    near, far = 2 * below, told * _FULL
+    (stated, shared_by, _), below = sizes[-1], sizes[-2][0] if len(sizes) > 1 else 0.0
+    near, far = 2 * below, stated * _FULL
     apart = replace(kernel, spreads=[])  # where a cache ends, times scatter
     if not 0 < near < far:
         return sizes
@@ -239,25 +239,25 @@ def _one_of_each_core() -> list[int]:
 
 def _caches_of(cpus: Sequence[int], given: Sequence[float] | None) -> list[_Cache]:
     """Return each cache, nearest first; of those that are given, nobody tells the ways."""
-    told = _told_by_the_system(cpus)
-    if given is None and not told:
+    stated = _reported_by_the_system(cpus)
+    if given is None and not stated:
         raise UsageError(
             "this machine does not report its caches",
             why=f"nothing can be read in {_CPU.format(cpus[0])}/cache, as in many virtual machines",
             hint="give their sizes in KiB, nearest first: --caches-kib 32,1024,32768",
         )
     if given is None:
-        return told
+        return stated
     if not given or any(far <= near for near, far in zip([0.0, *given], given, strict=False)):
         raise UsageError("each cache must be larger than the one before", where="--caches-kib", hint="nearest first")
     # The last of several caches usually serves all cores, the others one each.
     last = len(cpus) if len(given) > 2 else 1
     usual = [1] * (len(given) - 1) + [last]
-    shared = [by for _, by, _ in told] if len(told) == len(given) else usual
+    shared = [by for _, by, _ in stated] if len(stated) == len(given) else usual
     return [(size, by, None) for size, by in zip(given, shared, strict=True)]
 
 
-def _told_by_the_system(cpus: Sequence[int]) -> list[_Cache]:
+def _reported_by_the_system(cpus: Sequence[int]) -> list[_Cache]:
     found: dict[int, _Cache] = {}
     for folder in sorted(Path(_CPU.format(cpus[0]), "cache").glob("index*")):
         names = ("level", "type", "size", "shared_cpu_list", "ways_of_associativity")
@@ -266,6 +266,6 @@ def _told_by_the_system(cpus: Sequence[int]) -> list[_Cache]:
         if kind in ("Data", "Unified") and level.isdecimal() and number.isdecimal():
             scale = {"K": 2**10, "M": 2**20, "G": 2**30}.get(size[-1], 1)
             whole, ways = float(number) * scale, int(places) if places.isdecimal() else 0
-            told = ways if can_have(whole, ways) else None
-            found[int(level)] = whole, len(cpus_in(shared) & set(cpus)) or 1, told
+            stated = ways if can_have(whole, ways) else None
+            found[int(level)] = whole, len(cpus_in(shared) & set(cpus)) or 1, stated
     return [found[level] for level in sorted(found)]

@@ -1,4 +1,4 @@
-"""What Buran asks a scheduler, whichever it is, and in what terms it is answered."""
+"""The protocol of schedulers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class JobState(Enum):
 
     LIVE = "live"  # queued or running, not restarted since
     ENDED = "ended"  # all its processes are gone
-    LOST = "lost"  # ended without its node's word for it, or started anew: processes may live on
+    LOST = "lost"  # ended without its node's word for it, or started again: processes may live on
     UNKNOWN = "unknown"  # the scheduler does not answer
 
 
@@ -163,7 +163,7 @@ class Allocation:
     Attributes
     ----------
     restarts
-        How often the scheduler started it anew.
+        How often the scheduler started it again.
     left_s
         Time that was left when the scheduler was asked, by its own clock; None without a limit.
     asked_s
@@ -214,7 +214,7 @@ class Outages(Protocol):
     """Notices that a scheduler was away: while it is, launchers that ask it for resources wait or fail."""
 
     def one_since(self) -> bool:
-        """Tell whether it was started anew, or has not answered, since this was asked last."""
+        """Tell whether it was started again, or has not answered, since the last call."""
 
 
 class Scheduler(Protocol):
@@ -262,7 +262,7 @@ class Scheduler(Protocol):
         return None
 
     def allocation(self) -> Allocation | None:
-        """Return what this job was given; None outside of jobs. Raises `RunError` if the scheduler does not tell."""
+        """Return what this job was given; None outside of jobs. Raises `RunError` if the scheduler does not say."""
         return None
 
     def why_ended(self, allocation: Allocation) -> str | None:
@@ -316,11 +316,11 @@ class Scheduler(Protocol):
     # Jobs of others
 
     def job_state(self, job: str, restarts: int) -> JobState:
-        """Ask what became of a job that had been started anew so often when it was known last."""
+        """Ask what became of a job that had been started again so often when it was known last."""
         return JobState.UNKNOWN
 
     def restarts(self, job: str) -> int:
-        """Return how often a job was started anew; zero if that is not known."""
+        """Return how often a job was started again; zero if that is not known."""
         return 0
 
     def campaign_jobs(self, folder: Path) -> list[Job] | None:
@@ -374,7 +374,7 @@ class Scheduler(Protocol):
         return profile.get("executor") == "buran" and profile.get("buran-scheduler") == self.name
 
     def engine_options(self, executor: str) -> list[str]:
-        """Return what an executor of the engine must be told on this machine; raises `ToolError` if it cannot work."""
+        """Return what an executor of the engine needs on this machine; raises `ToolError` if it cannot work."""
         return []
 
     def engine_resources(self, request: JobRequest) -> dict[str, int | str | None]:
@@ -391,7 +391,7 @@ class Scheduler(Protocol):
 
 
 def mismatch(scheduler: Scheduler, allocation: Allocation, placement: Placement, *, exact: bool) -> str | None:
-    """Return how an allocation differs from the one a run needs, in words; None if it does not.
+    """Return how an allocation differs from the one a run needs, as text; None if it does not.
 
     Parameters
     ----------
@@ -414,7 +414,7 @@ def mismatch(scheduler: Scheduler, allocation: Allocation, placement: Placement,
 
 
 def misplaced(hosts: Iterable[str], placement: Placement) -> str | None:
-    """Return in words that a program's ranks said they ran on another number of nodes than wanted; None if not."""
+    """Return as text that a program's ranks said they ran on another number of nodes than wanted; None if not."""
     names = sorted(set(hosts))
     if len(names) == placement.nodes:
         return None

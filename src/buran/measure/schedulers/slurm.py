@@ -1,4 +1,4 @@
-"""Slurm: its jobs, what a job was really given, and what the workflow engine's executor for it must be told.
+"""Slurm: its jobs, what a job was really given, and what the workflow engine's executor for it needs.
 
 The names of that executor's options, resources and logs stand here and in ``profiles/slurm`` alone.
 """
@@ -106,7 +106,7 @@ class Slurm(Scheduler):
         return os.environ.get("SLURMD_NODENAME") if self.this_job() else None
 
     def allocation(self) -> Allocation | None:
-        """Return what this job was given; None outside of Slurm. Raises `RunError` if Slurm does not tell."""
+        """Return what this job was given; None outside of Slurm. Raises `RunError` if Slurm does not say."""
         job = self.this_job()
         if job is None:
             return None
@@ -191,14 +191,14 @@ class Slurm(Scheduler):
     # Jobs of others
 
     def job_state(self, job: str, restarts: int) -> JobState:
-        """Ask what became of a job that had been started anew so often when it was known last."""
+        """Ask what became of a job that had been started again so often when it was known last."""
         fields = show_job(job)
         if isinstance(fields, JobState):
             return fields
         return JobState.LOST if int(fields.get("Restarts", "0")) > restarts else meaning_of(fields["JobState"])
 
     def restarts(self, job: str) -> int:
-        """Ask how often a job was started anew."""
+        """Ask how often a job was started again."""
         fields = show_job(job)
         return 0 if isinstance(fields, JobState) else int(fields.get("Restarts", "0"))
 
@@ -280,14 +280,14 @@ class Slurm(Scheduler):
         states = _states(queue) if queue is not None and answered else {}
         missing = [job for job in jobs if job not in states]
         if missing:
-            asked = [
+            arguments = [
                 "--allocations",
                 "--noheader",
                 "--parsable2",
                 "--format=JobID,State",
                 f"--jobs={','.join(missing)}",
             ]
-            known = _ask(["sacct", *asked])
+            known = _ask(["sacct", *arguments])
             if known is not None and known.returncode == 0:
                 # It may be behind: only ends are sure.
                 ended = {job: state for job, state in _states(known).items() if report_of(state).is_over}
@@ -305,7 +305,7 @@ class Slurm(Scheduler):
         return super().serves(profile) or profile.get("executor") == "slurm"
 
     def engine_options(self, executor: str) -> list[str]:
-        """Return what the executor must be told on this machine; raises `ToolError` if there is no Slurm here."""
+        """Return what the executor needs on this machine; raises `ToolError` if there is no Slurm here."""
         if not self.is_available():
             raise ToolError(
                 "there is no Slurm here",
@@ -369,7 +369,7 @@ class SlurmOutages:
         self._start = _controller_start()
 
     def one_since(self) -> bool:
-        """Tell whether Slurm's controller was started anew, or has not answered, since this was asked last."""
+        """Tell whether Slurm's controller was started again, or has not answered, since the last call."""
         before, self._start = self._start, _controller_start()
         return before is None or before != self._start
 

@@ -11,7 +11,7 @@ from buran.measure.schedulers.base import Partition
 from buran.measure.schedulers.slurm_words import seconds
 
 NODES_FORMAT = "%D|%z|%m|%f"
-"""Of ``sinfo``: number of nodes, sockets : cores : threads, memory in MB, features."""
+"""Columns of ``sinfo``: number of nodes, sockets : cores : threads, memory in MB, features."""
 
 
 def usual_or_named(partitions: Sequence[Mapping[str, str]], name: str | None) -> Mapping[str, str]:

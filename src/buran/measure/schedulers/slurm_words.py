@@ -1,4 +1,4 @@
-"""What Slurm says, and what that means: reasons why jobs wait, complaints about what was asked."""
+"""What Slurm says, and what that means: reasons why jobs wait, complaints about requests."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ class JobEvents:
             file.write(json.dumps({"words": words, "at": now, **what}) + "\n")
 
     def news(self) -> list[str]:
-        """Return the sentences since this was asked last that are no ends of jobs."""
+        """Return the sentences since the last call that are no ends of jobs."""
         events = self._events()
         new, self._read = events[self._read :] if self._read <= len(events) else events, len(events)
         return [str(event["words"]) for event in new if not {"job", "refused", "said"} & event.keys()]
@@ -161,9 +161,9 @@ class JobEvents:
         events = self._events()
         states = {str(event["job"]): str(event["state"]) for event in events if "job" in event}
         refused = tuple(str(event["refused"]) for event in events if "refused" in event)
-        told = [event for event in events if "job" in event or "refused" in event]
-        may_resume = bool(told) and all(event.get("may_resume") is True for event in told)
-        return JobEnds(states, refused, may_resume, tuple(dict.fromkeys(str(event["words"]) for event in told)))
+        final = [event for event in events if "job" in event or "refused" in event]
+        may_resume = bool(final) and all(event.get("may_resume") is True for event in final)
+        return JobEnds(states, refused, may_resume, tuple(dict.fromkeys(str(event["words"]) for event in final)))
 
     def story(self) -> list[str]:
         """Return what was said while all engines so far ran, the same of several jobs once, with when it began."""

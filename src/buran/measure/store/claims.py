@@ -51,7 +51,7 @@ class Owner:
     scheduler, job
         Name of the scheduler and number of its job; None outside of jobs.
     restarts
-        How often the job had been started anew.
+        How often the job had been started again.
     nonce
         Unlike that of any other claim ever made.
     """
@@ -83,8 +83,8 @@ class Owner:
         return f"{SCHEDULERS.load(self.scheduler).title if is_known else self.scheduler} job {self.job} ({where})"
 
     @property
-    def doubt(self) -> str | None:
-        """Why nobody here can tell whether the owner is alive, and what to do; None if it can be told."""
+    def why_unknown(self) -> str | None:
+        """Why it is unknown here whether the owner is alive, and what to do; None if it is known."""
         if self.scheduler is None or self.scheduler in SCHEDULERS.names:
             return None
         return (
@@ -97,7 +97,7 @@ def _host() -> str:
     return current_scheduler().this_node() or socket.gethostname()
 
 
-@cache  # a job that is started anew has new processes
+@cache  # a job that is started again has new processes
 def _restarts(scheduler: str, job: str) -> int:
     return SCHEDULERS.load(scheduler).restarts(job)
 
@@ -202,7 +202,7 @@ def _job_state(owner: Owner) -> JobState | None:
     """
     if owner.scheduler is None or owner.job is None:
         return None
-    if owner.doubt:
+    if owner.why_unknown:
         return JobState.UNKNOWN
     scheduler, key = SCHEDULERS.load(owner.scheduler), (owner.scheduler, owner.job, owner.restarts)
     if not scheduler.is_available():
@@ -281,11 +281,11 @@ def _succeed(claim: Path, owner: Owner) -> bool:
 def _release(claim: Path, owner: Owner) -> None:
     """Give a claim up: the head first, so that nobody can follow, then the rest of the chain."""
     try:
-        path, held = claim, read_owner(claim)
+        path, holder = claim, read_owner(claim)
         chain = [claim]
-        while held != owner:
-            path = _next(claim, path, held)
-            held = read_owner(path)
+        while holder != owner:
+            path = _next(claim, path, holder)
+            holder = read_owner(path)
             chain.append(path)
     except FileNotFoundError:  # somebody removed it by hand
         return
@@ -313,7 +313,7 @@ def claimed(claim: Path, *, wait: bool = True) -> Iterator[None]:
     RunError
         Somebody alive holds the claim.
     """
-    owner, doubt = Owner.this_process(), None
+    owner, unknown = Owner.this_process(), None
     while not _link(owner, claim):
         try:
             path, current = _tail(claim)
@@ -331,9 +331,9 @@ def claimed(claim: Path, *, wait: bool = True) -> Iterator[None]:
                 hint="nothing to do: its result will be used",
             )
         else:
-            if current is not None and current.doubt != doubt:
-                doubt = current.doubt
-                print(f"waiting for {claim}, locked by {current}: {doubt}", file=sys.stderr, flush=True)
+            if current is not None and current.why_unknown != unknown:
+                unknown = current.why_unknown
+                print(f"waiting for {claim}, locked by {current}: {unknown}", file=sys.stderr, flush=True)
             local = current is None or current.host == owner.host
             time.sleep(_POLL_S if local else _FOREIGN_POLL_S)
     try:

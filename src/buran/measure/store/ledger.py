@@ -19,7 +19,7 @@ from buran.measure.store.sharing import Sharing
 from buran.measure.store.store import build_folders, run_folders
 
 _SAMPLE = 200  # bytes before the place where reading stopped, to tell the same file from a new one
-_UNSUMMED = 100_000  # bytes of entries that are added up anew each time, in 3 ms
+_UNSUMMED = 100_000  # bytes of entries that are added up again each time, in 3 ms
 _NEWEST = 500  # runs, more than a campaign has jobs at a time: that many may be booked while a ledger is rebuilt
 
 
@@ -257,7 +257,7 @@ def _folders(store: Path) -> dict[str, Path]:
 
 
 def complete(store: Path) -> None:
-    """Book what is in the store and not in the ledger; a ledger with anything else in it is written anew.
+    """Book what is in the store and not in the ledger; a ledger with anything else in it is written again.
 
     Records are written once: what is booked is not read again.
     """
@@ -277,7 +277,7 @@ def complete(store: Path) -> None:
 
 
 def rebuild(store: Path) -> None:
-    """Write the ledger anew from the records in the store, which are the truth."""
+    """Write the ledger again from the records in the store, which are the truth."""
     if not store.is_dir():
         return
     entries = (entry_of(store, folder) for _, folder in sorted(_folders(store).items()))

@@ -26,7 +26,7 @@ class Sharing(NamedTuple):
     clock_missing
         Why times of computation are not CPU times, if they are not.
     had_neighbours
-        Whether its times were taken while other runs of its job could go on beside it on its node.
+        Whether its times were taken while other runs of its job could go on next to it on its node.
     """
 
     point: str

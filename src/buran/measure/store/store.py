@@ -1,14 +1,14 @@
 """The write-once store: a finished run is never lost, never overwritten and never made twice.
 
 A run's folder appears complete, by one rename, or not at all. It holds ``run.json``, the logs, the
-profile if there is one, and ``SHA256SUMS`` over all of them. Failures are kept beside it with their logs::
+profile if there is one, and ``SHA256SUMS`` over all of them. Failures are kept next to it with their logs::
 
     store/<build>/<shard>/<point>~<configuration>/rep-00/
                                                   rep-00-g1/          second generation, after `buran run --remeasure`
                                                   failed/rep-00.a0/   first failed attempt
 
 The shard is two hexadecimal digits, so that no folder has hundreds of thousands of entries. Earlier versions left it
-out. What lies there stays there and counts, and what else is measured at the same point is put beside it.
+out. What lies there stays there and counts, and what else is measured at the same point is put next to it.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def build_folders(store: Path) -> Iterator[Path]:
 
 
 def folder_of(store: Path, key: RunKey) -> Path:
-    """Return where a run, a build or an attempt lies, or is to lie: beside other runs of its point, if there are."""
+    """Return where a run, a build or an attempt lies, or is to lie: next to other runs of its point, if there are."""
     points = [store / folder for folder in key.folders]
     made = (point for point in points if Path(point, key.inside, RECORD).is_file())
     beside = (point for point in points if point.is_dir())
@@ -150,7 +150,7 @@ class Slot:
 
 
 def counts(attempt: Path) -> bool:
-    """Tell whether an attempt failed and is to stay so: nobody has asked for another try."""
+    """Tell whether an attempt failed and is to stay so: nobody has requested another try."""
     return not (attempt / _RETRY).exists() and read_record(attempt).status is Status.FAILED
 
 
@@ -166,7 +166,7 @@ def _generation_in(path: Path) -> int:
 
 
 def new_generation(store: Path, key: RunKey) -> int:
-    """Ask for all runs at the point of a run to be made again, beside the old ones; return the new generation."""
+    """Ask for all runs at the point of a run to be made again, next to the old ones; return the new generation."""
     generation = current_generation(store, key) + 1
     write_json(Slot(store, key).point / _GENERATION, {"generation": generation})
     return generation
@@ -245,7 +245,7 @@ def commit(slot: Slot, temporary: Path) -> Path:
 
 
 def keep_failure(slot: Slot, temporary: Path) -> Path:
-    """Move a failed or interrupted attempt, with its record and logs, beside the finished runs."""
+    """Move a failed or interrupted attempt, with its record and logs, next to the finished runs."""
     _seal(temporary)
     number = len(slot.attempts())
     while True:
@@ -277,7 +277,7 @@ def _seal(folder: Path) -> None:
 
 
 def damage(folder: Path) -> Iterator[tuple[str, str]]:
-    """Compare a sealed folder with its checksums; yield names of files, and what is wrong with them in words."""
+    """Compare a sealed folder with its checksums; yield names of files, and what is wrong with them, as text."""
     path = folder / SUMS
     lines = path.read_text(errors="replace").splitlines() if path.is_file() else None
     if lines is None:

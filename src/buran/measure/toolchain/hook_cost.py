@@ -63,7 +63,7 @@ class VisitCost:
     seconds
         The least of all rounds with hooks, without the least of all rounds without.
     spread_s
-        By how much the median round was dearer: what other work on the machine adds.
+        By how much more expensive the median round was: what other work on the machine adds.
     """
 
     seconds: float

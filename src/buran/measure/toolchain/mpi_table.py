@@ -34,7 +34,7 @@ Form = Literal[
 
 @dataclass(frozen=True)
 class ByteRule:
-    """What an operation sends and receives, as C and in words.
+    """What an operation sends and receives, as C and as text.
 
     Attributes
     ----------

@@ -29,7 +29,7 @@ def no_profiling_interface(where: str, why: str) -> ToolError:
     )
 
 
-def wrappers_for(header: str, where: str, lacks: Callable[[str], bool] = lambda name: False) -> str:
+def wrappers_for(header: str, where: str, is_missing: Callable[[str], bool] = lambda name: False) -> str:
     """Return C code with a wrapper for every operation of the table that an MPI has.
 
     Parameters
@@ -38,7 +38,7 @@ def wrappers_for(header: str, where: str, lacks: Callable[[str], bool] = lambda 
         The MPI's ``mpi.h``, preprocessed.
     where
         The MPI's compiler wrapper, for messages.
-    lacks
+    is_missing
         Tells functions that are declared but cannot be used: without a wrapper, programs that call them show it.
 
     Raises
@@ -52,7 +52,7 @@ def wrappers_for(header: str, where: str, lacks: Callable[[str], bool] = lambda 
         raise no_profiling_interface(where, f"its mpi.h declares {without[0]} but not P{without[0]}")
     if missing := [name for name in ("MPI_Send", "MPI_Mrecv", "MPI_Iallreduce") if name not in declared]:
         raise ToolError("this MPI is too old", where=where, why=f"it has no {missing[0]}", hint=NEWER_MPI)
-    return "\n".join(_parts({name: given for name, given in declared.items() if not lacks(name)})) + "\n"
+    return "\n".join(_parts({name: given for name, given in declared.items() if not is_missing(name)})) + "\n"
 
 
 def _parts(declared: Mapping[str, tuple[str, ...]]) -> Iterable[str]:

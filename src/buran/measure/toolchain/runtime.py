@@ -22,7 +22,7 @@ from buran.measure.toolchain.installed import (
     inspect_clang,
     inspect_gcc,
 )
-from buran.measure.toolchain.simgrid import FLAVOUR, find_simgrid, lacks
+from buran.measure.toolchain.simgrid import FLAVOUR, find_simgrid, is_missing
 from buran.measure.toolchain.tool import run_tool
 from buran.measure.toolchain.toolchain import (
     CLANG_FLAGS,
@@ -106,7 +106,7 @@ def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchai
     if is_simulated:
         compiler, mpi = _for_simulation(compiler, mpi)
     kind, fortran = compiler.kind, compiler.fortran
-    wrappers = mpi_wrappers.wrappers_for(mpi.header, mpi.mpicc, lambda name: is_simulated and lacks(name))
+    wrappers = mpi_wrappers.wrappers_for(mpi.header, mpi.mpicc, lambda name: is_simulated and is_missing(name))
     fingerprint = _fingerprint(compiler, mpi, wrappers)
     # Two installations of one version differ in their paths, which the description contains.
     places = (repr(compiler), repr(mpi), _object_names(kind, mpi.flavour, ""))
@@ -186,7 +186,7 @@ def _object_names(kind: str, flavour: str, mode: str) -> tuple[str, ...]:
 
 
 def _build_into(folder: Path, toolchain: Toolchain, compiler: Compiler, wrappers: str) -> None:
-    """Build beside the final place and rename: another process may do the same at the same time."""
+    """Build next to the final place and rename: another process may do the same at the same time."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=".building-", dir=folder.parent))

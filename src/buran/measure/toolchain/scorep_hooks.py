@@ -27,7 +27,7 @@ class HookedFunction:
 
 
 def hooked_functions(file: Elf) -> frozenset[HookedFunction] | None:
-    """Return the functions that Score-P's compiler plugin hooked; None if the program does not tell.
+    """Return the functions that Score-P's compiler plugin hooked; None if the program does not say.
 
     The plugin describes each function in a section of its own: pointers to a handle, to the name, to the symbol and to
     the file, and two lines. Two empty descriptions mark its ends. Linkers that leave pointers to the loader leave
@@ -61,10 +61,10 @@ def notes_on_hooks(
     recorded = set(symbols_alike(each.symbol for each in hooked))
     every = sorted(wanted)
     alike = dict(zip(symbols_alike(every), every, strict=True))
-    lacking = [name for common, name in alike.items() if common not in recorded]
+    missing = [name for common, name in alike.items() if common not in recorded]
     by = f"Score-P{f' ({compiler})' if compiler else ''}"
     groups: dict[str, list[str]] = {}
-    for name in lacking:
+    for name in missing:
         if compiler.startswith("gnu") and _CLANGS_LAMBDA.search(name):
             why = "they are lambda functions under clang's names"
         elif _STANDARD_LIBRARY.match(name):

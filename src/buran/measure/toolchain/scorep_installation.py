@@ -31,9 +31,9 @@ class Installation:
     wrappers
         Compiler wrappers by our placeholders.
     compiler
-        That it was made for, as ``gnu 12.2.0``; empty if it does not tell.
+        That it was made for, as ``gnu 12.2.0``; empty if it does not say.
     instrumentation
-        How functions get hooks, as ``gcc_plugin``; ``no`` where they do not; empty if it does not tell.
+        How functions get hooks, as ``gcc_plugin``; ``no`` where they do not; empty if it does not say.
     compilers
         Programs that it was made for, by our placeholders ``cc`` and ``cxx``: no others take its plugin.
     """
@@ -46,7 +46,7 @@ class Installation:
 
     @property
     def filters_builds(self) -> bool:
-        """Whether filters decide what is compiled: plugins take them. What is not told is not doubted."""
+        """Whether filters decide what is compiled: plugins take them. Assumed where it is unknown."""
         return not self.instrumentation or "plugin" in self.instrumentation
 
     @property
@@ -61,7 +61,7 @@ def find_scorep() -> Installation:
     Raises
     ------
     ToolError
-        It is not there, lacks its wrappers for an MPI, or gives functions no hooks.
+        It is missing, has no wrappers for an MPI, or gives functions no hooks.
     """
     program = find_tool("scorep")
     if program is None:

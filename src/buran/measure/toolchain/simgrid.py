@@ -24,7 +24,7 @@ _LACKING = re.compile(
 )
 
 
-def lacks(function: str) -> bool:
+def is_missing(function: str) -> bool:
     """Return whether SimGrid declares an MPI function but cannot carry it out."""
     return _LACKING.fullmatch(function) is not None
 
@@ -55,8 +55,8 @@ def find_simgrid() -> Mpi:
     return Mpi(smpicc, smpicc, smpirun, None, FLAVOUR, version, header, compiling, linking)
 
 
-def lacking_functions(program: Path) -> tuple[str, ...]:
-    """Return the MPI functions that a program calls and SimGrid lacks, by its symbols."""
+def missing_functions(program: Path) -> tuple[str, ...]:
+    """Return the MPI functions that a program calls and SimGrid does not have, by its symbols."""
     symbols = Elf.read(program).undefined
     of_fortran = {f"MPI_{name[4:-1].capitalize()}" for name in symbols if re.fullmatch(r"mpi_\w+_", name)}
-    return tuple(sorted(filter(lacks, of_fortran.union(symbols))))
+    return tuple(sorted(filter(is_missing, of_fortran.union(symbols))))

@@ -232,9 +232,9 @@ def notes_on(features: StaticFeatures, filter_text: str = "") -> tuple[str, ...]
         notes.append(f"filter line {number} ({text}): a rule matches no function of the program")
     hooked = {function.mangled for function in features.functions if function.hooked}
     bare = {function.mangled for function in features.functions} - hooked
-    if lacking := sorted(included_symbols(filter_text) & bare):
-        some = ", ".join(lacking[:5]) + (", ..." if len(lacking) > 5 else "")
-        notes.append(f"{len(lacking)} functions of the filter cannot be instrumented: {some}")
+    if missing := sorted(included_symbols(filter_text) & bare):
+        some = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
+        notes.append(f"{len(missing)} functions of the filter cannot be instrumented: {some}")
     if features.foreign is None:
         notes.append("The program is stripped: whether all of it was compiled with the wrappers is unknown.")
     elif features.foreign:

@@ -168,7 +168,7 @@ def runtime_objects(toolchain: Toolchain, mode: str, *, mpi: bool) -> tuple[str,
 def flags_for_linking(
     toolchain: Toolchain, mode: str, filter_file: str | None = None, *, mpi: bool = True
 ) -> tuple[str, ...]:
-    """Return the options for linking a program, besides `runtime_objects`; they stand behind the user's.
+    """Return the options for linking a program, in addition to `runtime_objects`; they stand behind the user's.
 
     The fallback applies the filter while the program runs: there the file becomes a part of the program. What uses the
     MPI of a simulated machine is a library, of which each rank gets a copy.

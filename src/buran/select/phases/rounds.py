@@ -22,11 +22,11 @@ def first_round(draft: Draft) -> Plan | None:
     if knowledge.rounds:
         return None
     base, advice = _chosen(draft)
-    base |= _beside_imported(draft, base)
+    base |= _off_imported(draft, base)
     if base:
         base |= dict.fromkeys((point for point in draft.to_sample if point not in base), 0)
     if not base and _only_looked(draft):
-        return draft.done("the budget does not reach beyond the first look", budget_reached=True)
+        return draft.done("the budget pays for the first runs only", budget_reached=True)
     if not base:
         reached = advice.budget_reached if advice.stop else True
         return draft.done(advice.stop or "the budget does not reach for a single run", budget_reached=reached)
@@ -51,9 +51,9 @@ def next_round(draft: Draft) -> Plan | None:
     again = _again(draft) if question.refine and knowledge.filter_text != last.filter_text else {}
     changed = bool(again) and _can_change(draft, again)
     settled = not question.adaptive and (knowledge.run_plans == knowledge.plans or knowledge.measured is None)
-    asked = not settled and not (changed and question.weighs_runs)
-    rest, advice = _chosen(draft) if asked else (dict[Point, int](), Advice())
-    left_out = dict[Point, int]() if asked or question.adaptive else _left_out(draft)
+    is_open = not settled and not (changed and question.weighs_runs)
+    rest, advice = _chosen(draft) if is_open else (dict[Point, int](), Advice())
+    left_out = dict[Point, int]() if is_open or question.adaptive else _left_out(draft)
     sampled = draft.to_sample
     if not rest and not changed and not left_out and not sampled:
         return None if advice.stop is None else draft.ending(advice.stop, advice.budget_reached)
@@ -152,7 +152,7 @@ def _first_reason(draft: Draft, base: Mapping[Point, int]) -> str:
     return f"first times: {which}, with {hooks if knowledge.filter_text else 'the default instrumentation'}"
 
 
-def _beside_imported(draft: Draft, base: Mapping[Point, int]) -> dict[Point, int]:
+def _off_imported(draft: Draft, base: Mapping[Point, int]) -> dict[Point, int]:
     """Return further points to run where times are imported, with the number of timed runs.
 
     Effort is counted where it would have been without them, and one point is timed here too, for comparison.

@@ -21,7 +21,7 @@ Section 5.3, last equation: estimates beyond the range     `model.predict_grown`
 Section 6.0.4: choice of cells, rank and lambda            `model.fit_published`
 Section 6.0.4: numbers                                     `tuning`
 Figures 3, 4: error over cells and rank                    `buran evaluate tensor`, of the studies
-Figures 5, 6, 7: over observations, size, beside rivals    `buran evaluate tensor`, of the studies
+Figures 5, 6, 7: over observations and size                `buran evaluate tensor`, of the studies
 Figure 8: extrapolation                                    `buran evaluate tensor --preset extrapolation`
 =========================================================  =========================================================
 
@@ -43,5 +43,5 @@ The paper numbers no algorithm. Where ours differs, and why:
   where noise would decide on the slope beyond them, and nodes with few observations do not enter.
 - Products of rows are in single precision, for speed; sums over them are solved in double precision.
 
-Figures beside the authors' program are in docs/evidence/tensor.md.
+Figures compared with the authors' program are in docs/evidence/tensor.md.
 """

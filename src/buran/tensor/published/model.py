@@ -145,8 +145,8 @@ def fit_published(
     order = random.permutation(len(times))
     choice, residuals = _choose(points, times, axes, order, options, seed)
     modes = _modes(axes, choice.cells, options.nodes)
-    held = fill_cells(points, times, modes)
-    factors = _complete(held, modes, choice, options.sweeps, seed)
+    elements = fill_cells(points, times, modes)
+    factors = _complete(elements, modes, choice, options.sweeps, seed)
     grown = None
     if free:
         ranks = CHOICE.growth_ranks if options.growth_rank is None else (options.growth_rank,)
@@ -161,10 +161,10 @@ def _modes(axes: Sequence[Axis], cells: Sequence[int], nodes: Sequence[Array | N
     return [make_mode(axis, count, axis_nodes) for axis, count, axis_nodes in zip(axes, cells, nodes, strict=True)]
 
 
-def _complete(held: Elements, modes: Sequence[TensorMode], choice: Choice, sweeps: int, seed: int) -> list[Array]:
+def _complete(elements: Elements, modes: Sequence[TensorMode], choice: Choice, sweeps: int, seed: int) -> list[Array]:
     return complete(
-        held.index,
-        np.log(held.mean),
+        elements.index,
+        np.log(elements.mean),
         [mode.size for mode in modes],
         choice.rank,
         choice.ridge,
@@ -233,8 +233,8 @@ def _choose_grown(
 
     def fit(rows: Whole, own: tuple[Axis, ...], cells: tuple[int, ...], rank: int) -> Grown:
         modes = _modes(own, cells, nodes)
-        held = fill_cells(points[rows], times[rows], modes)
-        return _grow(points[rows], held, modes, rank, ridge, np.random.default_rng(seed))
+        elements = fill_cells(points[rows], times[rows], modes)
+        return _grow(points[rows], elements, modes, rank, ridge, np.random.default_rng(seed))
 
     best = configurations[0]
     inside, outside = cut_off(points, axes, free, 1)
@@ -249,9 +249,9 @@ def _choose_grown(
 
 
 def _grow(
-    points: Array, held: Elements, modes: Sequence[TensorMode], rank: int, ridge: float, random: np.random.Generator
+    points: Array, elements: Elements, modes: Sequence[TensorMode], rank: int, ridge: float, random: np.random.Generator
 ) -> Grown:
-    factors = complete_positive(held.index, held.mean, [mode.size for mode in modes], rank, ridge, random)
+    factors = complete_positive(elements.index, elements.mean, [mode.size for mode in modes], rank, ridge, random)
     splines: list[Hinges | None] = []
     scales: list[Array] = []
     for j, (mode, factor) in enumerate(zip(modes, factors, strict=True)):

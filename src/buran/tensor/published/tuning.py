@@ -14,7 +14,7 @@ SPLINES = "Friedman, Multivariate Adaptive Regression Splines, 1991"
 
 @dataclass(frozen=True)
 class LeastSquaresTuning:
-    """Of alternating least squares; at most 100 sweeps, as in the paper, is a default of `CPRegressor`."""
+    """Constants of alternating least squares; at most 100 sweeps, as in the paper, is a default of `CPRegressor`."""
 
     small_mse: float = tuned(1e-5, "mean squared error of the logarithms that ends the sweeps", TENSORS)
 
@@ -24,7 +24,7 @@ LEAST_SQUARES = LeastSquaresTuning()
 
 @dataclass(frozen=True)
 class PositiveTuning:
-    """Of the positive tensor, by Newton steps with a barrier."""
+    """Constants of the positive tensor, by Newton steps with a barrier."""
 
     barrier_first: float = tuned(10.0, "weight of the barrier at first (eta)", PAPER)
     barrier_last: float = tuned(1e-11, "weight at and below which Newton steps end", PAPER)
@@ -42,7 +42,7 @@ POSITIVE = PositiveTuning()
 
 @dataclass(frozen=True)
 class SplineTuning:
-    """Of the spline of hinges."""
+    """Constants of the spline of hinges."""
 
     penalty: float = tuned(3.0, "of a knot, in degrees of freedom", SPLINES)
     end: int = tuned(7, "distinct values at either end without a knot", f"{SPLINES}: the end span at a level of 0.05")
@@ -55,7 +55,7 @@ SPLINE = SplineTuning()
 
 @dataclass(frozen=True)
 class ChoiceTuning:
-    """Of what is chosen on observations that are left out."""
+    """Constants of what is chosen on observations that are left out."""
 
     parts: int = tuned(5, "equal parts of the observations, of which some are left out in turn", TENSORS)
     tried_parts: int = tuned(2, "of them are left out where observations are few, with a random start each", TENSORS)

@@ -96,7 +96,7 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
     trials = [trial for case in CASES for own in gathered[FAMILY, case] for trial in own["train"]]
     failed = 120 * sum(trial is None for trial in trials) / len(trials)
     name = "trials of 120 that did not converge"
-    why = "the criterion of convergence is not published; here a trial has converged with a value at each point"
+    why = "the convergence criterion is not published; here, a value at each point"
     rows.append(Beside(name, NOT_CONVERGED, failed, samples=len(trials), why=why))
     why = "the measurements and the formula of the original model are lost"
     rows.append(Beside("Fig. 6 to 9: predictions at 16 points of EVH1", None, None, why=why))
@@ -104,15 +104,13 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
     note = "Errors are root mean squares on the test half over that of the original model."
     return Evaluation(
         "The model error correction procedure by its paper's own protocol",
-        tables=(Table("The four cases, by what the original model lacks", header, tuple(table), note),),
-        notes=(
-            "Data are made up: a reconstruction of EVH1's model, and a truth that departs from it with more ranks.",
-        ),
+        tables=(Table("The four cases, by what is missing in the original model", header, tuple(table), note),),
+        notes=("Synthetic data: a reconstruction of EVH1's model, and a truth that departs from it with more ranks.",),
         beside=tuple(rows),
     )
 
 
-_LOST = "the data are a reconstruction"
+_LOST = "reconstructed data"
 
 
 def _ratios(results: Sequence[Any]) -> Any:
@@ -155,6 +153,6 @@ def _why(gathered: Mapping[tuple[str, int], Sequence[Any]], case: int) -> str:
         if number == case and family != FAMILY
     }
     if len(shares) < 2:
-        return f"{_LOST}; the full form switches truth and division"
+        return f"{_LOST}; the full study varies truth and division"
     low, high = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
     return f"{_LOST}; {shares[low]:.0f} % ({low}) to {shares[high]:.0f} % ({high}) by truth and division of the points"

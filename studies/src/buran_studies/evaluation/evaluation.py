@@ -102,7 +102,7 @@ class Verdict(StrEnum):
     REPRODUCED = "reproduced"
     DIFFERS = "differs"
     ALONE = "not in the paper"
-    MISSING = "could not be had"
+    MISSING = "not available"
 
 
 @dataclass(frozen=True)

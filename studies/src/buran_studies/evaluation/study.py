@@ -13,17 +13,17 @@ from buran.files import digest
 from buran_studies.evaluation.evaluation import Evaluation
 
 STUDIES: Mapping[str, str] = {
-    "campaign": "the whole loop against the manual way and PIRA II's, at equal cost and for equal accuracy",
-    "correction": "what correcting an analytical model is worth, as published and by default",
-    "coverage": "how often intervals beyond the points cover the truth, for truths of many kinds",
-    "kills": "campaigns whose parts are killed at renames, checkpoint updates and any other call",
+    "campaign": "whole campaigns compared with the manual way and PIRA II",
+    "correction": "correction of analytical models, as published and by default",
+    "coverage": "coverage of intervals beyond the points",
+    "kills": "campaigns whose processes are killed at any system call",
     "machine": "real programs on simulated machines, compared with a real MPI and with theory",
-    "memory": "counted flops, loads and stores and sampled misses, compared with theory and valgrind",
-    "priors": "what noise-resilient priors save, and how much noise they tolerate",
-    "refinement": "what finding and using a filter costs, and what it loses",
+    "memory": "counted operations and sampled cache misses, compared with theory and valgrind",
+    "priors": "savings and noise tolerance of noise-resilient priors",
+    "refinement": "cost and losses of refined filters",
     "selection": "strategies that choose measurement points",
-    "versions": "whether changes between two versions are found by counts at few ranks, and none invented",
-    "tensor": "CP tensor completion and other methods, on the data of the CPR paper",
+    "versions": "changes between two versions, found by counts at few ranks",
+    "tensor": "tensor models and other methods, on the data of the CPR paper",
 }
 """Names of the studies, each a package with a module `study`, and what they ask."""
 

@@ -44,10 +44,7 @@ PRINTED: Mapping[tuple[str, int], tuple[float, float]] = {
 }
 """Relative error in %, with priors and without, by part and level of artificial noise (section 5.2, Fig. 3)."""
 METHODS = ("published fit", "robust fit", "without priors", "without priors, Buran")
-_MACHINE = (
-    "another machine: 2 to 16 ranks on two cores instead of 128 to 2048 of a cluster; how much of it is waiting for a "
-    "core is on the page of priors"
-)
+_MACHINE = "another machine: 2 to 16 ranks on two cores, with waiting for a core, instead of 128 to 2048 on a cluster"
 
 
 def shards(settings: Settings) -> Sequence[Shard]:
@@ -162,7 +159,7 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
                 "The same times and draws for all; the robust fit is Buran's default.",
             ),
         ),
-        notes=("Times are those of generated programs on this machine, each with its waiting for other ranks.",),
+        notes=("Times are those of generated programs on this machine, including waiting for other ranks.",),
         beside=tuple(rows),
         modeller=f"{name_of_modeller()} without priors" if extrap else name_of_modeller(),
     )

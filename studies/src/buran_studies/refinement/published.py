@@ -69,10 +69,10 @@ def rules_of(shard: Shard) -> Rules:
 
 
 def summarise(programs: Sequence[Mapping[str, Any]], tables: tuple[Table, ...], settings: Settings) -> Evaluation:
-    """Put overheads beside those of the paper's programs, and recall beside what it says of it."""
+    """Compare overheads and recall with what the paper says of its programs."""
     rows: list[Beside] = []
     for name, printed in PRINTED.items():
-        why = "the program is not among those at hand" if name in ("SU2", "MILC") else "SPEC CPU 2006 is licensed"
+        why = "no copy of the program" if name in ("SU2", "MILC") else "SPEC CPU 2006 is licensed"
         for method, value in printed.items():
             element = f"Table I: overhead, {name}, {NAMES[method]}"
             rows.append(Beside(element, value, None, unit="%", why=why))
@@ -81,17 +81,16 @@ def summarise(programs: Sequence[Mapping[str, Any]], tables: tuple[Table, ...], 
             value, error, samples = overhead(result, method)
             element = f"Table I: overhead, {result['program']}, {NAMES[method]}"
             own = [each[method] for each in PRINTED.values() if method in each]
-            why = "a program that the paper does not have"
-            why += f"; it prints {min(own):g} to {max(own):g} % for its own" if own else ""
+            why = f"its programs have {min(own):g} to {max(own):g} %" if own else ""
             rows.append(Beside(element, None, value, "%", error, samples, why))
         rows += _recalls(result)
     return Evaluation(
         "Refinement of the instrumentation by the rules of PIRA II",
         tables=tables,
         notes=(
-            f"{_QUICK_REPETITIONS if settings.quick else REPETITIONS} runs a point, three iterations; a function is "
-            f"relevant above {THRESHOLD_S:g} s at p_n + d in each parameter. Overhead is CPU time over the plain "
-            "program's, the median of rounds side by side.",
+            f"{_QUICK_REPETITIONS if settings.quick else REPETITIONS} runs per point, three iterations; a function is "
+            f"relevant above {THRESHOLD_S:g} s at p_n + d in each parameter. Overhead is in CPU time, the median "
+            "of interleaved rounds.",
         ),
         beside=tuple(rows),
         modeller=name_of_modeller(),
@@ -104,14 +103,15 @@ def _recalls(result: Mapping[str, Any]) -> list[Beside]:
     if reference is None:
         return []
     wanted = set(reference["kernels"]) - set(reference["brief"])
-    why = "the paper looked at it by hand: mostly relevant functions are preserved"
+    why = "found by hand there: mostly relevant functions are preserved"
     out = []
     for method, trail in result["methods"].items():
         if method in ("everything", "inline-filtered"):
             continue
         element = f"section VI: relevant functions kept, {result['program']}, {NAMES[method]}"
         if not wanted:
-            none = f"with hooks everywhere all growing functions have over {100 * BRIEF:g} % of their time in hooks"
+            none = f"with everything instrumented, all growing functions spend over {100 * BRIEF:g} % of their time in "
+            none += "instrumentation"
             out.append(Beside(element, None, None, "%", why=none))
             continue
         share = 100 * len(wanted & instrumented(trail)) / len(wanted)

@@ -20,9 +20,9 @@ import numpy as np
 from buran.campaign.strategies import Abilities
 from buran.errors import FormatError
 from buran.select.base import base_places
+from buran.select.forecast import Forecast
 from buran.select.gpr import repetition_weight
 from buran.select.observations import Observations
-from buran.select.outlook import Outlook
 from buran.select.protocol import Advice, Budget, PlanningState, Strategy
 from buran.select.protocol import Settings as Wishes
 from buran.select.simple import Base, nothing_left, suggestions
@@ -140,17 +140,17 @@ class CostAlone:
 
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the next run."""
-        look = Outlook.of(measured, space, state)
-        opening = self.base.advice(look, space, budget)
+        forecast = Forecast.of(measured, space, state)
+        opening = self.base.advice(forecast, space, budget)
         if opening is not None:
             return opening
-        assert look.cost is not None
-        possible = look.free & (look.cost <= budget.left)
+        assert forecast.cost is not None
+        possible = forecast.free & (forecast.cost <= budget.left)
         if not possible.any():
-            return nothing_left(look)
-        rating = look.cost**2 * repetition_weight(np.nan_to_num(measured.noise_percent), look.runs)
+            return nothing_left(forecast)
+        rating = forecast.cost**2 * repetition_weight(np.nan_to_num(measured.noise_percent), forecast.runs)
         place = int(np.argmin(np.where(possible, rating, np.inf)))
-        return Advice(suggestions([place], look, [-float(rating[place])], ["cheap"], budget))
+        return Advice(suggestions([place], forecast, [-float(rating[place])], ["cheap"], budget))
 
 
 STEPS = (

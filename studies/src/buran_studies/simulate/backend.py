@@ -68,7 +68,7 @@ class VirtualMachine:
         """Virtual."""
         return "virtual"
 
-    def held(self) -> AbstractContextManager[None]:
+    def reserved(self) -> AbstractContextManager[None]:
         """Nobody disturbs a simulation, and what a power cut takes is simulated again."""
         return not_synced()
 

@@ -13,7 +13,7 @@ from buran.campaign.expressions import Expression, ExpressionError, compile_expr
 from buran.campaign.mistakes import did_you_mean, listed
 from buran.campaign.point import Value
 from buran.errors import ConfigError, FormatError
-from buran.profile.metrics import REQUIREMENTS, asked_for_by, metric_of
+from buran.profile.metrics import REQUIREMENTS, metric_of, requested_by
 from buran.profile.profile import SEPARATOR
 from buran_studies.simulate.truth import TRUTH_SCHEMA, program_of_truth
 
@@ -27,7 +27,7 @@ _NODE_NUMBERS = ("imbalance", "noise_percent", "unsteady_percent")
 
 def counts() -> tuple[str, ...]:
     """Return the metrics that a description can give formulas for, beside the time: all that campaigns ask for."""
-    return tuple(name for name in asked_for_by("metrics") if metric_of(name).role == "exact")
+    return tuple(name for name in requested_by("metrics") if metric_of(name).role == "exact")
 
 
 @dataclass(frozen=True)

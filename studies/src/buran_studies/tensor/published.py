@@ -76,8 +76,8 @@ The paper chooses by the tests, too."""
 CELLS = (8, 16, 32)
 """Tried beyond the training range; the rank hardly matters there."""
 _SPLINES = {
-    1: "the slope of the spline at the edge decides, and with it the cells; the authors' grids are not all known",
-    3: "three splines continue at once, and 201 tests lie beyond: each slope at its edge counts in all of them",
+    1: "depends on the slope of the spline at the edge, thus on the cells; the authors' grids are not all known",
+    3: "three splines are extrapolated at once for 201 tests, so each slope at the edge matters in all of them",
 }
 """By the number of extrapolated parameters."""
 ABSENT = ("QR factorisation", "KRIPKE")
@@ -171,9 +171,8 @@ def summarise(results: Sequence[Any], settings: Settings) -> Evaluation:
         "Tensor completion by the CPR paper's own protocol (MLogQ: mean |ln(predicted / measured)|)",
         tables=(Table("Errors over random starts", ("", "configuration", "least", "most"), tuple(table)),),
         notes=(
-            "The paper prints curves and no digits: beside ours are figures of its authors' program on the same "
-            "samples; beyond the training range the least error of several configurations, on the tests, as in the "
-            "paper.",
+            "The paper prints curves: published values are those of its authors' program on the same samples. Beyond "
+            "the training range: the least test error of several configurations, as in the paper.",
         ),
         beside=tuple(rows),
     )

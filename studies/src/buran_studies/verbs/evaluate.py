@@ -20,19 +20,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from buran_studies.evaluation.study import STUDIES
 
     parser.add_argument("study", choices=sorted(STUDIES), help="; ".join(f"{k}: {v}" for k, v in STUDIES.items()))
-    parser.add_argument("--quick", action="store_true", help="fewer draws, in about a minute, without a workflow")
-    parser.add_argument("--seed", type=int, default=0, help="of all random numbers (default 0)")
-    parser.add_argument(
-        "--preset", default="default", help="protocol: 'published' is the set-up of the paper that a study is of"
-    )
-    parser.add_argument("--draws", type=int, help="samples per cell instead of the study's own number")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of measured data, for studies that need some")
+    parser.add_argument("--quick", action="store_true", help="fewer draws, in about a minute, without Snakemake")
+    parser.add_argument("--seed", type=int, default=0, help="seed of random numbers (default 0)")
+    parser.add_argument("--preset", default="default", help="protocol; 'published' is that of the paper")
+    parser.add_argument("--draws", type=int, help="samples per cell")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of measured data")
     parser.add_argument(
         "-o", "--output", type=Path, default=Path("evaluation"), metavar="DIR", help="folder of results"
     )
-    parser.add_argument("--cores", type=int, help="of this machine, on which parts run side by side (default all)")
-    parser.add_argument("--profile", help="Snakemake profile of the full run, for clusters")
-    parser.add_argument("--json", action="store_true", help="print the figures for programs")
+    parser.add_argument("--cores", type=int, help="of this machine to use (default all)")
+    parser.add_argument("--profile", help="Snakemake profile, for clusters")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -11,10 +11,10 @@ HELP = "write C++ and MPI programs of known complexity, with the ground truth"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("spec", nargs="?", type=Path, metavar="SPEC.yaml", help="description of a program")
-    parser.add_argument("--functions", type=int, metavar="N", help="draw that many functions instead")
-    parser.add_argument("--seed", type=int, default=0, help="of what is drawn (default 0)")
-    parser.add_argument("--per-program", type=int, metavar="K", help="functions of each program (default all in one)")
-    parser.add_argument("--name", default="synthetic", help="of the programs that are drawn (default synthetic)")
+    parser.add_argument("--functions", type=int, metavar="N", help="draw this many functions instead")
+    parser.add_argument("--seed", type=int, default=0, help="seed of random numbers (default 0)")
+    parser.add_argument("--per-program", type=int, metavar="K", help="functions per program (default all in one)")
+    parser.add_argument("--name", default="synthetic", help="of the drawn programs (default synthetic)")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="DIR", help="folder to write to")
 
 

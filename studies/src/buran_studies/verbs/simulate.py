@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--program", type=Path, help="description of the program, or truth.json of a generated one")
     parser.add_argument("--budget", type=float, metavar="CORE_HOURS", help="instead of the campaign's")
     parser.add_argument("--seed", type=int, help="instead of the campaign's")
-    parser.add_argument("--folder", type=Path, help="keep everything here, and go on with what is there")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--folder", type=Path, help="folder for everything; continues what is there")
+    parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:

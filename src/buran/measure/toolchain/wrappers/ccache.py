@@ -1,4 +1,4 @@
-"""Keeping ccache honest: what an object depends on besides its source and its command line.
+"""Keeping ccache honest: what an object depends on in addition to its source and its command line.
 
 ccache never asks the wrapper when it finds an object by the source and the command line; mode and filter are in
 neither. So they go into a key file, which ccache is told to look at (CCACHE_EXTRAFILES). Without that nothing may be

@@ -14,7 +14,7 @@ from buran.model.model import Model
 from buran.model.terms import Array, ModelFunction, Term
 
 
-def split(model: Model, effort: ModelFunction, held: Mapping[str, ModelFunction], itself: str) -> dict[str, Model]:
+def split(model: Model, effort: ModelFunction, absorbed: Mapping[str, ModelFunction], itself: str) -> dict[str, Model]:
     """Split a model of time by counted effort: a unit of one kind costs the same wherever it is counted.
 
     Parameters
@@ -22,8 +22,8 @@ def split(model: Model, effort: ModelFunction, held: Mapping[str, ModelFunction]
     model
         Of a call path's time, with the terms of its effort; more of them, such as waiting, stay with it.
     effort
-        Its effort model: the sum of `held`.
-    held
+        Its effort model: the sum of `absorbed`.
+    absorbed
         Effort of each counted call path that it takes up, by name.
     itself
         Name of the call path, which keeps the constant.
@@ -35,12 +35,12 @@ def split(model: Model, effort: ModelFunction, held: Mapping[str, ModelFunction]
         have, as those of other parts cancel it.
     """
     units = dict(zip(effort.terms, effort.coefficients, strict=True))
-    if not all(set(part.terms) <= set(units) for part in held.values()):
+    if not all(set(part.terms) <= set(units) for part in absorbed.values()):
         return {}
     out = {}
     rest = dict.fromkeys(units, 1.0)
-    for name in (name for name in held if name != itself):
-        part = held[name]
+    for name in (name for name in absorbed if name != itself):
+        part = absorbed[name]
         shares = {term: count / units[term] for term, count in zip(part.terms, part.coefficients, strict=True)}
         rest |= {term: rest[term] - share for term, share in shares.items()}
         out[name] = _part(model, shares, 0.0)

@@ -1,4 +1,4 @@
-"""What runs will cost, from models of what ran."""
+"""Predicted costs of runs, from models of finished runs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from buran.select.tuning import PLANNING
 
 
 @dataclass(frozen=True, eq=False)
-class Outlook:
-    """The space with what is known of it.
+class Forecast:
+    """Finished runs and predicted costs of all points of a space.
 
     Attributes
     ----------
@@ -24,9 +24,9 @@ class Outlook:
     cost
         Shape (place,): predicted core hours of one run; None where nothing is known.
     free
-        Shape (place,): may be asked for.
+        Shape (place,): may be chosen.
     most
-        Shape (place,): core hours that one run may come to, if models are wrong; None where nothing is known.
+        Shape (place,): largest core hours of one run, if models are wrong; None where nothing is known.
     """
 
     runs: Ids
@@ -35,8 +35,8 @@ class Outlook:
     most: Array | None = None
 
     @classmethod
-    def of(cls, measured: Observations, space: Space, state: PlanningState) -> Outlook:
-        """Look at the space."""
+    def of(cls, measured: Observations, space: Space, state: PlanningState) -> Forecast:
+        """Predict costs from what was measured."""
         runs = np.zeros(len(space.points), dtype=np.int64)
         at = space.places(measured.points)
         inside = at >= 0
@@ -102,7 +102,7 @@ def _by_powers_s(measured: Observations, space: Space) -> Array:
 
 
 def by_powers(points: Array, values: Array, at: Array) -> Array:
-    """Predict by products of powers of the parameters, which are never wild.
+    """Predict by products of powers of the parameters, which have no outliers.
 
     Sums of terms with coefficients from few points may come to anything far from these.
 
