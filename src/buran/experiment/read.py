@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from buran.campaign.results import TABLE
 from buran.errors import BuranError, FormatError, UsageError
 from buran.experiment.formats import READERS, Sample
 from buran.experiment.source import read_text, wrong
@@ -37,6 +36,8 @@ def detect_format(path: Path) -> str:
     expected += "".join(
         f"\n- {name}, once the plug-in {plugin!r} is installed" for name, plugin in READERS.missing.items()
     )
+    from buran.campaign.results import TABLE  # it takes long
+
     tables = (folder / TABLE for folder in (path, path / "latest"))
     if (table := next((each for each in tables if each.is_file()), None)) is not None:
         raise FormatError(

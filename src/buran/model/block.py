@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
 from buran.model.alternative import Alternative, divided
+from buran.model.beam import first_occurrence
 from buran.model.best_hypotheses import BestHypotheses, odds
 from buran.model.candidates import Ids, TermTable
 from buran.model.few_values import with_other_growth
 from buran.model.regression import Functions, Regression, regress
 from buran.model.scatter import Scatter
 from buran.model.structures import OpenStructure, with_structures
-from buran.model.terms import Array, ModelFunction
+from buran.model.terms import Array
 from buran.model.tuning import UNCERTAINTY
 
 
@@ -82,18 +83,19 @@ class Block:
         # the few that stand for the mixture of a call path: only these become functions
         alike, predicted = self._distinguished(call_rows[place], place, groups)
         standing, shares = _representatives(len(calls), place, alike, weight[place, hypothesis], predicted)
+        share = np.zeros(len(place))
+        share[standing] = shares
         made: dict[int, Alternative] = {}
         for some, chosen, fitted in groups:
             kept = np.flatnonzero(np.isin(some, standing))
-            paths = place[some[kept]]
-            made |= zip(
-                some[kept].tolist(),
-                self._alternatives(call_rows[paths], chosen[kept], fitted.of(kept), redundant[paths]),
-                strict=True,
+            of_made, paths = some[kept], place[some[kept]]
+            of_group = self._alternatives(
+                call_rows[paths], chosen[kept], fitted.of(kept), redundant[paths], share[of_made].tolist()
             )
+            made |= zip(of_made.tolist(), of_group, strict=True)
         alternatives: list[list[Alternative]] = [[] for _ in calls]
-        for row, share in zip(standing, shares, strict=True):
-            alternatives[place[row]].append(replace(made[row], weight=share))
+        for row in standing:
+            alternatives[place[row]].append(made[row])
         left_open = OpenStructure.of(self.points)
         values = np.ldexp(self.values[call_rows], self.binary[call_rows, None])
         return [
@@ -149,30 +151,29 @@ class Block:
         systematic = np.clip(1 - noise / np.where(measured_twice, spread, 1.0), 0.0, 1.0)
         return np.asarray(np.where(measured_twice, 1 + (most - 1) * systematic, 1.0))
 
-    def _alternatives(self, calls: Ids, chosen: Ids, regression: Regression, redundant: Array) -> list[Alternative]:
-        """Make hypotheses, one for each of `calls`, without a weight yet."""
+    def _alternatives(
+        self, calls: Ids, chosen: Ids, regression: Regression, redundant: Array, weights: list[float]
+    ) -> list[Alternative]:
+        """Make hypotheses, one for each of `calls`."""
         binary = self.binary[calls]
         coefficients = np.ldexp(regression.coefficients, binary[:, None])
         variances = np.ldexp(regression.inverse * regression.spread[:, None, None], 2 * binary[:, None, None])
         # noise is a share of the value, but values below the floor of the weights count for less than 1
         size = ((self.values[calls] * self.weights[calls]) ** 2).mean(axis=1)
         share = 1 / np.sqrt(np.where(size > 0, size, 1.0))
-        noise, rows = (share * np.sqrt(regression.spread)).tolist(), variances.tolist()
+        # exponents were chosen as well: each factor takes a degree of freedom from the noise
+        factors = first_occurrence(np.where(regression.free[:, 1:, None], chosen, 0)).sum(axis=(1, 2))
+        excess = regression.degrees / np.maximum(regression.degrees - factors, 1)
+        noise = (share * np.sqrt(regression.spread * excess)).tolist()
+        rows = (variances * (excess * redundant)[:, None, None]).tolist()
         out = []
         for c, degrees in enumerate(regression.degrees.tolist()):
             function, order = self.functions.make(chosen[c], coefficients[c], regression.free[c])
-            # exponents were chosen as well: each factor takes a degree of freedom from the noise
-            excess = degrees / max(degrees - _factors(function), 1)
             covariance: tuple[tuple[float, ...], ...] = ()
             if degrees > 0:
-                covariance = tuple(tuple(rows[c][i][j] * excess * redundant[c] for j in order) for i in order)
-            out.append(Alternative(function, 0.0, covariance, noise[c] * excess**0.5, degrees))
+                covariance = tuple(tuple([row[j] for j in order]) for row in [rows[c][i] for i in order])
+            out.append(Alternative(function, weights[c], covariance, noise[c], degrees))
         return out
-
-
-def _factors(function: ModelFunction) -> int:
-    """Return the number of distinct factors."""
-    return len({factor for term in function.terms for factor in term.factors})
 
 
 def _representatives(

@@ -128,17 +128,17 @@ def lines(points: Array, parameter: int) -> list[Ids]:
     Returns
     -------
     list of arrays
-        Each of shape (line, point on the line), one array for each length of three points and more.
+        Each of shape (line, point on the line), by ascending values of the parameter: an array for all lines of three
+        points and more with the same values.
     """
     others = np.delete(points, parameter, axis=1)
     _, group = np.unique(others, axis=0, return_inverse=True)
-    group = group.reshape(-1)
-    by_length: dict[int, list[Ids]] = {}
-    for g in range(group.max() + 1):
-        line = np.flatnonzero(group == g)
+    order = np.lexsort((points[:, parameter], group.reshape(-1)))
+    by_values: dict[bytes, list[Ids]] = {}
+    for line in np.split(order, 1 + np.flatnonzero(np.diff(group.reshape(-1)[order]))):
         if len(line) >= SEARCH.line_points:
-            by_length.setdefault(len(line), []).append(line)
-    return [np.stack(same_length) for _, same_length in sorted(by_length.items())]
+            by_values.setdefault(points[line, parameter].tobytes(), []).append(line)
+    return [np.stack(same_values) for same_values in by_values.values()]
 
 
 def line_misfit(table: TermTable, on_lines: list[Ids], values: Array, weights: Array) -> Array:
@@ -154,17 +154,19 @@ def line_misfit(table: TermTable, on_lines: list[Ids], values: Array, weights: A
     """
     out = np.zeros((len(values), len(table.values)))
     for line in on_lines:
-        w = weights[:, line]  # call path, line, point
-        unit = w / np.linalg.norm(w, axis=2, keepdims=True)
-        y = w * values[:, line]
-        y = y - (y * unit).sum(axis=2, keepdims=True) * unit
-        columns = w[:, None] * table.values[:, line][None]  # call path, row, line, point
-        before = np.einsum("crlp,crlp->crl", columns, columns)
-        columns -= np.einsum("crlp,clp->crl", columns, unit)[..., None] * unit[:, None]
-        norm2 = np.einsum("crlp,crlp->crl", columns, columns)
-        along = np.einsum("crlp,clp->crl", columns, y)
-        gain = np.divide(along**2, norm2, out=np.zeros_like(along), where=norm2 > DEPENDENT * before)
-        out += np.maximum((y * y).sum(axis=2)[:, None] - gain, 0).sum(axis=2)
+        terms = table.values[:, line[0]].T  # point, row
+        w, y = (each[:, line].reshape(-1, line.shape[1]) for each in (weights**2, values))  # call path and line, point
+        total = w.sum(axis=1, keepdims=True)
+        y = y - (w * y).sum(axis=1, keepdims=True) / total
+        along, variance, before = (w * y) @ terms, np.empty((len(w), terms.shape[1])), w @ terms**2
+        # sum w t^2 - (sum w t)^2 / sum w loses few digits where t is 0 at the point with the largest weight
+        heaviest = np.argmax(w, axis=1)
+        for point in np.unique(heaviest):
+            some, shifted = heaviest == point, terms - terms[point]
+            variance[some] = w[some] @ shifted**2 - (w[some] @ shifted) ** 2 / total[some]
+        gain = np.divide(along**2, variance, out=np.zeros_like(along), where=variance > DEPENDENT * before)
+        left = np.maximum((w * y**2).sum(axis=1, keepdims=True) - gain, 0)
+        out += left.reshape(len(values), len(line), -1).sum(axis=1)
     return out
 
 
@@ -184,7 +186,7 @@ def log_misfit(table: TermTable, points: Array, parameter: int, values: Array, w
     logs = np.log(np.maximum(np.abs(table.values), tiny))
     y = target - (target @ q) @ q.T
     t = logs - (logs @ q) @ q.T
-    return np.asarray(((y[:, None] - t[None]) ** 2).sum(axis=2))
+    return np.asarray((y**2).sum(axis=1, keepdims=True) - 2 * y @ t.T + (t**2).sum(axis=1))
 
 
 def short_list(table: TermTable, misfit: Array, falls: Mask) -> Ids:

@@ -21,7 +21,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import null_space
 
 from buran.model.candidates import Ids
 from buran.model.terms import Array, ModelFunction, predict
@@ -240,7 +239,7 @@ def _evidence(
     """
     inputs = logarithms(points, points)
     shape = Process(points, *scales, 1.0, 0.0).covariance(inputs, inputs)
-    contrasts = null_space(np.ones((1, len(points))))
+    contrasts = np.linalg.qr(np.ones((len(points), 1)), mode="complete")[0][:, 1:]
     # K of unit deviation in its eigenbasis: one decomposition serves all call paths and pairs
     size, turn = np.linalg.eigh(contrasts.T @ shape @ contrasts)
     squares = (left @ contrasts @ turn) ** 2

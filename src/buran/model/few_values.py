@@ -59,7 +59,10 @@ def with_other_growth(
     weights, predicted = np.array(first + beside).T
     rows, of_parts = divided(weights, predicted)
     chosen = (alternatives[row] if row < len(first) else made[row - len(first)].made() for row in rows)
-    return tuple(replace(one, weight=weight) for one, weight in zip(chosen, of_parts, strict=True))
+    return tuple(
+        Alternative(one.function, weight, one.covariance, one.noise, one.degrees)
+        for one, weight in zip(chosen, of_parts, strict=True)
+    )
 
 
 def cancels_through(function: ModelFunction, points: Array) -> bool:

@@ -9,6 +9,7 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.model.alternative import LazyAlternatives
+from buran.model.beam import BOUND
 from buran.model.block import Block
 from buran.model.candidates import Ids, Mask
 from buran.model.derived import DerivedValue
@@ -18,7 +19,7 @@ from buran.model.mixture import Target
 from buran.model.model import Model, Quality, predict_models, prediction_interval
 from buran.model.nearly import near_models, without_rounding
 from buran.model.quality import adjusted_r2, relative_weights, rss, smape
-from buran.model.regression import BOUND, loo_error, regress
+from buran.model.regression import loo_error, regress
 from buran.model.scatter import Scatter
 from buran.model.scoring import MEAN_ABSOLUTE
 from buran.model.search import Progress, SearchOptions, search

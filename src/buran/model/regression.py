@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from buran.model.beam import BOUND
 from buran.model.candidates import Ids, Mask, TermTable
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.tuning import SEARCH
@@ -14,7 +15,6 @@ from buran.numerics.least_squares import again, solve, without_negative
 _VOID = 1e-9  # share of the values below which a contribution is rounding
 _ROUNDING = 1e-9  # share of its parts below which a sum is 0
 _TOGETHER = 100  # functions; more would need much memory at once
-BOUND = 1e-9  # 1 - leverage of a point that fixes a coefficient alone
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,8 +32,7 @@ def falling_parameters(points: Array, totals: Array) -> tuple[int, ...]:
     for p in range(points.shape[1]):
         falls = []
         for group in lines(points, p) if len(points) else ():
-            ordered = np.take_along_axis(group, np.argsort(points[group, p], axis=1), axis=1)
-            series = totals[ordered]
+            series = totals[group]
             falls += (
                 (np.diff(series, axis=1) < 0).all(axis=1) & (series[:, -1] < COMPARISON.clearly * series[:, 0])
             ).tolist()

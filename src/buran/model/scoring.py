@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import product
 from typing import Literal, get_args
 
 import numpy as np
 
-from buran.model.beam import Beam, Dictionary, first_occurrence, leave_group_out, leave_one_out
+from buran.model.beam import BOUND, Beam, Dictionary, leave_group_out
 from buran.model.candidates import Ids, Mask, TermTable
-from buran.model.regression import BOUND
 from buran.model.scatter import Scatter
 from buran.model.terms import Array
 from buran.model.tuning import SEARCH
@@ -19,6 +17,7 @@ from buran.numerics.origin import MODELLER, tuned
 Criterion = Literal["error", "smape", "rss", "ar2", "bic"]
 CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
 ROUNDING_ERROR = 1e-11  # relative error below which two fits differ by rounding alone
+_EQUAL = 1e-6  # of the score, for each factor: of hypotheses that differ by rounding alone, the shortest comes first
 MEAN_ABSOLUTE = (2 / np.pi) ** 0.5  # of Gaussian noise, by its standard deviation
 
 
@@ -97,7 +96,9 @@ def score(
     return np.asarray(total / points * (np.log(np.hypot(share, ROUNDING_ERROR)) + cost / (total - coefficients + 1)))
 
 
-def by_criterion(criterion: Criterion, beam: Beam, values: Array, weights: Array) -> Array:
+def by_criterion(
+    criterion: Criterion, free: Array, residual: Array, coefficients: int, values: Array, weights: Array
+) -> Array:
     """Compare hypotheses by a criterion from elsewhere, without costs: smaller is better.
 
     ``smape`` and ``rss``: of predictions at left-out points, as Extra-P compares; ``ar2``: adjusted R2 in sample;
@@ -107,8 +108,10 @@ def by_criterion(criterion: Criterion, beam: Beam, values: Array, weights: Array
     ----------
     criterion
         Not "error".
-    beam
-        The hypotheses.
+    free, residual
+        Shape (call path, hypothesis, point): 1 - leverage, and weighted residuals.
+    coefficients
+        Of each hypothesis.
     values, weights
         Shape (call path, point).
 
@@ -117,15 +120,14 @@ def by_criterion(criterion: Criterion, beam: Beam, values: Array, weights: Array
     array
         Shape (call path, hypothesis); infinite where it is not defined.
     """
-    count, coefficients = beam.residual.shape[2], beam.basis.shape[2]
-    free = 1 - (beam.basis**2).sum(axis=2)
-    void = ~beam.usable
-    y, gaps = values[:, None], beam.residual / weights[:, None]
+    count = residual.shape[2]
+    void = np.zeros(residual.shape[:2], dtype=bool)
+    y, gaps = values[:, None], residual / weights[:, None]
     scale = np.sqrt((values**2).mean(axis=1))[:, None]
     scale = np.where(scale > 0, scale, 1.0)
     penalty = 0.0
     if criterion == "bic":
-        error = np.sqrt((beam.residual**2).mean(axis=2))
+        error = np.sqrt((residual**2).mean(axis=2))
         penalty = coefficients * np.log(count) / (2 * count)
     elif criterion == "ar2":
         error = np.sqrt((gaps**2).mean(axis=2) * (count - 1) / max(count - coefficients, 1)) / scale
@@ -142,99 +144,84 @@ def by_criterion(criterion: Criterion, beam: Beam, values: Array, weights: Array
     return np.where(void, np.inf, np.log(np.hypot(error, ROUNDING_ERROR)) + penalty)
 
 
-def errors_of(tables: list[TermTable], dictionary: Dictionary, beam: Beam) -> Array:
-    """Return shape (call path, hypothesis): errors at left-out points.
+def with_groups_out(tables: list[TermTable], dictionary: Dictionary, beam: Beam, new: Mask, errors: Array) -> Array:
+    """Return errors at left-out points, shape (call path, hypothesis), where points hide how free a hypothesis is.
 
     A hypothesis with nearly as many factors of a parameter as the parameter has values could follow any values,
     and points that share a value would hide it: all points with a value are then left out together.
+
+    Parameters
+    ----------
+    new
+        Shape (call path, hypothesis, term, parameter): factors that are of no term before.
+    errors
+        At points that are left out alone.
     """
-    out = leave_one_out(beam)
-    at = np.arange(len(beam.members))[:, None, None]
+    out = errors.copy()
     for p, table in enumerate(tables):
-        rows = np.sort(dictionary.rows[at, beam.members, p], axis=2)
-        many = first_occurrence(rows).sum(axis=2) > table.safe
-        out[many] = np.maximum(out[many], leave_group_out(beam, many, table.same_value))
-    return out
-
-
-def _steepness(tables: list[TermTable], dictionary: Dictionary, beam: Beam) -> Array:
-    """Return shape (call path, hypothesis): the largest degree of each parameter, added up."""
-    at = np.arange(len(beam.members))[:, None, None]
-    out = np.zeros(beam.members.shape[:2])
-    for p, table in enumerate(tables):
-        out += table.degree[dictionary.rows[at, beam.members, p]].max(axis=2)
-    return out
-
-
-def _negative_somewhere(tables: list[TermTable], dictionary: Dictionary, beam: Beam, coefficients: Array) -> Mask:
-    """Mark hypotheses that are negative at an edge of the range in which nothing is, of values that are not."""
-    level = dictionary.level
-    call, place = np.nonzero(beam.usable & np.isfinite(level)[:, None])
-    edges = np.array(list(product(*(range(table.edges.shape[1]) for table in tables))))
-    members = beam.members[call, place]
-    columns = np.ones((*members.shape, len(edges)))
-    for p, table in enumerate(tables):
-        columns *= table.edges[:, edges[:, p]][dictionary.rows[call[:, None], members, p]]
-    columns -= dictionary.shift[call[:, None], members][..., None]
-    by_length = coefficients[call, place] / dictionary.length[call[:, None], members]
-    out = np.zeros(beam.usable.shape, dtype=bool)
-    above = level[call, None] + np.matmul(by_length[:, None], columns)[:, 0]
-    out[call, place] = above.min(axis=1) < -BOUND * np.abs(above).max(axis=1)
+        call, place = np.nonzero((new[..., p].sum(axis=2) > table.safe) & np.isfinite(errors))
+        if len(call):
+            basis = np.concatenate([dictionary.unit[call, None], beam.basis[call, place]], axis=1)
+            without = leave_group_out(basis, beam.residual[call, place], table.same_value)
+            out[call, place] = np.maximum(out[call, place], without)
     return out
 
 
 def cost_of(
     tables: list[TermTable],
     dictionary: Dictionary,
-    beam: Beam,
-    centred: Array,
+    rows: Ids,
+    new: Mask,
+    coefficients: Array,
+    predicted: Array,
     errors: Array,
     costs: Costs,
     nonnegative: bool,
 ) -> tuple[Array, Array]:
     """Return shape (call path, hypothesis), twice: cost of the freedom, and the handicap on the score.
 
-    The handicap is infinite for hypotheses that are negative at a corner of the range in which nothing may be.
+    The handicap is infinite for hypotheses that are negative at an edge of the range in which nothing may be.
+
+    Parameters
+    ----------
+    rows, new
+        Shape (call path, hypothesis, term, parameter): of the tables; factors that are of no term before.
+    coefficients
+        Shape (call path, hypothesis, term).
+    predicted
+        Shape (call path, hypothesis, edge).
+    errors
+        Shape (call path, hypothesis), at left-out points.
     """
-    at = np.arange(len(beam.members))[:, None, None]
-    rows = dictionary.rows[at, beam.members]  # call path, hypothesis, term, parameter
     terms = rows.shape[2]
-    out = np.full(rows.shape[:2], float(costs.coefficient * terms))
+    out = np.full(errors.shape, float(costs.coefficient * terms))
+    steepness = np.zeros(errors.shape)
+    falling = np.zeros(coefficients.shape, dtype=bool)
+    few = falling.copy()
+    outgrown = np.ones((*coefficients.shape, terms), dtype=bool)  # the third axis by the fourth
     for p, table in enumerate(tables):
-        parameter_rows = np.sort(rows[..., p], axis=2)
-        new = first_occurrence(parameter_rows)
-        distinct = new.sum(axis=2)
-        fancy = (new & ~table.plain[parameter_rows]).sum(axis=2)
+        of_table, first = rows[..., p], new[..., p]
+        distinct, fancy = first.sum(axis=2), (first & ~table.plain[of_table]).sum(axis=2)
         # the first factor is free to be fancy; further ones pay by their kind
         extra = np.maximum(distinct - 1, 0)
         expensive = np.minimum(fancy, extra)
-        out += (
-            costs.parameter * (distinct > 0)
-            + costs.extra_term * expensive
-            + costs.extra_plain_term * (extra - expensive)
-        )
-    falling = np.zeros(rows.shape[:3], dtype=bool)
-    few = falling.copy()
-    outgrown = np.ones((*rows.shape[:3], terms), dtype=bool)  # the third axis by the fourth
-    for p, table in enumerate(tables):
-        falling |= table.falling[rows[..., p]]
-        few |= table.falling[rows[..., p]] & (len(table.same_value) == 2)
-        growth = table.growth[rows[..., p]]
+        out += costs.parameter * (distinct > 0) + costs.extra_term * expensive
+        out += costs.extra_plain_term * (extra - expensive)
+        steepness += table.degree[of_table].max(axis=2)
+        falls, growth = table.falling[of_table], table.growth[of_table]
+        falling |= falls
+        few |= falls & (len(table.same_value) == 2)
         outgrown &= growth[..., None] <= growth[:, :, None]
-    columns = dictionary.columns[at, beam.members]
-    triangle = np.einsum("chkp,chtp->chkt", beam.basis[:, :, 1:], columns)
-    triangle[~beam.usable] = np.eye(terms)
-    target = np.einsum("chkp,cp->chk", beam.basis[:, :, 1:], centred)
-    coefficients = np.linalg.solve(triangle, target[..., None])[..., 0]
     negative = coefficients < 0
-    covered = (outgrown & ~negative[:, :, None]).any(axis=3)
-    out += costs.saturating * (negative & falling).sum(axis=2)
-    out += costs.negative * (negative & ~falling & covered).sum(axis=2)
-    handicap = costs.declining * (negative & ~falling & ~covered).sum(axis=2)
+    covered = negative & ~falling & (outgrown & ~negative[:, :, None]).any(axis=3)
+    out += costs.saturating * (negative & falling).sum(axis=2) + costs.negative * covered.sum(axis=2)
+    handicap = _EQUAL * (rows > 0).sum(axis=(2, 3))
+    handicap += costs.declining * (negative & ~falling & ~covered).sum(axis=2)
     handicap += costs.declining * (negative & few).sum(axis=2)  # no two values show a bound that is risen to
-    handicap += costs.alternating * (negative & ~falling & covered).any(axis=2)
-    handicap += costs.steep * np.minimum(errors, 1.0) * _steepness(tables, dictionary, beam)
+    handicap += costs.alternating * covered.any(axis=2)
+    handicap += costs.steep * np.minimum(errors, 1.0) * steepness
     if nonnegative:
         handicap[negative.any(axis=2)] = np.inf
-    handicap[_negative_somewhere(tables, dictionary, beam, coefficients)] = np.inf
+    below = predicted.min(axis=2) < -BOUND * np.abs(predicted).max(axis=2)
+    handicap[below & dictionary.positive[:, None]] = np.inf
     return out, handicap

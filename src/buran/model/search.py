@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise, product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import UsageError
-from buran.model.beam import Beam, Dictionary, best, extend, first_occurrence, leave_one_out, parents
+from buran.model.beam import Beam, Dictionary, extend, first_occurrence, leave_one_out, one_term, parents
 from buran.model.best_hypotheses import BestHypotheses, beyond
 from buran.model.candidates import (
     DEPENDENT,
@@ -32,12 +33,13 @@ from buran.model.scoring import (
     Criterion,
     by_criterion,
     cost_of,
-    errors_of,
     score,
+    with_groups_out,
 )
 from buran.model.space import Spaces, space_of
 from buran.model.terms import Array
 from buran.model.tuning import CERTAIN, SEARCH, UNCERTAINTY
+from buran.numerics.arrays import best
 from buran.numerics.threads import one_thread
 
 Progress = Callable[[int], None]
@@ -147,8 +149,8 @@ def search(
         part_hypotheses = hypotheses.of_calls(part)
         with one_thread():
             falls = falls_with(points, y)
-            dictionary, constant = _dictionary(points, tables, on_lines, products, y, w, falls)
-            error = _beam_search(tables, dictionary, constant, y, w, scatter.of(part), options, part_hypotheses)
+            dictionary = _dictionary(points, tables, on_lines, products, y, w, falls)
+            error = _beam_search(tables, dictionary, y, w, scatter.of(part), options, part_hypotheses)
         if options.criterion == "error":
             steady = (error > CERTAIN) & (error < SEARCH.steady)
             part_hypotheses.put_central_first(count, steady, _is_plain(tables, part_hypotheses.rows))
@@ -168,9 +170,9 @@ def _is_plain(tables: list[TermTable], rows: NDArray[np.int16]) -> Mask:
     plain = np.ones(rows.shape[:2], dtype=bool)
     for p, table in enumerate(tables):
         if len(table.same_value) < UNCERTAINTY.values:
-            factors = np.sort(rows[..., p], axis=2)
-            plain &= (table.plain | (np.arange(len(table.plain)) == 0))[factors].all(axis=2)
-            plain &= first_occurrence(factors.astype(np.int64)).sum(axis=2) <= 1
+            factors = rows[..., p : p + 1]
+            plain &= (table.plain | (np.arange(len(table.plain)) == 0))[factors].all(axis=(2, 3))
+            plain &= first_occurrence(factors).sum(axis=(2, 3)) <= 1
     return plain
 
 
@@ -188,16 +190,12 @@ def _check_memory(terms: int, points: int) -> None:
 
 def _listed(table: TermTable, parameters: int) -> int:
     """Length of the short list: the whole table for a single parameter."""
-    if parameters == 1:
-        return len(table.functions)
-    probe = np.zeros((1, len(table.values)))
-    return int(short_list(table, probe, np.zeros(1, dtype=bool)).shape[1])
+    return min(len(table.functions), SEARCH.short + int(table.plain.sum()) if parameters > 1 else len(table.functions))
 
 
 def _beam_search(
     tables: list[TermTable],
     dictionary: Dictionary,
-    constant: Beam,
     values: Array,
     weights: Array,
     scatter: Scatter,
@@ -205,33 +203,56 @@ def _beam_search(
     hypotheses: BestHypotheses,
 ) -> Array:
     """Extend the constant term by term; enter the best hypotheses into `hypotheses`; return the smallest errors."""
-    calls, _, count = constant.residual.shape
+    calls, products, count = dictionary.columns.shape
     largest, width = min(options.max_terms, count - 2), options.width(count, len(tables))
-    hypotheses.ahead[:, 0] = constant.ahead[:, 0]
-    least = leave_one_out(constant)[:, 0]
-    if options.criterion == "error":
-        hypotheses.scores[:, 0] = score(least, np.zeros(calls), count, 1, scatter)
-    else:
-        hypotheses.scores[:, 0] = by_criterion(options.criterion, constant, values, weights)[:, 0]
-    beam, centred = constant, constant.residual[:, 0]
     active = np.arange(calls)
+
+    def judged(free: Array, residual: Array, coefficients: int) -> tuple[Array, Array]:
+        errors = leave_one_out(free, residual)
+        if options.criterion == "error":
+            return errors, errors
+        return errors, by_criterion(options.criterion, free, residual, coefficients, values[active], weights[active])
+
+    errors, scores = judged(1 - dictionary.unit[:, None] ** 2, dictionary.centred[:, None], 1)
+    least = errors[:, 0]
+    if options.criterion == "error":
+        scores = score(errors, np.zeros((calls, 1)), count, 1, scatter)
+    hypotheses.scores[:, 0], hypotheses.ahead[:, 0] = scores[:, 0], dictionary.level
     before = np.full(calls, np.inf)  # smallest errors with a term less
+    beam: Beam | None = None
     for terms in range(1, largest + 1):
-        beam = extend(dictionary, beam, width, options.terms_per_parameter)
-        errors = errors_of(tables, dictionary, beam)
-        cost, handicap = cost_of(tables, dictionary, beam, centred, errors, options.costs, options.nonnegative)
+        if terms == 1:
+            members, coefficients = np.tile(np.arange(products)[:, None], (calls, 1, 1)), dictionary.gain[..., None]
+            together = max(1, _CHUNK_BYTES // (8 * calls * count))
+            parts = (one_term(dictionary, slice(start, start + together)) for start in range(0, products, together))
+            figures = [judged(part.free, part.residual, 2) for part in parts]
+            errors, scores = (np.concatenate(each, axis=1) for each in zip(*figures, strict=True))
+            usable, predicted = dictionary.usable, coefficients * dictionary.there
+            rows = dictionary.rows[:, :, None]
+            new = rows > 0
+        else:
+            beam = extend(dictionary, beam or parents(dictionary, width), width, options.terms_per_parameter)
+            members, coefficients, usable = beam.members, beam.coefficients, beam.usable
+            at = np.arange(len(active))[:, None, None]
+            errors, scores = judged(beam.free, beam.residual, terms + 1)
+            predicted = np.matmul(coefficients[:, :, None], dictionary.there[at, members])[:, :, 0]
+            rows = dictionary.rows[at, members]
+            new = first_occurrence(rows)
+            errors = with_groups_out(tables, dictionary, beam, new, errors)
+        errors = np.where(usable, errors, np.inf)
+        predicted += dictionary.level[:, None, None]
+        cost, handicap = cost_of(
+            tables, dictionary, rows, new, coefficients, predicted[..., 1:], errors, options.costs, options.nonnegative
+        )
         if options.criterion == "error":
             scores = score(errors, cost, count, terms + 1, scatter) + handicap
         else:
-            scores = by_criterion(options.criterion, beam, values[active], weights[active])
-            scores[np.isinf(handicap)] = np.inf
+            scores = np.where(usable & np.isfinite(handicap), scores, np.inf)
         at = np.arange(len(active))[:, None]
         front = best(scores, options.alternatives)
         front_scores = scores[at, front]
         better = front_scores[:, 0] < hypotheses.scores[active, 0]
-        hypotheses.enter(
-            active, dictionary.rows[at[..., None], beam.members[at, front]], front_scores, beam.ahead[at, front]
-        )
+        hypotheses.enter(active, rows[at, front], front_scores, predicted[at, front, 0])
         smallest = errors.min(axis=1)
         keep = smallest > ROUNDING_ERROR
         noise = MEAN_ABSOLUTE * scatter.share
@@ -246,10 +267,8 @@ def _beam_search(
         if terms == largest or not keep.any():
             break
         if not keep.all():
-            active, centred, scatter = active[keep], centred[keep], scatter.of(keep)
-            dictionary, beam = dictionary.take(keep), beam.of(keep)
-        if terms == 1:
-            beam = parents(beam, dictionary.always, width)
+            active, scatter, dictionary = active[keep], scatter.of(keep), dictionary.of(keep)
+            beam = None if beam is None else beam.of(keep)
     return least
 
 
@@ -261,57 +280,58 @@ def _dictionary(
     values: Array,
     weights: Array,
     falls: Mask,
-) -> tuple[Dictionary, Beam]:
+) -> Dictionary:
     """Form the products of the short lists, and the hypothesis that is constant."""
-    calls, parameters = len(values), len(tables)
-    columns = np.repeat(weights[:, None], len(products), axis=1)
-    ahead = np.ones((calls, len(products)))
+    (calls, count), parameters = weights.shape, len(tables)
+    edges = np.array(list(product(*(range(table.edges.shape[1]) for table in tables))))
+    length = np.linalg.norm(weights, axis=1, keepdims=True)
+    # the points, one beyond them, and the edges, where nothing is weighted
+    constant = np.concatenate([weights, np.ones((calls, 1 + len(edges)))], axis=1)
+    unit = constant / length
+    columns = np.empty((calls, len(products), constant.shape[1]))
     rows = np.zeros((calls, len(products), parameters), dtype=np.int64)
+    listed: list[Ids] = []
+    factors: list[Array] = []
     for p, table in enumerate(tables):
         if parameters == 1:
-            listed = np.tile(np.arange(1, 1 + len(table.functions)), (calls, 1))
+            chosen = np.tile(np.arange(1, 1 + len(table.functions)), (calls, 1))
         elif on_lines[p]:
-            listed = short_list(table, line_misfit(table, on_lines[p], values, weights), falls[:, p])
+            chosen = short_list(table, line_misfit(table, on_lines[p], values, weights), falls[:, p])
         else:
-            listed = short_list(table, log_misfit(table, points, p, values, weights), falls[:, p])
-        places = np.concatenate([np.zeros((calls, 1), dtype=np.int64), listed], axis=1)
-        rows[:, :, p] = places[:, products[:, p]]
-        present = np.flatnonzero(products[:, p])
-        columns[:, present] *= table.values[places][:, products[present, p]]
-        ahead[:, present] *= table.ahead[places][:, products[present, p]]
-    length = np.linalg.norm(weights, axis=1, keepdims=True)
-    unit, unit_ahead = weights / length, 1 / length
-    before, shift = np.linalg.norm(columns, axis=2), np.zeros(ahead.shape)
-    for _ in range(2):  # the second pass removes what rounding left of the first
-        along = np.matmul(columns, unit[:, :, None])
-        columns -= along * unit[:, None]
-        shift += along[..., 0] * unit_ahead
-    after = np.linalg.norm(columns, axis=2)
-    usable = after**2 > DEPENDENT * before**2
-    after = np.where(usable, after, 1.0)
-    columns /= after[..., None]
-    ahead = (ahead - shift) / after
+            chosen = short_list(table, log_misfit(table, points, p, values, weights), falls[:, p])
+        listed.append(np.concatenate([np.zeros((calls, 1), dtype=np.int64), chosen], axis=1))
+        everywhere = np.concatenate([table.values, table.ahead[:, None], table.edges[:, edges[:, p]]], axis=1)
+        factors.append(everywhere[chosen])
+        rows[:, :, p] = listed[p][:, products[:, p]]
+    present = products > 0
+    usable = np.empty(rows.shape[:2], dtype=bool)
+    starts = [0, *(1 + np.flatnonzero((present[1:] != present[:-1]).any(axis=1))).tolist(), len(products)]
+    for start, end in pairwise(starts):  # products of the same parameters
+        block = constant[:, None]
+        for p in np.flatnonzero(present[start]).tolist():
+            some = factors[p][:, : products[end - 1, p]]
+            block = (block[:, :, None] * some[:, None]).reshape(calls, -1, constant.shape[1])
+        before = np.vecdot(block[..., :count], block[..., :count])
+        for _ in range(2):  # the second pass removes what rounding left of the first
+            block -= np.matmul(block[..., :count], unit[:, :count, None]) * unit[:, None]
+        after = np.vecdot(block[..., :count], block[..., :count])
+        usable[:, start:end] = after > DEPENDENT * before
+        np.divide(block, np.sqrt(np.where(usable[:, start:end], after, 1.0))[..., None], out=columns[:, start:end])
     y = values * weights
-    along = (y * unit).sum(axis=1, keepdims=True)
-    residual = y - along * unit
-    start = Beam(
-        np.zeros((calls, 1, 0), dtype=np.int64),
-        unit[:, None, None],
-        residual[:, None],
-        np.ones((calls, 1), dtype=bool),
-        unit_ahead[:, :, None],
-        along * unit_ahead,
+    along = (y * unit[:, :count]).sum(axis=1, keepdims=True)
+    centred = y - along * unit[:, :count]
+    plain = [table.plain[rows[..., p]] | (rows[..., p] == 0) for p, table in enumerate(tables)]
+    simple = np.asarray(np.logical_and.reduce(plain))
+    return Dictionary(
+        rows,
+        columns[..., :count],
+        columns[..., count:],
+        usable,
+        simple,
+        np.asarray(simple[0] if parameters == 1 else present.sum(axis=1) == 1),
+        along[:, 0] / length[:, 0],
+        np.asarray((values >= 0).all(axis=1)),
+        unit[:, :count],
+        centred,
+        np.matmul(columns[..., :count], centred[..., None])[..., 0],
     )
-    single = (products > 0).sum(axis=1) == 1
-    simple = _plain_products(tables, rows)
-    always = simple[0] if parameters == 1 else single
-    level = np.where((values < 0).any(axis=1), np.inf, start.ahead[:, 0])
-    return Dictionary(rows, columns, usable, simple, always, ahead, shift, after, level), start
-
-
-def _plain_products(tables: list[TermTable], rows: Ids) -> Mask:
-    """Return shape (call path, product): all factors plain or absent."""
-    out = np.ones(rows.shape[:2], dtype=bool)
-    for p, table in enumerate(tables):
-        out &= table.plain[rows[:, :, p]] | (rows[:, :, p] == 0)
-    return out

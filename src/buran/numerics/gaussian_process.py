@@ -7,7 +7,6 @@ about the noise.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
 
 from buran.numerics.arrays import Array
 from buran.numerics.sequence import spread_evenly
@@ -48,6 +47,8 @@ def average_process(inputs: Array, values: Array) -> tuple[Array, Array]:
     pull
         Shape (draw, datum): the mean is the sum of correlations times these, over draws and data.
     """
+    from scipy.linalg.lapack import dpotrf, dpotrs  # it takes long, and models do without
+
     size = inputs.shape[1]
     unit = spread_evenly(AVERAGE.draws, size + 2)
     lengths = np.where(np.ptp(inputs, axis=0) > 0, _between(unit[:, :size], *AVERAGE.lengths), 1.0)
