@@ -123,11 +123,12 @@ def _systems(
     points: Array, variables: Sequence[Sequence[DerivedValue]], of_one: Sequence[DerivedValue]
 ) -> Iterator[tuple[tuple[RationalTerm, ...], bool]]:
     """Yield products of variables that depend on several parameters, few before many; whether the user named them."""
-    groups = [[variable for variable in group if len(variable.columns) > 1] for group in variables]
+    groups = [tuple(variable for variable in group if len(variable.columns) > 1) for group in variables]
+    rows = tuple(map(tuple, points.tolist()))
     for kind in PRODUCTS:
         for number, group in enumerate(groups):
             if group:
-                yield monomials(points, group, of_one, kind), number == 0
+                yield monomials(rows, group, of_one, kind), number == 0
 
 
 def _in_monomials(

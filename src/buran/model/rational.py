@@ -110,15 +110,16 @@ PRODUCTS = ("of blocks", "in addition to plain terms", "mixed")
 """Which products of variables are tried, few before many."""
 
 
+@lru_cache(maxsize=64)
 def monomials(
-    points: Array, joint: Sequence[DerivedValue], beside: Sequence[DerivedValue], kind: str
+    rows: tuple[tuple[float, ...], ...], joint: tuple[DerivedValue, ...], beside: tuple[DerivedValue, ...], kind: str
 ) -> tuple[RationalTerm, ...]:
     """Return products of variables of several parameters, the cheapest first; their values are by number of the point.
 
     Parameters
     ----------
-    points
-        Shape (point, parameter).
+    rows
+        The points.
     joint
         Derived from several parameters; products of up to three of them, also with themselves.
     beside
@@ -127,6 +128,7 @@ def monomials(
         Of `PRODUCTS`: those of `joint` alone; also powers of one parameter, divided by others; also each of the first
         with a factor of a parameter, or of the variables `beside`.
     """
+    points = np.array(rows)
     one: _Entry = ((), 0, [Fraction(1)] * len(points))
     blocks = [
         (variable, PowerLog(Fraction(1)), column)
