@@ -99,7 +99,7 @@ def measure_resources(request):
     """Resources of measurements: those that the campaign file decides."""
 
     def resource(name):
-        return lambda wildcards: request(wildcards[-1])[name]
+        return lambda wildcards: request(wildcards[-1]).get(name, "")
 
     return {name: resource(name) for name in resource_names(SESSION)}
 

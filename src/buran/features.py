@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from buran.campaign.point import Point
     from buran.campaign.records import RunRecord
     from buran.campaign.shape import CampaignFile
+    from buran.campaign.yaml_document import YamlDocument
     from buran.experiment.table import Experiment
     from buran.loop.history import FinishedRun, History
     from buran.measure.finding import Finding
@@ -185,6 +186,9 @@ class Feature:
         That of its entry point and of its key.
     key
         By which campaigns ask for it. The other functions look at it themselves.
+    base
+        Returns a campaign file over another document, if its key asks for that, which is then out of it. Raises
+        `CampaignError`.
     mistakes
         Returns what is wrong with a file, where the environment of that name is used, which the file may lack.
     misfits
@@ -213,6 +217,7 @@ class Feature:
 
     name: str
     key: Key
+    base: Callable[[YamlDocument], YamlDocument] | None = None
     mistakes: Callable[[CampaignFile, str], Iterable[Mistake]] | None = None
     misfits: Callable[[Campaign], Iterable[Mistake]] | None = None
     identity: Callable[[Campaign], object] | None = None

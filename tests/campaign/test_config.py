@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buran.campaign.load import load_campaign
+from buran.campaign.packing import NodeKind
 from buran.campaign.point import Point
 from buran.campaign.sections import GitSource, Range
 from buran.campaign.space import along_axes, range_values
@@ -66,15 +67,18 @@ def test_resources(write_campaign: WriteCampaign) -> None:
 
 
 def test_nodes_follow_from_ranks_threads_and_the_partition(write_campaign: WriteCampaign) -> None:
+    def of(cores: int) -> dict[str | None, NodeKind]:
+        return {None: NodeKind(cores, cores)}
+
     point = Point.of({"p": 7, "n": 20})
     campaign = load_campaign(write_campaign(resources={"threads": 2}))
     assert campaign.nodes(point) == 1, "no partition"
-    in_partition = replace(campaign, cores_per_node=5)
+    in_partition = replace(campaign, node_kinds=of(5))
     assert [in_partition.nodes(point), in_partition.placement(point).ranks_per_node] == [4, 2]
-    assert replace(campaign, cores_per_node=1).nodes(point) == 7, "a rank does not leave its node"
-    chosen = replace(load_campaign(write_campaign(resources={"tasks_per_node": 3})), cores_per_node=64)
+    assert replace(campaign, node_kinds=of(1)).nodes(point) == 7, "a rank does not leave its node"
+    chosen = replace(load_campaign(write_campaign(resources={"tasks_per_node": 3})), node_kinds=of(64))
     assert [chosen.nodes(point), chosen.placement(point).ranks_per_node] == [3, 3]
-    fixed = replace(load_campaign(write_campaign(resources={"nodes": 1})), cores_per_node=2)
+    fixed = replace(load_campaign(write_campaign(resources={"nodes": 1})), node_kinds=of(2))
     assert fixed.nodes(point) == 1, "the file says so"
 
 

@@ -84,7 +84,11 @@ NEW: dict[str, Any] = {
     "resources.time_limit": 60, "resources.expected_time": 2, "resources.memory_mb": 100, "resources.partition": "x",
     "resources.constraint": "x", "resources.account": "x", "resources.qos": "x", "resources.reservation": "x",
     "resources.exclusive": False, "resources.extra": "--nice", "resources.time_margin": 4.0,
-    "resources.points_per_job": 2, "resources.share_nodes": "all", "model.waiting": "always",
+    "resources.points_per_job": 2, "resources.share_nodes": "all", "resources.cluster": "x",
+    "resources.partitions.large.ranks": "5-", "resources.partitions.large.cores_per_node": 4,
+    "resources.partitions.large.charge_factor": 2.0,
+    **{f"resources.partitions.large.{key}": "x" for key in ("constraint", "account", "qos")},
+    "resources.partitions.large.exclusive": False, "model.waiting": "always",
     "memory.points": [{"n": 10, "p": 4}], "memory.caches_kib": [32.0, 1024.0], "memory.ways": [8, 16],
     "memory.machine": "machine.json",
     "command.wrapper": "perf stat --", "command.wraps": "launcher", "command.extra_flags": "-pg",
@@ -159,6 +163,8 @@ NEEDS: dict[str, dict[str, Any]] = {
     "scorep.options": {"backend": "scorep"},
     "resources.ranks": {"parameters.p.role": "size"},
     "resources.tasks_per_node": {"resources.nodes": "p"},
+    **{key: {"resources.partitions": {"large": {}}} for key in NEW if ".partitions.large." in key},
+    "resources.partitions.large.ranks": {"resources.partitions": {"large": {}, "rest": {}}},
 }
 """What else has to be said where a key is used."""
 
@@ -172,7 +178,7 @@ def keys(part: type[Keys], path: str = "") -> Iterator[tuple[str, Decides | None
             yield own, decides(field)
         for each in below:
             listed = {"parameters": ".n" if "values" not in own else "", "environments": ".here"}
-            listed |= {"measurements": ".0", "program.inputs": ".0"}
+            listed |= {"measurements": ".0", "program.inputs": ".0", "resources.partitions": ".large"}
             yield from keys(each, f"{own}{listed.get(own, '')}.")
 
 

@@ -30,6 +30,7 @@ FEATURES = {
     "project": ("init new --from .", "the option 'init.from' is not installed"),
     "versions": ("check versions.yaml", "the key 'compare_with' is not known here"),
     "sanity": ("check printed.yaml", "the key 'sanity' is not known here"),
+    "systems": ("check named.yaml", "the key 'system' is not known here"),
     "schedulers": ("run campaign.yaml --profile pbs --dry-run", "the scheduler 'pbs' is not installed"),
 }
 CODE = """
@@ -60,6 +61,7 @@ def test_the_core_works_without_plugins(tmp_path: Path, missing: list[str]) -> N
         shutil.rmtree(tmp_path / "src" / "buran" / "plugins" / name)
     (tmp_path / "campaign.yaml").write_text(CAMPAIGN)
     (tmp_path / "joules.yaml").write_text(CAMPAIGN + "energy: true\n")
+    (tmp_path / "named.yaml").write_text(CAMPAIGN + "system: hawk\n")
     (tmp_path / "printed.yaml").write_text(CAMPAIGN + "sanity: {found: [PASSED]}\n")
     (tmp_path / "versions.yaml").write_text(CAMPAIGN + "compare_with: before\n")
     (tmp_path / "a.c").write_text("int main(void) { return 0; }\n")

@@ -20,7 +20,7 @@ from buran.loop.plan import first_plan
 from buran.loop.session import Session, open_session
 from buran.loop.specs import plan_in_force
 from buran.measure.bundle import configuration
-from buran.measure.schedulers.base import Partition
+from buran.measure.schedulers.base import Partition, spread
 from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi]
@@ -32,7 +32,7 @@ def session_on(workbench: Workbench, partition: Partition | None = PARTITION, **
     parameters = {"p": {"role": "ranks", "values": [1, 2, 6, 16]}, "n": {"role": "size", "values": [20, 30, 40]}}
     workbench.write(parameters=parameters, resources={"time_limit": 900, "expected_time": 10, **resources})
     session = open_session(workbench.file)
-    return session if partition is None else replace(session, campaign=partition.spread(session.campaign))
+    return session if partition is None else replace(session, campaign=spread(session.campaign, {None: partition}))
 
 
 def groups_of(session: Session) -> list[list[Bundle]]:

@@ -252,6 +252,16 @@ def environment_mistakes(config: CampaignFile, override: str | None) -> Iterator
                 yield Mistake(("environments", name, "variables", variable), what)
 
 
+def partition_mistakes(campaign: Campaign) -> Iterator[Mistake]:
+    """Check that each point belongs to one of the partitions, if there are some."""
+    partitions = campaign.config.resources.partitions
+    points = (*campaign.points, *campaign.evaluation_points) if partitions else ()
+    if lost := sorted({campaign.ranks(point) for point in points if campaign.partition(point) is None}):
+        why = ", ".join(f"{name} takes {keys.ranks}" for name, keys in partitions.items())
+        hint = "widen `ranks`, take these points out, or name one partition for all: resources.partition"
+        yield Mistake(("resources", "partitions"), f"no partition takes {listed(lost)} ranks", why, hint)
+
+
 _LAUNCHER_HINTS = {
     **{program: f"write `auto`, or `{program} -n {{ranks}} {{command}}`" for program in ("mpirun", "mpiexec")},
     **dict.fromkeys(("intelmpi", "intel", "impi", "hydra"), "Intel MPI starts programs as MPICH does: write `mpich`"),

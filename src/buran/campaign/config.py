@@ -16,12 +16,12 @@ from buran.campaign.identity import requested
 from buran.campaign.inputs import Input
 from buran.campaign.launcher import Placement, launch, resolve, under_modules, usable_cores, with_modules
 from buran.campaign.machine_file import MachineFile
-from buran.campaign.packing import Need, NodeRoom, side_by_side
+from buran.campaign.packing import Need, NodeKind, NodeRoom, side_by_side
 from buran.campaign.plan import Mode
 from buran.campaign.platform import Platform, differences_in_words, machine_at, platform_of
 from buran.campaign.point import Point, Value
 from buran.campaign.resources import Formulas, count_of, seconds_of
-from buran.campaign.sections import EnvironmentKeys, GitSource
+from buran.campaign.sections import EnvironmentKeys, GitSource, PartitionKeys, ResourcesKeys
 from buran.campaign.shape import CampaignFile
 from buran.campaign.steps import has_all_steps
 from buran.campaign.strategies import MOST_REPETITIONS
@@ -37,6 +37,9 @@ _STAND_FOR_OTHERS = (
     *("correct", "measurements", "simulated"),
 )
 """Keys that only name what is requested: a simulated program's description is in its identity."""
+
+
+_NOT_DESCRIBED = PartitionKeys()
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +71,8 @@ class Campaign:
         expressions with their ``=``.
     imported_core_hours
         For each entry of `measurements` what a run had cost, in core hours; None where the profiles tell it.
-    cores_per_node, cpus_per_node, memory_per_node_mb
-        Of the partition that is measured in; None where there is none. CPUs are what is charged: hardware threads.
+    node_kinds
+        Of the partitions that are measured in, by name; None for the scheduler's usual one.
     on_shared_node
         Whether runs are started next to others, on the cores that this process has.
     """
@@ -88,9 +91,7 @@ class Campaign:
     filled: Mapping[str, tuple[Template, ...]] = field(default_factory=dict)
     computed: Mapping[str, Expression] = field(default_factory=dict)
     imported_core_hours: tuple[Expression | None, ...] = ()
-    cores_per_node: int | None = None
-    cpus_per_node: int | None = None
-    memory_per_node_mb: int | None = None
+    node_kinds: Mapping[str | None, NodeKind] = field(default_factory=dict)
     on_shared_node: bool = False
     _platforms: dict[tuple[Value, ...], Platform] = field(default_factory=dict, init=False, repr=False)
 
@@ -309,14 +310,44 @@ class Campaign:
         """Return the number of threads per rank."""
         return count_of(self.formulas.threads, point, "threads")
 
+    def partition(self, point: Mapping[str, Value]) -> str | None:
+        """Return the name of the partition that a point is measured in, if the file says it."""
+        keys = self.config.resources
+        if keys.partition is not None or not keys.partitions:
+            return keys.partition
+        ranks = self.ranks(point)
+        return next((name for name, described in keys.partitions.items() if described.takes(ranks)), None)
+
+    @cached_property
+    def partitions(self) -> tuple[str | None, ...]:
+        """Names of the partitions that points are measured in."""
+        return tuple(dict.fromkeys(map(self.partition, (*self.points, *self.evaluation_points))))
+
+    def described(self, partition: str | None) -> PartitionKeys:
+        """Return what the file says of a partition."""
+        return self.config.resources.partitions.get(partition or "", _NOT_DESCRIBED)
+
+    def resources_in(self, partition: str | None) -> ResourcesKeys:
+        """Return the keys of `resources` with those of a partition in their place."""
+        resources, described = self.config.resources, self.described(partition)
+        if not resources.partitions:
+            return resources
+        own = described.model_dump(exclude={"ranks", "cores_per_node", "charge_factor"}, exclude_none=True)
+        return resources.model_copy(update={"partition": partition, **own})
+
     def nodes(self, point: Mapping[str, Value]) -> int:
         """Return the number of nodes."""
         if self.formulas.nodes is not None:
             return count_of(self.formulas.nodes, point, "nodes")
         per_node = self._tasks_per_node(point)
-        if per_node is None and self.cores_per_node is not None and not self.is_simulated:
-            per_node = max(self.cores_per_node // self.threads(point), 1)
+        kind = self._node_kind(point)
+        if per_node is None and kind is not None:
+            per_node = max(kind.cores // self.threads(point), 1)
         return 1 if per_node is None else -(-self.ranks(point) // per_node)
+
+    def _node_kind(self, point: Mapping[str, Value]) -> NodeKind | None:
+        """Return what the nodes have that a point is measured on; None where that is not known, or simulated."""
+        return None if self.is_simulated or not self.node_kinds else self.node_kinds.get(self.partition(point))
 
     def _tasks_per_node(self, point: Mapping[str, Value]) -> int | None:
         formula = self.formulas.tasks_per_node
@@ -334,12 +365,14 @@ class Campaign:
         mode
             Of the run, as runs next to others share their node's; by default of one that is timed.
         """
-        resources = self.config.resources
-        if self.config.budget.charge == "program" or self.cpus_per_node is None or self.is_simulated:
+        kind = self._node_kind(point)
+        if self.config.budget.charge == "program" or kind is None:
             return self.cores(point)
-        if not resources.exclusive:
-            return self.cores(point)
-        return self.nodes(point) * self.cpus_per_node / self.at_once(point, mode)
+        partition = self.partition(point)
+        factor = self.described(partition).charge_factor
+        if not self.resources_in(partition).exclusive:
+            return self.cores(point) * factor
+        return self.nodes(point) * kind.cpus / self.at_once(point, mode) * factor
 
     def at_once(self, point: Mapping[str, Value], mode: str = "") -> int:
         """Return how many runs of a mode are expected to go on side by side: nodes are filled, if there are points."""
@@ -352,7 +385,7 @@ class Campaign:
 
     def side_by_side(self, point: Mapping[str, Value]) -> int:
         """Return how many runs like a point's fit on a node side by side; 1 where nodes are not shared."""
-        return side_by_side(self.need(point), self.node) if self.shares_node(point) else 1
+        return side_by_side(self.need(point), self.node(point)) if self.shares_node(point) else 1
 
     def shares_node(self, point: Mapping[str, Value]) -> bool:
         """Tell whether runs of a point may have others next to them, whatever there is at the time."""
@@ -362,10 +395,10 @@ class Campaign:
         """Tell whether the times of a point may be taken next to other runs."""
         return self.may_share(Mode.TIME) and self.nodes(point) == 1
 
-    @cached_property
-    def node(self) -> NodeRoom:
-        """What a node has: one of the partition, or this machine."""
-        return NodeRoom(self.cores_per_node or usable_cores(), self.memory_per_node_mb)
+    def node(self, point: Mapping[str, Value]) -> NodeRoom:
+        """Return what a node has: one of the partition of a point, or this machine."""
+        kind = self._node_kind(point)
+        return NodeRoom(usable_cores()) if kind is None else NodeRoom(kind.cores, kind.memory_mb)
 
     def need(self, point: Mapping[str, Value], seconds: float = 0.0) -> Need:
         """Return what the runs of a point hold of a node."""
@@ -385,7 +418,7 @@ class Campaign:
 
     def _share_of_memory_mb(self, point: Mapping[str, Value]) -> int | None:
         """Return what a run next to others has of its node's memory: what the file says, or its share of the cores."""
-        wanted_mb, room = self.memory_mb(point), self.node
+        wanted_mb, room = self.memory_mb(point), self.node(point)
         if wanted_mb is not None or room.memory_mb is None:
             return wanted_mb
         return room.memory_mb * min(self.cores(point), room.cores) // room.cores

@@ -12,6 +12,7 @@ from typing import Any
 from buran.campaign.mistakes import ANY, CampaignError, KeyPath, Mistake, missing, spelled
 from buran.campaign.sections import ProgramKeys
 from buran.campaign.yaml_document import YamlDocument, read_yaml
+from buran.features import FEATURES
 
 INCLUDE = "include"
 RENAMED: Mapping[KeyPath, KeyPath] = {
@@ -43,9 +44,15 @@ def read_campaign_file(path: Path) -> YamlDocument:
     CampaignError
         A file is no YAML or is missing, includes itself, has a key by two names, or contradicts its `instrumentation`.
     """
-    return _instrumentation_written_out(
-        _with_new_names(_with_included(path, (Path(os.path.normpath(path.absolute())),)))
-    )
+    document = with_included(path)
+    for feature in FEATURES:
+        document = document if feature.base is None else feature.base(document)
+    return _instrumentation_written_out(_with_new_names(document))
+
+
+def with_included(path: Path) -> YamlDocument:
+    """Read a file over those that it includes; raise `CampaignError` as `read_campaign_file` does."""
+    return _with_included(path, (Path(os.path.normpath(path.absolute())),))
 
 
 def below(folder: Path, text: str) -> Path:
@@ -71,10 +78,10 @@ def _with_included(path: Path, chain: tuple[Path, ...]) -> YamlDocument:
             why, hint = f"{base} is {missing(base)}", "name a file; a path counts from the file that it stands in"
             raise CampaignError([document.located(Mistake((INCLUDE,), f"{name!r} cannot be included", why, hint))])
         bases.append(_with_included(base, (*chain, base)))
-    return reduce(_over, [*bases, document])
+    return reduce(over, [*bases, document])
 
 
-def _over(base: YamlDocument, document: YamlDocument) -> YamlDocument:
+def over(base: YamlDocument, document: YamlDocument) -> YamlDocument:
     """Put a document's keys over a base's: mappings are merged, all other values are the document's."""
     files = {**dict.fromkeys(base.lines, base.path), **base.files}
     own = {**dict.fromkeys(document.lines, document.path), **document.files}

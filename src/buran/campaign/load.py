@@ -155,7 +155,7 @@ class _Loading:
             computed=computed,
             imported_core_hours=imported_core_hours,
         )
-        mistakes.add(*checks.full_step_mistakes(campaign))
+        mistakes.add(*checks.full_step_mistakes(campaign), *checks.partition_mistakes(campaign))
         self._check_budget(campaign)
         for feature in FEATURES:
             mistakes.add(*(() if feature.misfits is None else feature.misfits(campaign)))

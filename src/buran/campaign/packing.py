@@ -25,6 +25,21 @@ class Need:
     seconds: float = 0.0
 
 
+@dataclass(frozen=True)
+class NodeKind:
+    """What each node of a partition has.
+
+    Attributes
+    ----------
+    cpus
+        What is charged: hardware threads.
+    """
+
+    cores: int
+    cpus: int
+    memory_mb: int | None = None
+
+
 @dataclass
 class NodeRoom:
     """What is free of a node.

@@ -620,6 +620,30 @@ class ModelKeys(Keys, title="Modelling"):
     )
 
 
+class PartitionKeys(Keys, title="PartitionPart"):
+    """A partition: which points are measured in it, and what is said of it. Of an open key, what `resources` says."""
+
+    ranks: OfRun[Annotated[str, Field(pattern=r"^[1-9][0-9]*(-([1-9][0-9]*)?)?$")] | None] = Field(
+        None,
+        description="Numbers of ranks that it takes, as in `1-64`, or `65-` for 65 and more; by default all.",
+    )
+    cores_per_node: OfPlan[Annotated[int, Field(ge=1)] | None] = Field(
+        None, description="Cores of a node that are used, at most; by default all."
+    )
+    charge_factor: OfPlan[Annotated[float, Field(gt=0, le=1000)]] = Field(
+        1.0, description="What the site charges for a core hour."
+    )
+    constraint: OfRun[Text | None] = Field(None, description="As in `resources`.")
+    account: OfQueue[Word | None] = Field(None, description="As in `resources`.")
+    qos: OfQueue[Word | None] = Field(None, description="As in `resources`.")
+    exclusive: OfQueue[bool | None] = Field(None, description="As in `resources`.")
+
+    def takes(self, ranks: int) -> bool:
+        """Tell whether a point with so many ranks belongs here."""
+        first, dash, last = (self.ranks or "1-").partition("-")
+        return int(first) <= ranks and (ranks <= int(last or first) if last or not dash else True)
+
+
 class ResourcesKeys(Keys, title="Resources"):
     """What one run needs: numbers, or expressions over parameters."""
 
@@ -657,6 +681,15 @@ class ResourcesKeys(Keys, title="Resources"):
         None,
         description="Partition to measure in. Runs in different partitions are kept apart. Only with a profile that "
         "passes it to the scheduler.",
+    )
+    partitions: dict[Text, PartitionKeys] = Field(
+        default_factory=dict,
+        description="Partitions by name; each point is measured in the first that takes its ranks, or all of them in "
+        "`partition`, if that is given. Only with a profile that hands it on.",
+        examples=[{"small": {"ranks": "1-64"}, "large": {"ranks": "65-", "charge_factor": 1.5}}],
+    )
+    cluster: OfQueue[Word | None] = Field(
+        None, description="Name of the cluster; on another one, nothing is measured. Only with a profile that has jobs."
     )
     constraint: OfRun[Text | None] = Field(
         None,

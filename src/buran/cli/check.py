@@ -41,13 +41,14 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.campaign.load import load_campaign
     from buran.campaign.mistakes import CampaignError
     from buran.engine.controller import find_profile
-    from buran.engine.partition import check_now
+    from buran.engine.partition import check_now, room_here
     from buran.features import FEATURES
     from buran.files import try_folder
     from buran.loop.correct import check_base_models
     from buran.loop.crowded import neighbours_ahead, sharing_ahead
     from buran.loop.imported import check_measurements
     from buran.measure.backends.registry import SYSTEMS, check_system
+    from buran.measure.schedulers.base import spread
     from buran.measure.schedulers.none import NONE
 
     try:
@@ -56,9 +57,13 @@ def run(arguments: argparse.Namespace) -> int:
         check_base_models(campaign)
         check_measurements(campaign, Layout(campaign.results_root))
         try_folder(campaign.results_root)
-        scheduler = find_profile(arguments.profile).scheduler
+        where = find_profile(arguments.profile)
+        scheduler, job = where.scheduler, ""
         if scheduler is not NONE and not campaign.is_simulated:
             campaign = check_now(campaign, scheduler)
+        elif where.executor == "local":
+            partitions, job = room_here(campaign)
+            campaign = spread(campaign, partitions)
     except CampaignError as error:
         if not arguments.json:
             raise
@@ -66,7 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({"file": str(arguments.file), "valid": False, "mistakes": mistakes}, indent=2))
         return int(Exit.USAGE)
     summary = summarise(campaign)
-    summary["notes"] += sharing_ahead(campaign) if scheduler is NONE else neighbours_ahead(campaign)
+    is_here = scheduler is NONE and not job
+    summary["notes"] += [*filter(None, [job]), *(sharing_ahead if is_here else neighbours_ahead)(campaign)]
     obstacle = SYSTEMS.load(campaign.config.backend).obstacle(campaign)
     if obstacle is not None:
         summary["notes"].append(f"`buran run` would fail here: {obstacle.line}")

@@ -133,7 +133,7 @@ def drive(
     """Run the workflow for a campaign, show progress, say how it ended."""
     from buran.cli.check import redirected_into_source
     from buran.engine import controller
-    from buran.engine.partition import measured_in
+    from buran.engine.partition import measured_here, measured_in
     from buran.loop.history import History
     from buran.loop.plan import first_plan
     from buran.measure.machine.process import Interrupted, interruptible
@@ -150,6 +150,9 @@ def drive(
             print("interrupted; nothing was submitted")
             return Exit.INTERRUPTED
         options = where.scheduler.engine_options(where.executor)  # now that it answers
+    elif where.executor == "local":
+        with hushed(quiet):
+            session = measured_here(session, _say)
     command = controller.engine_command(
         session.campaign.path, session.layout, where, [*options, *(["--dry-run"] if dry_run else []), *extra]
     )

@@ -114,7 +114,7 @@ def _shapes(session: Session, plan: Plan) -> list[list[tuple[int, Bundle]]]:
             request = None if virtual else job_request(session, bundle)
             shape = request and replace(request, minutes=0)
             if request is not None and session.campaign.shares_node(bundle.point):
-                shape = whole_node(session, replace(request, minutes=0))
+                shape = whole_node(session.campaign.node(bundle.point), replace(request, minutes=0))
             shapes.setdefault(shape, []).append((request.minutes if request else 0, bundle))
     return list(shapes.values())
 
@@ -126,15 +126,15 @@ def _divided(campaign: Campaign, bundles: Sequence[Bundle], most: int | Literal[
     """
     groups, taken_s, free = list[list[Bundle]](), 0.0, NodeRoom(0)
     for bundle in _filling_nodes(campaign, bundles):
-        point = bundle.point
-        need, is_shared = within(campaign.need(point), campaign.node), campaign.shares_node(point)
-        at_once = side_by_side(need, campaign.node) if campaign.times_are_shared(point) else 1
+        point, node = bundle.point, campaign.node(bundle.point)
+        need, is_shared = within(campaign.need(point), node), campaign.shares_node(point)
+        at_once = side_by_side(need, node) if campaign.times_are_shared(point) else 1
         run_s = math.inf if bundle.predicted_s is None or campaign.is_simulated else bundle.predicted_s
         bundle_s = len(bundle.runs) * (run_s + _BESIDE_A_RUN_S) / at_once
         is_full = not groups or (taken_s + bundle_s > JOB_S if most == "auto" else len(groups[-1]) >= most)
         if is_full and not (is_shared and free.fits(need)):
             groups.append([])
-            taken_s, free = 0.0, replace(campaign.node)
+            taken_s, free = 0.0, node
         groups[-1].append(bundle)
         free.take(need)
         taken_s += bundle_s
@@ -145,13 +145,14 @@ def _filling_nodes(campaign: Campaign, bundles: Sequence[Bundle]) -> list[Bundle
     """Return bundles of one shape in an order in which neighbours fill nodes, where they may share these."""
     if not campaign.shares_node(bundles[0].point):
         return list(bundles)
-    waiting = WaitingNeeds([within(campaign.need(bundle.point), campaign.node) for bundle in bundles])
-    order, free = list[Bundle](), replace(campaign.node)
+    node = campaign.node(bundles[0].point)
+    waiting = WaitingNeeds([within(campaign.need(bundle.point), node) for bundle in bundles])
+    order, free = list[Bundle](), replace(node)
     while waiting:
         while (number := waiting.pop(free)) is not None:
             order.append(bundles[number])
             free.take(waiting.needs[number])
-        free = replace(campaign.node)
+        free = replace(node)
     return order
 
 
@@ -169,21 +170,21 @@ def array_request(session: Session, jobs: Sequence[Sequence[Bundle]]) -> JobRequ
 
 def together(session: Session, bundles: Sequence[Bundle]) -> JobRequest:
     """Return what one job for several bundles of the same shape asks for; it starts only once."""
-    campaign, request = session.campaign, job_request(session, bundles[0])
+    campaign, request, point = session.campaign, job_request(session, bundles[0]), bundles[0].point
     limits_s = [job_limit_s(session, bundle) - STARTUP_S for bundle in bundles]
-    if not campaign.shares_node(bundles[0].point):
-        return replace(request, minutes=minutes_of(session, STARTUP_S + sum(limits_s)))
+    if not campaign.shares_node(point):
+        return replace(request, minutes=minutes_of(session, STARTUP_S + sum(limits_s), point))
     pairs = zip(bundles, limits_s, strict=True)
-    limit_s = makespan_s([campaign.need(bundle.point, limit_s) for bundle, limit_s in pairs], campaign.node)
+    limit_s = makespan_s([campaign.need(bundle.point, limit_s) for bundle, limit_s in pairs], campaign.node(point))
     if not campaign.may_share(Mode.TIME):  # what is timed comes before, alone
         limit_s += sum(limits_s)
-    request = whole_node(session, request, [campaign.memory_mb(bundle.point) for bundle in bundles])
-    return replace(request, minutes=minutes_of(session, STARTUP_S + limit_s))
+    request = whole_node(campaign.node(point), request, [campaign.memory_mb(bundle.point) for bundle in bundles])
+    return replace(request, minutes=minutes_of(session, STARTUP_S + limit_s, point))
 
 
-def whole_node(session: Session, request: JobRequest, memories_mb: Sequence[int | None] = ()) -> JobRequest:
+def whole_node(node: NodeRoom, request: JobRequest, memories_mb: Sequence[int | None] = ()) -> JobRequest:
     """Return what a job asks for whose runs share its node: all cores, and memory for all, as far as there is any."""
-    cores, most_mb = session.campaign.node.cores, session.campaign.node.memory_mb
+    cores, most_mb = node.cores, node.memory_mb
     memory_mb = sum(requested or 0 for requested in memories_mb) or None
     if memory_mb is not None and most_mb is not None:
         memory_mb = min(memory_mb, most_mb)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from buran.campaign.launcher import Placement
 from buran.campaign.plan import Bundle
+from buran.campaign.point import Point
 from buran.campaign.sections import ResourcesKeys
 from buran.loop.session import Session
 from buran.measure.build import tree
@@ -21,11 +22,11 @@ _PER_RUN_S = 5.0  # of a job's time limit, beside the run itself
 def job_request(session: Session, bundle: Bundle) -> JobRequest:
     """Return what a bundle's job asks for; its time grows each time a job ran out of it."""
     campaign, point = session.campaign, bundle.point
-    minutes = minutes_of(session, job_limit_s(session, bundle))
+    minutes = minutes_of(session, job_limit_s(session, bundle), point)
     placement, memory_mb = campaign.placement(point), campaign.memory_mb(point)
     if campaign.is_simulated:  # one process simulates all ranks, in the memory of all their nodes
         placement, memory_mb = Placement(1), None if memory_mb is None else memory_mb * placement.nodes
-    return _request(campaign.config.resources, placement, minutes, memory_mb)
+    return _request(campaign.resources_in(campaign.partition(point)), placement, minutes, memory_mb)
 
 
 def _request(resources: ResourcesKeys, placement: Placement, minutes: int, memory_mb: int | None) -> JobRequest:
@@ -84,7 +85,7 @@ def request_from(resources: Mapping[str, int | str]) -> JobRequest:
 
     def word(name: str) -> str | None:
         text = resources.get(name)
-        return None if text is None else str(text)
+        return None if text in (None, "") else str(text)
 
     nodes, tasks = number("nodes", 1), number("tasks", 1)
     return JobRequest(
@@ -106,10 +107,12 @@ def request_from(resources: Mapping[str, int | str]) -> JobRequest:
 
 
 def resource_names(session: Session) -> tuple[str, ...]:
-    """Return the names of the resources that the campaign file decides, which are the same for all points."""
-    memory_mb = None if session.campaign.formulas.memory_mb is None else 1
-    placement = Placement(1, tasks_per_node=None if session.campaign.formulas.tasks_per_node is None else 1)
-    return tuple(engine_resources(_request(session.campaign.config.resources, placement, 1, memory_mb)))
+    """Return the names of the resources that the campaign file decides for some point."""
+    campaign = session.campaign
+    memory_mb = None if campaign.formulas.memory_mb is None else 1
+    placement = Placement(1, tasks_per_node=None if campaign.formulas.tasks_per_node is None else 1)
+    requests = (_request(campaign.resources_in(name), placement, 1, memory_mb) for name in campaign.partitions)
+    return tuple(dict.fromkeys(name for request in requests for name in engine_resources(request)))
 
 
 def job_limit_s(session: Session, bundle: Bundle) -> float:
@@ -127,9 +130,10 @@ def job_limit_s(session: Session, bundle: Bundle) -> float:
     return float(min((likely + overhead) * 2.0**time_outs, most + overhead))
 
 
-def minutes_of(session: Session, limit_s: float) -> int:
+def minutes_of(session: Session, limit_s: float, point: Point) -> int:
     """Return a job's time limit in minutes; not more than the partition gives, as the next job goes on from there."""
-    most_s = None if session.partition is None else session.partition.longest_s
+    partition = session.partitions.get(session.campaign.partition(point))
+    most_s = None if partition is None else partition.longest_s
     minutes = math.ceil(limit_s / 60.0)
     return minutes if most_s is None else max(min(minutes, int(most_s // 60)), 1)
 

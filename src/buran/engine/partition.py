@@ -1,4 +1,7 @@
-"""The partition that a campaign is measured in: over how many nodes runs are spread, and whether each point fits."""
+"""The partitions that a campaign is measured in: over how many nodes runs are spread, and whether each point fits.
+
+Inside a job of the user, the campaign is measured in that job, whose nodes are then the room that points must fit in.
+"""
 
 from __future__ import annotations
 
@@ -8,21 +11,26 @@ from dataclasses import replace
 from functools import partial
 
 from buran.campaign.config import Campaign
+from buran.campaign.document import read_campaign_file
+from buran.campaign.mistakes import CampaignError, KeyPath, Mistake, listed
 from buran.campaign.point import Value
 from buran.engine.jobs import STARTUP_S
 from buran.errors import ConfigError, ToolError
 from buran.files import write_json
 from buran.loop.session import Session
-from buran.measure.schedulers.base import CommandMissing, Partition, Scheduler
+from buran.measure.schedulers.base import CommandMissing, Partition, Scheduler, spread
+from buran.measure.schedulers.registry import current_scheduler
+from buran.wording import counted
 
 _ASK_AGAIN_S = 5.0  # a scheduler that does not answer
 _SHOWN = 5  # points that do not fit
+Partitions = Mapping[str | None, Partition]
 
 
 def measured_in(session: Session, scheduler: Scheduler, say: Callable[[str], None], *, patient: bool = True) -> Session:
-    """Return the campaign spread over the nodes of its partition.
+    """Return the campaign spread over the nodes of its partitions.
 
-    The cores of its nodes are requested once and kept: the same point has as many nodes ever after.
+    The cores of their nodes are requested once and kept: the same point has as many nodes ever after.
 
     Parameters
     ----------
@@ -32,28 +40,122 @@ def measured_in(session: Session, scheduler: Scheduler, say: Callable[[str], Non
     Raises
     ------
     ConfigError
-        There is no such partition, or points do not fit into it.
+        There is no such partition, points do not fit into it, or this is another cluster.
     ToolError
         A command of the scheduler is missing, or does not answer and is not waited for.
     """
-    keys = session.campaign.config.resources
     if session.campaign.is_simulated:
         return session
-    ask = partial(scheduler.partition, keys.partition, keys.constraint)
+    ask = partial(_asked, session.campaign, scheduler)
     has_submitted = next(session.layout.job_scripts.glob("*"), None) is not None
-    partition = _insisted(ask, say) if patient and has_submitted else ask()
-    if partition is None:
-        return session
-    if session.partition is not None:
-        partition = replace(partition, cores_per_node=session.partition.cores_per_node)  # decided once
-    if partition != session.partition:
-        write_json(session.layout.partition(keys.partition), {"schema": 1, **vars(partition)})
-        session = replace(session).in_partition()
-    check_points(session.campaign, partition)
+    partitions = _insisted(ask, say) if patient and has_submitted else ask()
+    session = _decided(session, partitions)
+    check_points(session.campaign, session.partitions)
     return session
 
 
-def _insisted(ask: Callable[[], Partition | None], say: Callable[[str], None]) -> Partition | None:
+def _requested(campaign: Campaign, scheduler: Scheduler) -> dict[str | None, Partition]:
+    """Ask for the partitions of a campaign; raise `ConfigError` for those of the file that are not there, too."""
+    keys, found = campaign.config.resources, dict[str | None, Partition]()
+    _check_cluster(campaign, scheduler)
+    for name in dict.fromkeys((*campaign.partitions, *keys.partitions)):
+        try:
+            partition = scheduler.partition(name, campaign.resources_in(name).constraint)
+        except ConfigError as error:
+            key = str(error.where).rpartition(".")[2]
+            raise _refused(campaign, _key(campaign, name, key), error.what, error.why, error.hint) from None
+        if partition is not None and name in campaign.partitions:
+            found[name] = partition
+    return found
+
+
+def _refused(campaign: Campaign, key: KeyPath, what: str, why: str | None, hint: str | None) -> CampaignError:
+    """Return the error that names the line of a key, in whichever of the campaign's files it stands."""
+    return CampaignError([read_campaign_file(campaign.path).located(Mistake(key, what, why, hint))])
+
+
+def _key(campaign: Campaign, partition: str | None, key: str) -> KeyPath:
+    """Return where a key of `resources` stands that partitions may have of their own."""
+    is_own = key == "partition" or getattr(campaign.described(partition), key, None) is not None
+    if partition in campaign.config.resources.partitions and partition is not None and is_own:
+        return ("resources", "partitions", partition, *(() if key == "partition" else (key,)))
+    return ("resources", key)
+
+
+def _check_cluster(campaign: Campaign, scheduler: Scheduler) -> None:
+    """Refuse to measure on another cluster than the file is for."""
+    wanted = campaign.config.resources.cluster
+    cluster = None if wanted is None else scheduler.cluster()
+    if cluster != wanted:
+        what = f"this is {cluster or scheduler.title}, and not the cluster {wanted}"
+        hint = "measure there, or name the system of this cluster (`buran doctor --write-system NAME` writes one)"
+        raise _refused(campaign, ("resources", "cluster"), what, None, hint)
+
+
+def _decided(session: Session, partitions: Partitions) -> Session:
+    """Keep what is known of partitions, and return the campaign spread over their nodes."""
+    for name, partition in _as_before(partitions, session.partitions).items():
+        if partition != session.partitions.get(name):
+            write_json(session.layout.partition(name), {"schema": 1, **vars(partition)})
+    return replace(session).in_partitions()
+
+
+def _as_before(partitions: Partitions, before: Partitions) -> dict[str | None, Partition]:
+    """Return partitions with the cores of nodes that were decided once."""
+    cores = {name: before.get(name, partition).cores_per_node for name, partition in partitions.items()}
+    return {name: replace(partition, cores_per_node=cores[name]) for name, partition in partitions.items()}
+
+
+def room_here(campaign: Campaign, before: Partitions | None = None) -> tuple[dict[str | None, Partition], str]:
+    """Return the partitions of the job that this process runs in, whoever submitted it, and the job in words.
+
+    There is neither outside of jobs, and for simulated campaigns.
+
+    Parameters
+    ----------
+    before
+        Partitions over which the campaign's runs were spread.
+
+    Raises
+    ------
+    ConfigError
+        Points do not fit into the job, or belong to another partition or cluster.
+    RunError, ToolError
+        The scheduler does not answer.
+    """
+    scheduler = current_scheduler()
+    allocation = None if campaign.is_simulated else scheduler.allocation()
+    if allocation is None:
+        return {}, ""
+    _check_cluster(campaign, scheduler)
+    here, nodes, job = allocation.partition or None, len(allocation.nodes), f"{scheduler.title} job {allocation.job}"
+    for name in campaign.partitions:
+        if None not in (here, name) and name != here:
+            what = f"this is {job} in the partition {here}, and points belong to {name}"
+            hint = f"ask for a job in {name}, write resources.partition: {here}, or submit jobs, with --profile"
+            raise _refused(campaign, _key(campaign, name, "partition"), what, None, hint)
+    cpus = max(allocation.cpus // max(nodes, 1), 1)
+    whole = scheduler.partition(here, None) or Partition(here or "any", nodes, cpus, cpus)
+    cores = max(cpus * whole.cores_per_node // whole.cpus_per_node, 1)
+    room = replace(whole, nodes=nodes, cores_per_node=cores, longest_s=None, accounts=None, qos=None)
+    partitions = _as_before(dict.fromkeys(campaign.partitions, whole), before or {})
+    check_points(spread(campaign, partitions), dict.fromkeys(partitions, room), job)
+    return partitions, f"{job}: measured on {counted(nodes, 'node')} of {counted(cores, 'core')}, no jobs are submitted"
+
+
+def measured_here(session: Session, say: Callable[[str], None]) -> Session:
+    """Return the campaign spread over the nodes of the job that this process runs in; as it is outside of jobs.
+
+    Raises as `room_here` does.
+    """
+    partitions, words = room_here(session.campaign, session.partitions)
+    if not words:
+        return session
+    say(f"{words} (with --profile they would be)")
+    return _decided(session, partitions)
+
+
+def _insisted(ask: Callable[[], Partitions], say: Callable[[str], None]) -> Partitions:
     has_warned = False
     while True:
         try:
@@ -75,47 +177,46 @@ def check_now(campaign: Campaign, scheduler: Scheduler) -> Campaign:
     ToolError
         The scheduler does not answer.
     ConfigError
-        There is no such partition, or points do not fit into it.
+        There is no such partition, points do not fit into it, or this is another cluster.
     """
-    keys = campaign.config.resources
-    partition = scheduler.partition(keys.partition, keys.constraint)
-    if partition is None:
-        return campaign
-    campaign = partition.spread(campaign)
-    check_points(campaign, partition)
+    partitions = _requested(campaign, scheduler)
+    campaign = spread(campaign, partitions)
+    check_points(campaign, partitions)
     return campaign
 
 
-def check_points(campaign: Campaign, partition: Partition) -> None:
-    """Compare every point with a partition.
+def check_points(campaign: Campaign, partitions: Partitions, job: str = "") -> None:
+    """Compare every point with its partition, or with a job of the user.
 
     Raises
     ------
     ConfigError
         Naming points that do not fit, with the number of those that are like it and the key.
     """
-    keys = campaign.config.resources
+    everywhere = () if campaign.is_simulated else (*campaign.points, *campaign.evaluation_points)
+    for name, partition in partitions.items():
+        points = [point for point in everywhere if campaign.partition(point) == name]
+        used = partition.as_described(campaign.described(name))
+        _check_accounts(campaign, name, used)
+        misfits: dict[str, list[str]] = {}
+        for point in points:
+            for key, why in _misfits(campaign, used, point):
+                misfits.setdefault(key, []).append(f"{point.key}: {why}")
+        if misfits:
+            key, lines = next(iter(misfits.items()))
+            shown = [*lines[:_SHOWN], *([f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else [])]
+            place = job or f"the partition {partition.name}"
+            what = f"{len(lines)} of {len(points)} points do not fit into {place}"
+            hint = "ask for more or whole nodes, or take these points out" if job else _HINTS[key]
+            raise _refused(campaign, ("resources", key), what, "\n".join(shown), hint)
+
+
+def _check_accounts(campaign: Campaign, name: str | None, partition: Partition) -> None:
+    keys = campaign.resources_in(name)
     for key, value, known in (("account", keys.account, partition.accounts), ("qos", keys.qos, partition.qos)):
         if value is not None and known is not None and value not in known:
-            raise ConfigError(
-                f"{key} {value!r} cannot be used in the partition {partition.name}",
-                where=f"{campaign.path}, key resources.{key}",
-                hint=f"yours there: {', '.join(known) or 'none'}",
-            )
-    points = () if campaign.is_simulated else (*campaign.points, *campaign.evaluation_points)
-    misfits: dict[str, list[str]] = {}
-    for point in points:
-        for key, why in _misfits(campaign, partition, point):
-            misfits.setdefault(key, []).append(f"{point.key}: {why}")
-    if misfits:
-        key, lines = next(iter(misfits.items()))
-        shown = [*lines[:_SHOWN], *([f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else [])]
-        raise ConfigError(
-            f"{len(lines)} of {len(points)} points do not fit into the partition {partition.name}",
-            where=f"{campaign.path}, key resources.{key}",
-            why="\n".join(shown),
-            hint=_HINTS[key],
-        )
+            what = f"{key} {value!r} cannot be used in the partition {partition.name}"
+            raise _refused(campaign, _key(campaign, name, key), what, None, f"yours there: {listed(known) or 'none'}")
 
 
 _HINTS = {

@@ -140,16 +140,14 @@ def neighbours_ahead(campaign: Campaign) -> list[str]:
     said = f"{what} of {some} points go on side by side, up to {max(beside)} on a node"
     if campaign.may_share(Mode.TIME):
         said += ": their times are noisier, and kept apart from those of runs that have a node alone"
-    room = campaign.node
     tight = [
         point
         for point, n in zip(points, beside, strict=True)
-        if campaign.shares_node(point) and n < side_by_side(campaign.need(point), NodeRoom(room.cores))
+        if campaign.shares_node(point) and n < side_by_side(campaign.need(point), NodeRoom(campaign.node(point).cores))
     ]
     if tight:
-        said += (
-            f"; at {len(tight)} points memory_mb lets fewer of them onto a node of {room.memory_mb} MB than its cores"
-        )
+        memory_mb = campaign.node(tight[0]).memory_mb
+        said += f"; at {len(tight)} points memory_mb lets fewer of them onto a node of {memory_mb} MB than its cores"
     return [said]
 
 
@@ -159,7 +157,7 @@ def sharing_ahead(campaign: Campaign) -> list[str]:
         return [_simulated(campaign.simulated_on)]
     here, said = usable_cores(), neighbours_ahead(campaign)
     points = [*campaign.points, *campaign.evaluation_points]
-    local = [point for point in points if campaign.nodes(point) == 1] if not campaign.config.resources.partition else []
+    local = [point for point in points if campaign.nodes(point) == 1 and campaign.partition(point) is None]
     if crowded := [point for point in local if campaign.cores(point) > here]:
         said.append(
             f"{len(crowded)} of {len(points)} points have more ranks and threads than the {here} cores here: they take "

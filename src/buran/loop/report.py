@@ -95,10 +95,10 @@ def _cores_at_target(campaign: Campaign) -> int | None:
 
 
 def _copy_campaign_file(path: Path, copy: Path) -> None:
-    """Copy a campaign file, with what it includes written into it."""
-    data = read_campaign_file(path).data
-    if INCLUDE in data:
-        whole = {key: value for key, value in data.items() if key != INCLUDE}
+    """Copy a campaign file, with what counts of other files written into it."""
+    document = read_campaign_file(path)
+    if any(file != document.path for file in document.files.values()):
+        whole = {key: value for key, value in document.data.items() if key != INCLUDE}
         write_text(copy, yaml.safe_dump(whole, sort_keys=False, allow_unicode=True))
     else:
         shutil.copyfile(path, copy)

@@ -20,7 +20,7 @@ from buran.features import FEATURES, Forerunner
 from buran.files import make_folder
 from buran.measure.machine.process import Interrupted
 from buran.measure.recorded import RecordedBackend, recorded_target
-from buran.measure.schedulers.base import Partition
+from buran.measure.schedulers.base import Partition, spread
 from buran.measure.target import Target, open_target
 
 RESULTS_VARIABLE = "BURAN_PREVIEW"
@@ -58,16 +58,14 @@ class Session:
         return next((earlier for earlier in found if earlier is not None), None)
 
     @cached_property
-    def partition(self) -> Partition | None:
-        """What its runs are spread over; None until it is first measured by jobs."""
-        path = self.layout.partition(self.campaign.config.resources.partition)
-        return Partition.read(path) if path.is_file() else None
+    def partitions(self) -> dict[str | None, Partition]:
+        """What its runs are spread over, by name; a partition is there once runs were to be made in it."""
+        paths = {name: self.layout.partition(name) for name in self.campaign.partitions}
+        return {name: Partition.read(path) for name, path in paths.items() if path.is_file()}
 
-    def in_partition(self) -> Session:
-        """Return the same with runs spread over the nodes of the partition, if there is one."""
-        if self.partition is None:
-            return self
-        return replace(self, campaign=self.partition.spread(self.campaign))
+    def in_partitions(self) -> Session:
+        """Return the same with runs spread over the nodes of the partitions that are known."""
+        return replace(self, campaign=spread(self.campaign, self.partitions)) if self.partitions else self
 
     def elsewhere(self, folder: Path) -> Session:
         """Return the same with another results folder."""
@@ -119,7 +117,7 @@ def open_session(path: Path, *, base_models: bool = True, to_read: bool = False)
     """
     campaign = load_campaign(path)
     folder = os.environ.get(RESULTS_VARIABLE)
-    session = Session(campaign, Path(folder) if folder else None, to_read=to_read).in_partition()
+    session = Session(campaign, Path(folder) if folder else None, to_read=to_read).in_partitions()
     if base_models:
         from buran.loop.correct import check_base_models
         from buran.loop.imported import check_measurements

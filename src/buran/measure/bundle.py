@@ -57,7 +57,8 @@ _LARGEST_SKEW_S = 5.0  # of a node's clock, before the record says so
 def configuration(target: Target, point: Point) -> dict[str, Any]:
     """Return everything except the build that decides how a point is run."""
     campaign = target.campaign
-    resources, placement, program = campaign.config.resources, campaign.placement(point), campaign.config.program
+    resources = campaign.resources_in(campaign.partition(point))
+    placement, program = campaign.placement(point), campaign.config.program
     special = {
         "inputs": [entry for entry in campaign.input_contents if entry[0] not in campaign.filled] or None,
         "filled": {name: digest(text) for name, text in campaign.input_texts(point).items()} or None,
@@ -198,16 +199,18 @@ class Meter:
 
     Attributes
     ----------
+    cores
+        That it holds, times what the site charges for one.
     charged_until
         On this process's monotonic clock: what came before is in the cost of some run.
     """
 
-    cores: int
+    cores: float
     charged_until: float
 
     @property
     def charged_cores(self) -> float:
-        """What the job holds."""
+        """What the job is charged for."""
         return self.cores
 
     def core_hours(self) -> float:
@@ -226,7 +229,8 @@ def _meter_of(target: Target, allocation: Allocation) -> Meter | None:
         return None
     end_s = min(_JOB_END * allocation.elapsed_s, _LONGEST_JOB_END_S)
     begun = allocation.asked_s - allocation.elapsed_s - end_s
-    return _meters.setdefault(allocation.job, Meter(allocation.cpus, begun))
+    charged = allocation.cpus * target.campaign.described(allocation.partition).charge_factor
+    return _meters.setdefault(allocation.job, Meter(charged, begun))
 
 
 def measure_side_by_side(
@@ -254,7 +258,7 @@ def measure_side_by_side(
     needs = [campaign.need(bundle.point, bundle.predicted_s or 0.0) for bundle in bundles]
     cpus = None if allocation is None else allocation.cpus
     with target.backend.machine.reserved():
-        return side_by_side(needs, campaign.memory_per_node_mb, cpus, meter, work)
+        return side_by_side(needs, campaign.node(bundles[0].point).memory_mb, cpus, meter, work)
 
 
 @dataclass(frozen=True)
@@ -416,7 +420,9 @@ def _job(attempt: _Attempt) -> RunJob:
     built = tree(layout, run.build)
     filter_file = run_filter(layout, run.build)
     started = campaign if attempt.lane is None else replace(campaign, on_shared_node=True)
-    argv, variables = backend.command(started, point, built, usable_cores(), run.mode)
+    in_job_of_user = attempt.allocation is not None and not attempt.exact  # which may be on other nodes than this
+    cores = campaign.node(point).cores if in_job_of_user else usable_cores()
+    argv, variables = backend.command(started, point, built, cores, run.mode)
     shown = (
         {}
         if attempt.allocation is None

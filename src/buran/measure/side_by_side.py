@@ -32,13 +32,13 @@ class SharedMeter:
     while nobody worked falls to whoever works next.
     """
 
-    def __init__(self, cpus: int, begun: float) -> None:
+    def __init__(self, cpus: float, begun: float) -> None:
         """Begin.
 
         Parameters
         ----------
         cpus
-            That the job holds.
+            That the job is charged for.
         begun
             On the machine's monotonic clock, which processes share.
         """

@@ -13,6 +13,8 @@ from typing import Protocol
 
 from buran.campaign.config import Campaign
 from buran.campaign.launcher import Placement
+from buran.campaign.packing import NodeKind
+from buran.campaign.sections import PartitionKeys
 from buran.errors import ToolError
 from buran.files import Stored
 from buran.measure.energy import EnergyMeter, NoMeter
@@ -146,14 +148,16 @@ class Partition(Stored):
     accounts: tuple[str, ...] | None = None
     qos: tuple[str, ...] | None = None
 
-    def spread(self, campaign: Campaign) -> Campaign:
-        """Return a campaign with its runs spread over these nodes."""
-        return replace(
-            campaign,
-            cores_per_node=self.cores_per_node,
-            cpus_per_node=self.cpus_per_node,
-            memory_per_node_mb=self.memory_mb,
-        )
+    def as_described(self, keys: PartitionKeys) -> Partition:
+        """Return what of it is used, as a campaign file says it."""
+        return replace(self, cores_per_node=min(keys.cores_per_node or self.cores_per_node, self.cores_per_node))
+
+
+def spread(campaign: Campaign, partitions: Mapping[str | None, Partition]) -> Campaign:
+    """Return a campaign with its runs spread over the nodes of its partitions."""
+    used = {name: partition.as_described(campaign.described(name)) for name, partition in partitions.items()}
+    kinds = {name: NodeKind(part.cores_per_node, part.cpus_per_node, part.memory_mb) for name, part in used.items()}
+    return replace(campaign, node_kinds=kinds) if kinds else campaign
 
 
 @dataclass(frozen=True)
@@ -303,6 +307,14 @@ class Scheduler(Protocol):
         ToolError
             The scheduler does not answer.
         """
+        return None
+
+    def partitions(self) -> tuple[str, ...]:
+        """Return the names of its partitions, the usual one first; raises `ToolError` if it does not answer."""
+        return ()
+
+    def cluster(self) -> str | None:
+        """Return the name of the cluster; None if it has none. Raises `ToolError` if it does not answer."""
         return None
 
     def why_no_energy(self, launcher: str) -> str:

@@ -53,6 +53,7 @@ CONF_VARIABLE = "BURAN_SLURM_CONF"
 """Carries SLURM_CONF into jobs: the workflow engine removes variables of that name there."""
 
 _PLUGIN = "snakemake-executor-plugin-slurm"
+_CONFIG = ("scontrol", "show", "config")
 _TIMEOUT_S = 30.0  # of one of Slurm's commands
 _PATIENCE_S = 900.0  # with a Slurm that does not answer
 _ASK_AGAIN_S = 5.0  # between two tries meanwhile
@@ -112,7 +113,8 @@ class Slurm(Scheduler):
             return None
         fields = _insist(job)
         if isinstance(fields, JobState):
-            raise RunError("Slurm does not report what this job was given", where=f"job {job}")
+            hint = "load Slurm's module; outside of jobs: unset SLURM_JOB_ID"
+            raise RunError("Slurm does not report what this job was given", where=f"SLURM_JOB_ID={job}", hint=hint)
         return allocation_of(fields)
 
     def why_ended(self, allocation: Allocation) -> str | None:
@@ -187,6 +189,17 @@ class Slurm(Scheduler):
         whose = ["show", "associations", f"user={getpass.getuser()}", "format=Account,QOS"]
         own = _ask(["sacctmgr", "--noheader", "--parsable2", *whose]) if has_accounting() else None
         return partition_of(fields, nodes, constraint, own.stdout if own and own.returncode == 0 else None)
+
+    def partitions(self) -> tuple[str, ...]:
+        """Ask for those that this user may see."""
+        words = _answer(["sinfo", "--noheader", "--format", "%P"]).split()
+        return tuple(dict.fromkeys(word.rstrip("*") for word in sorted(words, key=lambda word: word[-1] != "*")))
+
+    def cluster(self) -> str | None:
+        """Return what jobs are told, or the controller's own name."""
+        told = os.environ.get("SLURM_CLUSTER_NAME")
+        shown = None if told else re.search(r"^ClusterName\s*=\s*(\S+)", _answer(_CONFIG), re.MULTILINE)
+        return told or (shown and shown[1])
 
     # Jobs of others
 
@@ -439,7 +452,9 @@ def show_job(job: str) -> dict[str, str] | JobState:
 
 
 def _insist(job: str) -> dict[str, str] | JobState:
-    """Ask about this job until Slurm answers; it may be away for minutes."""
+    """Ask about this job until Slurm answers, if it can be asked here; it may be away for minutes."""
+    if shutil.which("scontrol") is None:
+        return JobState.UNKNOWN
     deadline = time.monotonic() + _PATIENCE_S
     while (fields := show_job(job)) is JobState.UNKNOWN and time.monotonic() < deadline:
         time.sleep(_ASK_AGAIN_S)
