@@ -46,7 +46,7 @@ def measured_in(session: Session, scheduler: Scheduler, say: Callable[[str], Non
     """
     if session.campaign.is_simulated:
         return session
-    ask = partial(_asked, session.campaign, scheduler)
+    ask = partial(_requested, session.campaign, scheduler)
     has_submitted = next(session.layout.job_scripts.glob("*"), None) is not None
     partitions = _insisted(ask, say) if patient and has_submitted else ask()
     session = _decided(session, partitions)
