@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from buran.measure.finding import Finding
     from buran.measure.machine.machine import RunJob
     from buran.measure.schedulers.base import Allocation, Scheduler
+    from buran.prior.account import Account
     from buran.profile.profile import CallTree
     from buran.report.content import Answer, Report
     from buran.select.draft import Draft
@@ -142,6 +143,12 @@ class ReportSection:
         Returns a value as HTML, an element ``section``; empty to leave it out.
     plain
         Returns what `report.json` has of a value, which may be None, by key; the value as it is by default.
+    plot
+        Returns what the page's script draws of a value, as ``data.NAME``; null there without a value.
+    script
+        File with what draws it.
+    knows_costs
+        Whether a value means that models of times know what computing costs beyond the measured sizes.
     is_first
         Whether it stands before the call paths; else after what bounds them.
     answer
@@ -168,6 +175,9 @@ class ReportSection:
     notes: Callable[[Any], Sequence[str]] | None = None
     write: Callable[[Any, Path], None] | None = None
     style: Path | None = None
+    plot: Callable[[Any], Any] | None = None
+    script: Path | None = None
+    knows_costs: bool = False
 
     def in_json(self, value: Any) -> Mapping[str, Any]:
         """Return what `report.json` has of a value."""
@@ -194,7 +204,7 @@ class Feature:
     misfits
         Returns what is wrong with a campaign whose file is right otherwise.
     identity
-        Returns what counts of a key that names files, in place of its value; None where it names none.
+        Returns, by name, what counts in place of the key, which names files; None where it names none.
     forerunner
         Returns the earlier version that a campaign begins with; None without one. Raises `ConfigError`.
     ahead
@@ -203,16 +213,23 @@ class Feature:
         Returns what `buran doctor` says of this machine.
     watch
         Returns what watches a run; None where nothing needs to.
+    sampled_at
+        Returns at which modelling points accesses to memory are sampled, if a metric asks for that; None where the
+        strategy chooses.
     table
-        Returns values of the whole program at the points of runs, which are modelled, with the call tree of the other
-        tables, if there is one; None without any.
+        Returns values at the points of runs, which are modelled, with the call tree of the other tables, if there is
+        one; None without any.
+    accounts
+        Returns what is known of the times of a table beside its counts, from the runs that models are made from.
     notes
-        Returns what a report says of the numbers beside the section.
-    section
-        Of the report.
+        Returns what a report says of the numbers beside the sections.
+    sections
+        Returns those of the report.
     record
         Records a campaign that has come to its end, outside of its results: from its report, and the folder with its
         table. Returns what the report says of that; it never fails.
+    write
+        Writes further files into the folder of results.
     """
 
     name: str
@@ -220,15 +237,20 @@ class Feature:
     base: Callable[[YamlDocument], YamlDocument] | None = None
     mistakes: Callable[[CampaignFile, str], Iterable[Mistake]] | None = None
     misfits: Callable[[Campaign], Iterable[Mistake]] | None = None
-    identity: Callable[[Campaign], object] | None = None
+    identity: Callable[[Campaign], Mapping[str, object]] | None = None
     forerunner: Callable[[Campaign], Forerunner | None] | None = None
     ahead: Callable[[Campaign, Scheduler], Iterable[str]] | None = None
     findings: Callable[[], Iterable[Finding]] | None = None
     watch: Callable[[Start], Watch | None] | None = None
+    sampled_at: Callable[[Campaign], tuple[Point, ...] | None] | None = None
     table: Callable[[History, Sequence[FinishedRun], CallTree | None], Experiment | None] | None = None
+    accounts: Callable[[Campaign, Sequence[FinishedRun], Experiment, Experiment | None], Iterable[Account]] | None = (
+        None
+    )
     notes: Callable[[History], Iterable[str]] | None = None
-    section: ReportSection | None = None
+    sections: Callable[[], tuple[ReportSection, ...]] | None = None
     record: Callable[[History, Report, Path], Iterable[str]] | None = None
+    write: Callable[[History, Path], None] | None = None
 
 
 FEATURES: ExtensionPoint[Feature] = ExtensionPoint("feature", "buran.features", Feature, {})
@@ -236,7 +258,7 @@ FEATURES: ExtensionPoint[Feature] = ExtensionPoint("feature", "buran.features", 
 
 def sections() -> list[ReportSection]:
     """Return the sections of all features."""
-    return [feature.section for feature in FEATURES if feature.section is not None]
+    return [section for feature in FEATURES if feature.sections is not None for section in feature.sections()]
 
 
 def sections_of(report: Report) -> list[tuple[ReportSection, Any]]:

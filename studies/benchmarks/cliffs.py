@@ -27,14 +27,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.campaign.machine_file import MachineFile
 from buran.campaign.plan import Mode
-from buran.loop.caches import models_of
-from buran.loop.memory import cache_cost
 from buran.model.terms import ModelFunction
+from buran.plugins.memory.account import CacheCost, MemoryAccount, MissCost
+from buran.plugins.memory.caches import models_of
+from buran.plugins.memory.costs import cache_cost
+from buran.plugins.memory.distances import DistanceModels, distance_models
+from buran.plugins.memory.machine_file import MachineFile
 from buran.prior.algebra import power
-from buran.prior.distances import DistanceModels, distance_models
-from buran.prior.memory import CacheCost, MemoryAccount, MissCost
 from buran.prior.prior import Prior, computation_prior
 from buran.prior.resilient import fit_priors
 from buran.profile.profile import Profile

@@ -28,19 +28,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.campaign.machine_file import Level, MachineFile
 from buran.campaign.plan import Mode
 from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.modelling import model_experiment
 from buran.experiment.table import Experiment
-from buran.loop.caches import models_of
-from buran.loop.memory import cache_cost
-from buran.measure.machine.speed import CODES, SOURCE
+from buran.plugins.memory.account import MemoryAccount
+from buran.plugins.memory.caches import models_of
 from buran.plugins.memory.campaign import enter, speed_of
+from buran.plugins.memory.costs import cache_cost
+from buran.plugins.memory.distances import DistanceModels
 from buran.plugins.memory.elsewhere import Drawing, carried
+from buran.plugins.memory.machine_file import Level, MachineFile
+from buran.plugins.memory.speed import CODES, SOURCE
 from buran.prior.campaign import noise_resilient
-from buran.prior.distances import DistanceModels
-from buran.prior.memory import MemoryAccount
 from buran.prior.tables import models_from_priors
 from buran.profile.metrics import metric_of
 from buran_studies.machine.laboratory import EXAMPLES
@@ -74,7 +74,7 @@ class Measured:
             MemoryAccount(self.distances, [cache_cost(file, i, "1", 1) for i in range(len(file.caches))], at)
             for file in (here, there)
         ]
-        made = models_from_priors(self.timed, self.counted, processes=None, repetition="min", memory=accounts[0])
+        made = models_from_priors(self.timed, self.counted, processes=None, repetition="min", accounts=accounts[:1])
         alone = model_experiment(self.timed, ["time"])["time"]
         times, _, _ = noise_resilient(made, alone, at[-1].tolist())
         drawing = Drawing(speed_of(here, there), accounts[1], at, len(made))

@@ -153,7 +153,7 @@ def held(spec: str) -> None:
     first = sizes[-int(steps[0]) if steps else -1]
     seen, known = timed.points[:, column] < first, counted.points[:, column] < first
     some = replace(material, counted=without(counted, known))
-    made = path_models(history, some, without(timed, seen), None)
+    made = path_models(history.session.campaign, some, without(timed, seen), [])
     truth, at = np.nanmean(timed.over_locations("time", "mean")[:, ~seen], axis=2), timed.points[~seen]
     large = truth >= 0.01 * np.nansum(truth, axis=0)
     models = [each.final for each in made]

@@ -20,7 +20,6 @@ from buran.campaign.config import Campaign
 from buran.campaign.identity import Decides, Keys, decides, requested
 from buran.campaign.layout import Layout
 from buran.campaign.load import load_campaign
-from buran.campaign.machine_file import MachineFile
 from buran.campaign.point import Point
 from buran.campaign.sections import MachineDescription
 from buran.campaign.shape import CampaignFile
@@ -89,8 +88,6 @@ NEW: dict[str, Any] = {
     "resources.partitions.large.charge_factor": 2.0,
     **{f"resources.partitions.large.{key}": "x" for key in ("constraint", "account", "qos")},
     "resources.partitions.large.exclusive": False, "model.waiting": "always",
-    "memory.points": [{"n": 10, "p": 4}], "memory.caches_kib": [32.0, 1024.0], "memory.ways": [8, 16],
-    "memory.machine": "machine.json",
     "command.wrapper": "perf stat --", "command.wraps": "launcher", "command.extra_flags": "-pg",
     "command.variables": {"A": "b"}, "command.afterwards": "gprof > profile.txt", "command.profile": "*.csv",
     "command.format": "gprof", "command.further_metrics": ["page_faults"],
@@ -144,10 +141,6 @@ NEEDS: dict[str, dict[str, Any]] = {
     "strategy.patience": {"strategy.name": "cpf"},
     "strategy.retry_failed": {"strategy.name": "cpf"},
     "metrics": {"refinement.enabled": False},
-    "memory.points": {"metrics": ["time", "visits", "misses_level_1"]},
-    "memory.caches_kib": {"metrics": ["time", "visits", "misses_level_1"]},
-    "memory.ways": {"metrics": ["time", "visits", "misses_level_1"], "memory.caches_kib": [32.0, 1024.0]},
-    "memory.machine": {"metrics": ["time", "visits", "misses_level_1"]},
     "parameters.n.values": {"parameters.n.range": None, "parameters.n.values": [10, 20]},
     "parameters.n.value": {
         "parameters.n.range": None,
@@ -211,20 +204,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             {"n": ((0.0, 0.0),), "p": ((0.0,),)}, None,
         )  # fmt: skip
         (tmp_path / name).write_text(json.dumps({"schema": Calibration.schema_read, **dataclasses.asdict(costs)}))
-    level = {
-        "shared_by": 1,
-        "latency_s": 1,
-        "latency_busy_s": 1,
-        "gather_s": 1,
-        "gather_busy_s": 1,
-        "bandwidth": 1,
-        "bandwidth_busy": 1,
-    }
-    machine = {
-        **dict.fromkeys(("host", "cpu", "kernel", "compiler", "date"), ""), "cores": 1, "flops": 1, "flops_busy": 1,
-        "codes": {}, "spread": 0, "levels": [{"bytes": 32768, **level}, {"bytes": None, **level}],
-    }  # fmt: skip
-    (tmp_path / "machine.json").write_text(json.dumps({"schema": MachineFile.schema_read, **machine}))
     (tmp_path / "code2").mkdir()
     (tmp_path / "code2" / "Makefile").write_text("demo: other\n")
     (tmp_path / "before").mkdir()

@@ -41,17 +41,6 @@ def test_a_correct_file(write_campaign: WriteCampaign) -> None:
 
 P = "parameters.p"
 STEPS = {"parameters__s": {"role": "steps", "value": 600}, "program__run": "{binary} {n} {s}"}
-SAMPLED = ("time", "visits", "misses_level_2")
-SIMULATED = {
-    "environments": {
-        "local": {
-            "machine": {
-                "topology": "crossbar", "nodes": 64, "cores_per_node": 1, "bandwidth_gb_s": 10.0, "latency_us": 1.0,
-                "seconds_per_block": 1e-9,
-            }
-        }
-    }
-}  # fmt: skip
 
 BAD: list[tuple[str, dict[str, Any], str, str]] = [
     # (what, changes, key, words of the message)
@@ -196,35 +185,6 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("no metrics", {"metrics": []}, "metrics", "must not be empty"),
     ("metric twice", {"metrics": ["time", "visits", "time"]}, "metrics[2]", "twice"),
     ("counter", {"counters": ["flops"]}, "counters[0]", "allowed are: instructions"),
-    ("misses on no machine", {"metrics": [*SAMPLED], **SIMULATED}, "metrics[2]", "simulated machine"),
-    (
-        "sampled elsewhere",
-        {"metrics": [*SAMPLED], "memory": {"points": [{"p": 3, "n": 10}]}},
-        "memory.points[0]",
-        "not one of the modelling points",
-    ),
-    ("sampled for nothing", {"memory": {"caches_kib": [32]}}, "memory", "no metric asks"),
-    ("a machine for nothing", {"memory": {"machine": "machine.json"}}, "memory", "no metric asks"),
-    (
-        "caches farthest first",
-        {"metrics": [*SAMPLED], "memory": {"caches_kib": [64, 32]}},
-        "memory.caches_kib",
-        "larger",
-    ),
-    *(
-        (f"{ways} ways", {"metrics": [*SAMPLED], "memory": {"caches_kib": [48, 1024], "ways": ways}}, at, said)
-        for ways, at, said in (
-            ([8, 0], "memory.ways[1]", "greater than or equal to 1"),
-            ([7], "memory.ways[0]", "7 ways do not divide the 768 lines of 48 KiB"),
-            ([12, 32768], "memory.ways[1]", "that many ways"),
-            ([12, 16, 16], "memory.ways[2]", "nothing names the size"),
-            ([], "memory.ways", "empty"),
-        )
-    ),
-    ("ways of unknown sizes", {"metrics": [*SAMPLED], "memory": {"ways": [8]}}, "memory.ways[0]", "memory.caches_kib"),
-    ("no cache", {"metrics": [*SAMPLED], "memory": {"caches_kib": []}}, "memory.caches_kib", "empty"),
-    ("no such cache", {"metrics": [*SAMPLED], "memory": {"caches_kib": [32]}}, "metrics[2]", "is of another one"),
-    ("no machine", {"metrics": [*SAMPLED], "memory": {"machine": "none.json"}}, "memory.machine", "none.json: "),
     ("counter twice", {"counters": ["cycles", "cycles"]}, "counters[1]", "twice"),
     ("refinement needs time", {"metrics": ["basic_blocks"]}, "metrics", "time and visits"),
     ("backend", {"backend": "embeded"}, "backend", "'embedded'"),

@@ -3,13 +3,12 @@
 import subprocess
 
 import pytest
-from native_programs import HOOK_ALL, PROGRAMS, build, launch, profile_of, regions, table, toolchain, write_filter
+from native_programs import PROGRAMS, build, launch, regions, table, toolchain, write_filter
 
 from buran.errors import ToolError
 from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.toolchain import Toolchain
 from buran.measure.toolchain.wrappers.translate import FC, MPIFORT, translate
-from buran.profile.reuse import LINE, histogram, misses
 
 pytestmark = pytest.mark.mpi
 
@@ -251,22 +250,3 @@ def test_wrapper_without_a_fortran_compiler():
     with pytest.raises(ToolError, match="no compiler wrapper for Fortran") as caught:
         translate(["-c", "x.f90"], wrapper=MPIFORT, mode="time", toolchain=tools)
     assert "/opt/mpi/bin/mpicc" in str(caught.value)
-
-
-@pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("flags", [("-O0",), ("-O3",)], ids=" ".join)
-def test_accesses_of_fortran_arrays_are_sampled(compiler, flags, tmp_path):
-    """A matrix of 1.1 MiB: in the order of memory one access of eight is far, across it all are."""
-    tools, n = with_fortran(compiler), 376
-    binary = build(
-        "walks.f90", tmp_path / "walks", tools=tools, filter_file=write_filter(tmp_path, HOOK_ALL), mode="memory",
-        flags=(*flags, f"-J{tmp_path}", "-fno-frontend-optimize", "-fno-inline", "-fno-loop-interchange"),
-    )  # fmt: skip
-    profile = profile_of(binary, tmp_path / "run", str(n))
-    bins = histogram(profile)
-    found = {name.split("->")[-1].split("::")[-1]: bins[row].sum(axis=0) for row, name in enumerate(profile.tree.names)}
-    lines = n * n / 8
-    assert misses(found["along"], 2**19) == pytest.approx(lines, rel=0.05)
-    assert misses(found["across"], n * LINE / 2) == pytest.approx(n * n, rel=0.05)
-    assert misses(found["across"], 4 * n * LINE) == pytest.approx(lines, rel=0.05)
-    assert misses(found["sections"], 2**19) == pytest.approx(2 * lines, rel=0.05)

@@ -11,9 +11,7 @@ import pytest
 
 from buran.model import Model, fit_models
 from buran.model.alternative import Alternative
-from buran.model.derived import DerivedValue
 from buran.model.few_values import cancels_through, with_other_growth
-from buran.model.outgrown import Outgrown
 from buran.model.powers import PowerLog
 from buran.model.terms import Factor, ModelFunction, Term
 
@@ -91,12 +89,3 @@ def test_terms_that_cancel_to_go_through_few_values_are_told() -> None:
         ModelFunction(3.0),
     ):
         assert not cancels_through(function, few)
-
-
-def test_a_working_set_of_two_parameters_has_no_other_growth_along_one() -> None:
-    """A factor of several parameters says itself how they act together."""
-    points = np.array([(p, n) for p in (1.0, 2.0) for n in (8.0, 12.0, 16.0)])
-    size = DerivedValue.of("size", "p**(-1/3) * n**3", ("p", "n"))
-    misses = Term((Factor(1, PowerLog(Fraction(3))), Factor(1, Outgrown(500.0, 900.0), size)))
-    only = Alternative(ModelFunction(1e-5, (1e-8,), (misses,)), 1.0, ((0.0, 0.0), (0.0, 0.0)), 0.0, 3)
-    assert with_other_growth([only], points) == (only,)

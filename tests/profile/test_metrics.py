@@ -44,15 +44,9 @@ def test_each_group_of_metrics_is_asked_of_the_table() -> None:
         *REQUIREMENTS,
         *DETAILS,
         *("heap_bytes", "heap_peak", "minor_faults"),
-        *metrics.sampled(METRICS),
+        *metrics.sampled(metrics.table()),
         "resident_bytes",
     }
-
-
-def test_misses_are_modelled_from_runs_that_sample() -> None:
-    assert metrics.sampled(["time", "misses_level_2", "flops"]) == ("misses_level_2",)
-    assert metrics.counted(["misses_level_2"]) == metrics.uncounted(["misses_level_2"]) == ()
-    assert not metrics.noise_resilient(["misses_level_2", "first_touches"])
 
 
 def test_requirements_are_exact_and_no_effort() -> None:

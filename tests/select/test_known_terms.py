@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -11,13 +10,10 @@ import pytest
 
 from buran.loop import plan
 from buran.model import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
-from buran.model.outgrown import Outgrown
-from buran.prior.prior import Column, Prior, computation_prior
+from buran.prior.prior import Prior, computation_prior
 from buran.select.belief import belief_of, fewer
-from buran.select.design import DESIGN, gains
 from buran.select.forecast import predicted_s
 from buran.select.observations import Observations
-from buran.select.protocol import Budget, PlanningState
 from buran.select.space import Space
 from buran_studies.functions import terms_prior
 
@@ -80,68 +76,6 @@ def test_points_where_a_call_path_was_not_timed_leave_it_uncertain() -> None:
     assert belief is not None
     timed, untimed = np.sqrt((belief.factors[:, -1] ** 2).sum(axis=1))
     assert untimed > 1.5 * timed
-
-
-CUBE = Term((Factor(0, PowerLog(Fraction(3), 0)),))
-MISSES = ModelFunction(0.0, (1.0,), (Term((Factor(0, PowerLog(Fraction(3), 0)), Factor(0, Outgrown(20.0, 30.0)))),))
-SIZES = np.array([8.0, 10, 12, 14, 16, 20, 24, 32, 40])
-
-
-def cliff_at_25(measured: int, seconds: float = 0.0) -> tuple[Observations, Observations, Space]:
-    """A program that leaves a cache from n = 20 to 30, with and without knowing it; the first sizes are measured."""
-    space = Space(("n",), SIZES[:, None], np.ones(9), np.array([64.0]), expected_s=1e-3 * SIZES**3)
-    truth = 1e-3 * SIZES**3 + seconds * MISSES.evaluate(space.points)
-    values = truth[None, :measured, None] * np.array([0.99, 1.01])
-    prior = known(CUBE)
-    misses = Column("misses", MISSES, cost=(5e-4, 1e-3), level=2)
-    blind = Observations(space.points[:measured], values, values[0], (prior,))
-    return replace(blind, priors=(replace(prior, columns=(*prior.columns, misses)),)), blind, space
-
-
-def test_misses_that_nobody_has_seen_cost_what_the_machine_lets_expect() -> None:
-    told, _, space = cliff_at_25(5)
-    (model,) = told.fit.models
-    assert model is not None
-    at = space.target[None]
-    assert model.function.evaluate(at)[0] == pytest.approx(1.5e-3 * 64**3, rel=0.02)
-    low, high = model.predict_interval(at)
-    assert low[0] < 1.01e-3 * 64**3 and high[0] > 2.5e-3 * 64**3
-    belief = belief_of(told, space)
-    assert belief is not None and belief.expected_error > 0.4
-    seen, _, _ = cliff_at_25(9, seconds=2e-3)
-    (model,) = seen.fit.models
-    assert model is not None
-    assert model.function.evaluate(at)[0] == pytest.approx(3e-3 * 64**3, rel=0.02)
-
-
-def test_one_run_beyond_a_cliff_is_worth_more_than_all_before_it() -> None:
-    told, blind, space = cliff_at_25(5)
-    beliefs = [belief_of(each, space) for each in (told, blind)]
-    assert beliefs[0] is not None and beliefs[1] is not None
-    gain, unaware = (gains(belief) for belief in beliefs if belief is not None)
-    assert gain[:5].max() < 0.05 and gain[6:].min() > 0.8 and unaware[6] < 0.6
-    state, budget = PlanningState(0, frozenset(), (), None, None, None), Budget(40.0, 0.0)
-    chosen = {each.place: each.reason for each in DESIGN.suggest(told, space, budget, state).suggestions}
-    beyond = {place: why for place, why in chosen.items() if "cliff" in why}
-    assert beyond and min(beyond) >= 6 and "misses of level 2" in next(iter(beyond.values()))
-    assert not any("cliff" in each.reason for each in DESIGN.suggest(blind, space, budget, state).suggestions)
-
-
-def test_cliffs_come_from_what_was_found_in_the_order_of_the_points() -> None:
-    quality = Quality(5, 0.0, 0.0, 0.0, 1.0, 0.0)
-    function = ModelFunction(1.0, (2.0, 3.0), (CUBE, *MISSES.terms))
-    model = Model(function, quality)
-    times = ModelSet(("n", "s"), "time", "s", ("a",), (model,), "mean", "median", ())
-    misses = [{"level": 2, "misses": MISSES.to_json(), "cost": [5e-4, 0.0]}]
-    work = ModelFunction(0.0, (1.0,), (CUBE,)).to_json()
-    said = ({"call_path": "a", "resilient": "2 n^3 s", "source": "counts", "work": work, "misses": misses},)
-    history = SimpleNamespace(findings=lambda _: SimpleNamespace(priors=said), models=lambda _: {"time": times})
-    (prior,) = plan._priors(history, 0, ("s", "n"), None).values()  # type: ignore[arg-type]
-    _, effort, cliff = prior.columns
-    assert effort.function.terms == (Term((Factor(1, PowerLog(Fraction(3), 0)),)),)
-    at = np.array([[7.0, 40.0]])
-    assert cliff.function.evaluate(at) == pytest.approx(MISSES.evaluate(at[:, ::-1]))
-    assert cliff.cost is not None and cliff.level == 2 and cliff.cost[0] == 5e-4 and cliff.cost[1] > 0
 
 
 def test_costs_grow_as_call_paths_with_known_terms_do_where_the_start_hides_it() -> None:

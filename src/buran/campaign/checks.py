@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise, zip_longest
 from pathlib import Path, PurePosixPath
 
 from buran.campaign.backends import BACKENDS
@@ -17,7 +16,6 @@ from buran.campaign.expressions import FUNCTIONS
 from buran.campaign.extrapolate import check_target_value
 from buran.campaign.inputs import Input
 from buran.campaign.launcher import LAUNCHERS, PLACEHOLDERS
-from buran.campaign.machine_file import can_have
 from buran.campaign.mistakes import Mistake, TextError, did_you_mean, listed, no_parameter
 from buran.campaign.platform import machine_at, number_of, shape_of
 from buran.campaign.point import Value
@@ -26,9 +24,9 @@ from buran.campaign.shape import COMMAND, CampaignFile
 from buran.campaign.space import parameter_values
 from buran.campaign.strategies import BUILT_IN, KEYS, abilities_of
 from buran.campaign.template import TemplateError, parse_words
-from buran.errors import ConfigError, FormatError, PluginError, UsageError
+from buran.errors import ConfigError, PluginError, UsageError
 from buran.profile.extrap_names import extrap_names
-from buran.profile.metrics import CACHE_LINE, MINOR_FAULTS, MISSES, metric_of, sampled
+from buran.profile.metrics import metric_of
 
 COMPILERS = ("cc", "cxx", "fc", "mpicc", "mpicxx", "mpifort")
 _OF_STEPS = "steps have one key, value, the full number: {role: steps, value: 600}; with values of your own, use size"
@@ -436,52 +434,6 @@ def _shape_mistakes(path: tuple[str, ...], machine: MachineKeys) -> Iterator[Mis
         room = math.prod(numbers[:2] if machine.topology == "fat_tree" else numbers)
         if room != machine.nodes:
             yield Mistake(path, f"this shape has {room} nodes, not {machine.nodes}", hint="write nodes as they follow")
-
-
-def memory_mistakes(campaign: Campaign) -> Iterator[Mistake]:
-    """Check that accesses to memory can be sampled where that is requested."""
-    config = campaign.config
-    misses = sampled(config.metrics)
-    for i, point in enumerate(campaign.memory_points if config.memory.points else ()):
-        if point not in campaign.points:
-            hint = "name one of them, or add it to the values or points"
-            yield Mistake(("memory", "points", i), f"{point} is not one of the modelling points", hint=hint)
-    prices_faults = config.memory.machine and MINOR_FAULTS in config.metrics
-    of_caches = config.memory.caches_kib or config.memory.ways
-    wanted = config.memory.points or of_caches or (config.memory.machine and not prices_faults)
-    if wanted and not misses:
-        hint = "add misses_level_1, or leave out the section memory"
-        yield Mistake(("memory",), "no metric asks for sampled accesses to memory", hint=hint)
-    try:
-        sizes = campaign.caches_kib or ()
-    except FormatError as error:
-        what, hint = f"{config.memory.machine}: {error.what}", "write it with buran doctor --calibrate FILE"
-        yield Mistake(("memory", "machine"), what, error.why, hint)
-        return
-    if any(far <= near for near, far in pairwise(sizes)):
-        yield Mistake(("memory", "caches_kib"), "each cache must be larger than the one before", hint="nearest first")
-    yield from _ways_mistakes(config.memory.ways or (), sizes)
-    for i, metric in enumerate(config.metrics):
-        if metric in MISSES[len(sizes) :] and sizes:
-            named = "memory.caches_kib names" if config.memory.caches_kib else "memory.machine describes"
-            what = f"{named} {len(sizes)} caches, and {metric} is of another one"
-            yield Mistake(("metrics", i), what, hint="add its size, or leave the metric out")
-    path = ("metrics", config.metrics.index(misses[0])) if misses else ("metrics",)
-    if misses and campaign.is_simulated:
-        why = "it has no caches"
-        yield Mistake(path, f"{misses[0]} cannot be measured on a simulated machine", why, "leave it out")
-
-
-def _ways_mistakes(ways: Sequence[int], sizes_kib: Sequence[float]) -> Iterator[Mistake]:
-    """Check that the ways of caches go with their sizes."""
-    for i, (number, size) in enumerate(zip_longest(ways, sizes_kib[: len(ways)])):
-        if size is None:
-            hint = "name the sizes: memory.caches_kib"
-            yield Mistake(("memory", "ways", i), "nothing names the size of this cache", hint=hint)
-        elif not can_have(1024 * size, number):
-            why = f"{number} ways do not divide the {1024 * size / CACHE_LINE:g} lines of {size:g} KiB"
-            hint = "lines of 64 bytes are ways times sets, as in caches_kib: [48], ways: [12]"
-            yield Mistake(("memory", "ways", i), "no cache of this size has that many ways", why, hint)
 
 
 def room_mistakes(campaign: Campaign) -> Iterator[Mistake]:

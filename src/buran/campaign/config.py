@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from buran.campaign.extrapolate import extrapolated
 from buran.campaign.identity import requested
 from buran.campaign.inputs import Input
 from buran.campaign.launcher import Placement, launch, resolve, under_modules, usable_cores, with_modules
-from buran.campaign.machine_file import MachineFile
 from buran.campaign.packing import Need, NodeKind, NodeRoom, side_by_side
 from buran.campaign.plan import Mode
 from buran.campaign.platform import Platform, differences_in_words, machine_at, platform_of
@@ -165,37 +164,15 @@ class Campaign:
     @cached_property
     def memory_points(self) -> tuple[Point, ...]:
         """The modelling points at which accesses to memory are sampled."""
-        points = self.config.memory.points
         if not sampled(self.config.metrics):
             return ()
-        return self.points if points is None else tuple(dict.fromkeys(map(Point.of, points)))
+        return self.points if self.requested_memory_points is None else self.requested_memory_points
 
     @cached_property
-    def machine_file(self) -> MachineFile | None:
-        """How fast the machine is; None where the campaign names no file that says it.
-
-        Raises
-        ------
-        FormatError
-            The file cannot be read.
-        """
-        name = self.config.memory.machine
-        return None if name is None else MachineFile.read(below(self.folder, name))
-
-    @property
-    def caches_kib(self) -> tuple[float, ...] | None:
-        """Sizes of the caches, nearest first; None where only the runs tell them."""
-        if self.config.memory.caches_kib or self.machine_file is None:
-            return self.config.memory.caches_kib
-        return tuple(size / 1024 for size in self.machine_file.caches)
-
-    @property
-    def cache_ways(self) -> tuple[int | None, ...]:
-        """Ways of these caches, nearest first; empty where nobody but the runs may tell them."""
-        machine, ways = self.machine_file, self.config.memory.ways or ()
-        if ways or machine is None or self.caches_kib != tuple(each / 1024 for each in machine.caches):
-            return ways
-        return tuple(level.ways for level in machine.levels[:-1])
+    def requested_memory_points(self) -> tuple[Point, ...] | None:
+        """Those that the file names; None where the strategy chooses."""
+        asked = (feature.sampled_at(self) for feature in FEATURES if feature.sampled_at is not None)
+        return next((points for points in asked if points is not None), None)
 
     @property
     def simulated_on(self) -> str:
@@ -585,9 +562,9 @@ class Campaign:
                 for entry in self.config.measurements
             ],
             "inputs": self.input_contents,
-            "machine_file": None if self.machine_file is None else asdict(self.machine_file),
-            **{name: identity(self) for name, identity in named.items()},
         }
+        for identity in named.values():
+            resolved |= identity(self)
         return digest({**keys, **{name: value for name, value in resolved.items() if value}}, 12)
 
 

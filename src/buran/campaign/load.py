@@ -160,7 +160,6 @@ class _Loading:
         for feature in FEATURES:
             mistakes.add(*(() if feature.misfits is None else feature.misfits(campaign)))
         mistakes.add(*checks.room_mistakes(campaign))
-        mistakes.add(*checks.memory_mistakes(campaign))
         mistakes.stop()
         return campaign
 

@@ -278,39 +278,6 @@ class ParameterKeys(Keys, title="Parameter"):
     )
 
 
-CacheSizes = Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1, max_length=4)]
-
-
-CacheWays = Annotated[tuple[Annotated[int, Field(ge=1)], ...], Field(min_length=1, max_length=4)]
-
-
-class MemoryKeys(Keys, title="Memory"):
-    """Where accesses to memory are sampled, and for which caches."""
-
-    points: OfPlan[Annotated[tuple[PointMapping, ...], Field(min_length=1)] | None] = Field(
-        None,
-        description="Modelling points at which accesses are sampled, one run each; by default all, or a few cheap "
-        "ones where the strategy chooses points. Small ones suffice.",
-        examples=[[{"p": 1, "n": 8}, {"p": 1, "n": 12}]],
-    )
-    caches_kib: OfAnalysis[CacheSizes | None] = Field(
-        None,
-        description="Sizes of the caches whose misses are modelled, nearest first, in KiB; by default the machine's.",
-        examples=[[32, 1024]],
-    )
-    ways: OfAnalysis[CacheWays | None] = Field(
-        None,
-        description="Associativity of these caches, nearest first; by default the machine's, or full if unknown.",
-        examples=[[8, 16]],
-    )
-    machine: OfAnalysis[Text | None] = Field(
-        None,
-        description="File of `buran doctor --calibrate` on the machine where the programs run. The report then says "
-        "what bounds each call path.",
-        examples=["machine.json"],
-    )
-
-
 class BudgetKeys(Keys, title="BudgetPart"):
     """What the campaign may cost; with both keys the smaller one counts."""
 

@@ -175,11 +175,6 @@ class CampaignFile(Keys):
     metrics: OfPlan[Annotated[tuple[MetricName, ...], Field(min_length=1)]] = Field(
         ("time", "visits", "basic_blocks", "bytes_sent", "bytes_received"), description="What is measured and modelled."
     )
-    memory: sections.MemoryKeys = Field(
-        default_factory=sections.MemoryKeys,
-        description="Sampling of memory accesses, for the metrics `misses_level_1` to `misses_level_4` and "
-        "`first_touches`; needs a compiler plugin and separate builds.",
-    )
     counters: OfTarget[tuple[CounterName, ...]] = Field(
         (),
         description="Processor and kernel counters, read at every visit of timed runs, which become slower. The "

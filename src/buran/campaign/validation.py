@@ -17,6 +17,7 @@ from buran.campaign.shape import CampaignFile, shape_of_files
 from buran.campaign.strategies import STRATEGIES
 from buran.campaign.yaml_document import YamlDocument
 from buran.features import FEATURES
+from buran.profile.metrics import BROUGHT
 
 Schema = Mapping[str, Any]
 
@@ -109,6 +110,9 @@ def _mistake(detail: ErrorDetails) -> Mistake:
             path, f"the key {spelled(path)} is missing", _meaning(path), least and f"write for example `{least}`"
         )
     shown = _shown(detail["input"])
+    if kind == "literal_error" and str(detail["input"]) in BROUGHT.missing:
+        refused = BROUGHT.refusal(str(detail["input"]))
+        return Mistake(path, f"{shown} is not known here", refused.why, refused.hint)
     if kind == "literal_error":
         allowed = list(_schema_at(path, "enum") or [_schema_at(path, "const")])
         close = nearest(str(detail["input"]), allowed)

@@ -14,15 +14,13 @@ from numpy.typing import NDArray
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
 from buran.campaign.records import RECORD
-from buran.errors import ConfigError
 from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.table import Experiment
 from buran.loop.findings import Overhead
 from buran.loop.history import FinishedRun
 from buran.measure.bundle import PROFILE
 from buran.profile.call_paths import read_profile
-from buran.profile.profile import Profile
-from buran.profile.reuse import caches_of, with_misses, without_distances
+from buran.profile.reuse import without_distances
 
 
 def lost(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
@@ -61,41 +59,6 @@ def profiles_of(runs: Iterable[FinishedRun], parameters: Sequence[str]) -> Itera
     """Read the profiles of some runs, one after the other."""
     for run in runs:
         yield {name: run.point[name] for name in parameters}, run.repetition, read_profile(run.folder / PROFILE)
-
-
-def sampled_profiles(
-    runs: Iterable[FinishedRun], parameters: Sequence[str], caches_kib: Sequence[float] | None
-) -> Iterator[Run]:
-    """Read the profiles of runs that sampled accesses to memory, one after the other: misses instead of distances.
-
-    Parameters
-    ----------
-    caches_kib
-        Sizes of the caches, nearest first; None for those of the machine that the runs were made on.
-
-    Raises
-    ------
-    ConfigError
-        The caches of that machine are not known, or other runs were made on one with other caches.
-    """
-    before: tuple[int, ...] = ()
-    for point, repetition, profile in profiles_of(runs, parameters):
-        caches = cache_sizes([profile], caches_kib)
-        if not caches or caches != (before or caches):
-            raise ConfigError(
-                "the misses of caches need their sizes",
-                where="key memory.caches_kib",
-                why="runs were made on machines with different caches" if caches else "the machine reports none",
-                hint="say them in KiB, as in memory: {caches_kib: [32, 1024]}; nothing is measured again",
-            )
-        before = caches
-        yield point, repetition, with_misses(profile, caches)
-
-
-def cache_sizes(profiles: Iterable[Profile], caches_kib: Sequence[float] | None) -> tuple[int, ...]:
-    """Return sizes of caches in bytes, nearest first: those that are requested, else those of the first profile."""
-    requested = tuple(round(1024 * size) for size in caches_kib or ())
-    return requested or next(map(caches_of, profiles), ())
 
 
 def only(experiment: Experiment, metrics: Iterable[str]) -> Experiment:

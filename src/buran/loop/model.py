@@ -17,7 +17,6 @@ from buran.campaign.plan import COUNTING, Mode, Plan, Purpose
 from buran.campaign.platform import shape_of
 from buran.campaign.steps import has_all_steps
 from buran.errors import RunError
-from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.jsonl import write_jsonl
 from buran.experiment.merge import merge_metrics
 from buran.experiment.modelling import model_experiment
@@ -30,7 +29,6 @@ from buran.loop import collect
 from buran.loop.crowded import crowded_points, points_without_cores
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
-from buran.loop.memory import memory_account, page_account
 from buran.loop.mixing import Judged, judge, plain_imports
 from buran.loop.pool import PooledTimes, pooled_times
 from buran.loop.program_model import FILE, choose_kind, cross_validated, fit_program, write_program
@@ -44,8 +42,8 @@ from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet, write_models
 from buran.model.space import full_spaces, wider_space
 from buran.model.tuning import SEARCH
+from buran.prior.account import Account
 from buran.prior.campaign import noise_resilient
-from buran.prior.memory import MemoryAccount
 from buran.prior.paths import waiting_rows
 from buran.prior.resilient import PUBLISHED, FitOptions
 from buran.prior.steps import not_repeated
@@ -55,7 +53,6 @@ from buran.prior.tuning import COUNTS
 from buran.profile.call_paths import read_profile
 from buran.profile.metrics import counted as counted_metrics
 from buran.profile.metrics import metric_of, uncounted
-from buran.profile.metrics import sampled as sampled_metrics
 from buran.profile.profile import NO_CALL_PATHS
 
 if TYPE_CHECKING:
@@ -80,12 +77,8 @@ class Material:
         Those that models are made from; None without any.
     counted
         Counts; None without any.
-    sampled
-        Misses of caches, from sampled accesses to memory; None without any.
     further
-        Tables of the whole program that features bring.
-    distances
-        The runs that they are from, where a machine file tells what they cost.
+        Tables that features bring.
     not_repeated
         Parameters of the role steps whose few steps are in none of these, as counts refute that work repeats.
     """
@@ -97,9 +90,7 @@ class Material:
     pooled: PooledTimes | None
     timed: Experiment | None
     counted: Experiment | None
-    sampled: Experiment | None
     further: tuple[Experiment, ...]
-    distances: Sequence[Run]
     not_repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
@@ -142,7 +133,7 @@ def make_models(history: History, models_path: Path, findings_path: Path, table_
     _findings(history, material, program, (absorbed, priors), table).write(findings_path)
     config = session.campaign.config
     further = [name for experiment in material.further for name in experiment.metrics]
-    names = (*config.metrics, *config.beside_metrics, *further)
+    names = dict.fromkeys((*config.metrics, *config.beside_metrics, *further))
     write_models(models_path, [sets[name] for name in names if name in sets])
 
 
@@ -207,20 +198,13 @@ def gather(history: History, all_steps: Mapping[str, tuple[str, ...]] | None = N
         run for run in modelled if earlier or (run.mode is not Mode.EFFORT and run.filter_text == plan.filter_text)
     ]
     pooled = pooled_times(history, poolable, parameters, plan.filter_text)
-    memory = [run for run in modelled if run.mode is Mode.MEMORY]
-    profiles = collect.sampled_profiles(memory, parameters, session.campaign.caches_kib)
-    sampled = experiment_from_profiles(profiles) if memory else None
     tree = None if pooled is None else pooled.table.tree
     added = (feature.table(history, stored, tree) for feature in FEATURES if feature.table is not None)
     further = tuple(experiment for experiment in added if experiment is not None)
-    with_costs = memory if session.campaign.machine_file is not None else []
-    distances = list(collect.profiles_of(with_costs, parameters))
     timed = None if pooled is None else pooled.table
     if timed is not None and session.campaign.config.model.waiting == "auto":
         timed = without_waiting_at(collect.as_array(crowded_points(history, modelled), parameters), timed, counted)
-    return Material(
-        plan.filter_text, runs, modelled, imports, pooled, timed, counted, sampled, further, distances, all_steps or {}
-    )
+    return Material(plan.filter_text, runs, modelled, imports, pooled, timed, counted, further, all_steps or {})
 
 
 def without_waiting_at(at: NDArray[np.float64], timed: Experiment, counted: Experiment | None) -> Experiment:
@@ -276,19 +260,18 @@ def _fit(
     sources = (
         (None if material.pooled is None else material.pooled.table, timed, _timed_metrics(session)),
         (counted, counted, list(counted_metrics(config.metrics))),
-        (material.sampled, material.sampled, list(sampled_metrics(config.metrics))),
         *((experiment, experiment, list(experiment.metrics)) for experiment in material.further),
     )
     tables = [collect.only(measured, metrics) for measured, _, metrics in sources if measured is not None and metrics]
     for _, modelled, metrics in sorted(sources, key=lambda source: source[1] is timed):  # counts come before times
         if modelled is not None and metrics:
             growth = proven_growth(sets.values()) if modelled is timed else None
-            chosen, whole = collect.only(modelled, metrics), any(modelled is other for other in material.further)
-            for models in _models(session, chosen, growth, whole=whole).values():
+            whole = all(metric_of(name).is_whole for name in metrics)
+            for models in _models(session, collect.only(modelled, metrics), growth, whole=whole).values():
                 sets[models.metric] = of_steady_counts(models, modelled)
     if not campaign.counts_tell_growth or timed is None or "time" not in sets:
         return tables, sets, None, ()
-    made = path_models(history, material, timed, memory_account(campaign, material.distances, timed.tree))
+    made = path_models(campaign, material, timed, accounts_of(campaign, material, timed))
     target = [campaign.target[name] for name in campaign.parameters]
     sets["time"], absorbed, priors = noise_resilient(made, sets["time"], target)
     return tables, sets, absorbed, priors
@@ -325,11 +308,17 @@ def proven_growth(counted: Collection[ModelSet]) -> list[Lead] | None:
     return [max(function.lead(p) for function in functions) for p in columns] if functions else None
 
 
+def accounts_of(campaign: Campaign, material: Material, timed: Experiment) -> list[Account]:
+    """Return what features know of the times of `material` beside its counts."""
+    known = (feature.accounts for feature in FEATURES if feature.accounts is not None)
+    return [account for of in known for account in of(campaign, material.modelled, timed, material.counted)]
+
+
 def path_models(
-    history: History, material: Material, timed: Experiment, memory: MemoryAccount | None
+    campaign: Campaign, material: Material, timed: Experiment, accounts: Sequence[Account]
 ) -> tuple[PathModel, ...]:
     """Return the noise-resilient models of the call paths of `timed`, the times of `material`."""
-    campaign, config = history.session.campaign, history.session.campaign.config
+    config = campaign.config
     return models_from_priors(
         timed,
         material.counted,
@@ -337,8 +326,7 @@ def path_models(
         aggregate=config.aggregate,
         repetition=config.model.repetition,
         options=PUBLISHED if config.model.prior_fit == "published" else FitOptions(),
-        memory=memory,
-        pages=page_account(campaign, material.counted, timed.tree),
+        accounts=accounts,
         mpi=known_mpi(campaign),
         steps=campaign.steps,
     )

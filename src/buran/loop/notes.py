@@ -15,10 +15,8 @@ from buran.loop.crowded import crowded_points
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
 from buran.loop.overhead import missed_limit
-from buran.loop.page import other_machine
-from buran.loop.sampling import sample_notes
 from buran.prior.steps import Repeats
-from buran.profile.metrics import DETAILS, MISSES, REQUIREMENTS
+from buran.profile.metrics import DETAILS, REQUIREMENTS
 from buran.views.account import Item
 
 
@@ -36,12 +34,10 @@ def notes_of(history: History, findings: Findings, account: Sequence[Item], meas
     notes = [*session.target.backend.notes, *session.campaign.notes]
     notes += [note for record in history.build_records for note in record.notes]
     notes += _missing_counters(history)
-    for feature in FEATURES:
-        notes += () if feature.notes is None else feature.notes(history)
     notes += _lost_visits(history)
     notes += _missing_requirements(history)
-    notes += sample_notes(history)
-    notes += other_machine(history)
+    for feature in FEATURES:
+        notes += () if feature.notes is None else feature.notes(history)
     notes += _builds_of_models(history, findings)
     notes += [judged["words"] for judged in findings.imported]
     return [
@@ -90,19 +86,20 @@ def _lost_visits(history: History) -> list[str]:
 
 
 def _missing_requirements(history: History) -> list[str]:
-    """Say which requirements and misses the campaign asks for in vain."""
-    counted_by_plugins = (*REQUIREMENTS, *DETAILS)
-    requested = [name for name in history.session.campaign.config.metrics if name in (*counted_by_plugins, *MISSES)]
-    table = history.table(history.plans[-1].iteration - 1) if requested else None
-    missing = [] if table is None else [name for name in requested if name not in table.values]
-    uncounted, beyond = ([name for name in missing if name in names] for names in (counted_by_plugins, MISSES))
-    said = {
+    """Say which requirements the campaign asks for in vain."""
+    missing = not_measured(history, (*REQUIREMENTS, *DETAILS))
+    why = (
         "blocks were counted by an earlier version of Buran or without its compiler plugins. Runs in another results "
-        "folder, with clang or gcc and its headers, would have them.": uncounted,
-        "the machine has fewer levels of caches, or no run that samples accesses to memory succeeded. Sizes of further "
-        "caches can be named: memory.caches_kib.": beyond,
-    }
-    return [f"No run has {', '.join(names)} (key metrics): {why}" for why, names in said.items() if names]
+        "folder, with clang or gcc and its headers, would have them."
+    )
+    return [f"No run has {', '.join(missing)} (key metrics): {why}"] if missing else []
+
+
+def not_measured(history: History, names: Collection[str]) -> list[str]:
+    """Return the metrics among these that a campaign asks for and no run has."""
+    asked = [name for name in history.session.campaign.config.metrics if name in names]
+    table = history.table(history.plans[-1].iteration - 1) if asked else None
+    return [] if table is None else [name for name in asked if name not in table.values]
 
 
 def _lost(history: History) -> list[str]:

@@ -192,20 +192,8 @@ def measured_on(history: History) -> str:
     return ". ".join((on, *(words.removesuffix(".") for words in sharing(history))))
 
 
-def other_machine(history: History) -> list[str]:
-    """Say that the machine file is of another processor than the runs, where it is."""
-    machine = history.session.campaign.machine_file
-    cpus = sorted({str(node["cpu"]) for node in nodes_of(history)})
-    if machine is None or not cpus or cpus == [machine.cpu]:
-        return []
-    return [
-        f"The machine file (memory.machine) is of another processor than the runs: {machine.cpu}, not "
-        f"{', '.join(cpus)}. What bounds call paths is said for the former."
-    ]
-
-
 def nodes_of(history: History) -> list[dict[str, Any]]:
-    """Return what is known of each node that the store has runs of."""
+    """Return what is known of the nodes where programs ran."""
     return [read_json(path) for path in sorted((history.layout.store / "nodes").glob("*.json"))]
 
 

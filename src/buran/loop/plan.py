@@ -82,7 +82,7 @@ def question_of(history: History) -> Question:
         and not config.beside_metrics
         and not campaign.choices,
         memory_points=None
-        if campaign.memory_points and not config.memory.points
+        if campaign.memory_points and campaign.requested_memory_points is None
         else frozenset(campaign.memory_points),
         conditions=lambda point: digest(configuration(session.target, point), 8),
         paired=bool(campaign.choices) or config.model.kind == "cpr" or "time" not in config.metrics,

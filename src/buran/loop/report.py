@@ -6,7 +6,7 @@ import contextlib
 import gzip
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -29,28 +29,20 @@ from buran.files import write_bytes, write_json, write_text
 from buran.instrument.filter_list import WRITERS
 from buran.instrument.refine import predicted_overhead
 from buran.loop import program_model
-from buran.loop.caches import cache_table
 from buran.loop.calibrate import calibration_of, costs_beyond
-from buran.loop.collect import (
-    cache_sizes,
-    in_store,
-    profiles_of,
-    sampled_profiles,
-)
+from buran.loop.collect import in_store, profiles_of
 from buran.loop.correct import correct_kernels
 from buran.loop.crowded import crowded_points
 from buran.loop.efficiency import efficiency_table
 from buran.loop.filter_list import current_list, overhead_by_point, recommended_filter
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
-from buran.loop.memory import sharing
 from buran.loop.model import imported_models
 from buran.loop.notes import notes_of
 from buran.loop.overhead import instrumentation
 from buran.loop.page import measured_on, no_models, write_page
 from buran.loop.plan import question_of, runtime_model, tensor_model
 from buran.loop.refine import rules_of
-from buran.loop.roofline import roofline_of
 from buran.loop.run_time import RUN_TIME, with_absorbed, with_parts
 from buran.loop.session import Session
 from buran.measure.schedulers.submission import JobEvents
@@ -117,39 +109,37 @@ def _write_results(history: History, folder: Path) -> None:
     table = layout.table(session.id, last).read_bytes()
     write_bytes(folder / TABLE, gzip.decompress(table) if table else table)
     write_text(folder / "in-force.filter", history.plans[-1].filter_text)
-    timed, counted = (_export(history, mode, folder / "extrap" / mode) for mode in (Mode.TIME, Mode.EFFORT))
-    _export(history, Mode.MEMORY, folder / "extrap" / Mode.MEMORY)
-    sampled = list(profiles_of(_newest(history, Mode.MEMORY), session.campaign.parameters))
+    timed, counted = newest_runs(history, Mode.TIME), newest_runs(history, Mode.EFFORT)
+    for mode, exported in ((Mode.TIME, timed), (Mode.EFFORT, counted)):
+        export(session.campaign, exported, folder / "extrap" / mode)
+    for feature in FEATURES:
+        if feature.write is not None:
+            feature.write(history, folder)
     report = replace(gather(history), corrections=correct_kernels(session.campaign, folder))
     listed = report.filter_list
     write_text(folder / "scorep.filter", recommended_filter(history) if listed is None else WRITERS["scorep"](listed))
     crowded = crowded_points(history, (run for run in history.runs if run.purpose is Purpose.MODEL))
     pooled = (run for run in history.runs if run.mode is Mode.IMPORTED and run.build.pooled)
     imported = list(profiles_of(in_store(pooled), session.campaign.parameters))
-    if counted_metrics(session.campaign.config.metrics):  # runs that sample tell counts, too
-        seen = {tuple(point.items()) for point, *_ in counted}
-        counted += [run for run in sampled if tuple(run[0].items()) not in seen]
+    counted += sampled_beside(history, counted)
     runs = [*imported, *timed], counted or imported
-    tree, times = history.findings(last).tree, history.models(last).get("time")
-    roofline = roofline_of(sampled, counted, tree, times, report.priors, session.campaign)
-    if not session.campaign.is_simulated:
-        # Where there is a roofline, misses are known.
-        beyond = None if roofline is None or times is None else costs_beyond(times, counted, tree, session.campaign)
-        calibration = calibration_of(timed, counted, session.campaign, beyond)
-        if calibration is not None:
-            write_json(folder / CALIBRATION, {"schema": Calibration.schema_read, **asdict(calibration)})
     config = session.campaign.config
     efficiency = efficiency_table(report, *runs, session.campaign.ranks_parameter, crowded, config.scaling)
-    sizes = cache_sizes((profile for *_, profile in sampled), session.campaign.caches_kib)
     report = replace(
         report,
         efficiency=efficiency,
-        caches=cache_table(sampled, sizes, session.campaign, report.models, sharing(session.campaign, sizes)),
-        roofline=roofline,
         measured_on=measured_on(history),
         simulated_on=session.campaign.simulated_on,
     )
     report = replace(report, further=_further(history, report, folder))
+    if not session.campaign.is_simulated:
+        times = history.models(last).get("time")
+        known = any(each.knows_costs for each, _ in sections_of(report))
+        tree = history.findings(last).tree
+        beyond = costs_beyond(times, counted, tree, session.campaign) if known and times is not None else None
+        calibration = calibration_of(timed, counted, session.campaign, beyond)
+        if calibration is not None:
+            write_json(folder / CALIBRATION, {"schema": Calibration.schema_read, **asdict(calibration)})
     plain = plain_of(report, history.models(last))
     added = [note for each, value in sections_of(report) if each.notes is not None for note in each.notes(value)]
     added += [efficiency.contradiction] if efficiency is not None and efficiency.contradiction else []
@@ -187,22 +177,14 @@ def report_so_far(session: Session) -> FoundReport | None:
     return FoundReport(folder, (f"{words}; `buran run {session.campaign.path.name}` goes on",))
 
 
-def _export(history: History, mode: Mode, folder: Path) -> list[Run]:
-    """Write the newest builds' profiles as a tree that Extra-P opens; return them."""
-    campaign = history.session.campaign
-    parameters = campaign.parameters
-    whole = _newest(history, mode)
-    if mode is Mode.MEMORY:
-        runs = list(sampled_profiles(whole, parameters, campaign.caches_kib))
-    else:
-        runs = list(profiles_of(whole, parameters))
+def export(campaign: Campaign, runs: Sequence[Run], folder: Path) -> None:
+    """Write profiles as a tree that Extra-P opens; without any, leave none of an earlier report."""
     shutil.rmtree(folder, ignore_errors=True)
     if runs:
-        write_extrap_tree(folder, runs, parameters=parameters, prefix=campaign.name, compress=True)
-    return runs
+        write_extrap_tree(folder, runs, parameters=campaign.parameters, prefix=campaign.name, compress=True)
 
 
-def _newest(history: History, mode: Mode) -> list[FinishedRun]:
+def newest(history: History, mode: Mode) -> list[FinishedRun]:
     """Return the newest builds' runs that models are made from."""
     filter_text = history.plans[-1].filter_text if mode is Mode.TIME else ""
     return in_store(
@@ -210,6 +192,19 @@ def _newest(history: History, mode: Mode) -> list[FinishedRun]:
         for run in history.runs
         if run.mode is mode and run.filter_text == filter_text and run.purpose is Purpose.MODEL
     )
+
+
+def newest_runs(history: History, mode: Mode) -> list[Run]:
+    """Read their profiles."""
+    return list(profiles_of(newest(history, mode), history.session.campaign.parameters))
+
+
+def sampled_beside(history: History, counted: Sequence[Run]) -> list[Run]:
+    """Read runs that sampled accesses, which tell counts too, at points where no other run counted."""
+    if not counted_metrics(history.session.campaign.config.metrics):
+        return []
+    seen = {tuple(point.items()) for point, *_ in counted}
+    return [run for run in newest_runs(history, Mode.MEMORY) if tuple(run[0].items()) not in seen]
 
 
 def gather(history: History) -> Report:
@@ -348,8 +343,6 @@ def plain_of(report: Report, measured: Mapping[str, ModelSet]) -> dict[str, Any]
     for name in ("runtime", "ends", "held"):
         plain[name] = None if plain[name] is None else plain[name].to_json()
     plain["efficiency"] = None if report.efficiency is None else asdict(report.efficiency)
-    plain["caches"] = None if report.caches is None else asdict(report.caches)
-    plain["roofline"] = None if report.roofline is None else asdict(report.roofline)
     plain["unknown"] = asdict(report.unknown)
     plain["filter_list"] = None if report.filter_list is None else report.filter_list.to_json()
     plain["overhead_by_point"] = [asdict(each) for each in report.overhead_by_point]

@@ -101,10 +101,7 @@ FAMILIES: ExtensionPoint[TermFamily] = ExtensionPoint(
     "term family",
     "buran.terms",
     TermFamily,
-    {
-        "powers": "buran.model.powers:POWERS",
-        "outgrown": "buran.model.outgrown:OUTGROWN",
-    },
+    {"powers": "buran.model.powers:POWERS"},
 )
 
 

@@ -14,11 +14,11 @@ from buran.model.model import Model
 from buran.model.repetitions import Repetition, over_repetitions
 from buran.model.terms import Array, ModelFunction, Term
 from buran.prior.absorbed import split
+from buran.prior.account import Account, with_accounts
 from buran.prior.algorithms import with_algorithms
-from buran.prior.memory import PAGE_FAULTS, MemoryAccount, PageAccount
 from buran.prior.noise import PointNoise
 from buran.prior.paths import TIMES_ALONE, Source, has_effort, priors_of
-from buran.prior.prior import ONE, Column, Prior, one_cost, price_alone, startup_prior
+from buran.prior.prior import Prior, one_cost, price_alone, startup_prior
 from buran.prior.resilient import FitOptions, Resilient, fit_priors
 from buran.prior.steps import Repeats
 from buran.prior.switches import KnownMpi
@@ -81,8 +81,7 @@ def models_from_priors(
     aggregate: Aggregate = "mean",
     repetition: Repetition = "median",
     options: FitOptions | None = None,
-    memory: MemoryAccount | None = None,
-    pages: PageAccount | None = None,
+    accounts: Sequence[Account] = (),
     mpi: KnownMpi | None = None,
     steps: Mapping[str, float] | None = None,
 ) -> tuple[PathModel, ...]:
@@ -103,10 +102,8 @@ def models_from_priors(
         Over locations and over repetitions of `timed`.
     options
         Of the fit.
-    memory
-        What misses cost; None where nothing is known of them.
-    pages
-        What page faults cost, likewise.
+    accounts
+        What is known of times beside counts.
     mpi
         If it is known which one measured the times.
     steps
@@ -145,7 +142,7 @@ def models_from_priors(
         priors[row], sources[row] = None, Source.TIMES
         notes[row] = (*notes[row], f"{why}: {TIMES_ALONE}")
 
-    priors = _with_memory(timed.points, values, (memory, pages), priors, sources, notes, derived.can_wait)
+    priors = with_accounts(timed.points, values, accounts, priors, sources, notes, derived.can_wait)
     for row, prior in enumerate(priors):
         measured = int(np.isfinite(values[row]).sum())
         if prior is None or measured > prior.fitted_count:
@@ -179,7 +176,7 @@ def models_from_priors(
         priors[row], sources[row], notes[row] = startup, Source.COMMUNICATION, ()
     fitted = fit_priors(timed.points, values, priors, options, noise, counted.points)
     companions = _work(efforts, derived.proven, timed.points)
-    # Where misses are an account of their own, what work beyond its blocks costs is no finding any more.
+    # Where an account has columns of its own, what work beyond its blocks costs is no finding any more.
     tested = [
         None if start or (prior is not None and prior.fitted_count < len(prior.columns)) else prior
         for prior, start in zip(priors, starting.tolist(), strict=True)
@@ -208,31 +205,6 @@ def models_from_priors(
         )
         for row in range(calls)
     )
-
-
-def _with_memory(
-    points: Array,
-    values: Array,
-    accounts: tuple[MemoryAccount | None, PageAccount | None],
-    priors: list[Prior | None],
-    sources: list[Source],
-    notes: list[tuple[str, ...]],
-    can_wait: Sequence[bool],
-) -> list[Prior | None]:
-    """Return priors with what memory costs; page faults may be all that is known of a call path: enter that."""
-    pages = accounts[1]
-    for row in () if pages is None else np.flatnonzero(pages.explains(points, values)).tolist():
-        if priors[row] is None and not can_wait[row]:
-            priors[row], sources[row] = Prior((Column("constant", ONE),), PAGE_FAULTS), Source.COMPUTATION
-            notes[row] = tuple(note.removesuffix(f": {TIMES_ALONE}") for note in notes[row])
-    computing = [source is Source.COMPUTATION for source in sources]
-    for account in accounts:
-        if account is not None:
-            priors = account.added_to(priors, computing, points, values)
-    for row, prior in enumerate(priors):
-        if prior is not None and any(column.name == PAGE_FAULTS for column in prior.columns):
-            notes[row] = (*notes[row], "its page faults are an account of their own")
-    return priors
 
 
 def _absorbed(

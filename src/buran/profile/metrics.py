@@ -56,6 +56,8 @@ class Metric:
     of_threads
         How the threads of a rank are one: ``add`` combines them as call paths are, ``first`` takes the thread that
         opens parallel regions, whose time they take.
+    is_whole
+        Whether it is one number of the whole program: no share of a process is modelled.
     """
 
     name: str
@@ -72,6 +74,7 @@ class Metric:
     per_visit: bool = False
     perf: str = ""
     of_threads: OfThreads = "add"
+    is_whole: bool = False
 
     @property
     def heading(self) -> str:
@@ -117,12 +120,6 @@ def _requirement(name: str, title: str, description: str, unit: str = "occ") -> 
     return Metric(name, unit, "exclusive", "UINT64", title, description, "exact", builds, key="metrics", reported=True)
 
 
-def _sampled(name: str, title: str, description: str) -> Metric:
-    """Return something that follows from a sample of the accesses to memory."""
-    builds: tuple[Build, ...] = ("memory",)
-    return Metric(name, "occ", "exclusive", "DOUBLE", title, description, builds=builds, key="metrics", reported=True)
-
-
 def _counter(name: str, perf: str, title: str, description: str, effort: Effort = "") -> Metric:
     """Return a counter of the processor or the kernel that timed runs read at every visit."""
     return Metric(
@@ -153,11 +150,8 @@ HEAP_BYTES, HEAP_PEAK = "heap_bytes", "heap_peak"
 MINOR_FAULTS = "minor_faults"
 """What effort builds count of pages that the system hands over."""
 
-FIRST_TOUCHES = "first_touches"
 CACHE_LINE = 64
 """Bytes, as native/runtime.h has it."""
-MISSES = tuple(f"misses_level_{level}" for level in (1, 2, 3, 4))
-"""What builds that sample accesses to memory tell of caches, nearest first."""
 
 _EVERY: tuple[Build, ...] = ("effort", "time")
 _TIMED_FIRST: tuple[Build, ...] = ("time", "effort")
@@ -211,11 +205,6 @@ METRICS: Mapping[str, Metric] = {
             "Touches of a page that the system had to hand over first, without reading it from a file",
             builds=("effort",), key="metrics", reported=True,
         ),
-        _sampled(FIRST_TOUCHES, "Lines touched first", "Cache lines that a thread touches for the first time"),
-        *(
-            _sampled(name, f"Misses of level {level}", f"Accesses that miss a cache as large as that of level {level}")
-            for level, name in enumerate(MISSES, 1)
-        ),
         Metric(
             "resident_bytes", "bytes", "exclusive", "MAXDOUBLE", "Resident memory",
             "The most that was in memory at a time, at the root: of the program, its libraries and the measurement",
@@ -265,7 +254,7 @@ METRICS: Mapping[str, Metric] = {
 }  # fmt: skip
 
 
-_BROUGHT: ExtensionPoint[Metric] = ExtensionPoint("metric", "buran.metrics", Metric, {})
+BROUGHT: ExtensionPoint[Metric] = ExtensionPoint("metric", "buran.metrics", Metric, {})
 
 
 def table() -> Mapping[str, Metric]:
@@ -276,7 +265,7 @@ def table() -> Mapping[str, Metric]:
     PluginError
         One of those cannot be used, or has the name of one that is there already.
     """
-    return _table(tuple(_BROUGHT.names))
+    return _table(tuple(BROUGHT.names))
 
 
 @cache
@@ -284,10 +273,10 @@ def _table(brought: tuple[str, ...]) -> Mapping[str, Metric]:
     if twice := METRICS.keys() & set(brought):
         raise PluginError(
             f"the metric {min(twice)!r} is brought by another distribution and is one of Buran's own",
-            where=f"entry point group {_BROUGHT.group}",
+            where=f"entry point group {BROUGHT.group}",
             hint="give it another name, or uninstall the distribution",
         )
-    return {**METRICS, **{name: _BROUGHT.load(name) for name in brought}}
+    return {**METRICS, **{name: BROUGHT.load(name) for name in brought}}
 
 
 def metric_of(name: str) -> Metric:

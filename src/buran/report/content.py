@@ -15,9 +15,7 @@ from buran.instrument.measured import PointOverhead
 from buran.model.model_set import ModelSet
 from buran.model.tuning import ALLOWANCE
 from buran.profile.startup import starts_or_ends
-from buran.report.caches import CacheTable
 from buran.report.efficiency import EfficiencyTable
-from buran.report.roofline import Roofline
 
 LEVEL = 0.9
 """Level of the intervals in a report."""
@@ -108,10 +106,6 @@ class Report:
         What the core hours went into, phase by phase: runs and core hours.
     efficiency
         How well the cores are used; None for a program without ranks.
-    caches
-        Where call paths leave which caches; None where accesses to memory were not sampled.
-    roofline
-        What bounds call paths; None where that is not known of the machine, or accesses were not sampled.
     further
         What the sections of features say, by the features' names; None for those that are left out.
     measured_on
@@ -153,8 +147,6 @@ class Report:
     held: ModelSet | None = None
     tensor: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
     efficiency: EfficiencyTable | None = None
-    caches: CacheTable | None = None
-    roofline: Roofline | None = None
     further: Mapping[str, Any] = field(default_factory=dict)
     measured_on: str = ""
     simulated_on: str = ""

@@ -14,7 +14,6 @@ from markupsafe import Markup, escape
 import buran
 from buran.features import sections, sections_of
 from buran.profile.profile import SEPARATOR
-from buran.report import caches, roofline
 from buran.report.content import Report
 from buran.report.efficiency import COLUMNS, TIMES, pop_names, rows_of
 from buran.report.files import asset, environment
@@ -31,8 +30,6 @@ _SCRIPTS = (
     "icicle.js",
     "overview.js",
     "target.js",
-    "caches.js",
-    "roofline.js",
     "noise.js",
     "course.js",
     "start.js",
@@ -46,8 +43,6 @@ _SECTIONS = (
     (_FIRST, ""),
     ("call-paths", "Call paths"),
     ("efficiency", "Efficiency"),
-    ("caches", "Caches"),
-    ("roofline", "What bounds it"),
     (_FURTHER, ""),
     ("evaluation", "Predictions tested"),
     ("noise", "Noise"),
@@ -86,8 +81,6 @@ def render_page(
     absent = {
         "evaluation": not (report.evaluation or report.untested),
         "efficiency": report.efficiency is None,
-        "caches": report.caches is None,
-        "roofline": report.roofline is None,
         "noise": not has_noise(data),
         "balance": not report.balance,
         "corrections": not report.corrections,
@@ -108,7 +101,7 @@ def render_page(
         data=data,
         json=_json(packed(data)),
         style=asset("report.css") + "".join(each.style.read_text() for each in sections() if each.style),
-        script="\n".join(map(asset, _SCRIPTS)),
+        script="\n".join([*map(asset, _SCRIPTS), *(each.script.read_text() for each in sections() if each.script)]),
         version=buran.__version__,
         sections=[{"id": name, "title": title} for name, title in titles if not absent.get(name)],
         answers=answers_of(report, data, headline),
@@ -125,12 +118,6 @@ def render_page(
         percent=percent,
         overhead=overhead_text,
         efficiency=None if report.efficiency is None else rows_of(report.efficiency),
-        caches=None if report.caches is None else caches.rows_of(report.caches),
-        caches_header=None if report.caches is None else caches.header_of(report.caches),
-        caches_words=caches.EXPLANATION,
-        bounds=None if report.roofline is None else roofline.rows_of(report.roofline),
-        bounds_header=None if report.roofline is None else roofline.header_of(report.roofline),
-        bounds_words=None if report.roofline is None else roofline.words_of(report.roofline),
         first=[Markup(body) for each, body in bodies if each.is_first],
         further=[Markup(body) for each, body in bodies if not each.is_first],
         efficiency_times=TIMES,

@@ -11,13 +11,13 @@ import numpy as np
 
 from buran.campaign.plan import Mode
 from buran.experiment.table import Experiment
+from buran.features import sections
 from buran.instrument.measured import MeasuredOverhead
 from buran.model.model import Model
 from buran.model.model_set import ModelSet
 from buran.model.text import format_largest, growth_class
 from buran.profile.names import plain_name
 from buran.profile.profile import NO_CALL_PATHS, Region
-from buran.report.caches import cache_plot
 from buran.report.call_paths import MOST_PLOTTED, CallPaths, Places, predict_call_paths, with_rows
 from buran.report.content import LEVEL, Report, run_time_reach, start_and_end, total_at_target
 from buran.report.curves import (
@@ -36,7 +36,6 @@ from buran.report.curves import (
 from buran.report.formulas import formulas_of
 from buran.report.noise import TimedRun, levels_of, over_time, violins_of
 from buran.report.plain import brief
-from buran.report.roofline import roofline_plot
 
 __all__ = ["Iteration", "page_data", "predict_call_paths"]
 
@@ -104,8 +103,11 @@ def page_data(
         "simulated": bool(report.simulated_on),
         "iterations": [asdict(iteration) for iteration in iterations],
         "over_time": over_time(runs),
-        "caches": cache_plot(report.caches),
-        "roofline": roofline_plot(report.roofline),
+        **{
+            each.name: None if (value := report.further.get(each.name)) is None else each.plot(value)
+            for each in sections()
+            if each.plot is not None
+        },
         "paths": [],
         "left_out": 0,
     }

@@ -15,7 +15,6 @@ from buran.model.text import format_largest, growth_class
 from buran.model.together import undecided
 from buran.model.tuning import ALLOWANCE
 from buran.profile.metrics import metric_of, noise_resilient, reported
-from buran.report.caches import cache_text
 from buran.report.content import (
     Answer,
     Report,
@@ -27,7 +26,6 @@ from buran.report.content import (
 )
 from buran.report.efficiency import efficiency_text
 from buran.report.plain import brief, briefs, section
-from buran.report.roofline import roofline_text
 from buran.wording import counted, named
 
 _ROWS = 12
@@ -82,8 +80,6 @@ def render(report: Report, answers: Sequence[Answer] = ()) -> str:
     parts += [_metric_table(report, metric) for metric in reported(report.models)]
     parts += [
         efficiency_text(report.efficiency),
-        cache_text(report.caches, report.target),
-        roofline_text(report.roofline),
         *(each.text(value, report) for each, value in further if not each.is_first),
         _corrections(report, target),
         _balance(report),

@@ -1,6 +1,6 @@
-"""What tests of another machine share with those of the account of misses."""
+"""What these tests share with those of the packages that they are about."""
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "prior"))
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("prior", "measure", "select", "campaign", "report")]

@@ -9,8 +9,8 @@ import pytest
 from test_memory import BLOCKS, CHEAP, DEAR, MIDDLE, POINTS, STREAMED, account
 
 from buran.model.model import predict_models
+from buran.plugins.memory.account import CacheCost, MemoryAccount, MissCost
 from buran.plugins.memory.elsewhere import Drawing, Elsewhere, Speed, carried
-from buran.prior.memory import CacheCost, MemoryAccount, MissCost
 from buran.prior.resilient import fit_priors
 from buran.profile.reuse import LINE
 

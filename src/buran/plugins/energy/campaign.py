@@ -15,14 +15,16 @@ from buran.campaign.plan import Mode, Purpose
 from buran.campaign.records import RunRecord
 from buran.experiment.build import unique_points
 from buran.experiment.table import AGGREGATES, Experiment
+from buran.features import ReportSection
 from buran.loop.collect import as_array, in_store, run_times
 from buran.loop.history import FinishedRun, History
 from buran.model.model_set import ModelSet
 from buran.model.text import format_function
 from buran.plugins.energy.feature import ENERGY, is_asked
-from buran.plugins.energy.table import EnergyRow, EnergyTable, Reach
+from buran.plugins.energy.table import EnergyRow, EnergyTable, Reach, energy_page, energy_text
 from buran.profile.profile import CallTree, Region
 from buran.report.content import LEVEL, Report, run_time_reach
+from buran.wording import counted
 
 _PROGRAM = Region("program", paradigm="measurement", role="artificial")
 _BEFORE = "they were made before key energy was set (`buran run --remeasure` makes them again)"
@@ -159,3 +161,13 @@ def _at_target(models: ModelSet, report: Report) -> Reach | None:
     at = np.array([[report.target[name] for name in models.parameters]], dtype=np.float64)
     low, high = (float(end[0, 0]) for end in models.predict_interval(at, LEVEL))
     return _reach(float(models.predict(at)[0, 0]), low, high)
+
+
+SECTION = ReportSection(
+    ENERGY.name,
+    "Energy",
+    lambda history, report, _: energy_of_campaign(history, report),
+    lambda table, report: energy_text(table, report.target),
+    lambda table, report: energy_page(table, report.target),
+    cost=lambda table: f"{counted(table.runs[0], 'run')} took {table.joules:.3g} J",
+)

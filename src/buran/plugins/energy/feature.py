@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buran.campaign.mistakes import Mistake
 from buran.campaign.values import OfPlan
 from buran.features import Feature, Key, ReportSection, Start, Watch
 from buran.profile.metrics import Metric
-from buran.wording import counted
 
 if TYPE_CHECKING:
     from buran.campaign.config import Campaign
@@ -19,11 +17,11 @@ if TYPE_CHECKING:
     from buran.loop.history import FinishedRun, History
     from buran.measure.finding import Finding
     from buran.measure.schedulers.base import Scheduler
-    from buran.plugins.energy.table import EnergyTable
     from buran.profile.profile import CallTree
-    from buran.report.content import Report
 
-ENERGY = Metric("energy", "J", "exclusive", "DOUBLE", "Energy", "Of the whole program: of its processors, or nodes")
+ENERGY = Metric(
+    "energy", "J", "exclusive", "DOUBLE", "Energy", "Of the whole program: of its processors, or nodes", is_whole=True
+)
 _KEY = Key(
     OfPlan[bool],
     False,
@@ -84,26 +82,10 @@ def _notes(history: History) -> Iterable[str]:
     return energy_notes(history)
 
 
-def _value(history: History, report: Report, folder: Path | None) -> EnergyTable | None:
-    from buran.plugins.energy.campaign import energy_of_campaign
+def _sections() -> tuple[ReportSection, ...]:
+    from buran.plugins.energy.campaign import SECTION
 
-    return energy_of_campaign(history, report)
-
-
-def _text(table: EnergyTable, report: Report) -> str:
-    from buran.plugins.energy.table import energy_text
-
-    return energy_text(table, report.target)
-
-
-def _page(table: EnergyTable, report: Report) -> str:
-    from buran.plugins.energy.table import energy_page
-
-    return energy_page(table, report.target)
-
-
-def _cost(table: EnergyTable) -> str:
-    return f"{counted(table.runs[0], 'run')} took {table.joules:.3g} J"
+    return (SECTION,)
 
 
 FEATURE = Feature(
@@ -115,5 +97,5 @@ FEATURE = Feature(
     watch=_watch,
     table=_table,
     notes=_notes,
-    section=ReportSection(ENERGY.name, "Energy", _value, _text, _page, cost=_cost),
+    sections=_sections,
 )

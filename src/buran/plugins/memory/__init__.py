@@ -1,1 +1,1 @@
-"""Memory: what a program takes on another machine, by what its caches, its memory and its cores cost there."""
+"""Memory: misses of caches from sampled accesses, what bounds call paths, and times on another machine."""

@@ -7,19 +7,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from buran.campaign.machine_file import MachineFile
 from buran.campaign.point import Point
 from buran.errors import UsageError
 from buran.loop.history import History
-from buran.loop.memory import cache_cost, memory_account, ranks_of_a_node
-from buran.loop.model import gather, path_models
+from buran.loop.model import accounts_of, gather, path_models
 from buran.loop.run_time import with_parts
 from buran.loop.session import Session
 from buran.model.model_set import ModelSet
 from buran.model.terms import Array
+from buran.plugins.memory.account import MemoryAccount
+from buran.plugins.memory.costs import cache_cost, ranks_of_a_node
 from buran.plugins.memory.elsewhere import Drawing, Speed
+from buran.plugins.memory.keys import machine_of
+from buran.plugins.memory.machine_file import MachineFile
 from buran.plugins.memory.tuning import ELSEWHERE
-from buran.prior.memory import MemoryAccount
 from buran.prior.paths import Source
 from buran.prior.prior import Prior
 from buran.prior.tables import PathModel
@@ -99,7 +100,7 @@ def predict_elsewhere(
     """
     campaign = session.campaign
     history = _with_models(session)
-    here = campaign.machine_file
+    here = machine_of(campaign)
     if here is None:
         raise UsageError(
             _WHAT,
@@ -112,8 +113,9 @@ def predict_elsewhere(
     timed = material.timed
     times = history.models(history.iteration - 1).get("time")
     ranks = ranks_of_a_node(campaign)
-    account = None if timed is None else memory_account(campaign, material.distances, timed.tree)
-    models = () if timed is None else path_models(history, material, timed, account)
+    known = [] if timed is None else accounts_of(campaign, material, timed)
+    account = next((each for each in known if isinstance(each, MemoryAccount)), None)
+    models = () if timed is None else path_models(campaign, material, timed, known)
     counted = campaign.counts_tell_growth and any(model.source is Source.COMPUTATION for model in models)
     if timed is None or times is None or account is None or ranks is None or not counted:
         raise UsageError(_WHAT, where=campaign.path, why=_lacking(speed, counted, ranks), hint=_HINT)

@@ -21,11 +21,10 @@ import numpy as np
 from buran.model.discrepancy import left_over_at
 from buran.model.terms import Array
 from buran.numerics.intervals import of_mixture
-from buran.plugins.memory.tuning import ELSEWHERE
-from buran.prior.memory import Cost3, MemoryAccount, ends_of
+from buran.plugins.memory.account import Cost3, MemoryAccount, ends_of
+from buran.plugins.memory.tuning import ELSEWHERE, MEMORY
 from buran.prior.prior import Column
 from buran.prior.resilient import Resilient
-from buran.prior.tuning import MEMORY
 
 _SURE = 1e6  # degrees of freedom of what has no doubt
 

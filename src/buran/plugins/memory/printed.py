@@ -16,8 +16,8 @@ from buran.errors import Exit, UsageError, check_coordinates
 from buran.files import finite_or_none
 
 if TYPE_CHECKING:
-    from buran.campaign.machine_file import MachineFile
     from buran.plugins.memory.campaign import OtherMachine
+    from buran.plugins.memory.machine_file import MachineFile
 
 PROGRAM, ENDS = "whole program", "start and end"
 _MOST_ROWS = 20
@@ -26,9 +26,9 @@ _TIMES = ("predicted", "lower", "upper", "here")
 
 def predict(arguments: argparse.Namespace, points: Sequence[Mapping[str, Any]]) -> int:
     """Print it for these points; return the exit code."""
-    from buran.campaign.machine_file import MachineFile
     from buran.loop.session import open_session
     from buran.plugins.memory.campaign import predict_elsewhere
+    from buran.plugins.memory.machine_file import MachineFile
 
     if arguments.fastest is not None:
         raise UsageError("--fastest needs a tensor model", where=arguments.model, hint="leave --machine out")

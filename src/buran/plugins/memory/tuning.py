@@ -23,3 +23,98 @@ class ElsewhereTuning:
 
 
 ELSEWHERE = ElsewhereTuning()
+
+
+@dataclass(frozen=True)
+class DistanceTuning:
+    """Of models of reuse distances."""
+
+    parts: tuple[float, ...] = tuned(
+        (0.15, 0.4),
+        "second product of powers over the first one, at the largest point",
+        "of 0.1 to 0.4 what places the cliffs of the stencil and the blocked product best",
+    )
+    lesser: tuple[float, ...] = tuned(
+        (0.1, 0.25), "of a number of accesses at the largest point, which boundaries lack", "HPCCG lacks an eighth"
+    )
+    floor: float = tuned(1e-3, "of the accesses; fewer misses weigh no more", JUDGED)
+    misfit: float = tuned(0.03, "relative, up to which a law explains a number of accesses", JUDGED)
+    far: float = tuned(64.0, "lines, from which on an access may miss a cache", JUDGED)
+    fewest: int = tuned(3, "points at which a distance must be told for growth to follow", "of fewer, it is a guess")
+    usual: float = tuned(3.0, "largest power of a number of accesses that no law explains", JUDGED)
+    slow: float = tuned(
+        0.3,
+        "price of a power of growth, in root mean squares of the misfit: ties go to slow growth",
+        "of 0 to 1 what predicts stencil and miniFE best",
+    )
+    seen: float = tuned(2e-4, "of the accesses, which a cell must be able to explain at each point", JUDGED)
+    candidates: int = tuned(3000, "cells that compete for a call path", "a second of CPU time")
+    nearly: int = tuned(150, "further cells that compete where a part of the points is left out", JUDGED)
+    wider: float = tuned(
+        1.5,
+        "times what the jackknife reaches: which laws take part is chosen once, from all points",
+        "of 1, 1.5 and 2 what holds nine tenths of the study's programs",
+    )
+    folds: int = tuned(8, "parts of the points that are left out in turn", JUDGED)
+    resolved: float = tuned(
+        16.0, "lines of the sample; shorter distances are not told apart", "of 8 pairs, a third is seen too many or few"
+    )
+    crowded: float = tuned(0.01, "of a call path's accesses that miss for want of places in a set are said", JUDGED)
+    crowded_misses: float = tuned(0.5, "of its misses without sets, which these must be", JUDGED)
+    crowded_part: float = tuned(0.05, "of a run's misses, which these must be", JUDGED)
+    apart: float = tuned(4.0, "bins without accesses, a doubling, between two modes of one law", JUDGED)
+    leaving: float = tuned(
+        0.1, "of a mode's accesses, which miss where a cache is left: the middle of the steep part comes later", JUDGED
+    )
+
+
+@dataclass(frozen=True)
+class MemoryTuning:
+    """Of misses in models of time."""
+
+    matters: float = tuned(0.01, "of a call path's time: misses of a level that can take less are left out", JUDGED)
+    least: float = tuned(0.01, "of the misses, from which on a mode of distances is in the model of time", JUDGED)
+    parts: int = tuned(
+        5, "parts of equal probability of a cost that no point shows, as alternatives of a model", JUDGED
+    )
+    draws: int = tuned(200, "costs of each part, from which its median and its deviation are computed", JUDGED)
+    hidden: float = tuned(0.1, "of a line's time at full bandwidth, which it costs where other work hides it", JUDGED)
+    unforeseen: float = tuned(
+        1 / 8,
+        "of the lines of a stream, which a program waits for at the most: the first of rows of eight",
+        "of 1/16 and 1/8 what holds the times of sweep",
+    )
+    fault: float = tuned(
+        2.0, "times as much, or as little, as in the calibration, which a page fault takes at the most", JUDGED
+    )
+    alone: float = tuned(
+        0.5, "of a call path's time: if page faults can take so much, they are a prior without counted blocks", JUDGED
+    )
+    least_of_latency: float = tuned(
+        0.01, "of the middle, which a miss costs at least, and of the most, which the middle is at least", JUDGED
+    )
+
+
+@dataclass(frozen=True)
+class ShownTuning:
+    """Of what a report shows."""
+
+    kind: float = tuned(0.05, "of a call path's misses, from which on a kind of access is named", JUDGED)
+    path: float = tuned(0.001, "of all time at the target, from which on a call path has a row", JUDGED)
+    bound: float = tuned(0.5, "of a call path's time, from which on one thing bounds it", "the larger part")
+    slowest: float = tuned(1e-3, "of the machine's operations a second: what does fewer is not drawn", JUDGED)
+
+
+@dataclass(frozen=True)
+class SpeedTuning:
+    """Of measuring a machine."""
+
+    full: float = tuned(0.5, "of a cache: the rest is for what else the core touches", JUDGED)
+    share: float = tuned(0.5, "of the memory that is free", JUDGED)
+    slower: float = tuned(1.2, "times as long, which streams must take beyond a cache to show where it ends", JUDGED)
+    largest_spread: float = tuned(
+        1.0, "times longer than the least, which the median round may take for the test to be sure", JUDGED
+    )
+
+
+DISTANCES, MEMORY, SHOWN, SPEED = DistanceTuning(), MemoryTuning(), ShownTuning(), SpeedTuning()

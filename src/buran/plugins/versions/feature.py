@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 from buran.campaign.values import OfPlan, Text
 from buran.features import Feature, Key, ReportSection
@@ -12,10 +11,7 @@ from buran.features import Feature, Key, ReportSection
 if TYPE_CHECKING:
     from buran.campaign.config import Campaign
     from buran.campaign.mistakes import Mistake
-    from buran.loop.history import History
     from buran.plugins.versions.earlier import EarlierVersion
-    from buran.plugins.versions.section import Versions
-    from buran.report.content import Answer, Report
 
 KEY = "compare_with"
 _Type: TypeAlias = OfPlan[Text | None]
@@ -33,14 +29,15 @@ def _misfits(campaign: Campaign) -> Iterable[Mistake]:
     return () if name_of_earlier(campaign) is None else comparison_mistakes(campaign)
 
 
-def _identity(campaign: Campaign) -> list[str]:
+def _identity(campaign: Campaign) -> Mapping[str, list[str]]:
     """Return digests of the files that a comparison reads."""
     from buran.campaign.results import READ
     from buran.files import file_sha256
     from buran.plugins.versions.earlier import earlier_results
 
     folder = earlier_results(campaign)
-    return [] if folder is None else [file_sha256(folder / name) for name in READ if (folder / name).is_file()]
+    read = [] if folder is None else [folder / name for name in READ]
+    return {KEY: [file_sha256(path) for path in read if path.is_file()]}
 
 
 def _forerunner(campaign: Campaign) -> EarlierVersion | None:
@@ -51,47 +48,10 @@ def _forerunner(campaign: Campaign) -> EarlierVersion | None:
     return read_earlier(campaign)
 
 
-def _value(history: History, report: Report, folder: Path | None) -> Versions | None:
-    if name_of_earlier(history.session.campaign) is None:
-        return None
-    from buran.plugins.versions.section import versions_of
+def _sections() -> tuple[ReportSection, ...]:
+    from buran.plugins.versions.section import SECTION
 
-    return versions_of(history, report, folder)
-
-
-def _text(versions: Versions, report: Report) -> str:
-    from buran.plugins.versions.section import as_text
-
-    return as_text(versions, report)
-
-
-def _page(versions: Versions, report: Report) -> str:
-    from buran.plugins.versions.section import as_page
-
-    return as_page(versions, report)
-
-
-def _plain(versions: Versions | None) -> Mapping[str, Any]:
-    from buran.plugins.versions.section import in_json
-
-    return in_json(versions)
-
-
-def _answer(versions: Versions, report: Report) -> Answer | None:
-    from buran.plugins.versions.section import answer_of
-
-    return answer_of(versions, report)
-
-
-def _notes(versions: Versions) -> Sequence[str]:
-    return [versions.refused] if versions.refused else []
-
-
-def _write(versions: Versions, folder: Path) -> None:
-    from buran.plugins.versions.results import write_comparison
-
-    if versions.comparison is not None:
-        write_comparison(folder, versions.comparison)
+    return (SECTION,)
 
 
 FEATURE = Feature(
@@ -107,17 +67,5 @@ FEATURE = Feature(
     misfits=_misfits,
     identity=_identity,
     forerunner=_forerunner,
-    section=ReportSection(
-        "comparison",
-        "What changed",
-        _value,
-        _text,
-        _page,
-        plain=_plain,
-        is_first=True,
-        answer=_answer,
-        notes=_notes,
-        write=_write,
-        style=Path(__file__).with_name("comparison.css"),
-    ),
+    sections=_sections,
 )

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from buran.errors import UsageError
+from buran.features import ReportSection
 from buran.loop.history import History
 from buran.loop.report import plain_of
 from buran.plugins.versions.campaign import checked_so_far
@@ -15,6 +16,7 @@ from buran.plugins.versions.compare import compare_sides
 from buran.plugins.versions.difference import Comparison
 from buran.plugins.versions.earlier import EarlierVersion
 from buran.plugins.versions.page import checked_section, comparison_section
+from buran.plugins.versions.results import write_comparison
 from buran.plugins.versions.side import RUNTIME
 from buran.plugins.versions.sides import side_of_report
 from buran.plugins.versions.text import change_of, changed, checked_rows, earlier_text, sentences, title_of
@@ -96,3 +98,23 @@ def answer_of(versions: Versions, report: Report) -> Answer | None:
     facts += [line for line in sentences(versions.comparison) if line.startswith(title_of(RUNTIME))]
     facts += [f"{what}; {change}" for what, change in rows[1:]]
     return Answer(question, rows[0][0] if rows else "Nothing significant", [*facts, since])
+
+
+def _write(versions: Versions, folder: Path) -> None:
+    if versions.comparison is not None:
+        write_comparison(folder, versions.comparison)
+
+
+SECTION = ReportSection(
+    "comparison",
+    "What changed",
+    versions_of,
+    as_text,
+    as_page,
+    plain=in_json,
+    is_first=True,
+    answer=answer_of,
+    notes=lambda versions: [versions.refused] if versions.refused else [],
+    write=_write,
+    style=Path(__file__).with_name("comparison.css"),
+)

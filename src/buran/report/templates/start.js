@@ -32,6 +32,4 @@ if (body) {
   overview();
   startTarget();
 }
-cachePlot();
-rooflinePlot();
 noise();

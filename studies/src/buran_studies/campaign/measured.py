@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 import yaml
 
-from buran.campaign.machine_file import MachineFile
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
 from buran.errors import ConfigError, RunError
@@ -30,10 +29,11 @@ from buran.instrument.prediction import FILTERABLE
 from buran.loop import collect
 from buran.loop.history import History
 from buran.loop.session import Session, open_session
-from buran.measure.machine.speed import calibrate
 from buran.model import SearchOptions
 from buran.model.model import prediction_interval
 from buran.model.model_set import read_models
+from buran.plugins.memory.machine_file import MachineFile
+from buran.plugins.memory.speed import calibrate
 from buran.plugins.versions.fold import fold
 from buran.profile.profile import SEPARATOR
 from buran_studies.campaign.public import PUBLIC, Example

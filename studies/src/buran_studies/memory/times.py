@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.campaign.machine_file import MachineFile
 from buran.campaign.plan import Mode
 from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.table import Experiment
-from buran.loop.caches import models_of
-from buran.loop.memory import cache_cost, fault_cost, faults_of
-from buran.measure.machine.speed import calibrate
 from buran.model.fit import fit_models
 from buran.model.model import prediction_interval
 from buran.model.terms import Array, predict
 from buran.numerics.intervals import of_sum
-from buran.prior.memory import MemoryAccount, PageAccount
+from buran.plugins.memory.account import MemoryAccount, PageAccount
+from buran.plugins.memory.caches import models_of
+from buran.plugins.memory.costs import cache_cost, fault_cost, faults_of
+from buran.plugins.memory.machine_file import MachineFile
+from buran.plugins.memory.speed import calibrate
 from buran.prior.tables import models_from_priors
 from buran.profile.metrics import MINOR_FAULTS
 from buran.profile.startup import starts_or_ends
@@ -179,7 +179,8 @@ def predicted(shard: Shard, runs: Measured, machine: MachineFile) -> dict[str, A
     of_faults = np.nan_to_num(runs.paged.over_locations(MINOR_FAULTS)[:, :, 0])
     by_function["faults"] = functions(runs.paged, machine.fault_s_of(shard["ranks"]) * of_faults)
     for kind, memory, paged in (("with", misses, None), ("without", None, None), ("pages", misses, pages)):
-        models = models_from_priors(timed, runs.counted, processes=None, repetition="min", memory=memory, pages=paged)
+        accounts = [account for account in (memory, paged) if account is not None]
+        models = models_from_priors(timed, runs.counted, processes=None, repetition="min", accounts=accounts)
         finals = [plain if model.final is None else model.final for model, plain in zip(models, alone, strict=True)]
         chosen = np.flatnonzero(inside(timed) & np.array([model is not None for model in finals])).tolist()
         used = [model for model in (finals[row] for row in chosen) if model is not None]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from buran.report.caches import size_text
+from buran.plugins.memory.cache_table import size_text
+from buran.plugins.memory.tuning import SHOWN
+from buran.report.files import environment
 from buran.report.plain import briefs, section
+from buran.wording import named
 
-_SLOWEST = 1e-3  # of the machine's operations a second: what does fewer is not drawn
 BLOCKS, MPI, WAITING = "blocks", "MPI", "waiting"
 
 
@@ -125,32 +128,32 @@ def _bound(work: Work) -> str:
     return work.bound if work.share is None else f"{work.bound}, {100 * work.share:.0f} %"
 
 
-def roofline_text(roofline: Roofline | None) -> str:
+def roofline_text(roofline: Roofline) -> str:
     """Return the table as plain text."""
-    if roofline is None:
-        return ""
     text = section("What bounds call paths", header_of(roofline), rows_of(roofline))
-    return f"{text}\n\n{EXPLANATION} {_machine(roofline)}" if text else ""
+    return f"{text}\n\n{_words(roofline)}" if text else ""
 
 
-def _machine(roofline: Roofline) -> str:
-    return f"The machine: {roofline.machine}."
+def _words(roofline: Roofline) -> str:
+    return f"{EXPLANATION} The machine: {roofline.machine}."
 
 
-def words_of(roofline: Roofline) -> str:
-    """Return what stands above the plot."""
-    return f"{EXPLANATION} {_machine(roofline)}"
+def roofline_page(roofline: Roofline, target: Mapping[str, float]) -> str:
+    """Return the table as HTML."""
+    shown = f"Shown are the call paths with the largest times at {named(target)}, and what bounds them at"
+    words = f"{_words(roofline)} {shown} {named(roofline.largest)}."
+    template = environment(Path(__file__).parent).get_template("roofline.html.j2")
+    return template.render(words=words, header=header_of(roofline), rows=rows_of(roofline))
 
 
-def roofline_plot(roofline: Roofline | None) -> dict[str, Any] | None:
+def roofline_plot(roofline: Roofline) -> dict[str, Any] | None:
     """Return what the page draws: roofs, and call paths as lines from the largest measured point to the target."""
-    if roofline is None:
-        return None
     names = briefs([row.call_path for row in roofline.rows])
+    least = SHOWN.slowest * roofline.flops
     placed = [
         [name, [_place(work) for work in (row.now, row.target)]]
         for name, row in zip(names, roofline.rows, strict=True)
-        if all(work.intensity and (work.speed or 0.0) >= _SLOWEST * roofline.flops for work in (row.now, row.target))
+        if all(work.intensity and (work.speed or 0.0) >= least for work in (row.now, row.target))
     ]
     roofs = [[name, speed] for name, speed in zip(roofline.levels, roofline.bandwidths, strict=True)]
     return {"roofs": roofs, "peak": roofline.flops, "paths": placed} if placed else None

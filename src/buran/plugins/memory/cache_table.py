@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from buran.report.files import environment
 from buran.report.plain import briefs, section
 from buran.wording import named
 
@@ -145,19 +147,29 @@ def _reach(interval: Interval, digits: int) -> str:
     return f"[{', '.join('?' if end is None else f'{end:.{digits}g}' for end in interval)}]"
 
 
-def cache_text(table: CacheTable | None, target: Mapping[str, float]) -> str:
-    """Return the table as plain text."""
-    if table is None:
-        return ""
-    title = f"Caches at {named(target)}"
+def words_of(table: CacheTable) -> str:
+    """Return what a reader must know of the table."""
     rest = f" {table.left_out} more call paths have {100 * table.left_out_share:.2g} % of the misses."
+    return EXPLANATION + (rest if table.left_out else "")
+
+
+def cache_text(table: CacheTable, target: Mapping[str, float]) -> str:
+    """Return the table as plain text."""
+    title = f"Caches at {named(target)}"
     text = section(title, header_of(table), rows_of(table))
-    return f"{text}\n\n{EXPLANATION}{rest if table.left_out else ''}"
+    return f"{text}\n\n{words_of(table)}"
 
 
-def cache_plot(table: CacheTable | None) -> dict[str, Any] | None:
+def cache_page(table: CacheTable, target: Mapping[str, float]) -> str:
+    """Return the table as HTML."""
+    template = environment(Path(__file__).parent).get_template("caches.html.j2")
+    words = f"{words_of(table)} Shown is {named(target)}."
+    return template.render(words=words, header=header_of(table), rows=rows_of(table))
+
+
+def cache_plot(table: CacheTable) -> dict[str, Any] | None:
     """Return what the page draws: working sets along a parameter, and the caches."""
-    if table is None or not table.values:
+    if not table.values:
         return None
     return {
         "parameter": table.parameter,

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from types import SimpleNamespace
 
+import chromium
 import numpy as np
 import pytest
+from test_caches import table_of
 
 from buran.campaign.launcher import Placement
-from buran.campaign.machine_file import Level, MachineFile
-from buran.loop.roofline import roofline_of, work_of
 from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet
+from buran.plugins.memory.machine_file import Level, MachineFile
+from buran.plugins.memory.roofline import roofline_of, work_of
+from buran.plugins.memory.roofline_table import roofline_plot, roofline_text
 from buran.profile.metrics import metric_of
 from buran.profile.profile import CallTree, Location, Profile, Region
 from buran.profile.reuse import BIN_METRICS, LEAST_DISTANCE, LINE, NEVER
 from buran.report.html import render_page
-from buran.report.roofline import roofline_plot, roofline_text
 from made_up import data_of, headline_about, report
 
 MACHINE = MachineFile(
@@ -77,7 +78,7 @@ def runs(inner: bool):
         yield {"n": n}, 0, Profile(tree, (Location(0),), metrics, values, {})
 
 
-def found(machine: MachineFile | None = MACHINE):
+def found():
     """Times under a filter without the inner function: 5 ns for each cell, of which a line of memory takes 4."""
     tree = next(runs(False))[2].tree
     times = np.array([[1e-9] * len(VALUES), [5e-9 * n**3 for n in VALUES], [1e-9 * n**3 for n in VALUES]])
@@ -86,9 +87,9 @@ def found(machine: MachineFile | None = MACHINE):
         ("n",), "time", "sec", tree.names, fit_models(points, times).models, "mean", "median",
         tuple(map(tuple, points.tolist())),
     )  # fmt: skip
-    campaign = SimpleNamespace(machine_file=machine, target={"n": 100}, placement=lambda point: Placement(ranks=1))
+    campaign = SimpleNamespace(target={"n": 100}, placement=lambda point: Placement(ranks=1))
     sampled = list(runs(True))
-    return roofline_of(sampled, sampled, tree, models, [], campaign)
+    return roofline_of(sampled, sampled, tree, models, [], campaign, MACHINE)
 
 
 def test_functions_without_hooks_belong_to_their_callers():
@@ -107,12 +108,26 @@ def test_the_section_of_the_report():
     assert re.search("bandwidth of memory, (7[6-9]|8[0-4]) %", text) and "calibrated 2026-01-02" in text
     plot = roofline_plot(roofline)
     assert [name for name, _ in plot["paths"]] == ["main->sweep"] and len(plot["roofs"]) == 2
-    said = replace(report(None), roofline=roofline)
+    said = report(None, further={"roofline": roofline})
     assert 'id="roofline-plot"' in render_page(said, data_of(said, None), [""], {}, "", headline_about(said))
     assert 'id="roofline-plot"' not in render_page(
         report(None), data_of(report(None), None), [""], {}, "", headline_about(report(None))
     )
 
 
-def test_without_a_machine_nothing_is_said():
-    assert found(None) is None and roofline_text(None) == "" and roofline_plot(None) is None
+@pytest.mark.slow
+def test_the_page_draws_both_plots(tmp_path):
+    browser = chromium.started()
+    if browser is None:
+        pytest.skip("no chromium with its driver: apt install chromium chromium-driver")
+    said = report(None, further={"roofline": found(), "caches": table_of()})
+    path = tmp_path / "report.html"
+    path.write_text(render_page(said, data_of(said, None), [""], {}, "", headline_about(said)))
+    try:
+        browser.get(path.as_uri())
+        drawn = "return document.querySelectorAll(arguments[0]).length"
+        assert browser.execute_script(drawn, "#roofline-plot circle") == 2  # measured, and at the target
+        assert browser.execute_script(drawn, "#cache-plot path") == 1
+        assert browser.get_log("browser") == []
+    finally:
+        browser.quit()

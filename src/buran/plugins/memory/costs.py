@@ -9,24 +9,26 @@ import numpy as np
 
 from buran.campaign.config import Campaign
 from buran.campaign.expressions import written_out
-from buran.campaign.machine_file import Level, MachineFile
 from buran.experiment.build import Run
 from buran.experiment.table import Experiment
-from buran.loop.caches import Divided, models_of
 from buran.model.derived import derived_or_none
 from buran.model.repetitions import over_repetitions
 from buran.model.terms import Array, ModelFunction
+from buran.plugins.memory.account import CacheCost, MemoryAccount, MissCost, PageAccount, is_written
+from buran.plugins.memory.caches import Divided, models_of
+from buran.plugins.memory.machine_file import Level, MachineFile
+from buran.plugins.memory.tuning import MEMORY
 from buran.prior.effort import Steadiness, effort_of
-from buran.prior.memory import CacheCost, MemoryAccount, MissCost, PageAccount, is_written
 from buran.prior.paths import taken_up, work_of_a_thread
-from buran.prior.tuning import MEMORY
 from buran.profile.metrics import MINOR_FAULTS
 from buran.profile.profile import CallTree
 from buran.profile.reuse import LINE
 
 
-def memory_account(campaign: Campaign, sampled: Sequence[Run], tree: CallTree) -> MemoryAccount | None:
-    """Return what misses cost the call paths of a tree; None where the machine or the accesses do not tell it.
+def memory_account(
+    campaign: Campaign, machine: MachineFile, sampled: Sequence[Run], tree: CallTree
+) -> MemoryAccount | None:
+    """Return what misses cost the call paths of a tree; None where the accesses do not tell it.
 
     Parameters
     ----------
@@ -35,10 +37,8 @@ def memory_account(campaign: Campaign, sampled: Sequence[Run], tree: CallTree) -
     tree
         Call paths of the times.
     """
-    machine, names = campaign.machine_file, campaign.parameters
-    if machine is None or not is_written(names):
-        return None
-    ranks = ranks_of_a_node(campaign)
+    names = campaign.parameters
+    ranks = ranks_of_a_node(campaign) if is_written(names) else None
     distances = None if ranks is None else models_of(sampled, tree)
     if ranks is None or distances is None:
         return None
@@ -49,7 +49,9 @@ def memory_account(campaign: Campaign, sampled: Sequence[Run], tree: CallTree) -
     return MemoryAccount(distances, caches, at)
 
 
-def page_account(campaign: Campaign, counted: Experiment | None, tree: CallTree) -> PageAccount | None:
+def page_account(
+    campaign: Campaign, machine: MachineFile, counted: Experiment | None, tree: CallTree
+) -> PageAccount | None:
     """Return what page faults cost the call paths of a tree; None where machine or counts do not tell it.
 
     Parameters
@@ -59,9 +61,9 @@ def page_account(campaign: Campaign, counted: Experiment | None, tree: CallTree)
     tree
         Call paths of the times.
     """
-    machine, names = campaign.machine_file, campaign.parameters
+    names = campaign.parameters
     ranks = ranks_of_a_node(campaign) if is_written(names) else None
-    if machine is None or not machine.fault_s or counted is None or ranks is None:
+    if not machine.fault_s or counted is None or ranks is None:
         return None
     target = campaign.target
     at = np.array([[float(target[name]) for name in names]])
@@ -150,9 +152,8 @@ def streamed_s(machine: MachineFile, level: int, ranks: int) -> tuple[float, flo
     return MEMORY.hidden * stream, stream, stream + MEMORY.unforeseen * latency
 
 
-def sharing(campaign: Campaign, caches: Sequence[int]) -> list[Divided]:
+def sharing(campaign: Campaign, machine: MachineFile | None, caches: Sequence[int]) -> list[Divided]:
     """Return by how many ranks each cache is shared; empty where no machine file describes these caches."""
-    machine = campaign.machine_file
     if machine is None or machine.caches != tuple(caches):
         return []
     text = ranks_of_a_node(campaign)

@@ -1,22 +1,61 @@
-"""What a report says of runs that sampled accesses: samples that are too thin, and lines that crowd into few sets."""
+"""Runs that sampled accesses: their misses, samples that are too thin, and lines that crowd into few sets."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode
-from buran.loop.collect import cache_sizes, in_store
-from buran.loop.history import History
+from buran.errors import ConfigError
+from buran.experiment.build import Run
+from buran.loop import collect
+from buran.loop.history import FinishedRun, History
 from buran.measure.bundle import PROFILE
-from buran.prior.tuning import DISTANCES
+from buran.plugins.memory.keys import cache_ways, caches_kib
+from buran.plugins.memory.misses import caches_of, histogram, misses, ways_of, with_misses
+from buran.plugins.memory.sets import has_known_sets, misses_of_sets, used_sets
+from buran.plugins.memory.tuning import DISTANCES
 from buran.profile.call_paths import read_profile
 from buran.profile.profile import Profile
-from buran.profile.reuse import FIRST_RATE, LAST_RATE, LINE, SETS, USUAL_RATE, caches_of, histogram, misses, ways_of
-from buran.profile.sets import has_known_sets, misses_of_sets, used_sets
+from buran.profile.reuse import FIRST_RATE, LAST_RATE, LINE, SETS, USUAL_RATE
 from buran.report.plain import brief
+
+
+def misses_of_runs(
+    runs: Iterable[FinishedRun], parameters: Sequence[str], caches_kib: Sequence[float] | None
+) -> Iterator[Run]:
+    """Read the profiles of runs that sampled accesses to memory, one after the other: misses instead of distances.
+
+    Parameters
+    ----------
+    caches_kib
+        Sizes of the caches, nearest first; None for those of the machine that the runs were made on.
+
+    Raises
+    ------
+    ConfigError
+        The caches of that machine are not known, or other runs were made on one with other caches.
+    """
+    before: tuple[int, ...] = ()
+    for point, repetition, profile in collect.profiles_of(runs, parameters):
+        caches = cache_sizes([profile], caches_kib)
+        if not caches or caches != (before or caches):
+            raise ConfigError(
+                "the misses of caches need their sizes",
+                where="key memory.caches_kib",
+                why="runs were made on machines with different caches" if caches else "the machine reports none",
+                hint="say them in KiB, as in memory: {caches_kib: [32, 1024]}; nothing is measured again",
+            )
+        before = caches
+        yield point, repetition, with_misses(profile, caches)
+
+
+def cache_sizes(profiles: Iterable[Profile], caches_kib: Sequence[float] | None) -> tuple[int, ...]:
+    """Return sizes of caches in bytes, nearest first: those that are asked for, else those of the first profile."""
+    asked = tuple(round(1024 * size) for size in caches_kib or ())
+    return asked or next(map(caches_of, profiles), ())
 
 
 @dataclass(frozen=True)
@@ -31,22 +70,24 @@ class Crowd:
 
 @dataclass
 class _Found:
-    """What runs tell, by what is said of it."""
+    """What runs tell, by what is said of it; of caches of these sizes and ways, or of those of the machine."""
 
+    caches_kib: Sequence[float] | None
+    ways: Sequence[int | None]
     lowered: dict[int, list[str]] = field(default_factory=dict)
     thin: dict[tuple[int, int, int], list[str]] = field(default_factory=dict)
     crowds: dict[str, list[Crowd]] = field(default_factory=dict)
     unknown: set[str] = field(default_factory=set)
 
-    def add(self, profile: Profile, point: str, campaign: Campaign) -> None:
+    def add(self, profile: Profile, point: str) -> None:
         first, last = (int(profile.attributes.get(key, "0")) for key in (FIRST_RATE, LAST_RATE))
         if last > max(first, USUAL_RATE):
             self.lowered.setdefault(last, []).append(point)
-        sizes = cache_sizes([profile], campaign.caches_kib)
+        sizes = cache_sizes([profile], self.caches_kib)
         for level, size in enumerate(sizes, start=1):
             if size < DISTANCES.resolved * LINE * last:
                 self.thin.setdefault((level, last, size // LINE // last), []).append(point)
-        ways = next(iter(ways_of_caches(profile, sizes, campaign)), None)
+        ways = next(iter(ways_of_caches(profile, sizes, self.ways)), None)
         if sizes and not has_known_sets(sizes[0], ways):
             self.unknown.add(
                 "its ways are not known; memory.ways says them"
@@ -60,9 +101,10 @@ class _Found:
 
 def sample_notes(history: History) -> list[str]:
     """Say where samples of accesses are too thin, and where lines crowd into few sets of level 1."""
-    found = _Found()
-    for run in in_store(run for run in history.runs if run.mode is Mode.MEMORY):
-        found.add(read_profile(run.folder / PROFILE), str(run.point), history.session.campaign)
+    campaign = history.session.campaign
+    found = _Found(caches_kib(campaign), cache_ways(campaign))
+    for run in collect.in_store(run for run in history.runs if run.mode is Mode.MEMORY):
+        found.add(read_profile(run.folder / PROFILE), str(run.point))
     lowered = [
         f"Accesses to memory were sampled at a lower rate at {', '.join(points)}: one cache line in {rate} in the end, "
         "as a thread touched more lines than are looked at together. Misses there are less certain."
@@ -78,9 +120,9 @@ def sample_notes(history: History) -> list[str]:
     return [*lowered, *thin, *(crowds_in_words(path, crowds) for path, crowds in found.crowds.items()), *unknown]
 
 
-def ways_of_caches(profile: Profile, sizes: tuple[int, ...], campaign: Campaign) -> tuple[int | None, ...]:
-    """Return the ways of caches of these sizes, as far as the campaign or the machine tells them."""
-    return campaign.cache_ways or (ways_of(profile) if caches_of(profile) == sizes else ())
+def ways_of_caches(profile: Profile, sizes: tuple[int, ...], named: Sequence[int | None]) -> tuple[int | None, ...]:
+    """Return the ways of caches of these sizes, as far as the campaign names them or the machine tells them."""
+    return tuple(named) or (ways_of(profile) if caches_of(profile) == sizes else ())
 
 
 def crowded(profile: Profile, cache_bytes: float, ways: int | None, point: str = "") -> list[tuple[str, Crowd]]:

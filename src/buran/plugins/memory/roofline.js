@@ -39,3 +39,5 @@ function rooflinePlot() {
   drawing.append(make("text", { x: 12, y: height / 2, "text-anchor": "middle", transform: `rotate(-90 12 ${height / 2})` }, "GFLOP/s of a rank"));
   place.append(make("figure", {}, drawing, caption("call paths from the largest measured point (open) to the target (filled), those with a thousandth of the speed at least; dashed: what a rank gets of the machine at the target")));
 }
+
+rooflinePlot();

@@ -20,8 +20,8 @@ from scipy import stats
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.numerics.intervals import of_mean
-from buran.prior.laws import STEPS, Laws, beyond_edge
-from buran.prior.tuning import DISTANCES
+from buran.plugins.memory.laws import STEPS, Laws, beyond_edge
+from buran.plugins.memory.tuning import DISTANCES
 from buran.profile.reuse import LINE, NEVER
 
 Ids = NDArray[np.int64]
@@ -40,7 +40,7 @@ class DistanceModels:
     dictionary
         Of laws.
     owner, law, place, spread, count, weight
-        Of all cells: the call path, and the rest as `buran.prior.laws.Cells` has it.
+        Of all cells: the call path, and the rest as `buran.plugins.memory.laws.Cells` has it.
     mode
         Shape (cell,): which mode it belongs to, -1 where only a part of the points has it; a mode is what grows
         by one power law.

@@ -27,3 +27,5 @@ function cachePlot() {
   drawing.append(label((left + width - right) / 2, height - 4, `${plot.parameter}${x.logarithmic ? " (logarithmic)" : ""}`));
   place.append(make("figure", {}, drawing, caption("largest working set of each call path in the table, in bytes; dashed: the caches")));
 }
+
+cachePlot();

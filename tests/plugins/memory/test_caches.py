@@ -10,23 +10,14 @@ import pytest
 
 from buran.errors import ConfigError
 from buran.loop import collect
-from buran.loop.caches import cache_table
-from buran.loop.sampling import crowded, crowds_in_words, ways_of_caches
 from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet
+from buran.plugins.memory.cache_table import cache_text, header_of, rows_of, size_text
+from buran.plugins.memory.caches import cache_table
+from buran.plugins.memory.misses import with_misses
+from buran.plugins.memory.sampling import crowded, crowds_in_words, misses_of_runs, ways_of_caches
 from buran.profile.profile import CallTree, Location, Profile, Region
-from buran.profile.reuse import (
-    BIN_METRICS,
-    CROWDED,
-    LEAST_DISTANCE,
-    LINE,
-    NEVER,
-    OF_ANY_SET,
-    OF_OWN_SET,
-    REUSE_METRICS,
-    with_misses,
-)
-from buran.report.caches import cache_plot, cache_text, header_of, rows_of, size_text
+from buran.profile.reuse import BIN_METRICS, CROWDED, LEAST_DISTANCE, LINE, NEVER, OF_ANY_SET, OF_OWN_SET, REUSE_METRICS
 from buran.report.html import render_page
 from made_up import data_of, headline_about, report
 
@@ -131,13 +122,12 @@ def test_few_watched_accesses_tell_no_conflicts():
 )
 def test_ways_are_those_of_the_campaign_or_of_a_machine_with_these_caches(named, sizes, ways):
     profile = replace(profile_of(8), attributes={"caches": "1:32768/8 2:1048576/16"})
-    assert ways_of_caches(profile, sizes, SimpleNamespace(cache_ways=named)) == ways
+    assert ways_of_caches(profile, sizes, named) == ways
 
 
 def test_few_points_tell_nothing():
     assert table_of(VALUES[:2]) is None
     assert cache_table([], CACHES, SimpleNamespace(target={"n": 9}), {}) is None
-    assert cache_text(None, {}) == "" and cache_plot(None) is None
 
 
 def test_the_section_of_the_report():
@@ -145,7 +135,7 @@ def test_the_section_of_the_report():
     text = cache_text(found, {"n": 100})
     assert "Caches at n=100" in text and "; " not in text and "level 2 at n = " in text
     assert "main->sweep " in text
-    said = replace(report(None), caches=found)
+    said = report(None, further={"caches": found})
     data = data_of(said, None)
     assert data["caches"]["lines"][0][0] == "main->sweep" and len(data["caches"]["values"]) == 100
     shown = render_page(said, data, [""], {}, "", headline_about(said))
@@ -170,9 +160,9 @@ def test_sizes_that_are_not_known_are_asked_for(monkeypatch, told, why):
     ]
     monkeypatch.setattr(collect, "profiles_of", lambda *_: iter(runs))
     with pytest.raises(ConfigError, match="the misses of caches need their sizes") as refused:
-        [*collect.sampled_profiles([], ["n"], None)]
+        [*misses_of_runs([], ["n"], None)]
     assert why in str(refused.value) and "memory.caches_kib" in str(refused.value)
-    assert len([*collect.sampled_profiles([], ["n"], [32, 1024])]) == 2
+    assert len([*misses_of_runs([], ["n"], [32, 1024])]) == 2
 
 
 @pytest.mark.parametrize(("size", "text"), [(100, "100 bytes"), (2**15, "32 KiB"), (1.5 * 2**20, "1.5 MiB")])

@@ -13,15 +13,16 @@ from buran.experiment.table import Experiment
 from buran.model.model_set import ModelSet
 from buran.model.terms import Array
 from buran.model.text import format_function
-from buran.prior.distances import DistanceModels, distance_models
+from buran.plugins.memory.cache_table import CachedPath, CacheTable, Leaving
+from buran.plugins.memory.distances import DistanceModels, distance_models
+from buran.plugins.memory.misses import streamed
+from buran.plugins.memory.tuning import SHOWN
 from buran.prior.paths import taken_up
 from buran.profile.profile import CallTree
-from buran.profile.reuse import BIN_METRICS, FAR, FOLLOWED, LAST_RATE, LINE, streamed
-from buran.report.caches import CachedPath, CacheTable, Leaving
+from buran.profile.reuse import BIN_METRICS, FAR, FOLLOWED, LAST_RATE, LINE
 from buran.report.curves import rounded
 
 MOST_ROWS = 10
-_MATTERS = 0.05  # of a call path's misses, from which on a kind of access is named
 _STEPS = 100  # of curves and of the search for the place where a cache is left
 _MODELLED = (*BIN_METRICS, FAR, FOLLOWED)  # conflicts are not: they come and go with the sizes
 _FEWEST = 3  # points, of which growth takes at least so many
@@ -166,7 +167,7 @@ def _leaving(
         for column, parameter in enumerate(found.parameters):
             line = _line(points, at, column)
             places = found.leaving(line, column, size / by(line))
-            for mode in np.flatnonzero(np.isfinite(places[0]) & (share >= _MATTERS)).tolist():
+            for mode in np.flatnonzero(np.isfinite(places[0]) & (share >= SHOWN.kind)).tolist():
                 place, low, high = places[:, mode].tolist()
                 out.setdefault(int(found.row[mode]), []).append(
                     Leaving(

@@ -17,23 +17,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
 from buran.model.candidates import Mask
 from buran.model.derived import derived_or_none
-from buran.model.outgrown import Outgrown
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.text import format_function, python_names
+from buran.plugins.memory.distances import DistanceModels
+from buran.plugins.memory.outgrown import Outgrown
+from buran.plugins.memory.tuning import MEMORY
 from buran.prior.algebra import added, multiplied
-from buran.prior.distances import DistanceModels
 from buran.prior.prior import Column, Cost, Prior
-from buran.prior.tuning import MEMORY
 
 Cost3 = tuple[float, float, float]
-PAGE_FAULTS = "page faults"
-"""Name of their column."""
 _TINY = float(np.finfo(float).tiny)
 
 
@@ -103,6 +102,12 @@ class MemoryAccount:
     distances: DistanceModels
     caches: Sequence[CacheCost]
     at: Array
+    name: ClassVar[str] = "misses"
+    remark: ClassVar[str] = ""
+
+    def explains(self, points: Array, values: Array) -> Mask:
+        """Return shape (call path,): none; accesses are of code whose blocks are counted."""
+        return np.zeros(len(values), dtype=np.bool_)
 
     def added_to(
         self, priors: Sequence[Prior | None], computing: Sequence[bool], points: Array, values: Array
@@ -179,6 +184,8 @@ class PageAccount:
     cost: MissCost
     parameters: tuple[str, ...]
     at: Array
+    name: ClassVar[str] = "page faults"
+    remark: ClassVar[str] = "its page faults are an account of their own"
 
     def explains(self, points: Array, values: Array) -> Mask:
         """Return shape (call path,): whether page faults may take half of the times, and more, at most points."""
@@ -199,7 +206,7 @@ class PageAccount:
         def columns(row: int) -> Iterator[tuple[Column, Cost3]]:
             faults = self.faults[row]
             if faults is not None:
-                yield Column(PAGE_FAULTS, faults if growth is None else multiplied(faults, growth)), self.cost.seconds
+                yield Column(self.name, faults if growth is None else multiplied(faults, growth)), self.cost.seconds
 
         return _with_columns(priors, computing, columns, points, values, np.concatenate([points, self.at]))
 

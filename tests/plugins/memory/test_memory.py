@@ -12,14 +12,14 @@ import pytest
 from prior_tables import table
 from test_distances import SMALL, models_along
 
-from buran.campaign.machine_file import Level, MachineFile
-from buran.loop import memory
-from buran.loop.memory import cache_cost, scattered_s, streamed_s
-from buran.model.outgrown import OUTGROWN, Outgrown
 from buran.model.terms import ModelFunction
 from buran.model.text import format_function
+from buran.plugins.memory import costs as memory
+from buran.plugins.memory.account import CacheCost, MemoryAccount, MissCost, PageAccount, expected_cost
+from buran.plugins.memory.costs import cache_cost, scattered_s, streamed_s
+from buran.plugins.memory.machine_file import Level, MachineFile
+from buran.plugins.memory.outgrown import OUTGROWN, Outgrown
 from buran.prior.algebra import power
-from buran.prior.memory import CacheCost, MemoryAccount, MissCost, PageAccount, expected_cost
 from buran.prior.prior import Prior, computation_prior, one_cost
 from buran.prior.resilient import fit_priors
 from buran.prior.tables import models_from_priors
@@ -134,18 +134,17 @@ def test_ranks_that_share_a_cache_leave_it_earlier_and_pay_more() -> None:
 
 def test_ranks_of_a_node_divide_the_caches_of_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     campaign: Any = SimpleNamespace(
-        machine_file=MACHINE,
         parameters=("p", "n"),
         target={"p": 8, "n": 10},
         placement=lambda _: SimpleNamespace(ranks_per_node=4),
     )
     monkeypatch.setattr(memory, "ranks_of_a_node", lambda _: "p")
-    own, shared = memory.sharing(campaign, MACHINE.caches)
+    own, shared = memory.sharing(campaign, MACHINE, MACHINE.caches)
     points = np.array([[1.0, 10.0], [3.0, 10.0], [8.0, 10.0]])
     assert own(points).tolist() == [1, 1, 1] and shared(points).tolist() == [1, 3, 4]
     monkeypatch.setattr(memory, "ranks_of_a_node", lambda _: None)  # as at the target
-    assert memory.sharing(campaign, MACHINE.caches)[1](points).tolist() == [4, 4, 4]
-    assert memory.sharing(campaign, (2**15,)) == []  # other caches, of which nobody knows who shares them
+    assert memory.sharing(campaign, MACHINE, MACHINE.caches)[1](points).tolist() == [4, 4, 4]
+    assert memory.sharing(campaign, MACHINE, (2**15,)) == []  # other caches, of which nobody knows who shares them
 
 
 def test_what_the_processor_foresees_is_cheap() -> None:
@@ -225,7 +224,7 @@ def test_page_faults_are_an_account_of_times_whose_blocks_do_not_grow(blocks: li
     found = memory.faults_of(counted, timed.tree)
     assert found is not None and memory.faults_of(timed, timed.tree) is None
     account = PageAccount(found, FAULT, ("n",), far)
-    made = models_from_priors(timed, counted, processes=None, pages=account)[1]
+    made = models_from_priors(timed, counted, processes=None, accounts=[account])[1]
     assert made.resilient is not None and made.final is not None
     assert [column.name for column in made.resilient.prior.columns] == ["constant", "page faults"]
     assert "its page faults are an account of their own" in made.notes

@@ -8,22 +8,21 @@ from typing import Any
 import numpy as np
 
 from buran.campaign.config import Campaign
-from buran.campaign.machine_file import MachineFile
 from buran.campaign.point import Point
 from buran.experiment.build import Run
-from buran.loop.caches import models_of
 from buran.loop.counts import counts_at
 from buran.model.model_set import ModelSet
 from buran.model.terms import Array
+from buran.plugins.memory.caches import models_of
+from buran.plugins.memory.machine_file import MachineFile
+from buran.plugins.memory.roofline_table import BLOCKS, MPI, WAITING, BoundPath, Roofline, Work, level_names
+from buran.plugins.memory.tuning import SHOWN
 from buran.prior.paths import waits
 from buran.profile.profile import CallTree
 from buran.profile.reuse import LINE
 from buran.profile.startup import starts_or_ends
-from buran.report.roofline import BLOCKS, MPI, WAITING, BoundPath, Roofline, Work, level_names
 
 _MOST_ROWS = 12
-_MATTERS = 0.001  # of all time at the target, from which on a call path has a row
-_MOST_OF = 0.5  # of a call path's time, from which on one thing bounds it
 
 
 def roofline_of(
@@ -33,8 +32,9 @@ def roofline_of(
     times: ModelSet | None,
     statements: Sequence[Mapping[str, Any]],
     campaign: Campaign,
+    machine: MachineFile,
 ) -> Roofline | None:
-    """Return what bounds call paths; None without a machine file, times or enough sampled runs.
+    """Return what bounds call paths; None without times or enough sampled runs.
 
     Parameters
     ----------
@@ -45,9 +45,8 @@ def roofline_of(
     statements
         What priors say of the times' models.
     """
-    machine = campaign.machine_file
-    found = None if machine is None or times is None else models_of(sampled, tree)
-    if machine is None or times is None or found is None or times.call_paths != tuple(tree.names):
+    found = None if times is None else models_of(sampled, tree)
+    if times is None or found is None or times.call_paths != tuple(tree.names):
         return None
     measured = np.array(times.points, dtype=np.float64)
     target = [float(campaign.target[name]) for name in times.parameters]
@@ -71,11 +70,11 @@ def roofline_of(
     names = level_names(machine.caches)
     rows = []
     seconds[starts_or_ends(tree.names)] = 0.0
-    there = seconds.all(axis=1) & (seconds[:, 1] >= _MATTERS * seconds[:, 1].sum())
+    there = seconds.all(axis=1) & (seconds[:, 1] >= SHOWN.path * seconds[:, 1].sum())
     for row in np.flatnonzero(there)[np.argsort(-seconds[there, 1], kind="stable")][:_MOST_ROWS].tolist():
         other = ""
         if waits(regions[row]):
-            is_mpi = regions[row].paradigm == "mpi" and waiting.get(tree.names[row], 0.0) < _MOST_OF
+            is_mpi = regions[row].paradigm == "mpi" and waiting.get(tree.names[row], 0.0) < SHOWN.bound
             other = MPI if is_mpi else WAITING
         works = [
             work_of(
@@ -137,10 +136,10 @@ def work_of(
     bound, share = BLOCKS, None
     if other:
         bound = other
-    elif computing >= max(moving.max(initial=0.0), _MOST_OF * seconds):
+    elif computing >= max(moving.max(initial=0.0), SHOWN.bound * seconds):
         bound, share = "floating-point operations", computing / seconds
-    elif busiest is not None and moving[busiest] >= _MOST_OF * seconds:
+    elif busiest is not None and moving[busiest] >= SHOWN.bound * seconds:
         bound, share = f"bandwidth of {names[busiest]}", float(moving[busiest]) / seconds
-    elif waits_s.sum() >= _MOST_OF * seconds:
+    elif waits_s.sum() >= SHOWN.bound * seconds:
         bound = f"{BLOCKS} or latency of {names[int(np.argmax(waits_s))]}"
     return Work(seconds, flops, tuple(traffic.tolist()), bound, share, busiest)

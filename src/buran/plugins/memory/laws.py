@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from buran.model.terms import Array
 from buran.numerics.least_squares import nonnegative, unit_columns
-from buran.prior.tuning import DISTANCES
+from buran.plugins.memory.tuning import DISTANCES
 from buran.profile.reuse import LEAST_DISTANCE, NEVER
 
 Ids = NDArray[np.int64]

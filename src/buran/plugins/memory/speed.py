@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 
 from buran.campaign.launcher import cpus_in
-from buran.campaign.machine_file import Level, MachineFile, can_have
 from buran.errors import RunError, ToolError, UsageError
 from buran.measure.machine.machine import disturbances, exclusive_machine
 from buran.measure.machine.provenance import describe_node, machine_state, read_system_file
 from buran.measure.toolchain.gnu import find_gcc
 from buran.measure.toolchain.tool import find_tool, run_tool
+from buran.plugins.memory.machine_file import Level, MachineFile, can_have
+from buran.plugins.memory.tuning import SPEED
 from buran.profile.metrics import CACHE_LINE
 
 SOURCE = Path(__file__).with_suffix(".c")  # apart from what is compiled into programs: a change repeats no builds
@@ -34,18 +35,13 @@ _NATIVE_FLAGS = (  # the first that the compiler knows
 _CPU = "/sys/devices/system/cpu/cpu{}"
 # Lengths of rounds and how many: other work on the machine comes and goes within some of them.
 _ROUND_MS, _ROUNDS = 8, 15
-_FULL = 0.5  # of a cache: the rest is for what else the core touches
 _BEYOND = 4  # times the last cache: of so much memory most lines are in none
 _LEAST_MEMORY = 64 << 20
-_MEMORY_SHARE = 0.5  # of what is free
 _FAULTING = 4 << 20  # bytes handed over and taken back at a time
 _LARGE_PAGE = 2 << 20
 _TOUCHED = 16 * _LARGE_PAGE
-_SLOWER = 1.2  # times as long, which streams must take beyond a cache to show where it ends
 _HALVINGS = 6  # of the ratio of two sizes between which it ends
 _TRIES = 3  # to find that; other work takes room away for a while, so the largest counts
-LARGEST_SPREAD = 1.0
-"""Where the median round of a test took so much longer than the least one, in shares of it, nothing is sure."""
 _Cache = tuple[float, int, int | None]
 """Bytes, how many of the cores share it, and its ways if they are known."""
 CODES = ("chain", "branches", "calls", "loops", "integers", "divisions")
@@ -95,7 +91,7 @@ def calibrate(caches: Sequence[float] | None = None) -> MachineFile:
         beyond = min(_beyond_caches(sizes), _room())
         stated, sizes = sizes, sizes if caches is not None else measured_size(kernel, cpus[0], sizes, beyond)
         levels = tuple(_levels(kernel, cpus, sizes, beyond))
-        near = sizes[0][0] * _FULL
+        near = sizes[0][0] * SPEED.full
         flops = [
             1 / min(kernel.seconds(test, near, some) for test in ("few_flops", "many_flops"))
             for some in (cpus[:1], cpus)
@@ -103,7 +99,7 @@ def calibrate(caches: Sequence[float] | None = None) -> MachineFile:
         fault_s, fault_busy_s = (kernel.seconds("faults", _FAULTING, some) for some in (cpus[:1], cpus))
         codes = {test: kernel.seconds(test, near, cpus[:1]) for test in CODES}
     spread = max(kernel.spreads)
-    if spread > LARGEST_SPREAD:
+    if spread > SPEED.largest_spread:
         raise RunError(
             "the machine is too busy to be calibrated",
             why=f"the median of {_ROUNDS} rounds took {1 + spread:.2g} times as long as the least"
@@ -176,13 +172,13 @@ def measured_size(kernel: _Kernel, cpu: int, sizes: list[_Cache], beyond: float)
         Bytes that are in no cache.
     """
     (stated, shared_by, _), below = sizes[-1], sizes[-2][0] if len(sizes) > 1 else 0.0
-    near, far = 2 * below, stated * _FULL
+    near, far = 2 * below, stated * SPEED.full
     apart = replace(kernel, spreads=[])  # where a cache ends, times scatter
     if not 0 < near < far:
         return sizes
     fast, slow = (apart.seconds("triad", size, [cpu]) for size in (near, beyond))
     middle = float(np.sqrt(fast * slow))
-    if slow < _SLOWER * fast or apart.seconds("triad", far, [cpu]) < middle:
+    if slow < SPEED.slower * fast or apart.seconds("triad", far, [cpu]) < middle:
         return sizes
     found = near
     for _ in range(_TRIES):
@@ -198,7 +194,7 @@ def _levels(kernel: _Kernel, cpus: Sequence[int], sizes: Sequence[_Cache], beyon
     """Measure each cache where it is half full, or in the middle between it and the one before; then memory."""
     below = 0.0
     for size, shared_by, ways in [*sizes, (None, len(cpus), None)]:
-        whole = beyond if size is None else max(size * _FULL, below)
+        whole = beyond if size is None else max(size * SPEED.full, below)
         alone = whole if size is None or not below else float(np.sqrt(whole * below))
         # Cores that share a cache have a part of it each, and each of them leaves its own caches.
         each = max(alone / max(shared_by, 1), min(2 * below, whole / max(shared_by, 1)))
@@ -222,7 +218,7 @@ def _beyond_caches(sizes: Sequence[_Cache]) -> float:
 
 def _room() -> float:
     available = machine_state()["memory_available_kib"]
-    return _MEMORY_SHARE * 1024 * available if available else float("inf")
+    return SPEED.share * 1024 * available if available else float("inf")
 
 
 def _one_of_each_core() -> list[int]:

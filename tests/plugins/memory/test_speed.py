@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from buran.campaign.launcher import cpus_in
-from buran.campaign.machine_file import Level, MachineFile
 from buran.errors import FormatError, RunError, UsageError
 from buran.files import write_json
-from buran.measure.machine import speed
+from buran.plugins.memory import speed
+from buran.plugins.memory.machine_file import Level, MachineFile
 
 KIB = 1024
 MACHINE = MachineFile(
@@ -48,7 +48,8 @@ def test_caches_and_bandwidth_are_shared_by_the_ranks_of_a_node() -> None:
 
 @pytest.mark.slow
 def test_a_calibration_is_measured_written_and_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speed, "LARGEST_SPREAD", float("inf"))  # other tests may run beside it
+    quiet = replace(speed.SPEED, largest_spread=float("inf"))  # other tests may run beside it
+    monkeypatch.setattr(speed, "SPEED", quiet)
     found = speed.calibrate([16 * KIB, 256 * KIB])
     assert found.caches == (16 * KIB, 256 * KIB) and len(found.levels) == 3
     near, *_, memory = found.levels
@@ -75,7 +76,7 @@ def test_memory_is_measured_in_the_pages_that_programs_get(tmp_path: Path, monke
 
 @pytest.mark.slow
 def test_a_busy_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speed, "LARGEST_SPREAD", -1.0)  # no machine is as quiet
+    monkeypatch.setattr(speed, "SPEED", replace(speed.SPEED, largest_spread=-1.0))  # no machine is as quiet
     with pytest.raises(RunError, match="too busy"):
         speed.calibrate([16 * KIB])
 

@@ -6,28 +6,15 @@ import subprocess
 import numpy as np
 import pytest
 from native_programs import HOOK_ALL, PROGRAMS, build, launch, profile_of, toolchain, write_filter
+from test_fortran import COMPILERS, with_fortran
 
 from buran.errors import UsageError
 from buran.measure.toolchain.toolchain import GCC_FALLBACK
 from buran.measure.toolchain.wrappers.translate import CC, FC, translate
+from buran.plugins.memory.misses import caches_of, histogram, misses, streamed, ways_of, with_misses
+from buran.plugins.memory.sets import conflict_share, misses_of_sets, used_sets
 from buran.profile.profile import Profile
-from buran.profile.reuse import (
-    FAR,
-    FIRST_RATE,
-    FOLLOWED,
-    LAST_RATE,
-    LINE,
-    NEVER,
-    SETS,
-    USUAL_RATE,
-    caches_of,
-    histogram,
-    misses,
-    streamed,
-    ways_of,
-    with_misses,
-)
-from buran.profile.sets import conflict_share, misses_of_sets, used_sets
+from buran.profile.reuse import FAR, FIRST_RATE, FOLLOWED, LAST_RATE, LINE, NEVER, SETS, USUAL_RATE
 
 LINES, ROUNDS = 20_000, 5
 TABLE = 65_536  # lines that a thread looks at together, as native/reuse.c has it
@@ -312,3 +299,22 @@ def test_objects_of_another_mode_do_not_link(tmp_path):
 def test_without_a_plugin_nothing_is_sampled(wrapper):
     with pytest.raises(UsageError, match="accesses to memory cannot be sampled"):
         translate(["-c", "a.c"], wrapper=wrapper, mode="memory", toolchain=toolchain(GCC_FALLBACK))
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("flags", [("-O0",), ("-O3",)], ids=" ".join)
+def test_accesses_of_fortran_arrays_are_sampled(compiler, flags, tmp_path):
+    """A matrix of 1.1 MiB: in the order of memory one access of eight is far, across it all are."""
+    tools, n = with_fortran(compiler), 376
+    binary = build(
+        "walks.f90", tmp_path / "walks", tools=tools, filter_file=write_filter(tmp_path, HOOK_ALL), mode="memory",
+        flags=(*flags, f"-J{tmp_path}", "-fno-frontend-optimize", "-fno-inline", "-fno-loop-interchange"),
+    )  # fmt: skip
+    profile = profile_of(binary, tmp_path / "run", str(n))
+    bins = histogram(profile)
+    found = {name.split("->")[-1].split("::")[-1]: bins[row].sum(axis=0) for row, name in enumerate(profile.tree.names)}
+    lines = n * n / 8
+    assert misses(found["along"], 2**19) == pytest.approx(lines, rel=0.05)
+    assert misses(found["across"], n * LINE / 2) == pytest.approx(n * n, rel=0.05)
+    assert misses(found["across"], 4 * n * LINE) == pytest.approx(lines, rel=0.05)
+    assert misses(found["sections"], 2**19) == pytest.approx(2 * lines, rel=0.05)

@@ -17,8 +17,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.plugins.memory.misses import histogram, misses
 from buran.profile.profile import Profile
-from buran.profile.reuse import CROWDED, LINE, MOST_WAYS, NEVER, OF_ANY_SET, OF_OWN_SET, SETS, histogram, misses
+from buran.profile.reuse import CROWDED, LINE, MOST_WAYS, NEVER, OF_ANY_SET, OF_OWN_SET, SETS
 
 FEWEST = 1000
 """Watched accesses of a call path, from which on they are told of: of fewer, some are too many."""
@@ -47,7 +48,7 @@ def conflict_share(profile: Profile, ways: int) -> NDArray[np.float64]:
 def misses_of_sets(profile: Profile, cache_bytes: float, ways: int | None) -> NDArray[np.float64]:
     """Return the misses of a cache with ways, shape (call path, location).
 
-    They are those of a cache of any lines, as `buran.profile.reuse.misses` has them, where its sets are not known.
+    They are those of a cache of any lines, as `misses` has them, where its sets are not known.
     """
     accesses = histogram(profile)
     of_any = misses(accesses, cache_bytes)
