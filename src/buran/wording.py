@@ -2,12 +2,59 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Collection, Mapping, Sequence
 from itertools import zip_longest
+from typing import Any
 
 _NARROWEST = 16  # characters: no column of numbers is wider
 _BREAKS = re.compile(r"(?<=->)|(?<=\s)|(?<=::)|(?<=,)")
+
+
+_words: dict[float, Category] = {}
+
+
+class Category(float):
+    """A value of a parameter that is a word: for models a number, the same everywhere, and for readers the word.
+
+    The number lies between 1 and 2, where models compute well, and has more digits than any that somebody writes.
+    """
+
+    label: str
+
+    def __new__(cls, label: str) -> Category:
+        """Make the word's number from its letters."""
+        number = 1 + (int.from_bytes(hashlib.sha256(label.encode()).digest()[:6], "big") + 0.5) / 2**48
+        word = super().__new__(cls, number)
+        word.label = label
+        if _words.setdefault(number, word).label != label:  # will not happen in the life of the universe
+            raise ValueError(f"the words {label} and {_words[number].label} have the same number: rename one")
+        return word
+
+    def __repr__(self) -> str:
+        return self.label
+
+    def __format__(self, _: str) -> str:
+        return self.label
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Category, (self.label,)
+
+    def __deepcopy__(self, _: object) -> Category:
+        return self
+
+
+def word_of(value: float | str) -> Category | None:
+    """Return the word with a number or a spelling that was met before; None where there is none."""
+    if isinstance(value, str):
+        return next((word for word in _words.values() if word.label == value), None)
+    return _words.get(value)
+
+
+def shown_value(value: float | str) -> str:
+    """Return a value of a parameter as readers see it."""
+    return value if isinstance(value, str) else f"{word_of(value) or value:g}"
 
 
 def counted(number: int, noun: str) -> str:
@@ -15,9 +62,9 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def named(point: Mapping[str, float]) -> str:
+def named(point: Mapping[str, float | str]) -> str:
     """Return a point as ``p=4, n=100``."""
-    return ", ".join(f"{name}={value:g}" for name, value in point.items())
+    return ", ".join(f"{name}={shown_value(value)}" for name, value in point.items())
 
 
 def aligned(rows: Sequence[Sequence[str]], width: int, right: Collection[int] = (), rule: bool = False) -> list[str]:

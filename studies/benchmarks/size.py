@@ -141,7 +141,7 @@ def measured(folder: Path, runs: int) -> dict[str, Any]:
             "m": {"role": "size", "values": list(range(1, runs // (4 * _RANKS) + 1))},
             "n": {"role": "size", "values": list(range(1, _RANKS + 1))},
         },
-        "command": {"figures_of_merit": {"rate": r"rate: (\S+) per_s"}},
+        "figures": {"rate": r"rate: (\S+) per_s"},
         "repetitions": 2,
         "warmup": False,
         "resources": {"ranks": 1, "time_limit": 60},

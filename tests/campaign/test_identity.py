@@ -91,7 +91,7 @@ NEW: dict[str, Any] = {
     "command.wrapper": "perf stat --", "command.wraps": "launcher", "command.extra_flags": "-pg",
     "command.variables": {"A": "b"}, "command.afterwards": "gprof > profile.txt", "command.profile": "*.csv",
     "command.format": "gprof", "command.further_metrics": ["page_faults"],
-    "command.figures_of_merit": {"rate": "rate: ([0-9]+)"},
+    "command.clock": "took ([0-9]+) s",
 }  # fmt: skip
 """Another value of each key."""
 

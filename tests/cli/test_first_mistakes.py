@@ -33,7 +33,7 @@ def write(folder: Path, **changes: Any) -> str:
         ({"environments": {"local": {"launcher": "mpirun"}}}, "mpirun -n {ranks} {command}"),
         ({"environments": {"local": {"launcher": "intelmpi"}}}, "write `mpich`"),
         ({"metrics": ["time", "visits", "cycles"]}, "`counters: [cycles]`"),
-        ({"parameters": {"n": {"role": "size", "values": ["small", "large"]}}}, "role: choice, values: [1, 2]"),
+        ({"parameters": {"n": {"role": "size", "values": ["small", "large"]}}}, "role: choice"),
         ({"budget": 2}, "write `budget: 2h` for core hours"),
         ({"budget": [2]}, "must be text or hold keys"),
         ({"budget": "-2h"}, "must be greater than zero"),

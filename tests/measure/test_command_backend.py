@@ -19,7 +19,7 @@ from buran.experiment.single_run import read_single_run
 from buran.files import not_synced
 from buran.loop.history import History
 from buran.loop.session import Session, open_session
-from buran.measure.backends.command import COMMAND, at_root, figures_of_merit
+from buran.measure.backends.command import COMMAND, at_root, printed_time
 from buran.profile.metrics import metric_of
 from buran.profile.profile import CallTree, Location, Profile, Region
 from buran_studies.simulate.in_process import carry_out
@@ -45,19 +45,17 @@ def reasons(session: Session) -> set[str]:
     return {run.reason for run in runs if run.reason}
 
 
-def test_what_a_program_prints_is_modelled_beside_the_time_of_the_run(measured: Callable[..., Session]) -> None:
-    models = models_of(measured({"figures_of_merit": {"rate": r"rate: (\S+) updates"}}))
-    assert models.keys() == {"time", "rate"}
-    assert models["rate"].call_paths == ("program",)
-    rates = models["rate"].predict(np.array([[2.0], [5.0]]))[0]
-    assert rates == pytest.approx([500, 200], rel=0.3)
+def test_the_clock_of_a_program_takes_the_place_of_the_time_of_the_run(measured: Callable[..., Session]) -> None:
+    models = models_of(measured({"clock": r"rate: (\S+) updates"}))
+    assert models.keys() == {"time"}
+    assert models["time"].call_paths == ("program",)
+    assert models["time"].predict(np.array([[2.0], [5.0]]))[0] == pytest.approx([500, 200], rel=0.3)
 
 
 def test_a_file_that_a_reader_knows_becomes_the_profile(measured: Callable[..., Session]) -> None:
     command = {"variables": {"LEAVE": "profile.jsonl"}, "profile": "*.jsonl", "further_metrics": ["cells"]}
-    session = measured({**command, "figures_of_merit": {"rate": r"^rate: (\S+)"}})
-    models = models_of(session)
-    assert models.keys() == {"time", "cells", "rate"}
+    models = models_of(measured(command))
+    assert models.keys() == {"time", "cells"}
     solve = models["cells"].call_paths.index("main->solve")
     assert models["cells"].models[solve].function.lead(0) == (2, 0)
     assert models["time"].models[models["time"].call_paths.index("main->solve")].function.lead(0) == (1, 0)
@@ -74,11 +72,11 @@ def test_what_a_tool_makes_afterwards_is_read(measured: Callable[..., Session]) 
     ("command", "words"),
     [
         (
-            {"figures_of_merit": {"fom": r"speed: (\S+)"}},
-            ["fom is not in the output", "stdout.log", "nowhere"],
+            {"clock": r"speed: (\S+)"},
+            ["shows no clock", "stdout.log", "nowhere"],
         ),
-        ({"figures_of_merit": {"fom": r"(\d+)"}}, ["fom is in the output 2 times", "stdout.log", "lines 1, 2"]),
-        ({"figures_of_merit": {"fom": r"rate: (\S+ u)"}}, ["fom is no number", "stdout.log, line 2"]),
+        ({"clock": r"(\d+)"}, ["is in the output 2 times", "stdout.log", "lines 1, 2"]),
+        ({"clock": r"rate: (\S+ u)"}, ["shows no number", "stdout.log, line 2"]),
         ({"profile": "*.cali"}, ["left no file *.cali", "work"]),
         ({"profile": "*.txt", "afterwards": "touch a.txt b.txt"}, ["2 files are named *.txt"]),
         ({"profile": "a.txt", "afterwards": "echo no profile > a.txt"}, ["the profile cannot be read"]),
@@ -130,16 +128,9 @@ def test_flags_are_those_of_measured_builds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "keys", "where", "what"),
     [
-        ({"figures_of_merit": {"a": "("}}, {}, "command.figures_of_merit.a", "regular expression"),
-        ({"figures_of_merit": {"a": "x"}}, {}, "command.figures_of_merit.a", "one group"),
-        ({"figures_of_merit": {"a b": "(x)"}}, {}, "command.figures_of_merit", ""),
+        ({"clock": "("}, {}, "command.clock", "regular expression"),
+        ({"clock": "x"}, {}, "command.clock", "one group"),
         ({"further_metrics": ["a"]}, {}, "command.further_metrics", "no profile"),
-        (
-            {"further_metrics": ["a"], "profile": "x", "figures_of_merit": {"a": "(x)"}},
-            {},
-            "command.figures_of_merit.a",
-            "a figure of",
-        ),
         ({}, {"refinement": {"enabled": True}}, "refinement.enabled", "no filters"),
         ({}, {"metrics": ["time", "basic_blocks"]}, "metrics", "not available"),
         ({"extra_flags": "-g"}, {"backend": "embedded"}, "command", "no effect"),
@@ -182,9 +173,9 @@ def test_figures_stand_at_one_root_and_change_nothing_else(parents: list[int], f
         assert pytest.approx(value) == kept.get(name, kept.get(f"program->{name}"))
 
 
-def test_a_figure_is_found_line_by_line(tmp_path: Path) -> None:
+def test_the_clock_is_found_line_by_line(tmp_path: Path) -> None:
     path = tmp_path / "stdout.log"
     path.write_text("a: 1\nrate: 2.5e3\n")
-    assert figures_of_merit({"rate": r"^rate: (.+)$"}, path) == {"rate": 2500.0}
+    assert printed_time(r"^rate: (.+)$", path) == 2500.0
     with pytest.raises(RunError, match="no number"):
-        figures_of_merit({"rate": r"^(rate): "}, path)
+        printed_time(r"^(rate): ", path)

@@ -29,7 +29,7 @@ FEATURES = {
     "memory": ("check caches.yaml", "the key 'memory' is not known here"),
     "project": ("init new --from .", "the option 'init.from' is not installed"),
     "versions": ("check versions.yaml", "the key 'compare_with' is not known here"),
-    "sanity": ("check printed.yaml", "the key 'sanity' is not known here"),
+    "output": ("check printed.yaml", "the key 'sanity' is not known here"),
     "systems": ("check named.yaml", "the key 'system' is not known here"),
     "schedulers": ("run campaign.yaml --profile pbs --dry-run", "the scheduler 'pbs' is not installed"),
 }

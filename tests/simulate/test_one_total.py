@@ -125,7 +125,7 @@ def test_a_run_time_grows_with_its_call_paths_where_starting_takes_most_of_every
 def test_a_file_without_a_run_time_is_named(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
     latest = campaign.parent / "results" / "sim" / "latest"
     assert main(["predict", str(latest / "models.json"), "--at", TARGET]) == 2
-    assert "have no run time of a program" in capsys.readouterr().err
+    assert "are not of a whole program" in capsys.readouterr().err
     assert main(["predict", str(latest / "run-time.json"), "--at", "p=4096"]) == 2
     message = capsys.readouterr().err
     assert "it has no value of n" in message and message.count("p=4096") == 1

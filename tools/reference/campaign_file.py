@@ -58,8 +58,8 @@ _EXPRESSIONS = """\
 ## Expressions
 
 Constraints, resources, `values` and `{=...}` in commands are expressions over parameters, such as
-`is_cube(p) and p * n <= 4096`: numbers, names, `+ - * / // % **`, comparisons (also `1 < p <= 8`), `and`, `or`, `not`,
-`a if condition else b`, and these functions:
+`is_cube(p) and p * n <= 4096`: numbers, names, words in quotes (for `==` and `!=`), `+ - * / // % **`,
+comparisons (also `1 < p <= 8`), `and`, `or`, `not`, `a if condition else b`, and these functions:
 
 | function | meaning |
 |---|---|

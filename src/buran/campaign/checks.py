@@ -16,7 +16,7 @@ from buran.campaign.expressions import FUNCTIONS
 from buran.campaign.extrapolate import check_target_value
 from buran.campaign.inputs import Input
 from buran.campaign.launcher import LAUNCHERS, PLACEHOLDERS
-from buran.campaign.mistakes import Mistake, TextError, did_you_mean, listed, no_parameter
+from buran.campaign.mistakes import KeyPath, Mistake, TextError, did_you_mean, listed, no_parameter
 from buran.campaign.platform import machine_at, number_of, shape_of
 from buran.campaign.point import Value
 from buran.campaign.sections import EnvironmentKeys, GitSource, MachineKeys, ParameterKeys
@@ -27,6 +27,7 @@ from buran.campaign.template import TemplateError, parse_words
 from buran.errors import ConfigError, PluginError, UsageError
 from buran.profile.extrap_names import extrap_names
 from buran.profile.metrics import metric_of
+from buran.wording import Category
 
 COMPILERS = ("cc", "cxx", "fc", "mpicc", "mpicxx", "mpifort")
 _OF_STEPS = "steps have one key, value, the full number: {role: steps, value: 600}; with values of your own, use size"
@@ -131,12 +132,41 @@ def _listed_value_mistakes(name: str, parameter: ParameterKeys, key: str) -> Ite
         yield Mistake(path, f"{name!r} has no values", "at least two are needed")
     elif len(set(values)) == 1:
         yield single_value(path, name, values[0])
+    words = [value for value in values if isinstance(value, Category)]
+    first = (*path, values.index(words[0])) if words else path
+    if words and parameter.role != "choice":
+        why = f"{words[0]} is a word, and {name!r} has the role {parameter.role}"
+        yield Mistake(first, f"{words[0]} is not a number", why, "write role: choice, or numbers")
+    elif words and len(words) < len(values):
+        number = next(value for value in values if not isinstance(value, Category))
+        why = f"{words[0]} is a word, {number} a number"
+        yield Mistake(first, f"{name!r} has words and numbers", why, f"write v{number}, or another word")
     for i, value in enumerate(values):
         place = (*path, i) if key == "values" else path
         if value in values[:i]:
             yield Mistake(place, f"the value {value} stands twice", hint="leave one of them out")
         if parameter.role in ("ranks", "threads") and isinstance(value, float):
             yield Mistake(place, f"{value} is not allowed", f"{parameter.role} must be whole numbers")
+
+
+def word_mistakes(
+    config: CampaignFile, points: Sequence[Mapping[str, Value]], others: Sequence[tuple[KeyPath, Mapping[str, object]]]
+) -> Iterator[Mistake]:
+    """Check that points beside the modelled ones have no other words than these.
+
+    Parameters
+    ----------
+    points
+        Those that are modelled.
+    others
+        Further ones, with their keys; as far as they were written.
+    """
+    for name in config.parameters:
+        known = {str(point[name]) for point in points if isinstance(point.get(name), Category)}
+        for path, point in others if known else ():
+            if name in point and str(point[name]) not in known:
+                what, why = f"{point[name]} is no value of {name}", f"the values are {listed(sorted(known))}"
+                yield Mistake((*path, name), what, why, did_you_mean(str(point[name]), known))
 
 
 def single_value(path: tuple[str | int, ...], name: str, value: Value) -> Mistake:
@@ -523,7 +553,7 @@ def _refinement_mistakes(config: CampaignFile) -> Iterator[Mistake]:
             what = f"the refinement {refinement.strategy!r} knows no {key}"
             yield Mistake(("refinement", key), what, f"it is of {listed(able)}", "leave it out")
     if config.target is not None:
-        yield from _target_mistakes({**config.steps, **config.target}, tuple(config.parameters))
+        yield from _target_mistakes({**config.steps, **config.target}, config.parameters)
 
 
 def _command_mistakes(config: CampaignFile) -> Iterator[Mistake]:
@@ -540,10 +570,6 @@ def _command_mistakes(config: CampaignFile) -> Iterator[Mistake]:
         why = "what is measured is decided by the program, or by its tool"
         hint = "leave refinement.enabled out"
         yield Mistake(("refinement", "enabled"), f"there are no filters with backend: {COMMAND}", why, hint)
-    for name in command.figures_of_merit:
-        if name in command.further_metrics:
-            what = f"{name!r} is a metric of the profile and a figure of merit"
-            yield Mistake(("command", "figures_of_merit", name), what, hint="give it another name")
     if command.profile is None:
         for key in ("afterwards", "format", "further_metrics"):
             if getattr(command, key):
@@ -587,13 +613,20 @@ def _strategy_mistakes(config: CampaignFile) -> Iterator[Mistake]:
             )
 
 
-def _target_mistakes(target: Mapping[str, Value | str], parameters: Sequence[str]) -> Iterator[Mistake]:
+def _may_have_words(parameter: ParameterKeys) -> bool:
+    numbers = parameter.values is not None and not any(isinstance(value, Category) for value in parameter.values)
+    return parameter.role == "choice" and parameter.range is None and not numbers
+
+
+def _target_mistakes(target: Mapping[str, Value | str], parameters: Mapping[str, ParameterKeys]) -> Iterator[Mistake]:
     path = ("target",)
     for name, value in target.items():
         if name not in parameters:
-            yield no_parameter((*path, name), name, parameters)
+            yield no_parameter((*path, name), name, tuple(parameters))
+        elif isinstance(value, str) and _may_have_words(parameters[name]):
+            continue  # `word_mistakes` knows which there are
         try:
-            check_target_value(value, parameters)
+            check_target_value(value, tuple(parameters))
         except TextError as error:
             yield Mistake((*path, name), error.what)
     for name in parameters:

@@ -30,6 +30,7 @@ from buran.features import FEATURES, begins_with_another
 from buran.files import digest, file_sha256
 from buran.notebook import table_html
 from buran.profile.metrics import sampled
+from buran.wording import Category
 
 _STAND_FOR_OTHERS = (
     *("environment", "environments", "parameters", "constraints", "points", "points_file", "evaluation_points"),
@@ -244,7 +245,7 @@ class Campaign:
 
     @cached_property
     def choices(self) -> tuple[str, ...]:
-        """The parameters whose numbers stand for choices."""
+        """The parameters whose values are words, or numbers that stand for choices."""
         return tuple(name for name, parameter in self.config.parameters.items() if parameter.role == "choice")
 
     @property
@@ -269,7 +270,14 @@ class Campaign:
             except ExpressionError as error:
                 raise ConfigError(error.what, where=f"{self.path}, key target") from None
         everywhere = (*self.points, *self.evaluation_points)
-        return Point.of({name: max(point[name] for point in everywhere) for name in self.parameters})
+        return Point.of({name: self._last(name, {point[name] for point in everywhere}) for name in self.parameters})
+
+    def _last(self, name: str, values: set[Value]) -> Value:
+        """Return the largest value; of words the first that the file has."""
+        written = self.config.parameters[name].values or ()
+        return next(
+            (value for value in (*written, *values) if isinstance(value, Category) and value in values), max(values)
+        )
 
     def _repr_html_(self) -> str:
         varied = {name: sorted({point[name] for point in self.points}) for name in self.parameters}

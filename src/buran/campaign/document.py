@@ -20,6 +20,7 @@ RENAMED: Mapping[KeyPath, KeyPath] = {
     ("resources", "time_limit_s"): ("resources", "time_limit"),
     ("resources", "expected_s"): ("resources", "expected_time"),
     ("refinement", "threshold_s"): ("refinement", "threshold"),
+    ("command", "figures_of_merit"): ("figures",),
     ("environments", ANY, "machine", "run_limit_s"): ("environments", ANY, "machine", "run_limit"),
 }
 """Keys of earlier versions, by their paths then, and now; `ANY` stands for each name in its place."""

@@ -19,6 +19,7 @@ from typing import Literal
 
 from buran.campaign.mistakes import TextError, did_you_mean, listed
 from buran.campaign.point import Value, canonical
+from buran.wording import Category, word_of
 
 Kind = Literal["number", "condition"]
 Values = Mapping[str, Value]
@@ -304,7 +305,10 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Value, Value], bool]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-ALLOWED = "numbers, parameters, + - * / // % **, comparisons, and, or, not, `a if condition else b` and functions"
+ALLOWED = (
+    "numbers, words in quotes, parameters, + - * / // % **, comparisons, and, or, not, `a if condition else b` and "
+    "functions"
+)
 
 
 class _Compiler:
@@ -321,6 +325,10 @@ class _Compiler:
         match node:
             case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
                 return _constant(number), "number"
+            case ast.Constant(value=str() as text):
+                if (word := word_of(text)) is None:
+                    raise ExpressionError(f"no parameter has the value {text!r}")
+                return (lambda _: word), "number"
             case ast.Name(id=name):
                 return self._parameter(name), "number"
             case ast.UnaryOp(op=ast.Not(), operand=operand):
@@ -343,18 +351,20 @@ class _Compiler:
                 return self._comparison([left, *others], ops, inside), "condition"
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 condition = self._operand(test, inside, "condition", "if")
-                then, otherwise = (self._operand(side, inside, "number", "if") for side in (body, orelse))
+                then, otherwise = (self._operand(side, inside, "number", "if", True) for side in (body, orelse))
                 return (lambda values: then(values) if condition(values) else otherwise(values)), "number"
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
                 return self._call(name, arguments, inside)
             case _:
                 raise _not_allowed(node)
 
-    def _operand(self, node: ast.expr, depth: int, kind: Kind, user: str) -> Evaluator:
+    def _operand(self, node: ast.expr, depth: int, kind: Kind, user: str, words: bool = False) -> Evaluator:
         evaluator, actual = self.compile(node, depth)
         if actual != kind:
             raise ExpressionError(f"`{ast.unparse(node)}` is a {actual}, but {user} needs a {kind}")
-        return evaluator
+        if words or kind != "number" or not isinstance(node, ast.Name | ast.Constant | ast.IfExp):
+            return evaluator
+        return lambda values: _plain_number(evaluator(values))
 
     def _parameter(self, name: str) -> Evaluator:
         if name in self.named:
@@ -371,7 +381,8 @@ class _Compiler:
         return operator.itemgetter(name)
 
     def _comparison(self, sides: list[ast.expr], ops: list[ast.cmpop], depth: int) -> Evaluator:
-        numbers = [self._operand(side, depth, "number", "a comparison") for side in sides]
+        words = all(isinstance(op, ast.Eq | ast.NotEq) for op in ops)
+        numbers = [self._operand(side, depth, "number", "a comparison", words) for side in sides]
         signs = [_COMPARISONS[type(op)] for op in ops]
         if len(signs) == 1:
             sign, one, two = signs[0], numbers[0], numbers[1]
@@ -412,6 +423,12 @@ def _constant(number: int | float) -> Evaluator:
     if too_large:
         raise ExpressionError("a number is too large")
     return lambda _: number
+
+
+def _plain_number(value: Value) -> Value:
+    if isinstance(value, Category):  # its number means nothing
+        raise ValueError(f"{value} is a word: it can be compared by == and !=")
+    return value
 
 
 def _not_nan(number: Value) -> Value:

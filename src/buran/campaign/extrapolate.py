@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from buran.campaign.expressions import ExpressionError, compile_expression
 from buran.campaign.mistakes import TextError
 from buran.campaign.point import Value
+from buran.wording import Category, word_of
 
 KINDS = ("linear", "geometric")
 
@@ -18,9 +19,9 @@ def extrapolated(target: Value | str, name: str, values: Mapping[str, Sequence[V
     Parameters
     ----------
     target
-        A number, which is the value; ``linear``: the largest value and the mean distance of neighbours (PIRA II,
-        Section V-B2); ``geometric``: the largest value times the mean factor; or an expression in which every parameter
-        stands for its largest value.
+        A number or word, which is the value; ``linear``: the largest value and the mean distance of neighbours (PIRA
+        II, Section V-B2); ``geometric``: the largest value times the mean factor; or an expression in which every
+        parameter stands for its largest value.
     values
         Of each parameter, sorted, all different.
 
@@ -32,6 +33,10 @@ def extrapolated(target: Value | str, name: str, values: Mapping[str, Sequence[V
     ascending = values[name]
     if not isinstance(target, str):
         return target
+    if any(isinstance(value, Category) for value in ascending):
+        if (word := word_of(target)) is None or word not in ascending:
+            raise ExpressionError(f"{target!r} is none of {', '.join(map(str, ascending))}")
+        return word
     if target == "linear":
         return ascending[-1] + (ascending[-1] - ascending[0]) / max(len(ascending) - 1, 1)
     if target == "geometric":

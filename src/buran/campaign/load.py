@@ -35,6 +35,7 @@ from buran.campaign.validation import validate
 from buran.campaign.yaml_document import YamlDocument
 from buran.errors import ConfigError
 from buran.features import FEATURES
+from buran.wording import Category, word_of
 
 FEW_VALUES = 5  # fewer cannot distinguish growth classes
 
@@ -132,6 +133,8 @@ class _Loading:
         mistakes.add(*checks.sharing_mistakes(config, config.environments[environment]))
         kept, dropped, held_out = self._modelling_points(points, constraints, evaluation)
         points_of_runs = [*kept, *evaluation]
+        others = [(("evaluation_points", i), at) for i, at in enumerate(config.evaluation_points)]
+        mistakes.add(*checks.word_mistakes(config, kept, [*others, (("target",), config.target or {})]))
         self._check_resources(formulas, points_of_runs)
         self._check_computed(computed, placeholders, points_of_runs)
         mistakes.stop()
@@ -329,7 +332,15 @@ class _Loading:
     def _check_listed(self, points: Sequence[WrittenPoint]) -> None:
         self.mistakes.add(*point_mistakes(points, self.names))
         for name, parameter in self.config.parameters.items():
-            if parameter.role not in ("ranks", "threads"):
+            words = [point for point in points if isinstance(point.values.get(name), Category)]
+            for point in words if parameter.role != "choice" else ():
+                why = f"{name!r} has the role {parameter.role}; words are for role: choice"
+                self.mistakes.add(point.mistake(f"{str(point.values[name])!r} is not a number", why))
+            if words and parameter.role == "choice" and len(words) < sum(name in point.values for point in points):
+                other = next(point for point in points if point not in words and name in point.values)
+                what = f"{name!r} has words and numbers"
+                self.mistakes.add(other.mistake(what, f"{other.values[name]} is a number", "write a word for it"))
+            if words or parameter.role not in ("ranks", "threads"):
                 continue
             for point in points:
                 value = point.values.get(name)
@@ -380,6 +391,8 @@ class _Loading:
         steps = config.steps
         others = [name for name in self.names if name not in steps]
         at = {name: value for name, value in target.items() if name in others and not isinstance(value, str)}
+        choices = (name for name in others if config.parameters[name].role == "choice")
+        at |= {name: word for name in choices if (word := word_of(target.get(name, "")))}
         computed = any(isinstance(each, str) for each in (config.resources.ranks, config.resources.threads))
         if not steps or computed or len(at) < len(others):
             return []
@@ -463,7 +476,7 @@ class _Loading:
         notes: list[str] = []
         for name in self.names:
             count = len({values[name] for values in points})
-            if count < FEW_VALUES and self.config.parameters[name].role != "steps":
+            if count < FEW_VALUES and self.config.parameters[name].role not in ("steps", "choice"):
                 notes.append(f"{name} has {count} values; models are trustworthy from {FEW_VALUES} on")
         broken: Counter[str] = Counter()
         for values in evaluation:

@@ -13,14 +13,15 @@ from enum import StrEnum
 from functools import cache, cached_property
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, PlainValidator
 
-from buran.campaign.point import Point, Value
+from buran.campaign.point import Point, Value, canonical, plain_value
 from buran.files import Stored, decode, digest
 
 SCHEMA = 1
 """Schema of plans, and of the records of what is built and run for them."""
 AnyPoint = Annotated[Point, BeforeValidator(Point.of)]
+_AnyValue = Annotated[Value, PlainValidator(canonical)]
 """A point in a file: a mapping of parameters to values."""
 Question = tuple[str, str, str]
 """A run as plans ask for it: build, point and name."""
@@ -79,7 +80,7 @@ class BuildSpec(Stored):
     target: str
     mode: Mode
     filter_text: str = ""
-    values: tuple[tuple[str, Value], ...] = ()
+    values: tuple[tuple[str, _AnyValue], ...] = ()
     hooks: str | None = None
     origin: str | None = None
     pooled: bool = True
@@ -102,7 +103,8 @@ class BuildSpec(Stored):
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data for `from_json`."""
-        plain = {**asdict(self), "hash": self.hash}
+        values = tuple((name, plain_value(value)) for name, value in self.values)
+        plain = {**asdict(self), "values": values, "hash": self.hash}
         if self.origin is None:
             del plain["origin"], plain["pooled"]
         return plain
@@ -182,7 +184,7 @@ class Bundle(Stored):
     def to_json(self) -> dict[str, Any]:
         """Return plain data for `from_json`."""
         runs = [run.plain for run in self.runs]
-        return {"id": self.id, **vars(self), "point": dict(self.point), "runs": runs}
+        return {"id": self.id, **vars(self), "point": self.point.plain, "runs": runs}
 
 
 def randomised_blocks(repetitions: Mapping[tuple[str, Mode], range], warmup: bool, seed: str) -> tuple[Run, ...]:

@@ -14,6 +14,7 @@ from buran.campaign.calibration import Calibration, calibration_file, cost_line
 from buran.campaign.point import Value, canonical
 from buran.campaign.sections import MachineKeys
 from buran.errors import ConfigError, FormatError, UsageError
+from buran.wording import word_of
 
 _HEAD = """<?xml version='1.0'?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
@@ -143,11 +144,11 @@ def differences_in_words(machine: MachineKeys) -> list[str]:
 
 
 def number_of(text: str) -> Value | None:
-    """Return the value of a parameter that a key of `what_if` stands for; None if it is no number."""
+    """Return the value of a parameter that a key of `what_if` stands for; None if it is none."""
     try:
         return canonical(float(text))
     except ValueError:
-        return None
+        return word_of(text)
 
 
 def _text_of(path: Path) -> str:

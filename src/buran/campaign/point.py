@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from buran.wording import Category, word_of
+
 Value = int | float
 
 
-def canonical(value: Value) -> Value:
-    """Return whole numbers as ``int``, so that 4 and 4.0 are one value."""
+def canonical(value: Value | str) -> Value:
+    """Return whole numbers as ``int``, so that 4 and 4.0 are one value, and words as `Category`."""
+    if isinstance(value, str):
+        return Category(value)
     if isinstance(value, bool):
         raise TypeError(f"a parameter value must be a number, not {value!r}")
     if isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value
+        value = int(value)
+    return word_of(value) or value
+
+
+def plain_value(value: Value) -> Value | str:
+    """Return a word as text, and numbers as they are."""
+    return value.label if isinstance(value, Category) else value
 
 
 @dataclass(frozen=True, order=True)
@@ -30,14 +39,19 @@ class Point(Mapping[str, Value]):
     items_: tuple[tuple[str, Value], ...]
 
     @classmethod
-    def of(cls, values: Mapping[str, Value]) -> Point:
-        """Make a point from a mapping of parameter names to numbers."""
+    def of(cls, values: Mapping[str, Value | str]) -> Point:
+        """Make a point from a mapping of parameter names to numbers and words."""
         return cls(tuple(sorted((name, canonical(value)) for name, value in values.items())))
 
     @property
     def key(self) -> str:
         """Canonical spelling, as in ``n=1000,p=4``; part of paths in the store."""
         return ",".join(f"{name}={value!r}" for name, value in self.items_)
+
+    @property
+    def plain(self) -> dict[str, Value | str]:
+        """As plain data, from which `of` makes it again: words are text."""
+        return {name: plain_value(value) for name, value in self.items_}
 
     def __getitem__(self, name: str) -> Value:
         for parameter, value in self.items_:

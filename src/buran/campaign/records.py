@@ -271,7 +271,7 @@ class RunRecord(Record):
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
-        return {**super().to_json(), "point": dict(self.point)}
+        return {**super().to_json(), "point": self.point.plain}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -415,7 +415,7 @@ class BundleOutcome(Stored):
 
     def write(self, path: Path) -> None:
         """Write the pointer to the runs."""
-        write_json(path, {"schema": SCHEMA, **vars(self), "point": dict(self.point), "runs": [*map(vars, self.runs)]})
+        write_json(path, {"schema": SCHEMA, **vars(self), "point": self.point.plain, "runs": [*map(vars, self.runs)]})
 
     def has(self, status: Status) -> bool:
         """Tell whether a run ended so."""

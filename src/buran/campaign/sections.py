@@ -23,6 +23,7 @@ from buran.campaign.values import (
     OfQueue,
     OfRun,
     OfTarget,
+    ParameterValue,
     Pattern,
     Plain,
     PointMapping,
@@ -258,12 +259,12 @@ class ParameterKeys(Keys, title="Parameter"):
     """A quantity that is varied: with `values` or `range`, unless points are listed one by one; steps with `value`."""
 
     role: OfPlan[Literal["ranks", "threads", "size", "choice", "steps"]] = Field(
-        description="`ranks`: MPI ranks; `threads`: threads per rank (at most one parameter each); `choice`: a number "
-        "that stands for an unordered choice, such as a solver; `steps`: repetitions of the same work, so that short "
-        "runs stand for the full number where counts prove it; `size`: anything else."
+        description="`ranks`: MPI ranks; `threads`: threads per rank (at most one parameter each); `choice`: one of "
+        "several words, or numbers without an order, such as a solver; `steps`: repetitions of the same work, so that "
+        "short runs stand for the full number where counts prove it; `size`: anything else."
     )
-    values: OfPlan[tuple[Number, ...] | None] = Field(
-        None, description="At least two different values.", examples=[[1, 2, 4, 8]]
+    values: OfPlan[tuple[ParameterValue, ...] | None] = Field(
+        None, description="At least two different values; of a choice, words.", examples=[[1, 2, 4, 8]]
     )
     range: Range | None = Field(
         None,
@@ -522,12 +523,11 @@ class CommandKeys(Keys, title="Command"):
         description="Metrics of the profile to model in addition to `metrics`, by their names there.",
         examples=[["task_clock", "page_faults"]],
     )
-    figures_of_merit: OfTarget[dict[Identifier, NumberPattern]] = Field(
-        default_factory=dict,
-        description="Numbers that the program prints, as metrics of the whole program: name, and a regular "
-        "expression with a group around the number, which must match once. `time`: the program's own "
-        "clock, in seconds.",
-        examples=[{"updates_per_s": r"rate: (\S+) updates/s"}],
+    clock: OfTarget[NumberPattern | None] = Field(
+        None,
+        description="The program's own clock in place of the run's time: a regular expression with a group around "
+        "seconds, which must match once on standard output.",
+        examples=[r"solve: (\S+) s"],
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -62,10 +62,15 @@ def _with_roles(data: object) -> object:
     if not isinstance(data, Mapping) or not isinstance(parameters, Mapping):
         return data
     spelled = {
-        name: {"role": _ROLES.get(name, "size"), "values": keys} if isinstance(keys, tuple | list) else keys
+        name: {"role": _role_of(name, keys), "values": keys} if isinstance(keys, tuple | list) else keys
         for name, keys in parameters.items()
     }
     return {**data, "parameters": spelled}
+
+
+def _role_of(name: str, values: Sequence[object]) -> str:
+    words = any(isinstance(value, str) for value in values)
+    return "choice" if words else _ROLES.get(name, "size")
 
 
 def _within_budget(data: object) -> object:
@@ -247,9 +252,8 @@ class CampaignFile(Keys):
 
     @property
     def beside_metrics(self) -> tuple[str, ...]:
-        """What timed runs measure in addition to `metrics`: counters, metrics of another tool, and figures of merit."""
-        command = self.command
-        named = (*self.counters, *command.further_metrics, *command.figures_of_merit)
+        """What timed runs measure in addition to `metrics`: counters, and what another tool measures."""
+        named = (*self.counters, *self.command.further_metrics)
         return tuple(name for name in dict.fromkeys(named) if name not in self.metrics)
 
 

@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -17,8 +18,9 @@ from buran.campaign.mistakes import KeyPath, Mistake, did_you_mean, listed
 from buran.campaign.point import Point, Value, canonical
 from buran.campaign.sections import ParameterKeys, Range
 from buran.campaign.steps import step_values
-from buran.campaign.values import LARGEST
+from buran.campaign.values import LARGEST, WORD
 from buran.campaign.yaml_document import read_text
+from buran.wording import Category
 
 MOST_VALUES = 10_000
 MOST_POINTS = 1_000_000
@@ -131,7 +133,9 @@ def _cell(text: str) -> Value:
     try:
         number = float(text)
     except ValueError:
-        raise ValueError(f"{text.strip()!r} is not a number") from None
+        if re.fullmatch(WORD, text.strip()):
+            return Category(text.strip())
+        raise ValueError(f"{text.strip()!r} is neither a number nor a word") from None
     if "_" in text or not math.isfinite(number) or not 0 < number <= LARGEST:
         raise ValueError(f"{text.strip()} is not allowed: a value must be finite and greater than zero")
     return canonical(number)

@@ -150,14 +150,14 @@ def _kind_hint(path: KeyPath, kind: str, value: object) -> str | None:
         return f"write `budget: {value}h` for core hours, or `budget: {value}%` for a share of the full matrix"
     if path[:-1] == ("parameters",) and isinstance(value, int | float | str):
         return f"write at least two values, as in `{path[-1]}: [{value}, ...]`; what never varies is no parameter"
-    if kind == "number" and isinstance(value, str) and path[-2:-1] == ("values",) and value.isidentifier():
-        return "number the choices, as in `role: choice, values: [1, 2]`; a run command translates them: {=...}"
+    if kind == "number" and isinstance(value, bool) and path[-2:-1] == ("values",):
+        return f"put it in quotes if it is a word of a choice: '{str(value).lower()}'"
     if hint := _OTHER_NAMES.get((path, value)) if isinstance(value, str) else None:
         return hint
     if kind in ("dict_type", "model_type", "model_attributes_type") and isinstance(value, int | float | str):
         keys = list(_keys_at(path))
         return f"write `{path[-1]}: {{{keys[0]}: {value}}}`" if keys else None
-    if kind in ("number", "int_type", "float_type") and isinstance(value, str):
+    if kind in ("number", "word", "int_type", "float_type") and isinstance(value, str):
         plain = value.strip().replace("_", "").replace(",", "").lstrip("0")
         if plain and plain.replace(".", "", 1).isdigit():
             return f"write {plain}, without quotes, separators or leading zeros"

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, StringConstraints, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    PlainValidator,
+    StringConstraints,
+    WithJsonSchema,
+)
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError, PydanticKnownError, core_schema
 
@@ -21,6 +29,7 @@ from buran.campaign.strategies import STRATEGIES
 from buran.errors import UsageError
 from buran.exponents import MOST_LOGS, MOST_POWER, read_exponents
 from buran.profile.metrics import requested_by
+from buran.wording import Category
 
 LARGEST = 2**53  # beyond it, models in floating point would not see the number that was run
 
@@ -76,6 +85,21 @@ def _number(value: object) -> object:
     if value > LARGEST:
         raise PydanticCustomError("number", "must be at most 2**53")
     return canonical(value)
+
+
+WORD = r"[A-Za-z_][A-Za-z0-9_.+-]{0,63}"
+
+
+def _value(value: object) -> object:
+    if not isinstance(value, str):
+        return _number(value)
+    if not re.fullmatch(WORD, value):
+        raise PydanticCustomError(
+            "word", "must be a number, or a word: a letter, then letters, digits and any of _ . + -, up to 64 together"
+        )
+    if value.lower() in ("nan", "inf", "infinity"):
+        raise PydanticCustomError("word", "must not be a word that reads as a number")
+    return Category(value)
 
 
 def _formula(value: object) -> object:
@@ -216,6 +240,7 @@ def _in_seconds(text: str) -> float:
 
 
 _NUMBER_SCHEMA = {"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST}
+_VALUE_SCHEMA = {"type": ["number", "string"], "x-takes": "number or word"}
 _FORMULA_SCHEMA = {"type": ["number", "string"], "description": "number, or expression over parameters"}
 _DURATION_SCHEMA = {"type": ["number", "string"], "x-takes": "seconds, duration or expression"}
 _SECONDS_SCHEMA = {"type": ["number", "string"], "x-takes": "seconds or duration"}
@@ -229,10 +254,11 @@ Identifier = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0
 Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.,:@+-]*$")]
 Plain = Annotated[str, BeforeValidator(_whole_text), WithJsonSchema({"type": ["string", "integer"]})]
 Number = Annotated[int | float, BeforeValidator(_number), WithJsonSchema(_NUMBER_SCHEMA)]
+ParameterValue = Annotated[int | float, PlainValidator(_value), WithJsonSchema(_VALUE_SCHEMA)]
 Formula = Annotated[int | float | str, BeforeValidator(_formula), WithJsonSchema(_FORMULA_SCHEMA)]
 Duration = Annotated[int | float | str, BeforeValidator(_duration), WithJsonSchema(_DURATION_SCHEMA)]
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=1e12), WithJsonSchema(_SECONDS_SCHEMA)]
-PointMapping = dict[str, Number]
+PointMapping = dict[str, ParameterValue]
 
 _Exponents = Annotated[str, AfterValidator(_exponents)]
 Terms = Annotated[tuple[_Exponents, ...], AfterValidator(_no_term_twice), Field(min_length=1)]

@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
             hint="name a campaign file, or --from EXPERIMENT; or --callgraph CG with --select QUERY or --initial",
         )
     request = filters.Request(
-        target=named_numbers(arguments.target, "P=64,N=512", "--target") if arguments.target else None,
+        target=named_numbers(arguments.target, "P=64,N=512", "--target", known=None) if arguments.target else None,
         share=arguments.share,
         overhead_percent=arguments.overhead,
         visit_cost_s=None if arguments.visit_cost is None else arguments.visit_cost * 1e-9,

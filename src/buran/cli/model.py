@@ -266,7 +266,8 @@ def _processes(arguments: argparse.Namespace, experiment: Experiment) -> str | N
 
 def _point(text: str, sets: Mapping[str, ModelSet]) -> dict[str, float]:
     """Read ``p=4096,n=48000``."""
-    out = named_numbers(text, "p=4096,n=48000")
+    known = {value for models in sets.values() for point in models.points for value in point}
+    out = named_numbers(text, "p=4096,n=48000", known=known)
     for models in sets.values():
         check_coordinates(out, models.parameters, "--at")
     return out

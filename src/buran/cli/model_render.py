@@ -13,7 +13,7 @@ from buran.model import ModelSet, format_function, models_to_json, python_names
 from buran.model.compare import ranking
 from buran.model.model_set import at_the_end
 from buran.report.plain import brief
-from buran.wording import distinct
+from buran.wording import distinct, shown_value
 
 _LONGEST = 64  # characters of a name in a table
 
@@ -45,7 +45,7 @@ def text(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, le
         extra = (("prediction", f"{100 * level:g} % from", "to") if at else ()) if order else ()
         header = ("call path", "model", "SMAPE %", *extra, "share")
         if at:
-            title += " at " + ", ".join(f"{name} = {value:g}" for name, value in at.items())
+            title += " at " + ", ".join(f"{name} = {shown_value(value)}" for name, value in at.items())
         blocks.append(title + "\n" + table(header, rows, right=tuple(range(2, len(header)))))
         blocks += [f"note: {sentence}" for sentence in at_the_end([models])]
     return "\n\n".join(blocks)

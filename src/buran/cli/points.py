@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 from buran.errors import UsageError
+from buran.wording import Category
 
 
 def no_point(text: str, part: str, example: str, option: str = "--at") -> UsageError:
@@ -29,8 +31,15 @@ def named_values(text: str, example: str, option: str = "--at") -> dict[str, str
     return out
 
 
-def named_numbers(text: str, example: str, option: str = "--at", *, positive: bool = True) -> dict[str, float]:
-    """Read ``p=4096,n=48000``.
+def named_numbers(
+    text: str, example: str, option: str = "--at", *, positive: bool = True, known: Collection[float] | None = ()
+) -> dict[str, float]:
+    """Read ``p=4096,n=48000,solver=cg``.
+
+    Parameters
+    ----------
+    known
+        Numbers that were measured, among them those of words that may be given; None takes every word.
 
     Raises
     ------
@@ -42,7 +51,8 @@ def named_numbers(text: str, example: str, option: str = "--at", *, positive: bo
         try:
             out[name] = float(number)
         except ValueError:
-            out[name] = math.nan
+            word = Category(number)
+            out[name] = word if known is None or word in known else math.nan
         if positive and out[name] <= 0:
             raise UsageError(
                 f"{option} {text} is no point of models",

@@ -26,7 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "model",
         metavar="MODEL",
         type=Path,
-        help="file of `buran model --kind cpr -o` or `buran correct -o`, or a campaign's latest/run-time.json",
+        help="file of `buran model --kind cpr -o` or `buran correct -o`, or a campaign's latest/run-time.json or "
+        "latest/figures.json",
     )
     parser.add_argument("points", metavar="CSV", type=Path, nargs="?", help="points; the first row names parameters")
     parser.add_argument("--at", metavar="P=V,...", action="append", default=[], help="a point (repeatable)")
@@ -52,8 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print predictions."""
-    from buran.cli.predict_corrected import is_corrected, predictions
-    from buran.cli.predict_sum import is_models, run_times
+    from buran.cli.predict_corrected import is_corrected
+    from buran.cli.predict_corrected import predictions as corrected_predictions
+    from buran.cli.predict_sum import is_models, predictions
     from buran.tensor import load_model
 
     check_level(arguments.level)
@@ -62,9 +64,10 @@ def run(arguments: argparse.Namespace) -> int:
     if corrected or is_models(arguments.model):
         if arguments.fastest is not None:
             raise UsageError("--fastest needs a tensor model", where=arguments.model)
-        of_kind = predictions if corrected else partial(run_times, level=arguments.level)
+        of_kind = corrected_predictions if corrected else partial(predictions, level=arguments.level)
         header, rows = of_kind(arguments.model, given_points(arguments))
         notes = {} if corrected else {"metric": "run time", "unit": "s"}
+        notes = {"metric": "figures of merit"} if header[-1] == "unit" else notes
     else:
         model, notes = load_model(arguments.model)
         header, rows = (_fastest if arguments.fastest is not None else _predictions)(model, arguments)

@@ -114,7 +114,10 @@ def _open_generations(session: Session, points: Sequence[str]) -> None:
     from buran.cli.points import named_numbers
     from buran.loop.remeasure import open_generation, point_of
 
-    coordinates = [named_numbers(text, "p=4,n=1000", "--remeasure", positive=False) for text in points]
+    campaign = session.campaign
+    known = {value for at in (*campaign.points, *campaign.evaluation_points) for value in at.values()}
+    example = "p=4,n=1000"
+    coordinates = [named_numbers(text, example, "--remeasure", positive=False, known=known) for text in points]
     for point in [point_of(session.campaign, values) for values in coordinates]:
         print(f"{point.key}: {open_generation(session, point)} configurations will be measured again")
 

@@ -12,6 +12,7 @@ from buran.campaign.strategies import BUILT_IN, abilities_of
 from buran.cli.points import named_numbers
 from buran.cli.terminal import table
 from buran.errors import Exit, UsageError, check_coordinates
+from buran.wording import named
 
 if TYPE_CHECKING:
     from buran.select.advise import Recommendation
@@ -153,7 +154,7 @@ def _text(report: Recommendation, space: Space, gain: str) -> str:
     if not math.isnan(report.noise_percent):
         lines.append(f"noise: {report.noise_percent:.2g} %")
     if advice.expected_error is not None:
-        target = ", ".join(f"{n} = {v:g}" for n, v in zip(space.parameters, space.target.tolist(), strict=True))
+        target = named(dict(zip(space.parameters, space.target.tolist(), strict=True)))
         lines.append(f"expected error of the prediction at {target}: {100 * advice.expected_error:.2g} %")
     lines += [f"note: {note}" for note in report.notes]
     if advice.stop is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Any
@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
 from buran.campaign.records import RECORD
-from buran.experiment.build import Run, experiment_from_profiles
-from buran.experiment.table import Experiment
+from buran.experiment.build import Run, experiment_from_profiles, unique_points
+from buran.experiment.table import AGGREGATES, Experiment
 from buran.loop.findings import Overhead
 from buran.loop.history import FinishedRun
 from buran.measure.bundle import PROFILE
 from buran.profile.call_paths import read_profile
+from buran.profile.profile import CallTree, Region
 from buran.profile.reuse import without_distances
 
 
@@ -140,22 +141,33 @@ def baseline(runs: Iterable[FinishedRun], purpose: Purpose, taken: Taken = wall_
     return walls_by_point((run for run in runs if run.is_baseline and run.purpose is purpose), taken)
 
 
-def run_times(runs: Sequence[FinishedRun], purpose: Purpose, taken: Taken = wall_s) -> dict[Point, list[float]]:
+def run_times(
+    runs: Sequence[FinishedRun], purpose: Purpose, taken: Taken = wall_s, least: float = 1.0
+) -> dict[Point, list[float]]:
     """Return wall times of the whole program in seconds by point: the baseline's, elsewhere estimated ones.
 
     Parameters
     ----------
     taken
         What runs have taken; seconds by default.
+    least
+        See `estimated_times`.
     """
-    return estimated_times(runs, purpose, taken) | baseline(runs, purpose, taken)
+    return estimated_times(runs, purpose, taken, least) | baseline(runs, purpose, taken)
 
 
-def estimated_times(runs: Sequence[FinishedRun], purpose: Purpose, taken: Taken = wall_s) -> dict[Point, list[float]]:
+def estimated_times(
+    runs: Sequence[FinishedRun], purpose: Purpose, taken: Taken = wall_s, least: float = 1.0
+) -> dict[Point, list[float]]:
     """Return what the whole program takes in seconds at the points where the baseline did not run.
 
     That are the times of runs with hooks, divided by what these take longer under the same filter at the points that
     have both. Hooks make no program faster: what looks like that is noise.
+
+    Parameters
+    ----------
+    least
+        By which factor hooks change what is `taken`, at least; 0 for what may become less.
     """
     times = baseline(runs, purpose, taken)
     timed = [run for run in runs if run.mode is Mode.TIME and run.purpose is purpose]
@@ -165,11 +177,41 @@ def estimated_times(runs: Sequence[FinishedRun], purpose: Purpose, taken: Taken 
         both = hooked.keys() & times.keys()
         if not both:
             continue
-        slower = sum(median(hooked[point]) for point in both) / sum(median(times[point]) for point in both)
-        estimated |= {point: [wall / max(slower, 1.0) for wall in walls] for point, walls in hooked.items()}
+        without = sum(median(times[point]) for point in both)
+        slower = sum(median(hooked[point]) for point in both) / without if without else 1.0
+        factor = max(slower, least) or 1.0
+        estimated |= {point: [wall / factor for wall in walls] for point, walls in hooked.items()}
     return {point: walls for point, walls in estimated.items() if point not in times}
 
 
 def as_array(points: Iterable[Point], parameters: Sequence[str]) -> Any:
     """Return shape (point, parameter)."""
     return np.array([[point[name] for name in parameters] for point in points], dtype=np.float64)
+
+
+def of_whole_program(
+    numbers: Mapping[str, Mapping[Point, Sequence[float]]],
+    units: Mapping[str, str],
+    parameters: Sequence[str],
+    tree: CallTree | None,
+) -> Experiment:
+    """Return a table of numbers of the whole program, by metric, point and repetition.
+
+    Parameters
+    ----------
+    tree
+        Of the other metrics: the whole program is its root, if there is one root.
+    """
+    everywhere = list(dict.fromkeys(point for by_point in numbers.values() for point in by_point))
+    points, at = unique_points(as_array(everywhere, parameters))
+    place = dict(zip(everywhere, at.tolist(), strict=True))
+    most = max(len(repeated) for by_point in numbers.values() for repeated in by_point.values())
+    values = {name: np.full((1, len(points), most, len(AGGREGATES)), np.nan) for name in numbers}
+    for name, by_point in numbers.items():
+        for point, repeated in by_point.items():
+            values[name][0, place[point], : len(repeated)] = np.array(repeated)[:, None]
+    root = Region("program", paradigm="measurement", role="artificial")
+    if tree is not None and np.count_nonzero(tree.parent < 0) == 1:
+        root = tree.regions[tree.region[0]]
+    whole = CallTree((root,), region=np.zeros(1, dtype=np.int64), parent=np.full(1, -1, dtype=np.int64))
+    return Experiment(tuple(parameters), points, whole, values, dict(units))

@@ -31,7 +31,7 @@ from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
 from buran.loop.mixing import Judged, judge, plain_imports
 from buran.loop.pool import PooledTimes, pooled_times
-from buran.loop.program_model import FILE, choose_kind, cross_validated, fit_program, write_program
+from buran.loop.program_model import FILE, choose_kind, cross_validated, fit_program, in_words, write_program
 from buran.loop.refine import tell_growth
 from buran.loop.run_time import add_up
 from buran.loop.session import Session
@@ -263,7 +263,7 @@ def _fit(
         *((experiment, experiment, list(experiment.metrics)) for experiment in material.further),
     )
     tables = [collect.only(measured, metrics) for measured, _, metrics in sources if measured is not None and metrics]
-    for _, modelled, metrics in sorted(sources, key=lambda source: source[1] is timed):  # counts come before times
+    for _, modelled, metrics in (*sources[1:3], sources[0], *sources[3:]):  # counts tell how fast times may grow
         if modelled is not None and metrics:
             growth = proven_growth(sets.values()) if modelled is timed else None
             whole = all(metric_of(name).is_whole for name in metrics)
@@ -482,7 +482,7 @@ def _evaluation(history: History, runtime: ModelSet | None, tensor: CPRegressor 
         return ()
     crowded = points_without_cores(history, (run for run in history.runs if run.purpose is Purpose.EVALUATION))
     points = collect.as_array(times, history.session.campaign.parameters)
-    predicted = runtime.predict(points)[0] if tensor is None else tensor.predict(points)
+    predicted = runtime.predict(points)[0] if tensor is None else tensor.predict(in_words(points))
     if not np.isfinite(predicted).all():
         raise RunError("the run-time model gives no prediction at an evaluation point")
     return tuple(

@@ -409,10 +409,11 @@ def tensor_model(history: History, findings: Findings) -> Callable[[Array], Arra
     if findings.program_model[0] != "cpr":
         return None
     from buran.tensor import load_model
+    from buran.tensor.axes import columns_of
 
     beside = history.layout.models(history.campaign, findings.iteration)
     tensor = load_model(beside.with_name(program_model.FILE))[0]
-    return lambda points: tensor.predict(list(points.T), "clamp", "mean")[0]
+    return lambda points: tensor.predict(columns_of(program_model.in_words(points)), "clamp", "mean")[0]
 
 
 def runtime_model(history: History, findings: Findings) -> Callable[[Point], float | None]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from buran.wording import word_of
 
 if TYPE_CHECKING:
     from buran.tensor import CPRegressor
@@ -101,7 +103,16 @@ def fit_program(points: Array, times: Array, names: tuple[str, ...], choices: Se
 
     scale = ["categorical" if name in choices else "auto" for name in names]
     free = [name for name in names if name not in choices]
-    return CPRegressor(scale=scale, names=names, extrapolate=free, unseen="mean", random_state=0).fit(points, times)
+    model = CPRegressor(scale=scale, names=names, extrapolate=free, unseen="mean", random_state=0)
+    return model.fit(in_words(points), times)
+
+
+def in_words(points: Array) -> NDArray[Any]:
+    """Return points, shape (point, parameter), with words in place of the numbers that stand for them."""
+    if not any(map(word_of, points.flat)):
+        return points
+    rows = [[str(word) if (word := word_of(value)) else value for value in point] for point in points.tolist()]
+    return np.array(rows, dtype=object)
 
 
 def write_program(path: Path, model: CPRegressor, reason: str) -> None:

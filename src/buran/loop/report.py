@@ -53,6 +53,7 @@ from buran.report.content import Report, total_at_target, unknown_at_target
 from buran.report.headline import headline_of
 from buran.views.latest import CAMPAIGN, FoundReport
 from buran.views.status import Progress, by_cause, progress_of
+from buran.wording import Category
 
 
 def write_results(history: History, folder: Path) -> None:
@@ -178,10 +179,16 @@ def report_so_far(session: Session) -> FoundReport | None:
 
 
 def export(campaign: Campaign, runs: Sequence[Run], folder: Path) -> None:
-    """Write profiles as a tree that Extra-P opens; without any, leave none of an earlier report."""
+    """Write profiles as trees that Extra-P opens, one for each combination of words, in place of earlier ones."""
     shutil.rmtree(folder, ignore_errors=True)
-    if runs:
-        write_extrap_tree(folder, runs, parameters=campaign.parameters, prefix=campaign.name, compress=True)
+    words = [name for name in campaign.parameters if isinstance(campaign.target[name], Category)]
+    numbers = tuple(name for name in campaign.parameters if name not in words)
+    parts: dict[str, list[Run]] = {}
+    for point, repetition, profile in runs:
+        at = {name: point[name] for name in numbers}
+        parts.setdefault(",".join(f"{name}={point[name]}" for name in words), []).append((at, repetition, profile))
+    for part, of_part in parts.items():
+        write_extrap_tree(folder / part, of_part, parameters=numbers, prefix=campaign.name, compress=True)
 
 
 def newest(history: History, mode: Mode) -> list[FinishedRun]:
@@ -230,6 +237,8 @@ def gather(history: History) -> Report:
     current = current_list(history) if campaign.config.backend != COMMAND else None
     towards = (Purpose.MODEL, Purpose.COMPARISON)
     outcomes = (outcome for outcome in history.outcomes(plans) if outcome.purpose in towards)
+    everywhere = (*campaign.points, *campaign.evaluation_points)
+    words = {str(value): float(value) for at in everywhere for value in at.values() if isinstance(value, Category)}
     report = Report(
         campaign=campaign.name,
         reason=plans[-1].reason,
@@ -237,6 +246,7 @@ def gather(history: History) -> Report:
         parameters=campaign.parameters,
         parallel=campaign.parallel_parameters,
         steps=tuple(campaign.steps),
+        words=words,
         target=campaign.target,
         points=(len(measured), len(campaign.points)),
         models=models,
@@ -269,7 +279,8 @@ def gather(history: History) -> Report:
             **({"run time": f"latest/{RUN_TIME} (`buran predict`)"} if findings.ends else {}),
             "measurements": "latest/experiment.jsonl (as a table), store/ (every run with profile.cubex and logs)",
             **({"imported models": "latest/imported-*.json (of times that are not mixed)"} if unpooled else {}),
-            "for Extra-P": "latest/extrap/time, latest/extrap/effort (extrap --cube FOLDER)",
+            "for Extra-P": "latest/extrap/time, latest/extrap/effort (extrap --cube FOLDER"
+            + (", one in them for each combination of words)" if words else ")"),
             "filter list": "latest/scorep.filter (Score-P's format); latest/in-force.filter is what was measured last",
             "question": f"latest/{CAMPAIGN} (the campaign file as it was)",
             "folder": str(history.layout.root),
@@ -313,7 +324,7 @@ def _next_steps(session: Session, findings: Findings, state: Progress) -> list[s
     steps = []
     for name in campaign.parameters:
         values = sorted({point[name] for point in campaign.points})
-        if len(values) < 5 and name not in campaign.steps:
+        if len(values) < 5 and name not in (*campaign.steps, *campaign.choices):
             steps.append(
                 f"{name} has {len(values)} values; five distinguish growth classes: add one, and "
                 f"`buran run {file}` measures only what is new"

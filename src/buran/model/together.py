@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from buran.model.terms import Array
+from buran.wording import shown_value
 
 Pairs = tuple[tuple[int, int], ...]
 
@@ -40,7 +41,7 @@ def undecided(points: Array, parameters: Sequence[str]) -> str | None:
     if pairs := pairs_apart(points):
         acting = sorted({p for pair in pairs for p in pair})
         names = ", ".join(f"{parameters[i]} and {parameters[j]}" for i, j in pairs)
-        decides = ", ".join(f"{parameters[p]} = {points[:, p].max():g}" for p in acting)
+        decides = ", ".join(f"{parameters[p]} = {shown_value(points[:, p].max())}" for p in acting)
         notes.append(
             f"{names} were never varied together: whether what grows with them is added or multiplied is not known; "
             f"both count as equally likely, and intervals cover both. One run with {decides} decides it"
@@ -48,7 +49,7 @@ def undecided(points: Array, parameters: Sequence[str]) -> str | None:
     for name, column in zip(parameters, points.T, strict=True):
         if (column == column[0]).all():
             notes.append(
-                f"{name} has one value, {column[0]:g}: what another one would change is not known. One run with "
-                f"another {name} says whether anything changes"
+                f"{name} has one value, {shown_value(column[0])}: what another one would change is not known. One "
+                f"run with another {name} says whether anything changes"
             )
     return ". ".join(notes) or None

@@ -16,6 +16,8 @@ from buran.model.model_set import ModelSet
 from buran.model.tuning import ALLOWANCE
 from buran.profile.startup import starts_or_ends
 from buran.report.efficiency import EfficiencyTable
+from buran.report.plain import Reach
+from buran.wording import named
 
 LEVEL = 0.9
 """Level of the intervals in a report."""
@@ -116,6 +118,8 @@ class Report:
         What happened to jobs of a scheduler beside their work, in sentences that begin with the time.
     unknown
         Of the target.
+    words
+        Numbers that stand for words in models and in plain data.
     """
 
     campaign: str
@@ -156,6 +160,7 @@ class Report:
     jobs: Sequence[str] = ()
     untested: Sequence[Mapping[str, Any]] = ()
     unknown: Unknown = Unknown()
+    words: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def machine(self) -> str:
@@ -227,6 +232,20 @@ def run_time_reach(report: Report) -> tuple[float, float, float] | None:
     return run_time_at_target(report), low, high
 
 
+def reach_of(value: float, low: float, high: float) -> Reach:
+    """Return a prediction with the ends of its interval, where they are known."""
+    return (value, low, high) if np.isfinite(low + high) else (value, None, None)
+
+
+def reach_at(models: ModelSet, point: Mapping[str, float]) -> Reach | None:
+    """Return what the first of some models predicts at a point; None without a model."""
+    if models.models[0] is None:
+        return None
+    at = np.array([[point[name] for name in models.parameters]], dtype=np.float64)
+    low, high = (float(end[0, 0]) for end in models.predict_interval(at, LEVEL))
+    return reach_of(float(models.predict(at)[0, 0]), low, high)
+
+
 def unknown_rows(report: Report, models: ModelSet) -> NDArray[np.bool_]:
     """Return shape (call path,): whether its time at the target is not known."""
     rows: NDArray[np.bool_] = np.isin(models.call_paths, report.unknown.call_paths)
@@ -270,5 +289,5 @@ def _advice(times: ModelSet, counts: Mapping[str, ModelSet], row: int, target: N
     most = points[:, parameter].max()
     values = dict.fromkeys(min(factor * most, target[parameter]) for factor in (2.0, 4.0))
     name = times.parameters[parameter]
-    shown = " and ".join(f"{name}={value:g}" for value in values)
+    shown = " and ".join(named({name: value}) for value in values)
     return f"measure {shown}: models of time outgrow what is counted along {name}, by more than can be true"

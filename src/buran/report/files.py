@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import jinja2
@@ -23,3 +24,16 @@ def environment(folder: Path = _TEMPLATES) -> jinja2.Environment:
 def asset(name: str) -> str:
     """Return a file that pages carry within them."""
     return (_TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def table_section(
+    name: str,
+    title: str,
+    words: Sequence[str],
+    header: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    at_target: Collection[int],
+) -> str:
+    """Return a section of the page with sentences and a table; rows `at_target` are marked."""
+    template = environment().get_template("section.html.j2")
+    return template.render(name=name, title=title, words=words, header=header, rows=rows, at_target=at_target)

@@ -12,7 +12,7 @@ from buran.report.call_paths import CallPaths
 from buran.report.content import LEVEL, Answer, Report, start_and_end, total_at_target
 from buran.report.plain import name_of, sentence
 from buran.report.rises import RISES, Evidence, Rise, rises_of, varied, whole_along
-from buran.wording import named
+from buran.wording import named, shown_value
 
 _WORST = 3
 _ERRORS = 2.0  # standard errors from which on two predictions differ
@@ -64,7 +64,7 @@ def _scaling(report: Report, call_paths: CallPaths | None, rises: Sequence[Rise]
     along = [name for name in names if name in report.parallel]
     if not along:
         question, along = "What takes over as it grows?", names
-    far = ", ".join(f"{name}={report.target[name]:g}" for name in along) or named(report.target)
+    far = ", ".join(f"{name}={shown_value(report.target[name])}" for name in along) or named(report.target)
     metric = call_paths.models.metric
     here = [rise for rise in rises if rise.parameter in along]
     proven = [rise for rise in here if rise.evidence is not Evidence.GUESS]

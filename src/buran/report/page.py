@@ -101,6 +101,7 @@ def page_data(
         "parameters": list(report.parameters),
         "target": [report.target[name] for name in report.parameters],
         "simulated": bool(report.simulated_on),
+        "words": {str(number): word for word, number in report.words.items()},
         "iterations": [asdict(iteration) for iteration in iterations],
         "over_time": over_time(runs),
         **{

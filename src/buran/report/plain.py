@@ -13,6 +13,8 @@ from buran.wording import aligned, distinct
 
 WIDTH = 120
 """Width of tables in files."""
+Reach = tuple[float, float | None, float | None]
+"""A prediction and the ends of its interval, None where these are not known."""
 
 
 def sentence(text: str, names: Sequence[str]) -> str:
@@ -40,6 +42,14 @@ def brief(call_path: str, limit: int = 64) -> str:
 def briefs(call_paths: Sequence[str]) -> list[str]:
     """Shorten call paths; different ones that would be called the same show where they differ."""
     return distinct([brief(path) for path in call_paths], call_paths, 64)
+
+
+def reach_text(reach: Reach | None) -> str:
+    """Return a prediction and its interval as ``12.3 [11.8, 13.1]``."""
+    if reach is None:
+        return "–"
+    value, low, high = reach
+    return f"{value:.4g}" if low is None or high is None else f"{value:.4g} [{low:.3g}, {high:.3g}]"
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

@@ -158,8 +158,12 @@ def _summary(report: Report, target: str) -> str:
             f"Run time (whole program, s): {formula}\n"
             f"  at {target}: {at}; fits the measurements with SMAPE {model.quality.smape:.2g} %"
             if report.tensor is None
-            else f"Run time (whole program, s), by a tensor model\n"
-            f"  at {target}: {at}; in normal form, for comparison: {formula} (SMAPE {model.quality.smape:.2g} %)"
+            else f"Run time (whole program, s), by a tensor model\n  at {target}: {at}"
+            + (
+                ""
+                if report.words
+                else f"; in normal form, for comparison: {formula} (SMAPE {model.quality.smape:.2g} %)"
+            )
         )
     if total := total_at_target(report):
         lines.append(f"  that is {total.call_paths_s:.4g} s in call paths and {total.ends_s:.4g} s to start and end")

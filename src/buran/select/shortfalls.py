@@ -6,6 +6,7 @@ import numpy as np
 
 from buran.select.question import Knowledge, Question
 from buran.select.tuning import PLANNING
+from buran.wording import shown_value
 
 
 def shortfalls(question: Question, knowledge: Knowledge) -> list[str]:
@@ -33,7 +34,7 @@ def _not_varied(question: Question, knowledge: Knowledge) -> str | None:
         return None
     for name, values, at in zip(space.parameters, measured.points.T, space.target, strict=True):
         if name not in space.choices and (values == values[0]).all() and at != values[0]:
-            return f"all runs have {name} = {values[0]:g}: models say nothing of how time grows with it"
+            return f"all runs have {name} = {shown_value(values[0])}: models say nothing of how time grows with it"
     return None
 
 

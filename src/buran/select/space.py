@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from buran.campaign.strategies import MOST_REPETITIONS
 from buran.errors import UsageError
+from buran.wording import shown_value
 
 Array = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -90,7 +91,8 @@ class Space:
 
     def spelled(self, place: int) -> str:
         """Return a point for people."""
-        return ", ".join(f"{n} = {v:g}" for n, v in zip(self.parameters, self.points[place].tolist(), strict=True))
+        point = zip(self.parameters, self.points[place].tolist(), strict=True)
+        return ", ".join(f"{name} = {shown_value(value)}" for name, value in point)
 
     def notes(self) -> tuple[str, ...]:
         """Return what the space makes of models, as text: parameters with few values."""

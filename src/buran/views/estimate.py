@@ -39,7 +39,7 @@ class Estimate:
     full_matrix_core_hours: float | None
     spent_core_hours: float
     budget_core_hours: float | None
-    target: Mapping[str, float] = field(default_factory=dict)
+    target: Mapping[str, float | str] = field(default_factory=dict)
     target_s: float | None = None
 
     @property
@@ -91,7 +91,7 @@ def estimate(history: History) -> Estimate:
         full_matrix_core_hours=question.full_matrix_core_hours(program_s),
         spent_core_hours=ledger.spent_core_hours(entries, session.target.id),
         budget_core_hours=plan.budget_core_hours,
-        target=dict(campaign.target),
+        target=campaign.target.plain,
         target_s=program_s(Point.of(campaign.target)),
     )
 

@@ -38,7 +38,7 @@ from buran.profile.metrics import work_metrics
 from buran.profile.names import spellings
 from buran.profile.profile import CallTree
 from buran.views.changes import as_measured
-from buran.wording import counted
+from buran.wording import Category, counted
 
 
 @dataclass(frozen=True)
@@ -292,6 +292,10 @@ def _target(values: Mapping[str, float] | None, experiment: Experiment) -> np.nd
     if values is None:
         return np.asarray(experiment.points.max(axis=0))
     check_coordinates(values, experiment.parameters, "--target")
+    for name, column in zip(experiment.parameters, experiment.points.T, strict=True):
+        if isinstance(values[name], Category) and values[name] not in column:
+            why = f"{name} is a number" if len(set(column)) > 1 else f"{name} was something else in all runs"
+            raise UsageError(f"{name}={values[name]} is no point of the measurements", where="--target", why=why)
     return np.array([values[name] for name in experiment.parameters])
 
 

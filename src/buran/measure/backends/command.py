@@ -108,8 +108,10 @@ class CommandBackend(Backend):
         if keys.afterwards is not None:
             self._go_on(keys.afterwards, job)
         profile = _whole_program() if keys.profile is None else self._profile(keys.profile, job)
-        printed = figures_of_merit(keys.figures_of_merit, job.stdout)
-        profile = at_root(profile, {**({} if "time" in profile.values else {"time": wall_s}), **printed})
+        if keys.clock is not None:
+            profile = at_root(profile, {"time": printed_time(keys.clock, job.stdout)})
+        elif "time" not in profile.values:
+            profile = at_root(profile, {"time": wall_s})
         config = self.campaign.config
         for name in (*config.metrics, *config.beside_metrics):
             if name not in profile.values:
@@ -155,40 +157,23 @@ class CommandBackend(Backend):
             raise RunError("the profile cannot be read", where=error.where, why=why, hint=error.hint) from error
 
 
-def figures_of_merit(patterns: Mapping[str, str], output: Path) -> dict[str, float]:
-    """Return the numbers that a program has printed.
-
-    Parameters
-    ----------
-    patterns
-        For each figure a regular expression with one group, around the number.
-    output
-        What the program printed.
-
-    Raises
-    ------
-    RunError
-        A figure is not in the output, is there twice, or is no finite number.
-    """
-    text = output.read_text(errors="replace") if patterns else ""
-    figures: dict[str, float] = {}
-    for name, pattern in patterns.items():
-        matches = list(re.finditer(pattern, text, re.MULTILINE))
-        if len(matches) != 1:
-            lines = ", ".join(str(_line(text, match)) for match in matches[:8])
-            what = f"is in the output {len(matches)} times" if matches else "is not in the output"
-            why = f"{pattern!r} matches " + (f"in the lines {lines}" if matches else "nowhere")
-            hint = f"correct command.figures_of_merit.{name}, so that it matches once"
-            raise RunError(f"the figure of merit {name} {what}", where=output, why=why, hint=hint)
-        written = matches[0][1]
-        try:
-            figures[name] = float(written)
-        except (TypeError, ValueError):
-            figures[name] = np.nan
-        if not np.isfinite(figures[name]):
-            where = f"{output}, line {_line(text, matches[0])}"
-            raise RunError(f"the figure of merit {name} is no number", where=where, why=f"it is {written!r}")
-    return figures
+def printed_time(pattern: str, output: Path) -> float:
+    """Return the number that a program has printed once, at the group of a regular expression; else `RunError`."""
+    text = output.read_text(errors="replace")
+    matches = list(re.finditer(pattern, text, re.MULTILINE))
+    if len(matches) != 1:
+        lines = ", ".join(str(_line(text, match)) for match in matches[:8])
+        what = f"the program's clock is in the output {len(matches)} times" if matches else "the program shows no clock"
+        why = f"{pattern!r} matches " + (f"in the lines {lines}" if matches else "nowhere")
+        raise RunError(what, where=output, why=why, hint="correct command.clock, so that it matches once")
+    try:
+        seconds = float(matches[0][1])
+    except (TypeError, ValueError):
+        seconds = np.nan
+    if not np.isfinite(seconds):
+        where = f"{output}, line {_line(text, matches[0])}"
+        raise RunError("the program's clock shows no number", where=where, why=f"it is {matches[0][1]!r}")
+    return seconds
 
 
 def _line(text: str, match: re.Match[str]) -> int:

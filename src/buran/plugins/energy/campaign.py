@@ -9,24 +9,19 @@ from math import fsum
 from pathlib import Path
 from statistics import median
 
-import numpy as np
-
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.records import RunRecord
-from buran.experiment.build import unique_points
-from buran.experiment.table import AGGREGATES, Experiment
+from buran.experiment.table import Experiment
 from buran.features import ReportSection
-from buran.loop.collect import as_array, in_store, run_times
+from buran.loop.collect import in_store, of_whole_program, run_times
 from buran.loop.history import FinishedRun, History
-from buran.model.model_set import ModelSet
 from buran.model.text import format_function
 from buran.plugins.energy.feature import ENERGY, is_asked
-from buran.plugins.energy.table import EnergyRow, EnergyTable, Reach, energy_page, energy_text
-from buran.profile.profile import CallTree, Region
-from buran.report.content import LEVEL, Report, run_time_reach
+from buran.plugins.energy.table import EnergyRow, EnergyTable, energy_page, energy_text
+from buran.profile.profile import CallTree
+from buran.report.content import Report, reach_at, reach_of, run_time_reach
 from buran.wording import counted
 
-_PROGRAM = Region("program", paradigm="measurement", role="artificial")
 _BEFORE = "they were made before key energy was set (`buran run --remeasure` makes them again)"
 _OF_THE_PROGRAM = (Mode.VANILLA, Mode.TIME)  # builds that count do other work beside
 
@@ -80,15 +75,7 @@ def energy_table(history: History, runs: Sequence[FinishedRun], tree: CallTree |
     if not joules:
         return None
     parameters = history.session.campaign.parameters
-    points, at = unique_points(as_array(joules, parameters))
-    values = np.full((1, len(points), max(map(len, joules.values())), len(AGGREGATES)), np.nan)
-    for place, of_point in zip(at.tolist(), joules.values(), strict=True):
-        values[0, place, : len(of_point)] = np.array(of_point)[:, None]
-    root = _PROGRAM
-    if tree is not None and np.count_nonzero(tree.parent < 0) == 1:
-        root = tree.regions[tree.region[0]]
-    whole = CallTree((root,), region=np.zeros(1, dtype=np.int64), parent=np.full(1, -1, dtype=np.int64))
-    return Experiment(parameters, points, whole, {ENERGY.name: values}, {ENERGY.name: ENERGY.unit})
+    return of_whole_program({ENERGY.name: joules}, {ENERGY.name: ENERGY.unit}, parameters, tree)
 
 
 def energy_notes(history: History) -> list[str]:
@@ -135,7 +122,7 @@ def energy_of_campaign(history: History, report: Report) -> EnergyTable | None:
     ]
     everything = consumed(history, history.runs)
     with_energy = [run for run in history.runs if run.folder in everything.joules]
-    seconds_at_target = run_time_reach(report)
+    at_target = run_time_reach(report)
     hours = campaign.cores(campaign.target) / 3600
     model = models.models[0]
     return EnergyTable(
@@ -144,23 +131,11 @@ def energy_of_campaign(history: History, report: Report) -> EnergyTable | None:
         runs=(len(with_energy), len(history.runs)),
         core_hours=fsum(run.wall_s * campaign.cores(run.point) / 3600 for run in with_energy),
         joules=fsum(everything.joules.values()),
-        core_hours_at_target=None if seconds_at_target is None else _reach(*(hours * end for end in seconds_at_target)),
-        joules_at_target=_at_target(models, report),
+        core_hours_at_target=None if at_target is None else reach_of(*(hours * end for end in at_target)),
+        joules_at_target=reach_at(models, report.target),
         model="" if model is None else format_function(model.function, models.parameters),
         smape=None if model is None else model.quality.smape,
     )
-
-
-def _reach(value: float, low: float, high: float) -> Reach:
-    return (value, max(low, 0.0), high) if np.isfinite(low + high) else (value, None, None)
-
-
-def _at_target(models: ModelSet, report: Report) -> Reach | None:
-    if models.models[0] is None:
-        return None
-    at = np.array([[report.target[name] for name in models.parameters]], dtype=np.float64)
-    low, high = (float(end[0, 0]) for end in models.predict_interval(at, LEVEL))
-    return _reach(float(models.predict(at)[0, 0]), low, high)
 
 
 SECTION = ReportSection(

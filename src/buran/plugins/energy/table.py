@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from buran.plugins.energy.powercap import POWERCAP
-from buran.report.files import environment
-from buran.report.plain import section
+from buran.report.files import table_section
+from buran.report.plain import Reach, reach_text, section
 from buran.wording import named
-
-Reach = tuple[float, float | None, float | None]
-"""A prediction and the ends of its interval, None where these are not known."""
 
 
 @dataclass(frozen=True)
@@ -70,18 +66,11 @@ def rows_of(table: EnergyTable, target: Mapping[str, float]) -> list[list[str]]:
         for row in table.rows
     ]
     at = (table.core_hours_at_target, table.joules_at_target)
-    return [*rows, [f"{named(target)}, predicted", "–", *map(_reach, at), "–"]]
+    return [*rows, [f"{named(target)}, predicted", "–", *map(reach_text, at), "–"]]
 
 
 def _watts(row: EnergyRow) -> str:
     return f"{row.joules / (3600 * row.core_hours):.3g}" if row.core_hours > 0 else "–"
-
-
-def _reach(reach: Reach | None) -> str:
-    if reach is None:
-        return "–"
-    value, low, high = reach
-    return f"{value:.4g}" if low is None or high is None else f"{value:.4g} [{low:.3g}, {high:.3g}]"
 
 
 def sentences_of(table: EnergyTable) -> list[str]:
@@ -106,5 +95,5 @@ def energy_text(table: EnergyTable, target: Mapping[str, float]) -> str:
 
 def energy_page(table: EnergyTable, target: Mapping[str, float]) -> str:
     """Return the table as HTML."""
-    template = environment(Path(__file__).parent).get_template("section.html.j2")
-    return template.render(words=sentences_of(table), header=HEADER, rows=rows_of(table, target))
+    rows = rows_of(table, target)
+    return table_section("energy", "Energy", sentences_of(table), HEADER, rows, {len(rows) - 1})

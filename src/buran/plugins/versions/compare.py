@@ -21,6 +21,7 @@ from buran.plugins.versions.side import RUNTIME, Side
 from buran.plugins.versions.tuning import COMPARED
 from buran.profile.metrics import metric_of
 from buran.report.growth import faster_in
+from buran.wording import named
 
 Array = NDArray[np.float64]
 
@@ -73,6 +74,7 @@ def compare_sides(
         notes,
         pairs,
         operations,
+        after.better,
     )
 
 
@@ -117,7 +119,7 @@ def _notes(before: Side, after: Side) -> list[str]:
         if only:
             notes.append(f"Measured only {word}: {', '.join(only)}.")
     if before.target and dict(before.target) != dict(after.target):
-        target = ", ".join(f"{name}={before.target[name]:g}" for name in after.parameters)
+        target = named({name: before.target[name] for name in after.parameters})
         notes.append(f"The earlier campaign had another target, {target}; both are compared at the later one's.")
     for name in (name for name in after.models if name in before.models):
         pair = before.models[name], after.models[name]

@@ -13,7 +13,7 @@ from buran.plugins.versions.difference import Comparison, Difference
 from buran.plugins.versions.side import RUNTIME
 from buran.profile.metrics import metric_of, noise_resilient, table
 
-Kind = Literal["grown", "runtime", "class", "effort", "counts", "new"]
+Kind = Literal["grown", "runtime", "class", "effort", "counts", "new", "worse"]
 KINDS: dict[str, str] = {
     "grown": "the time of a call path, or of the whole program, has grown",
     "runtime": "the time of the whole program has grown",
@@ -21,6 +21,7 @@ KINDS: dict[str, str] = {
     "effort": "basic blocks or bytes of a call path have grown",
     "counts": "an exact count of any call path is another one, less or more, or MPI operations came or went",
     "new": "a call path is there that was not there before",
+    "worse": "a figure of merit is worse, as `better` of its key says",
 }
 _WITH_PERCENT = ("grown", "runtime", "effort")
 _TIMES = ("time", RUNTIME)
@@ -105,13 +106,14 @@ def _broken_by(comparison: Comparison, condition: Condition) -> list[Broken]:
         ]
     exact = noise_resilient(table())
     metrics_of = {"runtime": (RUNTIME,), "effort": exact, "counts": exact, "class": (*_TIMES, *exact)}
+    metrics_of["worse"] = tuple(comparison.better)
     metrics = metrics_of.get(condition.kind, _TIMES)
     asked = [difference for difference in comparison.differences if difference.metric in metrics and difference.matters]
     if not asked:
         raise UsageError(
             "a condition cannot be checked",
             where=f"--fail-on {condition}",
-            why=f"{' or '.join(metrics)} was not measured in both campaigns",
+            why=f"{' or '.join(metrics) or 'no figure with key better'} was not measured in both campaigns",
             hint="leave the condition out, or measure the metric in both",
         )
     if all(difference.verdict == "undecided" for difference in asked):
@@ -124,7 +126,7 @@ def _broken_by(comparison: Comparison, condition: Condition) -> list[Broken]:
     true = [
         Broken(str(condition), difference.metric, difference.call_path)
         for difference in asked
-        if _holds(difference, condition)
+        if (comparison.meaning(difference) == "worse" if condition.kind == "worse" else _holds(difference, condition))
     ]
     if condition.kind == "counts":
         true += [Broken(str(condition), "visits", path) for path in comparison.operations]

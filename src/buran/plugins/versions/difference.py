@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from buran.numerics.intervals import ROUNDING
@@ -151,6 +152,8 @@ class Comparison:
         Call paths with another name or another caller than before; compared as one.
     operations
         Operations of MPI that only one campaign calls at the points that both measured.
+    better
+        Of the later one: ``higher`` or ``lower``, by figure of merit.
     """
 
     before: str
@@ -165,6 +168,14 @@ class Comparison:
     notes: tuple[str, ...]
     moved: tuple[Pair, ...] = ()
     operations: tuple[str, ...] = ()
+    better: Mapping[str, str] = field(default_factory=dict)
+
+    def meaning(self, difference: Difference) -> Literal["better", "worse", ""]:
+        """Return what a difference of a figure of merit means; empty where it means nothing."""
+        wanted = {"higher": "grown", "lower": "shrunk"}.get(self.better.get(difference.metric, ""))
+        if wanted is None or difference.verdict not in ("grown", "shrunk"):
+            return ""
+        return "better" if difference.verdict == wanted else "worse"
 
     def of(self, *verdicts: Verdict) -> list[Difference]:
         """Return the differences that matter and have one of these verdicts."""

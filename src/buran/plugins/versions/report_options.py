@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="CONDITION,...",
         help="exit code 5 if something certainly grew: grown, runtime, effort (each also with a tolerance, as in "
-        "grown:10%%), class, counts, new",
+        "grown:10%%), class, counts, new, worse",
     )
     beside.add_argument(
         "--share", type=float, help="call paths matter from this share of their metric on (default 0.01)"

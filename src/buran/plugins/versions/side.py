@@ -36,6 +36,8 @@ class Side:
         Call paths of `counts`, where they are called otherwise than there; see `renamed`.
     simulated_on
         The simulated machine that its times are of; empty where they were measured.
+    better
+        ``higher`` or ``lower``, by figure of merit.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Side:
     overhead: float | None = None
     names: tuple[str, ...] | None = None
     simulated_on: str = ""
+    better: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def counted(self) -> tuple[str, ...]:

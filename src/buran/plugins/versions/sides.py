@@ -14,6 +14,7 @@ from buran.files import read_json
 from buran.model.model_set import SCHEMA as MODELS_SCHEMA
 from buran.model.model_set import ModelSet, read_models
 from buran.plugins.versions.side import RUNTIME, Side
+from buran.wording import Category
 
 KEEP = "keep report.json of an earlier campaign, or its whole folder latest/, with which counts are compared exactly"
 
@@ -55,6 +56,8 @@ def _side_of_json(path: Path) -> Side:
 
 def _side_of_report(path: Path, data: Mapping[str, Any], name: str, counts: Any) -> Side:
     try:
+        for word in data.get("words", ()):
+            Category(word)  # from now on its number is shown as the word
         models = {metric: ModelSet.from_json(content) for metric, content in data["models"].items()}
         if data["runtime"]:
             models[RUNTIME] = ModelSet.from_json(data["runtime"])
@@ -68,6 +71,7 @@ def _side_of_report(path: Path, data: Mapping[str, Any], name: str, counts: Any)
             {str(metric): tuple(paths) for metric, paths in data["unsteady"].items()},
             median(ratios) if ratios else None,
             simulated_on=str(data.get("simulated_on", "")),
+            better={each["name"]: each["better"] for each in data.get("figures") or () if each["better"] != "neither"},
         )
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         why = f"missing key {error}" if isinstance(error, KeyError) else str(error)

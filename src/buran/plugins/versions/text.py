@@ -82,8 +82,10 @@ def sentences(comparison: Comparison) -> list[str]:
         if not rows:
             continue
         counts = [(verdict, [row for row in rows if row.verdict == verdict]) for verdict in _ORDER]
-        if metric == RUNTIME:
-            lines.append(f"{title_of(metric)}: {rows[0].verdict}, {change_in_words(rows[0].target)} at the target.")
+        if metric == RUNTIME or metric in comparison.better:
+            meaning = f" ({word})" if (word := comparison.meaning(rows[0])) else ""
+            change = change_in_words(rows[0].target)
+            lines.append(f"{title_of(metric)}: {rows[0].verdict}{meaning}, {change} at the target.")
             continue
         numbers = ", ".join(f"{len(members)} {verdict}" for verdict, members in counts if members)
         all_of_them = f"{len(rows)} call paths that matter" if len(rows) > 1 else "the call path that matters"

@@ -53,6 +53,7 @@ function make(tag, attributes = {}, ...children) {
   return node;
 }
 function short(value, digits = 3) {
+  if (data.words?.[value]) return data.words[value];
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
   return size !== 0 && (size < 1e-3 || size >= 1e5) ? value.toExponential(digits - 1).replace(/\.?0+e/, "e") : String(Number(value.toPrecision(digits)));

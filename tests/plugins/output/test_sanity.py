@@ -17,10 +17,10 @@ from buran.files import not_synced
 from buran.loop.history import History
 from buran.loop.report import write_results
 from buran.loop.session import Session, open_session
-from buran.plugins.sanity import check
-from buran.plugins.sanity.check import violations
-from buran.plugins.sanity.feature import SanityKeys
-from buran.plugins.sanity.lines import violation
+from buran.plugins.output import check
+from buran.plugins.output.check import violations
+from buran.plugins.output.lines import violation
+from buran.plugins.output.sanity import SanityKeys
 from buran_studies.simulate.in_process import carry_out
 from command_campaigns import write_campaign_of
 
@@ -117,4 +117,4 @@ def test_runs_made_before_a_condition_are_named_and_kept(tmp_path: Path, monkeyp
     assert len(history.runs) == before
     write_results(history, tmp_path / "out")
     notes = json.loads((tmp_path / "out" / "report.json").read_text())["notes"]
-    assert any("n = 8" in note and "sanity" in note for note in notes)
+    assert any("n=8" in note and "sanity" in note for note in notes)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from buran.campaign.identity import Keys
-from buran.campaign.mistakes import Mistake
+from buran.campaign.mistakes import KeyPath, Mistake
 from buran.campaign.values import NumberPattern, OfQueue, Text
 from buran.features import Feature, Key, Start, Watch
 
@@ -55,19 +55,26 @@ _KEY = Key(
 )
 
 
+def pattern_mistakes(path: KeyPath, pattern: str) -> Iterator[Mistake]:
+    """Refuse a pattern that cannot be read, or says nothing."""
+    try:
+        matches_all = re.search(pattern, "") is not None
+    except re.error as error:
+        yield Mistake(path, "this is no regular expression", str(error), "put a backslash before ( [ * + ? .")
+        return
+    if matches_all:
+        hint = "write what the line has, as PASSED or 'residual = (\\S+)'"
+        yield Mistake(path, f"{pattern!r} matches every line, also an empty one", "nothing follows from it", hint)
+
+
 def _mistakes(config: CampaignFile, environment: str) -> Iterator[Mistake]:
     """Refuse patterns that say nothing."""
     sanity = config.sanity  # type: ignore[attr-defined]
     for name in ("found", "not_found"):
         for place, pattern in enumerate(getattr(sanity, name)):
-            path, hint = ("sanity", name, place), "write what the line has, as PASSED or 'residual = 0'"
-            try:
-                matches_all = re.search(pattern, "") is not None
-            except re.error as error:
-                yield Mistake(path, "this is no regular expression", str(error), "put a backslash before ( [ * + ? .")
-                continue
-            if matches_all:
-                yield Mistake(path, f"{pattern!r} matches every line, also an empty one", "it checks nothing", hint)
+            yield from pattern_mistakes(("sanity", name, place), pattern)
+    for place, reference in enumerate(sanity.references):
+        yield from pattern_mistakes(("sanity", "references", place, "pattern"), reference.pattern)
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,7 @@ class _SanityWatch:
 
     def failure(self) -> str | None:
         """Return which condition the output does not meet."""
-        from buran.plugins.sanity.check import violations
+        from buran.plugins.output.check import violations
 
         (violation,) = violations(self.keys, [self.files])
         return None if violation is None else f"sanity: {violation}"
@@ -98,7 +105,7 @@ def _watch(start: Start) -> Watch | None:
 
 
 def _notes(history: History) -> Iterable[str]:
-    from buran.plugins.sanity.check import earlier_runs
+    from buran.plugins.output.check import earlier_runs
 
     keys = history.session.campaign.config.sanity  # type: ignore[attr-defined]
     return () if keys == _KEY.default else earlier_runs(keys, history)

@@ -1,0 +1,1 @@
+"""What runs print: conditions that it must meet, and figures of merit, which are modelled."""

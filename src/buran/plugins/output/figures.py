@@ -1,0 +1,97 @@
+"""What figures of merit add to campaigns; heavier modules are imported where they are used."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from buran.campaign.identity import Keys
+from buran.campaign.mistakes import Mistake
+from buran.campaign.values import NumberPattern, OfAnalysis, OrText, Text
+from buran.features import FEATURES, Feature, Key, ReportSection
+from buran.plugins.output.sanity import pattern_mistakes
+from buran.profile.metrics import table as metrics
+
+if TYPE_CHECKING:
+    from buran.campaign.shape import CampaignFile
+    from buran.experiment.table import Experiment
+    from buran.loop.history import FinishedRun, History
+    from buran.profile.profile import CallTree
+
+
+class FigureKeys(Keys, title="Figure"):
+    """A number that the program prints."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelled_out(cls, data: object) -> object:
+        return {"pattern": data} if isinstance(data, str) else data
+
+    pattern: OfAnalysis[NumberPattern] = Field(description="Regular expression with one group, around the number.")
+    unit: OfAnalysis[str] = Field("", description="Its unit, for readers.", examples=["1/s"])
+    better: OfAnalysis[Literal["higher", "lower", "neither"]] = Field(
+        "neither", description="Which values are better, for comparisons of versions."
+    )
+
+
+_KEY = Key(
+    dict[Text, Annotated[FigureKeys, OrText()]],
+    {},
+    "Figures of merit: numbers that the program prints, by name, which are modelled as metrics of the whole program; "
+    "a text is short for its `pattern`. The last match in a run's output counts. They are read from output that was "
+    "kept, so that nothing is measured again. A run without a figure counts for everything else.",
+    [{"zones_per_s": "Zones per second: (\\S+)", "residual": {"pattern": "residual = (\\S+)", "better": "lower"}}],
+)
+
+
+def figures_of(config: CampaignFile) -> dict[str, FigureKeys]:
+    """Return the figures that a campaign asks for, by name."""
+    figures: dict[str, FigureKeys] = config.figures  # type: ignore[attr-defined]
+    return figures
+
+
+def _mistakes(config: CampaignFile, environment: str) -> Iterator[Mistake]:
+    """Refuse figures that nobody prints, that say nothing, or have the name of a metric."""
+    taken = {*metrics(), *config.metrics, *config.beside_metrics, *FEATURES.names, "runtime"}
+    for name, keys in figures_of(config).items():
+        path = ("figures", name)
+        yield from pattern_mistakes((*path, "pattern"), keys.pattern)
+        if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,63}", name):
+            why = "it is a metric's: letters, digits and _"
+            yield Mistake(path, f"{name!r} cannot be the name of a figure", why, "write it as zones_per_s")
+        if name in taken:
+            hint = "its own clock: backend: command, command.clock" if name == "time" else None
+            yield Mistake(path, f"{name!r} is a metric already", hint=hint or "give the figure another name")
+        if config.backend == "simulated":
+            yield Mistake(path, "there are no figures with backend: simulated", "no program runs", "leave it out")
+
+
+def _table(history: History, runs: Sequence[FinishedRun], tree: CallTree | None) -> Experiment | None:
+    from buran.plugins.output.merit import figure_table
+
+    return figure_table(history, runs, tree)
+
+
+def _notes(history: History) -> Iterable[str]:
+    from buran.plugins.output.merit import figure_notes
+
+    return figure_notes(history)
+
+
+def _sections() -> tuple[ReportSection, ...]:
+    from buran.plugins.output.merit import SECTION
+
+    return (SECTION,)
+
+
+FEATURE = Feature(
+    "figures",
+    _KEY,
+    mistakes=_mistakes,
+    table=_table,
+    notes=_notes,
+    sections=_sections,
+)
