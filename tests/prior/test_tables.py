@@ -70,6 +70,25 @@ def test_models_of_a_table() -> None:
     assert found["app"].source is Source.TIMES and "executes no basic blocks" in found["app"].notes[0]
 
 
+def test_work_on_the_faces_of_a_grid_of_ranks_grows_as_the_grid_says() -> None:
+    """Three numbers of ranks fit many functions of them; the edges of the grid leave one."""
+    points = np.array(list(product((1, 2, 4), (16, 24, 32, 48, 64))), dtype=float)
+    derived = {"px": "grid2(p, 1)", "py": "grid2(p, 2)"}
+
+    def blocks(p: np.ndarray, n: np.ndarray, px: np.ndarray, py: np.ndarray) -> np.ndarray:
+        return np.asarray(7 + 400 * n**2 / p + 1600 * n - 800 * (2 - 1 / px - 1 / py) * n)
+
+    p, n = points.T
+    work = blocks(p, n, np.minimum(p, 2), np.maximum(p / 2, 1))
+    timed, counted = (
+        table({"app": {}, "app->edge": {m: v}}, points) for m, v in (("time", 1e-9 * work), ("basic_blocks", work))
+    )
+    found = models_from_priors(timed, counted, processes="p", derived=derived)[1]
+    truth = 1e-9 * blocks(*(np.array([x]) for x in (256.0, 512.0, 16.0, 16.0)))[0]
+    assert found.final is not None and found.notes == ()
+    assert found.final.function.evaluate(np.array([[256.0, 512.0]]))[0] == pytest.approx(truth, rel=0.01)
+
+
 def test_functions_left_out_belong_to_their_callers() -> None:
     wide = tree_of(list(ALL))
     narrow = tree_of(["app", "app->main", "app->main->MPI_Allreduce"])

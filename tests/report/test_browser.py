@@ -624,11 +624,14 @@ def test_a_hundred_thousand_rows_are_searched_while_typing(browser, small):
 @pytest.mark.skipif("AXE" not in os.environ, reason="AXE names no axe.min.js (npm pack axe-core)")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1400, 420])
-def test_axe_finds_nothing(browser, small, scheme, width):
+@pytest.mark.parametrize("which", ["small", pytest.param("bundled", marks=[pytest.mark.mpi, pytest.mark.thorough])])
+def test_axe_finds_nothing(browser, which, scheme, width, request):
     browser.execute_cdp_cmd(
         "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
     )
-    opened(browser, small, width)
+    opened(browser, request.getfixturevalue(which), width)
+    if which == "bundled":
+        assert browser.execute_script("return document.querySelector('#efficiency table') !== null")
     browser.execute_script(Path(os.environ["AXE"]).read_text())
     browser.execute_script("aim(data.target.map((value) => value / 2)); show(0)")
     run = "const done = arguments[0]; axe.run().then((found) => done(found.violations.map((each) => each.id)))"

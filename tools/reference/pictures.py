@@ -1,17 +1,22 @@
-"""The pictures of the how-to pages, from a finished campaign: ``python tools/reference/pictures.py CAMPAIGN.yaml``.
+"""The pictures of the pages, from a finished campaign: ``python tools/reference/pictures.py CAMPAIGN.yaml``.
 
 Pages of the report are taken by Chromium without a window, terminals are drawn as SVG from what the commands print.
+A folder of results, as in ``python tools/reference/pictures.py results/NAME [all]``, gives the gallery its picture of
+that program: the answers of the report, or `all`: also the window for each width and colour scheme.
 """
 
 from __future__ import annotations
 
 import base64
+import io
 import subprocess
 import sys
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
+
+from PIL import Image
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "report"))
@@ -21,6 +26,9 @@ import chromium  # type: ignore[import-not-found]  # noqa: E402
 PICTURES = ROOT / "docs" / "pictures"
 WIDTH = 1200
 COLUMNS, LINES = 96, 26
+GALLERY_WIDTH, GALLERY_HEIGHT = 1400, 800
+WINDOWS = {(width, scheme): 700 if width > 1000 else 800 for width in (1400, 420) for scheme in ("light", "dark")}
+COLOURS = 48  # of a picture of the gallery: text, its edges, and few others
 LARGEST = "show(paths.map((_, i) => i).sort((a, b) => paths[b].share - paths[a].share)[0])"
 
 # By file: what is done before the picture is taken, the element that is shown (the window without one), its height.
@@ -69,14 +77,14 @@ def shown_paths(campaign: Path, words: str) -> str:
     return said(campaign, words).replace(str(campaign.parents[1]), "~").replace(str(campaign.parent), "~")
 
 
-def photograph(browser: Any, page: Path, before: str, element: str, height: int) -> bytes:
+def photograph(browser: Any, page: Path, before: str, element: str, height: int, width: int = WIDTH) -> bytes:
     """Return a picture of a page, or of one of its elements, as PNG."""
-    size = {"width": WIDTH, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     browser.get("about:blank")
     browser.get(page.as_uri())
     browser.execute_script(before)
-    clip = {"x": 0, "y": 0, "width": WIDTH, "height": height, "scale": 1}
+    clip = {"x": 0, "y": 0, "width": width, "height": height, "scale": 1}
     if element:
         box = "const box = document.querySelector(arguments[0]).getBoundingClientRect(); "
         x, y, wide, tall = browser.execute_script(
@@ -87,17 +95,37 @@ def photograph(browser: Any, page: Path, before: str, element: str, height: int)
     return base64.b64decode(browser.execute_cdp_cmd("Page.captureScreenshot", options)["data"])
 
 
+def gallery(browser: Any, results: Path, *, windows: bool) -> None:
+    """Write the gallery's picture of a campaign; also of the window, in each width and colour scheme."""
+    page, name = results / "latest" / "report.html", results.name.lower()
+    write_small(f"gallery-{name}.png", photograph(browser, page, "", "header", GALLERY_HEIGHT, GALLERY_WIDTH))
+    for (width, scheme), height in WINDOWS.items() if windows else ():
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        write_small(f"gallery-{name}-{width}-{scheme}.png", photograph(browser, page, "", "", height, width))
+
+
+def write_small(name: str, png: bytes) -> None:
+    """Write a picture with few colours."""
+    picture = Image.open(io.BytesIO(png)).convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    picture.save(PICTURES / name, optimize=True)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Write the pictures."""
     campaign = Path(arguments[0]).resolve()
-    for name, words in TERMINALS.items():
-        (PICTURES / name).write_text(terminal(f"buran {words.format(campaign.name)}", shown_paths(campaign, words)))
+    if not campaign.is_dir():
+        for name, words in TERMINALS.items():
+            (PICTURES / name).write_text(terminal(f"buran {words.format(campaign.name)}", shown_paths(campaign, words)))
     browser = chromium.started()
     if browser is None:
-        print("no chromium with its driver: only terminals were drawn", file=sys.stderr)
+        print("no chromium with its driver: no picture of a page was taken", file=sys.stderr)
         return 1
-    page = Path(said(campaign, "report {} --html").strip())
     try:
+        if campaign.is_dir():
+            gallery(browser, campaign, windows="all" in arguments[1:])
+            return 0
+        page = Path(said(campaign, "report {} --html").strip())
         for name, (before, element, height) in PAGES.items():
             (PICTURES / name).write_bytes(photograph(browser, page, before, element, height))
     finally:

@@ -15,7 +15,7 @@ from buran.experiment.table import Aggregate, Experiment
 from buran.experiment.values import added
 from buran.model import ModelSet, SearchOptions, fit_models
 from buran.model.combine import add_models
-from buran.model.derived import DerivedValue, with_blocks
+from buran.model.derived import variables_of
 from buran.model.repetitions import Repetition, over_repetitions, repetition_weights, scatter_of
 from buran.model.scaling import falling_parameters, to_resources
 from buran.model.space import Spaces
@@ -122,8 +122,7 @@ def model_experiment(
             hint="choose another aggregate, or do without the conversion of strong scaling",
         )
     points = tuple(tuple(map(float, row)) for row in experiment.points)
-    values_of = [DerivedValue.of(name, text, experiment.parameters) for name, text in derived.items()]
-    variables = with_blocks([v for v in values_of if v.parameters], experiment.parameters, experiment.points)
+    variables = variables_of(derived, experiment.parameters, experiment.points)
     out = {}
     for name in names:
         repetitions = experiment.over_locations(name, aggregate)

@@ -329,6 +329,7 @@ def path_models(
         accounts=accounts,
         mpi=known_mpi(campaign),
         steps=campaign.steps,
+        derived=campaign.derived,
     )
 
 

@@ -169,7 +169,7 @@ def report_so_far(session: Session) -> FoundReport | None:
         return None
     last = findings.iteration
     words = (
-        f"the campaign has not come to its end: this is what is known after iteration {last}, the newest with models"
+        f"the campaign has not come to its end; this is what is known after iteration {last}, the newest with models"
     )
     folder, models = layout.iteration(campaign, last) / "report", layout.models(campaign, last)
     made = folder / "report.txt"

@@ -143,6 +143,20 @@ def neighbours(
     return out
 
 
+def variables_of(derived: Mapping[str, str], names: Sequence[str], points: Array) -> list[list[DerivedValue]]:
+    """Return groups of variables that terms may have together, as `with_blocks`.
+
+    Parameters
+    ----------
+    derived
+        Values that the program derives from its parameters: expressions by name.
+    names, points
+        As for `with_blocks`.
+    """
+    values = [DerivedValue.of(name, text, names) for name, text in derived.items()]
+    return with_blocks([value for value in values if value.parameters], names, points)
+
+
 def with_blocks(given: Sequence[DerivedValue], names: Sequence[str], points: Array) -> list[list[DerivedValue]]:
     """Return groups of variables that terms may have together.
 

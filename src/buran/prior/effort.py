@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -11,6 +11,7 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.model.candidates import Ids, Mask
+from buran.model.derived import DerivedValue
 from buran.model.few_values import cancels_through
 from buran.model.fit import fit_models
 from buran.model.powers import PowerLog
@@ -67,6 +68,7 @@ def effort_of(
     metric: str = "basic_blocks",
     exact: bool = True,
     space: Spaces | None = None,
+    variables: Sequence[Sequence[DerivedValue]] = (),
 ) -> Effort:
     """Model the effort of each call path; one run of each point is enough.
 
@@ -84,6 +86,8 @@ def effort_of(
         modelled as times are.
     space
         Exponents to try.
+    variables
+        Groups of values derived from parameters that formulas may have, see `exact_models`.
 
     Raises
     ------
@@ -109,7 +113,7 @@ def effort_of(
     residual = np.full(len(values), np.nan)
     rows: Ids = np.flatnonzero(here & ~unsteady)
     if len(rows):
-        fitted, gaps = _functions(points[used], single[np.ix_(rows, used)], exact, space)
+        fitted, gaps = _functions(points[used], single[np.ix_(rows, used)], exact, space, variables)
         residual[rows] = gaps
         for row, function in zip(rows.tolist(), fitted, strict=True):
             functions[row] = function
@@ -216,8 +220,10 @@ def steadiness_of(points: Array, counts: Array, function: ModelFunction | None, 
     return Steadiness.DATA_DEPENDENT if follows else Steadiness.UNEXPLAINED
 
 
-def _functions(points: Array, values: Array, exact: bool, space: Spaces | None) -> tuple[list[ModelFunction], Array]:
-    fit = fit_models(points, values, space=space, exact=np.full(len(values), exact))
+def _functions(
+    points: Array, values: Array, exact: bool, space: Spaces | None, variables: Sequence[Sequence[DerivedValue]]
+) -> tuple[list[ModelFunction], Array]:
+    fit = fit_models(points, values, space=space, exact=np.full(len(values), exact), variables=variables)
     functions = [ModelFunction(0.0) if model is None else model.function for model in fit.models]
     residual = misfit(points, values, functions)
     for row in np.flatnonzero(residual > COUNTS.exact).tolist() if exact else ():

@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
+from types import MappingProxyType
 
 import numpy as np
 
 from buran.errors import UsageError
 from buran.experiment.table import Experiment
 from buran.model.candidates import Ids, Mask
+from buran.model.derived import DerivedValue, variables_of
 from buran.model.repetitions import over_repetitions
 from buran.model.space import Spaces, full_spaces
 from buran.model.terms import Array, ModelFunction
@@ -87,6 +89,7 @@ def priors_of(
     *,
     processes: str | None = None,
     steps: Mapping[str, float] | None = None,
+    derived: Mapping[str, str] = MappingProxyType({}),
 ) -> PathPriors:
     """Derive the priors of call paths from counts.
 
@@ -104,8 +107,10 @@ def priors_of(
         Parameter that counts processes; None if there is none.
     steps
         Parameters that may only repeat work, with their numbers in the full run.
+    derived
+        Values that the program derives from its parameters: expressions by name.
     """
-    counts = _Counts.of(counted, tree, processes)
+    counts = _Counts.of(counted, tree, processes, derived)
     priors = _priors(tree, counts, points, mpi)
     return _of_repeated_work(priors, counts, steps) if steps else priors
 
@@ -217,9 +222,10 @@ class _Counts:
     polled: Mask
     spaces: Spaces
     ranks: int | None
+    variables: Sequence[Sequence[DerivedValue]]
 
     @classmethod
-    def of(cls, counted: Experiment, timed: CallTree, processes: str | None) -> _Counts:
+    def of(cls, counted: Experiment, timed: CallTree, processes: str | None, derived: Mapping[str, str]) -> _Counts:
         counted = work_of_a_thread(counted)
         target, itself = project(counted.tree, timed)
         counted_itself = np.zeros(len(timed), dtype=bool)
@@ -239,7 +245,8 @@ class _Counts:
         polled = _polled(counted.tree, target, len(timed))
         spaces = full_spaces(counted.parameters, processes)
         ranks = None if processes is None else counted.parameters.index(processes)
-        return cls(counted, target, counted.points, values, counted_itself, polled, spaces, ranks)
+        variables = variables_of(derived, counted.parameters, counted.points)
+        return cls(counted, target, counted.points, values, counted_itself, polled, spaces, ranks, variables)
 
     @property
     def repeated(self) -> bool:
@@ -252,7 +259,7 @@ class _Counts:
 
     def _effort(self, metric: str, counts: Array) -> Effort:
         exact = metric_of(metric).role == "exact"
-        return effort_of(self.points, counts, metric=metric, exact=exact, space=self.spaces)
+        return effort_of(self.points, counts, metric=metric, exact=exact, space=self.spaces, variables=self.variables)
 
     def absorbed(self, metric: str, rows: Ids) -> dict[int, Mapping[str, ModelFunction]]:
         """Return, for call paths that take up others, the efforts that theirs is the sum of, by name.
@@ -410,7 +417,14 @@ def _communication(
     calls = counts.values["visits"][rows]
     sent, received = (
         bytes_of(
-            counts.points, counts.values[name][rows], calls, visits.functions, sizes, metric=name, space=counts.spaces
+            counts.points,
+            counts.values[name][rows],
+            calls,
+            visits.functions,
+            sizes,
+            metric=name,
+            space=counts.spaces,
+            variables=counts.variables,
         )
         for name in metrics[1:]
     )

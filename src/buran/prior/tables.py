@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +85,7 @@ def models_from_priors(
     accounts: Sequence[Account] = (),
     mpi: KnownMpi | None = None,
     steps: Mapping[str, float] | None = None,
+    derived: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[PathModel, ...]:
     """Make a noise-resilient model of each call path for which effort was counted.
 
@@ -108,6 +110,8 @@ def models_from_priors(
         If it is known which one measured the times.
     steps
         Parameters that may only repeat work, with their numbers in the full run.
+    derived
+        Values that the program derives from its parameters: expressions by name.
 
     Returns
     -------
@@ -134,15 +138,15 @@ def models_from_priors(
         )
     repetitions = timed.over_locations(metric, aggregate)
     values, noise = over_repetitions(repetitions, repetition), PointNoise.of(repetitions, repetition)
-    derived = priors_of(timed.tree, counted, timed.points, mpi, processes=processes, steps=steps)
-    sources, notes, priors, efforts = list(derived.sources), list(derived.notes), list(derived.priors), derived.efforts
-    settled = list(derived.settled)
+    found = priors_of(timed.tree, counted, timed.points, mpi, processes=processes, steps=steps, derived=derived)
+    sources, notes, priors, efforts = list(found.sources), list(found.notes), list(found.priors), found.efforts
+    settled = list(found.settled)
 
     def drop_prior(row: int, why: str) -> None:
         priors[row], sources[row] = None, Source.TIMES
         notes[row] = (*notes[row], f"{why}: {TIMES_ALONE}")
 
-    priors = with_accounts(timed.points, values, accounts, priors, sources, notes, derived.can_wait)
+    priors = with_accounts(timed.points, values, accounts, priors, sources, notes, found.can_wait)
     for row, prior in enumerate(priors):
         measured = int(np.isfinite(values[row]).sum())
         if prior is None or measured > prior.fitted_count:
@@ -168,14 +172,14 @@ def models_from_priors(
     startup = replace(startup, repeated=tuple(timed.parameters.index(name) for name in steps or ()))
     # Times of a single number of ranks tell nothing of their growth with it; what others wait for does.
     if column is not None and ranks_above_one(timed.points, column) == 1:
-        for row in np.flatnonzero(derived.can_wait).tolist():
-            if derived.priors[row] is None and np.isfinite(values[row]).sum() > startup.fitted_count:
+        for row in np.flatnonzero(found.can_wait).tolist():
+            if found.priors[row] is None and np.isfinite(values[row]).sum() > startup.fitted_count:
                 priors[row] = startup
     starting = starts_or_ends(timed.tree.names)
     for row in np.flatnonzero(starting).tolist():
         priors[row], sources[row], notes[row] = startup, Source.COMMUNICATION, ()
     fitted = fit_priors(timed.points, values, priors, options, noise, counted.points)
-    companions = _work(efforts, derived.proven, timed.points)
+    companions = _work(efforts, found.proven, timed.points)
     # Where an account has columns of its own, what work beyond its blocks costs is no finding any more.
     tested = [
         None if start or (prior is not None and prior.fitted_count < len(prior.columns)) else prior
@@ -188,7 +192,7 @@ def models_from_priors(
         column,
         companions=companions,
         noise=noise,
-        can_wait=derived.can_wait,
+        can_wait=found.can_wait,
     )
     wholes = _wholes(timed.points, values, priors, fitted, waiting, options, noise, column, counted.points)
     return tuple(
@@ -200,8 +204,8 @@ def models_from_priors(
             wholes[row],
             efforts[row],
             settled[row],
-            _absorbed(wholes[row], efforts[row], derived.absorbed[row], timed.tree.names[row]),
-            derived.repeats[row],
+            _absorbed(wholes[row], efforts[row], found.absorbed[row], timed.tree.names[row]),
+            found.repeats[row],
         )
         for row in range(calls)
     )

@@ -6,9 +6,11 @@ The product of three simple functions may have exponents that no search offers; 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
+from buran.model.derived import DerivedValue
 from buran.model.repetitions import over_repetitions
 from buran.model.space import Spaces
 from buran.model.terms import Array, ModelFunction
@@ -29,6 +31,7 @@ def bytes_of(
     *,
     metric: str = "bytes_sent",
     space: Spaces | None = None,
+    variables: Sequence[Sequence[DerivedValue]] = (),
 ) -> Effort:
     """Model the bytes of MPI call paths, means over ranks and all calls together.
 
@@ -42,10 +45,11 @@ def bytes_of(
         Models of calls and of the communicator's size; None where there is none.
     metric
         Name of the bytes.
-    space
-        Exponents to try.
+    space, variables
+        As for `effort_of`.
     """
-    whole = effort_of(points, counts, metric=metric, space=space)
+    model = partial(effort_of, metric=metric, space=space, variables=variables)
+    whole = model(points, counts)
     functions, residual = list(whole.functions), whole.residual.copy()
     steadiness = list(whole.steadiness)
     for row, function in enumerate(whole.functions):
@@ -61,7 +65,7 @@ def bytes_of(
             if size is not None and np.nanmax(np.abs(quotient - np.rint(quotient))) > _WHOLE * np.nanmax(quotient):
                 continue  # no rank has such a message
             least = min(least, float(np.nanmin(quotient)))
-            message_effort = effort_of(points, quotient[None], metric=metric, space=space)
+            message_effort = model(points, quotient[None])
             if (message := message_effort.functions[0]) is not None:
                 product = multiplied(multiplied(calls_model, message), _ONE if size is None else size)
                 choices.append((product, float(message_effort.residual[0])))

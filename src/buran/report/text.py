@@ -47,7 +47,7 @@ def first_screen(report: Report, answers: Sequence[Answer]) -> str:
 
 
 def _head(report: Report) -> list[str]:
-    ended = f"{report.points[0]} of {report.points[1]} points measured. Ended because {report.reason}."
+    ended = f"{report.points[0]} of {report.points[1]} points measured: {report.reason}."
     on = _wrapped(report.machine.partition(". ")[0].rstrip(".") + ".") if report.machine else []
     return [f"Buran report: {report.campaign}", *_wrapped(ended), *on]
 
@@ -141,7 +141,7 @@ def _summary(report: Report, target: str) -> str:
     budget = "" if report.budget_core_hours is None else f" of {report.budget_core_hours:.4g}"
     lines = [
         f"{report.points[0]} of {report.points[1]} points measured, "
-        f"{report.spent_core_hours:.4g}{budget} core hours spent. Ended because {report.reason}."
+        f"{report.spent_core_hours:.4g}{budget} core hours spent: {report.reason}."
     ]
     full = report.full_matrix_core_hours
     if full and report.points[0] < report.points[1]:

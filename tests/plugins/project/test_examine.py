@@ -40,6 +40,17 @@ PROJECTS = {
         ("prog",),
         False,
     ),
+    "flags of a suite of compilers": (
+        {
+            "Makefile": "SUITE = pgi\nifeq ($(SUITE),pgi)\nCFLAGS = -fast --no-such-flag\nelse ifeq ($(SUITE),gnu)\n"
+            "CFLAGS = -O1\nendif\nprog: main.c helper.c\n\t$(CC) $(CFLAGS) -DANSWER=2 -o prog main.c helper.c\n",
+            "main.c": MAIN_C,
+            "helper.c": HELPER_C,
+        },
+        "make SUITE=gnu CC={mpicc}",
+        ("prog",),
+        False,
+    ),
     "no flags set": (
         {"Makefile": "tool: tool.cpp\n\t$(CXX) $(CXXFLAGS) tool.cpp -o tool\n", "tool.cpp": SERIAL_CPP},
         "make CXX={mpicxx} CXXFLAGS='{flags}'",
@@ -165,9 +176,9 @@ def test_what_could_not_be_told_is_marked(tmp_path: Path) -> None:
     assert "UNKNOWN" in examine_project(tmp_path).remarks[-1]
 
 
-@pytest.mark.parametrize(("level", "said"), [("-g", True), ("-O0", True), ("-O2", False)])
+@pytest.mark.parametrize(("level", "said"), [("-g", True), ("-O0", True), ("-O2", False), ("$(FAST_$(SUITE))", False)])
 def test_flags_that_stay_are_named_as_their_language_does(level: str, said: bool, tmp_path: Path) -> None:
-    text = f"FAST = -O3\nCFLAGS += {level}\nprog: prog.c\n\t$(CC) $(CFLAGS) -o prog prog.c\n"
+    text = f"FAST = -O3\nFAST_ = -O3\nCFLAGS += {level}\nprog: prog.c\n\t$(CC) $(CFLAGS) -o prog prog.c\n"
     remarks = examine_project(write(tmp_path, {"Makefile": text, "prog.c": MAIN_C})).remarks
     assert remarks[1].endswith("as in CFLAGS='{flags}'")
     assert any("none of them optimises" in remark for remark in remarks) == said

@@ -76,6 +76,16 @@ def test_flags_leave_nothing_to_fill_in(project: Path, tmp_path: Path) -> None:
     assert campaign.config.budget.core_hours == 3
 
 
+def test_a_program_that_is_named_without_the_folder_of_the_build(tmp_path: Path) -> None:
+    project = tmp_path / "solver"
+    project.mkdir()
+    (project / "CMakeLists.txt").write_text("project(P C)\nadd_executable(one p.c)\nadd_executable(two p.c)\n")
+    (project / "p.c").write_text("#include <mpi.h>\nint main(void) { return 0; }\n")
+    words = ["--no-build", "--from", str(project), "--binary", "two", "--run", "{binary} {n}"]
+    assert main(["init", str(tmp_path / "c"), *words]) == 0
+    assert load_campaign(tmp_path / "c" / "campaign.yaml").config.program.binary == "build/two"
+
+
 def test_a_size_that_is_named_is_the_only_one(project: Path, tmp_path: Path) -> None:
     folder = tmp_path / "campaign"
     words = ["--size", "e=1,2,4", "--ranks", "1,2", "--no-build", "--yes"]

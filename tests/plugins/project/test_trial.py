@@ -78,14 +78,43 @@ def test_variables_that_two_files_define_are_common_as_they_once_were(tmp_path: 
     assert "-fcommon" in project.build and project.binaries and not any("<-" in remark for remark in project.remarks)
 
 
+@pytest.mark.slow
+@pytest.mark.mpi
+def test_arguments_of_other_types_are_accepted_as_they_once_were(tmp_path: Path) -> None:
+    fortran = "program old\ncall take(1)\ncall take(1.0)\nend program\n"
+    makefile = (
+        "FC = f77\nold: old.f90 part.o\n\t$(FC) -O2 -o old old.f90 part.o\npart.o: part.c\n\t$(CC) -O2 -c part.c\n"
+    )
+    c = "#include <mpi.h>\nvoid take_(void *x) { (void)x; }\nvoid end(void) { MPI_Abort(1, MPI_COMM_WORLD); }\n"
+    files = {"Makefile": makefile, "old.f90": fortran, "part.c": c}
+    project, _ = tried(examine_project(write(tmp_path, files)), lambda line: None)
+    assert project.binaries == ("old",) and "FC='{mpifort} -fallow-argument-mismatch'" in project.build
+    assert not any(remark.startswith("<-") for remark in project.remarks)
+
+
+@pytest.mark.slow
+@pytest.mark.mpi
+def test_a_failure_keeps_the_flags_that_helped(tmp_path: Path) -> None:
+    files = {
+        "Makefile": "prog: prog.c\n\t$(CC) -O2 -o prog prog.c\n",
+        "prog.c": "int main(void) { gone(); return 0; }\n",
+    }
+    project, _ = tried(examine_project(write(tmp_path, files)), lambda line: None)
+    assert "<- a trial build failed" in project.remarks[-1] and str(tmp_path) not in project.remarks[-1]
+    if project.compiler == "auto" and "-Wno" in project.build:  # clang refuses what gcc only warns of
+        assert "undefined reference" in project.remarks[-1]
+
+
 def test_words_are_added_behind_compilers() -> None:
     assert (
         with_words("make -C a CC={mpicc} X='{mpicxx} -DA'", "-DB") == "make -C a CC='{mpicc} -DB' X='{mpicxx} -DA -DB'"
     )
     cmake = "cmake -S . -DCMAKE_C_COMPILER={mpicc} && cmake --build build"
-    assert (
-        with_words(cmake, "-DB") == "cmake -S . -DCMAKE_C_COMPILER={mpicc} -DCMAKE_C_FLAGS=-DB && cmake --build build"
-    )
+    once, twice = with_words(cmake, "-DB"), with_words(with_words(cmake, "-DB"), "-DC")
+    assert once == "cmake -S . -DCMAKE_C_COMPILER={mpicc} -DCMAKE_C_FLAGS='-DB' && cmake --build build"
+    assert twice == once.replace("-DB", "-DC -DB")
+    assert with_words(cmake, "-DB", ("mpifort",)) == cmake
+    assert with_words("make CC={mpicc} FC={mpifort}", "-f", ("mpifort",)) == "make CC={mpicc} FC='{mpifort} -f'"
 
 
 def test_guards_of_mpi(tmp_path: Path) -> None:

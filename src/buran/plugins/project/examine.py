@@ -227,7 +227,8 @@ def _with_make(folder: Path, path: Path) -> Project:
         compilers = inner.compilers(written_in)
         remarks[0] += f", which calls that in {inner.path.parent.relative_to(folder)}"
     reading = inner or makefile
-    settings = [_setting(reading, name, language) for name, language in compilers.items()]
+    suites = [f"{name}={value}" for name, value in reading.suites.items() if reading.variables.get(name) != value]
+    settings = [*suites, *(_setting(reading, name, language) for name, language in compilers.items())]
     flags = reading.unset_flags(set(compilers.values()))
     settings += [f"{name}='{{flags}}'" for name in flags]
     if compilers and not flags:

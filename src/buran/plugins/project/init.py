@@ -78,6 +78,9 @@ def _for_project(arguments: argparse.Namespace, may_ask: bool) -> int:
     project, shown = examine_project(arguments.project, arguments.system, arguments.makefile), ""
     if not arguments.no_build:
         project, shown = _tried(project)
+    known = [name for name in project.binaries if Path(name).name == answers.binary]
+    if len(known) == 1:  # said without the folder of the build
+        answers = replace(answers, binary=known[0])
     if not answers.run:
         answers = replace(answers, run=_run_from_help(shown, [*answers.sizes, *answers.point]))
     if may_ask:

@@ -12,6 +12,8 @@ from buran.plugins.project.sources import Language, language_of_command, languag
 _PARTS = (".am", ".in", ".inc", ".include", ".ext", ".common", ".defs", ".rules", ".bak", ".orig", ".md", ".txt")
 NAMES = ("GNUmakefile", "makefile", "Makefile")
 _DEEPEST = 8
+_MOST_NESTED = 2
+_SUITE = re.compile(r"\s*(?:else\s+)?ifeq\s*\(\s*\$[({](\w+)[)}]\s*,\s*(gnu|gcc)\s*\)", re.IGNORECASE)
 _ASSIGNMENT = re.compile(r"\s*(?:(?:export|override)\s+)*([A-Za-z_][\w.-]*)\s*(::?:?=|\?=|\+=|!=|=)\s*(.*)")
 _RULE = re.compile(r"([^\s:=#][^:=#]*?)\s*::?(?!=)([^;]*)(?:;(.*))?$")
 _INCLUDE = re.compile(r"-?s?include\s+(.+)")
@@ -36,11 +38,18 @@ class MakeRule:
 
 @dataclass
 class Makefile:
-    """A Makefile and what it includes; both branches of conditionals are read."""
+    """A Makefile and what it includes; both branches of conditionals are read.
+
+    Attributes
+    ----------
+    suites
+        Values of variables that conditionals compare with, and that choose GNU's compilers and their flags.
+    """
 
     path: Path
     variables: dict[str, str] = field(default_factory=dict)
     rules: list[MakeRule] = field(default_factory=list)
+    suites: dict[str, str] = field(default_factory=dict)
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -56,7 +65,9 @@ class Makefile:
             line = re.sub(r"(?<!\\)#.*", "", line).rstrip()
             if not line.strip():
                 continue
-            if assigned := _ASSIGNMENT.match(line):
+            if suite := _SUITE.match(line):
+                self.suites[suite[1]] = suite[2]
+            elif assigned := _ASSIGNMENT.match(line):
                 self._assign(*assigned.groups())
             elif (included := _INCLUDE.match(line.strip())) and depth < _DEEPEST:
                 for name in self.expand(included[1]).split():
@@ -93,7 +104,9 @@ class Makefile:
                 word.removesuffix(old) + (new or "") if word.endswith(old) else word for word in words.split()
             )
 
-        return _REFERENCE.sub(value, text)
+        for _ in range(_MOST_NESTED):  # a name may have another variable in it, as $(FLAGS_$(COMPILER))
+            text = _REFERENCE.sub(value, text)
+        return text
 
     # -- what it tells ------------------------------------------------------------------------------------
 

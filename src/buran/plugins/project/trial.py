@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,10 +30,14 @@ _COMPILER = re.compile(r"=(?:'(\{mpi\w+\}[^']*)'|(\{mpi\w+\})(?=\s|$))")
 _OPTION = re.compile(r"^\s*(--?[A-Za-z][\w-]*)[ =,]\s*[^\n]*", re.MULTILINE)
 _SIZE = re.compile(r"siz|dim|cell|elem|grid|zone|mesh|partic|length|\bn[xyz]", re.IGNORECASE)
 _MPI_INIT = re.compile(r"p?mpi_init(_thread)?_?(f08_?)?", re.IGNORECASE)
+_CMAKE = {"mpicc": "C", "mpicxx": "CXX", "mpifort": "Fortran"}  # placeholders, and names of languages
+_C = ("mpicc", "mpicxx")
 # What compilers accepted when older codes were written: failure of today's, and the flag that accepts it.
 _ACCEPTED_ONCE = (
-    (re.compile(r"implicit-function-declaration|call to undeclared"), "-Wno-implicit-function-declaration"),
-    (re.compile(r"multiple definition of"), "-fcommon"),
+    (re.compile(r"implicit-function-declaration|call to undeclared"), "-Wno-implicit-function-declaration", _C),
+    (re.compile(r"error: .*-Wint-conversion"), "-Wno-int-conversion", _C),
+    (re.compile(r"Type mismatch (between|in) .*argument"), "-fallow-argument-mismatch", ("mpifort",)),
+    (re.compile(r"multiple definition of"), "-fcommon", _C),
 )
 
 
@@ -73,7 +77,7 @@ def tried(project: Project, say: Callable[[str], None]) -> tuple[Project, str]:
     """
     with tempfile.TemporaryDirectory(prefix="buran-init-") as name:
         scratch = Path(name).resolve()
-        failures: list[str] = []
+        failed: list[TrialBuild] = []
         made: tuple[TrialBuild, Path] | None = None
         for trial, folder in _trials(project, scratch):
             with_gcc = " with gcc" if trial.compiler == "gcc" else ""
@@ -83,13 +87,15 @@ def tried(project: Project, say: Callable[[str], None]) -> tuple[Project, str]:
                 made = trial, folder
             if trial.programs and is_whole:
                 break
-            failures.append(trial.failure)
+            failed.append(trial)
         if made is None:
-            remark = f"<- a trial build failed ({failures[0]}); the command for building needs a look"
-            return replace(project, remarks=(*project.remarks, remark)), ""
+            furthest = max(failed, key=lambda each: sum(flag in each.build for _, flag, _ in _ACCEPTED_ONCE))
+            remark = f"<- a trial build failed ({furthest.failure}); the command for building needs a look"
+            remarks = [*project.remarks, remark]
+            return replace(project, build=furthest.build, compiler=furthest.compiler, remarks=tuple(remarks)), ""
         trial, folder = made
         programs = _likeliest_first(trial.programs, project)
-        remarks = [remark for remark in project.remarks if not remark.startswith("<-")]
+        remarks = [each for each in project.remarks if not each.startswith("<-")]
         if project.uses_mpi and trial.uses_mpi is False:
             remarks.append(
                 "The build makes a program that does not call MPI, although its sources could: one rank a run"
@@ -121,9 +127,9 @@ def _trials(project: Project, scratch: Path) -> Iterator[tuple[TrialBuild, Path]
         number += 1
         trial, log = _build(project, build, open_embedded(compiler, scratch), compiler, folder)
         has_program = has_program or bool(trial.programs)
-        flags = [flag for failure, flag in _ACCEPTED_ONCE if failure.search(log) and flag not in build]
-        if not trial.programs and flags and with_words(build, flags[0]) != build:
-            waiting.insert(0, (with_words(build, flags[0]), compiler))
+        known = [(flag, of) for failure, flag, of in _ACCEPTED_ONCE if failure.search(log) and flag not in build]
+        if not trial.programs and known and with_words(build, *known[0]) != build:
+            waiting.insert(0, (with_words(build, *known[0]), compiler))
         elif trial.programs and trial.uses_mpi is False and guards:
             waiting.insert(0, (with_words(build, f"-D{guards.pop(0)}"), compiler))
         yield trial, folder
@@ -151,7 +157,7 @@ def _build(
     if outcome.failure or not made:
         last_line = text.strip().rpartition("\n")[2].strip()
         why = first_error(text) or last_line or outcome.failure or "no program"
-        return TrialBuild(build, compiler, (), None, why[:LONGEST_ERROR]), text
+        return TrialBuild(build, compiler, (), None, why.replace(f"{folder}/", "")[:LONGEST_ERROR]), text
     symbols = [Elf.read(path).symbols for path in made]
     calls = [any(_MPI_INIT.fullmatch(name) for name in names) for names in symbols if names is not None]
     programs = tuple(str(path.relative_to(folder)) for path in made if not re.search(r"\.so(\.|$)", path.name))
@@ -186,12 +192,20 @@ def _likeliest_first(programs: tuple[str, ...], project: Project) -> tuple[str, 
     return tuple(sorted(programs, key=rank))
 
 
-def with_words(build: str, words: str) -> str:
-    """Add words behind the compilers that a build command hands over."""
-    if build.startswith("cmake "):
-        flags = [f"-DCMAKE_{name}_FLAGS={words}" for name in ("C", "CXX") if f"CMAKE_{name}_COMPILER=" in build]
-        return build.replace(" && ", f" {' '.join(flags)} && ", 1)
-    return _COMPILER.sub(lambda match: f"='{match[1] or match[2]} {words}'", build)
+def with_words(build: str, words: str, of: Sequence[str] = tuple(_CMAKE)) -> str:
+    """Add words behind those compilers, named by their placeholders, that a build command hands over."""
+    if not build.startswith("cmake "):
+        behind = tuple(f"{{{placeholder}}}" for placeholder in of)
+        return _COMPILER.sub(
+            lambda match: f"='{match[1] or match[2]} {words}'" if match[0].strip("='").startswith(behind) else match[0],
+            build,
+        )
+    for placeholder in of:
+        name = _CMAKE[placeholder]
+        compiler, flags = f"-DCMAKE_{name}_COMPILER={{{placeholder}}}", f" -DCMAKE_{name}_FLAGS='"
+        new = (flags, f"{flags}{words} ") if flags in build else (compiler, f"{compiler}{flags}{words}'")
+        build = build.replace(*new, 1)
+    return build
 
 
 def _help_of(binary: Path) -> str:
