@@ -55,7 +55,7 @@ def test_one_total(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert whole == pytest.approx(call_paths + ends, rel=1e-12)
     # the head and the sentences below, of the text and of the page
     for text in ((latest / "report.txt").read_text(), (latest / "report.html").read_text()):
-        assert number(r"p=4096, n=200:(?: about)? ([\d.e+-]+) s", text) == pytest.approx(whole, rel=DIGITS)
+        assert number(r"how sure is that\?(?:<[^>]*>|\s)*([\d.e+-]+) s", text) == pytest.approx(whole, rel=DIGITS)
         assert number(r"([\d.e+-]+) s in call paths, ", text) == pytest.approx(call_paths, rel=DIGITS)
         assert number(r"call paths, ([\d.e+-]+) s to start and end", text) == pytest.approx(ends, rel=DIGITS)
     text = (latest / "report.txt").read_text()

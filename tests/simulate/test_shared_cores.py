@@ -96,6 +96,7 @@ def test_what_will_share_the_cores_is_said_before_anything_runs(monkeypatch: pyt
             is_simulated=False,
             nodes=lambda point: 1,
             cores=lambda point: int(point["p"]),
+            partition=lambda point: partition,
             config=SimpleNamespace(resources=SimpleNamespace(partition=partition, share_nodes="none")),
         )
 

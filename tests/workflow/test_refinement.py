@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.mpi, pytest.mark.slow]
 @pytest.mark.parametrize("filtering", ["compile", pytest.param("run", marks=pytest.mark.thorough)])
 def test_filters_are_decided_once_and_remembered(filtering: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     bench: Workbench = new_workbench(tmp_path_factory.mktemp(filtering))
-    bench.write(refinement={"filtering": filtering, "share": 0.3})
+    bench.write(refinement={"filtering": filtering, "share": 0.3, "drop": ["work"]})
     bench.carry_out()
     records = [json.loads(path.read_text()) for path in (bench.results / "store").glob("*/build/run.json")]
     timed = [record for record in records if record["spec"]["mode"] == "time"]

@@ -181,7 +181,9 @@ def _decide(history: History, verdicts: dict[str, FunctionVerdict]) -> tuple[str
     if chosen is None:
         return findings.filter_text, {}
     too_expensive = chosen.prediction.visit_cost_s > visit_cost_s(history, last)
-    if chosen.settled and not too_expensive:
+    # A first filter goes where functions are named, or the filter is all that is wanted: it is tried then.
+    wanted = history.session.campaign.config.goal == "filter" or bool(wishes_of(history.session).drop)
+    if chosen.settled and not too_expensive and (findings.filter_text or not wanted):
         return findings.filter_text, {}
     return WRITERS["scorep"](list_of(chosen)), chosen.verdicts
 

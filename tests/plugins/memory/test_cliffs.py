@@ -77,7 +77,7 @@ def test_cliffs_come_from_what_was_found_in_the_order_of_the_points() -> None:
     work = ModelFunction(0.0, (1.0,), (CUBE,)).to_json()
     said = ({"call_path": "a", "resilient": "2 n^3 s", "source": "counts", "work": work, "misses": misses},)
     history = SimpleNamespace(findings=lambda _: SimpleNamespace(priors=said), models=lambda _: {"time": times})
-    (prior,) = plan._priors(history, 0, ("s", "n")).values()  # type: ignore[arg-type]
+    (prior,) = plan._priors(history, 0, ("s", "n"), None).values()  # type: ignore[arg-type]
     _, effort, cliff = prior.columns
     assert effort.function.terms == (Term((Factor(1, PowerLog(Fraction(3), 0)),)),)
     at = np.array([[7.0, 40.0]])
