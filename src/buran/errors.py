@@ -31,8 +31,8 @@ _MEANINGS = {
     Exit.SOME_RUNS_FAILED: "some builds or runs failed; `buran status` names them",
     Exit.USAGE: "a mistake in the command line or the campaign file",
     Exit.ENVIRONMENT: "something is missing on this machine, or the workflow stopped early",
-    Exit.BUDGET_REACHED: "done, but short of what was requested: the budget is reached, the accuracy or the target "
-    "is out of reach, or effort depends on the run; the reason says which",
+    Exit.BUDGET_REACHED: "done, but short of what was requested: the budget pays for the first runs only, the accuracy "
+    "or the target is out of reach, or effort depends on the run; the reason says which",
     Exit.GROWN: "`buran report --compare --fail-on`: something grew since the earlier campaign",
     Exit.CHANGED: "`buran history --check`: a count changed, or a time is outside the interval of earlier versions",
     Exit.CRASHED: "a bug in Buran; the message names a file with details",

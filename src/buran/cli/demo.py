@@ -7,7 +7,7 @@ from pathlib import Path
 
 from buran.cli.arguments import CAMPAIGN_FILE, add_loudness, add_profile
 
-HELP = "measure the bundled example and show what stops it from scaling, in three minutes"
+HELP = "measure the bundled example and show what stops it from scaling, in two minutes"
 _EXAMPLE = "bodies"
 
 
