@@ -271,8 +271,10 @@ def unknown_at_target(report: Report) -> Unknown:
         return Unknown()
     beyond = tuple(times.call_paths[place] for place in np.argsort(-excess, kind="stable")[: int((excess > 0).sum())])
     predicted = np.where(apart, 0.0, target_values(times, report.target))
-    if not total and predicted[excess > 0].sum() <= _MATTERS * predicted.sum():
+    unknown_s = predicted[excess > 0].sum()
+    if not total and unknown_s <= _MATTERS * predicted.sum():
         return Unknown(beyond)
+    total = total or unknown_s > predicted.sum() / 2  # most of the sum is what cannot be true
     return Unknown(beyond, bool(total), _advice(models, counts, row, target))
 
 

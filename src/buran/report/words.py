@@ -50,7 +50,7 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
         is_wide = np.isfinite(low + high) and high > _WIDE * low
         if not is_wide:
             answer = f"{at:.4g} s"
-        elif low > 0:
+        elif low > 0 and not report.unknown.advice:
             answer = f"Between {low:.2g} and {high:.2g} s"
         reach = f"{low:.3g} to {high:.3g} s" if np.isfinite(low + high) else "unknown: too few points"
         if report.tensor is not None:
