@@ -88,6 +88,12 @@ def test_a_system_asks_what_its_keys_ask_and_the_campaign_has_the_last_word(fold
     assert own.config.resources.account == "mine" and own.config.resources.partition == "standard"
 
 
+def test_a_system_says_where_finished_campaigns_are_recorded(folder: Path) -> None:
+    system(folder / "systems", {"history": "/shared/history.sqlite"})
+    assert loaded(folder, system="hawk").config.history == "/shared/history.sqlite"  # type: ignore[attr-defined]
+    assert loaded(folder, system="hawk", history="off").config.history == "off"  # type: ignore[attr-defined]
+
+
 def test_what_is_kept_of_a_campaign_needs_no_system_file(folder: Path) -> None:
     path = system(folder / "systems", HAWK)
     whole = loaded(folder, system="hawk")

@@ -19,7 +19,7 @@ SYSTEM = "system"
 _Name = OfQueue[Word | None]
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 _KEYS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("include", "environment", "environments", "results", "compiler"), ()),
+    **dict.fromkeys(("include", "environment", "environments", "results", "compiler", "history"), ()),
     "memory": ("machine", "caches_kib", "ways"),
     "resources": (
         *("cluster", "partition", "partitions", "constraint", "account", "qos", "reservation", "exclusive", "extra"),
