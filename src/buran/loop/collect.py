@@ -141,6 +141,10 @@ def baseline(runs: Iterable[FinishedRun], purpose: Purpose, taken: Taken = wall_
     return walls_by_point((run for run in runs if run.is_baseline and run.purpose is purpose), taken)
 
 
+OF_THE_PROGRAM = (Mode.VANILLA, Mode.TIME)
+"""Runs whose totals are those of the program; builds that count do other work as well."""
+
+
 def run_times(
     runs: Sequence[FinishedRun], purpose: Purpose, taken: Taken = wall_s, least: float = 1.0
 ) -> dict[Point, list[float]]:

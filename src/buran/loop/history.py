@@ -21,6 +21,7 @@ from buran.campaign.records import (
     read_build,
     read_run,
 )
+from buran.experiment.build import Run
 from buran.experiment.jsonl import read_jsonl
 from buran.experiment.table import Experiment
 from buran.loop.findings import Findings
@@ -115,6 +116,11 @@ class History:
         budget = last.budget_core_hours
         end = Plan(len(plans), True, self.cut_short, filter_text=last.filter_text, budget_core_hours=budget)
         return (*plans, end)
+
+    @cached_property
+    def read_profiles(self) -> dict[Mode, tuple[Run, ...]]:
+        """Profiles of the newest builds, by mode, as far as `buran.loop.report.newest_runs` has read them."""
+        return {}
 
     @property
     def iteration(self) -> int:

@@ -110,9 +110,8 @@ def _write_results(history: History, folder: Path) -> None:
     table = layout.table(session.id, last).read_bytes()
     write_bytes(folder / TABLE, gzip.decompress(table) if table else table)
     write_text(folder / "in-force.filter", history.plans[-1].filter_text)
-    timed, counted = newest_runs(history, Mode.TIME), newest_runs(history, Mode.EFFORT)
-    for mode, exported in ((Mode.TIME, timed), (Mode.EFFORT, counted)):
-        export(session.campaign, exported, folder / "extrap" / mode)
+    for mode in (Mode.TIME, Mode.EFFORT):
+        export(session.campaign, newest_runs(history, mode), folder / "extrap" / mode)
     for feature in FEATURES:
         if feature.write is not None:
             feature.write(history, folder)
@@ -122,7 +121,7 @@ def _write_results(history: History, folder: Path) -> None:
     crowded = crowded_points(history, (run for run in history.runs if run.purpose is Purpose.MODEL))
     pooled = (run for run in history.runs if run.mode is Mode.IMPORTED and run.build.pooled)
     imported = list(profiles_of(in_store(pooled), session.campaign.parameters))
-    counted += sampled_beside(history, counted)
+    timed, counted = newest_runs(history, Mode.TIME), counting_runs(history)
     runs = [*imported, *timed], counted or imported
     config = session.campaign.config
     efficiency = efficiency_table(report, *runs, session.campaign.ranks_parameter, crowded, config.scaling)
@@ -201,17 +200,22 @@ def newest(history: History, mode: Mode) -> list[FinishedRun]:
     )
 
 
-def newest_runs(history: History, mode: Mode) -> list[Run]:
-    """Read their profiles."""
-    return list(profiles_of(newest(history, mode), history.session.campaign.parameters))
+def newest_runs(history: History, mode: Mode) -> tuple[Run, ...]:
+    """Return their profiles, which are read once for all parts of a report."""
+    if mode not in history.read_profiles:
+        parameters = history.session.campaign.parameters
+        history.read_profiles[mode] = tuple(profiles_of(newest(history, mode), parameters))
+    return history.read_profiles[mode]
 
 
-def sampled_beside(history: History, counted: Sequence[Run]) -> list[Run]:
-    """Read runs that sampled accesses, which tell counts too, at points where no other run counted."""
+def counting_runs(history: History) -> tuple[Run, ...]:
+    """Return runs that counted; at points without one those that sampled accesses, which count as well."""
+    counted = newest_runs(history, Mode.EFFORT)
     if not counted_metrics(history.session.campaign.config.metrics):
-        return []
+        return counted
     seen = {tuple(point.items()) for point, *_ in counted}
-    return [run for run in newest_runs(history, Mode.MEMORY) if tuple(run[0].items()) not in seen]
+    sampled = (run for run in newest_runs(history, Mode.MEMORY) if tuple(run[0].items()) not in seen)
+    return (*counted, *sampled)
 
 
 def gather(history: History) -> Report:

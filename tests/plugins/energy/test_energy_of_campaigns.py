@@ -14,6 +14,7 @@ import pytest
 from buran.campaign.identity import Decides, decides
 from buran.campaign.load import load_campaign
 from buran.campaign.mistakes import CampaignError
+from buran.campaign.plan import Mode
 from buran.campaign.shape import shape_of_files
 from buran.experiment.read import read_experiment
 from buran.files import not_synced
@@ -147,12 +148,12 @@ def test_hooks_are_taken_out_where_the_program_did_not_run_without(
     history = History.open(measured())
     known = consumed(history, history.runs)
     dearer = {
-        run.folder: joules * (1.25 if run.mode is energy.Mode.TIME else 1)
+        run.folder: joules * (1.25 if run.mode is Mode.TIME else 1)
         for run in history.runs
         for joules in [known.joules[run.folder]]
     }
     monkeypatch.setattr(energy, "consumed", lambda *_: replace(known, joules=dearer))
-    fewer = [run for run in history.runs if run.point["n"] != 8 or run.mode is energy.Mode.TIME]
+    fewer = [run for run in history.runs if run.point["n"] != 8 or run.mode is Mode.TIME]
     table = energy_table(history, fewer, None)
     assert table is not None
     np.testing.assert_allclose(table.over_locations("energy")[0, -1], 3 + 8**2 / 4, rtol=1e-6)

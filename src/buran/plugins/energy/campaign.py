@@ -9,11 +9,11 @@ from math import fsum
 from pathlib import Path
 from statistics import median
 
-from buran.campaign.plan import Mode, Purpose
+from buran.campaign.plan import Purpose
 from buran.campaign.records import RunRecord
 from buran.experiment.table import Experiment
 from buran.features import ReportSection
-from buran.loop.collect import in_store, of_whole_program, run_times
+from buran.loop.collect import OF_THE_PROGRAM, in_store, of_whole_program, run_times
 from buran.loop.history import FinishedRun, History
 from buran.model.text import format_function
 from buran.plugins.energy.feature import ENERGY, is_asked
@@ -23,7 +23,6 @@ from buran.report.content import Report, reach_at, reach_of, run_time_reach
 from buran.wording import counted
 
 _BEFORE = "they were made before key energy was set (`buran run --remeasure` makes them again)"
-_OF_THE_PROGRAM = (Mode.VANILLA, Mode.TIME)  # builds that count do other work beside
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ def energy_table(history: History, runs: Sequence[FinishedRun], tree: CallTree |
     """
     if not is_asked(history.session.campaign.config):
         return None
-    known = consumed(history, (run for run in runs if run.mode in _OF_THE_PROGRAM))
+    known = consumed(history, (run for run in runs if run.mode in OF_THE_PROGRAM))
     joules = run_times(
         [run for run in runs if run.folder in known.joules], Purpose.MODEL, lambda run: known.joules[run.folder]
     )
@@ -111,7 +110,7 @@ def energy_of_campaign(history: History, report: Report) -> EnergyTable | None:
     models = report.models.get(ENERGY.name)
     if not is_asked(campaign.config) or models is None:
         return None
-    runs = [run for run in history.runs if run.mode in _OF_THE_PROGRAM and run.purpose is Purpose.MODEL]
+    runs = [run for run in history.runs if run.mode in OF_THE_PROGRAM and run.purpose is Purpose.MODEL]
     known = consumed(history, runs)
     runs = [run for run in runs if run.folder in known.joules]
     joules = run_times(runs, Purpose.MODEL, lambda run: known.joules[run.folder])

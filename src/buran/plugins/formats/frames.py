@@ -133,11 +133,11 @@ def _others(frame: Any) -> list[str]:
 
 
 def _check_columns(frame: Any, parameters: Sequence[str]) -> None:
-    lacking = [name for name in ("call_path", *parameters) if name not in frame]
+    missing = [name for name in ("call_path", *parameters) if name not in frame]
     if "mean" not in frame and "value" not in frame:
-        lacking.append("mean")
-    if lacking or not parameters or not len(frame):
-        what = f"the data frame has no column {lacking[0]!r}" if lacking else "the data frame has no rows"
+        missing.append("mean")
+    if missing or not parameters or not len(frame):
+        what = f"the data frame has no column {missing[0]!r}" if missing else "the data frame has no rows"
         what = what if parameters else "the data frame has no column of a parameter"
         raise FormatError(what, why=f"it has {', '.join(map(str, frame.columns))}", hint="see Experiment.to_dataframe")
 

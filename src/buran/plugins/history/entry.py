@@ -23,6 +23,7 @@ from buran.model.text import growth_class
 from buran.numerics.intervals import ROUNDING
 from buran.profile.metrics import metric_of
 from buran.report.content import Report, run_time_reach, target_values
+from buran.wording import named
 
 RUN_TIME, PROGRAM = "run time", "whole program, not instrumented"
 """Metric and call path of a run's wall time without instrumentation."""
@@ -64,7 +65,7 @@ def entry_of(history: History, report: Report, folder: Path) -> VersionEntry:
         "version": source.revision or session.target.id[:8],
         "machine": campaign.simulated_on or "; ".join(sorted(cpus)),
         "recorded": datetime.now(UTC).isoformat(timespec="seconds"),
-        "target": ", ".join(f"{name}={value:g}" for name, value in report.target.items()),
+        "target": named(report.target),
         **dict(zip(("run_time", "lower", "upper"), reach, strict=True)),
         "core_hours": report.spent_core_hours,
     }

@@ -112,15 +112,7 @@ class MemoryAccount:
     def added_to(
         self, priors: Sequence[Prior | None], computing: Sequence[bool], points: Array, values: Array
     ) -> list[Prior | None]:
-        """Return priors with a column for each cache whose misses matter.
-
-        Parameters
-        ----------
-        priors, computing
-            One for each call path, and whether it is of computation: only those get columns.
-        points, values
-            Of the times, shapes (point, parameter) and (call path, point).
-        """
+        """Return priors with a column for each cache whose misses matter; see `Account.added_to`."""
         everywhere = np.concatenate([points, self.at])
 
         def columns(row: int) -> Iterator[tuple[Column, Cost3]]:
@@ -200,7 +192,7 @@ class PageAccount:
     def added_to(
         self, priors: Sequence[Prior | None], computing: Sequence[bool], points: Array, values: Array
     ) -> list[Prior | None]:
-        """Return priors with a column for page faults where these matter; see `MemoryAccount.added_to`."""
+        """Return priors with a column for page faults where these matter; see `Account.added_to`."""
         growth = _factor(self.cost.growth, self.parameters)
 
         def columns(row: int) -> Iterator[tuple[Column, Cost3]]:

@@ -1,4 +1,4 @@
-"""What is told of caches by runs that sample accesses to memory."""
+"""Metrics of caches, from runs that sample accesses to memory."""
 
 from __future__ import annotations
 

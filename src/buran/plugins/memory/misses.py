@@ -59,17 +59,17 @@ def misses(accesses: NDArray[np.float64], cache_bytes: float) -> NDArray[np.floa
 
 def caches_of(profile: Profile) -> tuple[int, ...]:
     """Return the sizes of the caches where a profile is from, in bytes, nearest first; empty if unknown."""
-    return tuple(size for size, _ in _told(profile))
+    return tuple(size for size, _ in _stated(profile))
 
 
 def ways_of(profile: Profile) -> tuple[int | None, ...]:
     """Return the ways of these caches, nearest first; None where the machine does not tell them."""
-    return tuple(ways for _, ways in _told(profile))
+    return tuple(ways for _, ways in _stated(profile))
 
 
-def _told(profile: Profile) -> list[tuple[int, int | None]]:
-    told = _CACHE.findall(profile.attributes.get("caches", ""))
-    found = {int(level): (int(size), int(ways or 0) or None) for level, size, ways in told}
+def _stated(profile: Profile) -> list[tuple[int, int | None]]:
+    stated = _CACHE.findall(profile.attributes.get("caches", ""))
+    found = {int(level): (int(size), int(ways or 0) or None) for level, size, ways in stated}
     return [found[level] for level in sorted(found)] if sorted(found) == [*range(1, len(found) + 1)] else []
 
 

@@ -14,7 +14,7 @@ from buran.loop.collect import only, profiles_of
 from buran.loop.history import FinishedRun, History
 from buran.loop.notes import not_measured
 from buran.loop.page import nodes_of
-from buran.loop.report import export, newest, newest_runs, sampled_beside
+from buran.loop.report import counting_runs, export, newest, newest_runs
 from buran.plugins.memory.cache_table import CacheTable, cache_page, cache_plot, cache_text
 from buran.plugins.memory.caches import cache_table
 from buran.plugins.memory.costs import memory_account, page_account, sharing
@@ -32,10 +32,10 @@ def misses_table(history: History, runs: Sequence[FinishedRun]) -> Experiment | 
     """Return the misses that a campaign asks for; None where no run sampled accesses."""
     campaign = history.session.campaign
     memory = [run for run in runs if run.mode is Mode.MEMORY]
-    asked = sampled(campaign.config.metrics)
-    if not memory or not asked:
+    requested = sampled(campaign.config.metrics)
+    if not memory or not requested:
         return None
-    return only(experiment_from_profiles(misses_of_runs(memory, campaign.parameters, caches_kib(campaign))), asked)
+    return only(experiment_from_profiles(misses_of_runs(memory, campaign.parameters, caches_kib(campaign))), requested)
 
 
 def accounts(
@@ -65,10 +65,9 @@ def roofline_of_campaign(history: History, report: Report) -> Roofline | None:
     machine = machine_of(campaign)
     if machine is None:
         return None
-    counted = newest_runs(history, Mode.EFFORT)
     return roofline_of(
         newest_runs(history, Mode.MEMORY),
-        [*counted, *sampled_beside(history, counted)],
+        counting_runs(history),
         history.findings(last).tree,
         history.models(last).get("time"),
         report.priors,

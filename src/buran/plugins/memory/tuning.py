@@ -40,7 +40,7 @@ class DistanceTuning:
     floor: float = tuned(1e-3, "of the accesses; fewer misses weigh no more", JUDGED)
     misfit: float = tuned(0.03, "relative, up to which a law explains a number of accesses", JUDGED)
     far: float = tuned(64.0, "lines, from which on an access may miss a cache", JUDGED)
-    fewest: int = tuned(3, "points at which a distance must be told for growth to follow", "of fewer, it is a guess")
+    fewest: int = tuned(3, "points at which a distance must be known for growth to follow", "of fewer, it is a guess")
     usual: float = tuned(3.0, "largest power of a number of accesses that no law explains", JUDGED)
     slow: float = tuned(
         0.3,
@@ -57,7 +57,9 @@ class DistanceTuning:
     )
     folds: int = tuned(8, "parts of the points that are left out in turn", JUDGED)
     resolved: float = tuned(
-        16.0, "lines of the sample; shorter distances are not told apart", "of 8 pairs, a third is seen too many or few"
+        16.0,
+        "lines of the sample; shorter ones are not distinguished",
+        "of 8 pairs, a third is seen too many or few",
     )
     crowded: float = tuned(0.01, "of a call path's accesses that miss for want of places in a set are said", JUDGED)
     crowded_misses: float = tuned(0.5, "of its misses without sets, which these must be", JUDGED)

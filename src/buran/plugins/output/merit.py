@@ -9,13 +9,13 @@ from statistics import median
 from typing import Any
 
 from buran.campaign.mistakes import listed
-from buran.campaign.plan import Mode, Purpose
+from buran.campaign.plan import Purpose
 from buran.campaign.point import Point
 from buran.campaign.results import TABLE
 from buran.experiment.jsonl import read_jsonl, write_jsonl
 from buran.experiment.table import Experiment
 from buran.features import ReportSection
-from buran.loop.collect import in_store, of_whole_program, only, run_times
+from buran.loop.collect import OF_THE_PROGRAM, in_store, of_whole_program, only, run_times
 from buran.loop.history import FinishedRun, History
 from buran.model.model_set import ModelSet, write_models
 from buran.model.text import format_function
@@ -30,7 +30,6 @@ from buran.wording import named, word_of
 
 FIGURES = "figures.json"
 """Models of figures, for ``buran predict``."""
-_OF_THE_PROGRAM = (Mode.VANILLA, Mode.TIME)  # builds that count do other work beside
 _HEADER = ("figure", "point", "measured", "predicted")
 
 
@@ -71,14 +70,14 @@ class FigureOfMerit:
 
 def _printed(history: History, runs: Iterable[FinishedRun]) -> dict[str, dict[FinishedRun, float | str]]:
     """Return for each figure and run the number, or why there is none."""
-    asked = figures_of(history.session.campaign.config)
-    there = [run for run in in_store(runs) if run.mode in _OF_THE_PROGRAM and not run.build.origin]
-    if not asked or not there:
+    requested = figures_of(history.session.campaign.config)
+    there = [run for run in in_store(runs) if run.mode in OF_THE_PROGRAM and not run.build.origin]
+    if not requested or not there:
         return {}
-    found = figures_in(tuple(keys.pattern for keys in asked.values()), tuple(map(output_of, there)))
+    found = figures_in(tuple(keys.pattern for keys in requested.values()), tuple(map(output_of, there)))
     return {
         name: dict(zip(there, column, strict=True))
-        for name, column in zip(asked, zip(*found, strict=True), strict=True)
+        for name, column in zip(requested, zip(*found, strict=True), strict=True)
     }
 
 
