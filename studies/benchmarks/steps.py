@@ -142,7 +142,7 @@ def found(file: Path) -> tuple[Experiment | None, dict[str, Any]]:
         "core_s": core_s,
         "paths": {verdict: sum(each == verdict for each in verdicts.values()) for verdict in Repeats},
         "share": share,
-        "proven": {path for path, each in verdicts.items() if each == Repeats.PROVEN},
+        "proven": {path for path, each in verdicts.items() if Repeats(each).is_repeated},
         "refuted": findings.not_repeated.get("s", ()),
     }
     return history.table(last), row

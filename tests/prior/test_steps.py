@@ -28,16 +28,39 @@ def test_what_each_step_repeats_is_proven(fixed, each):
     "law",
     [
         lambda n, s: n * s**2,
-        lambda n, s: n * s + s // 100,
-        lambda n, s: n * s + s // 7,
+        lambda n, s: n * s + 50 * n * (s // 100),
         lambda n, s: n * min(s, 400),
-        lambda n, s: n * (s + np.floor(np.log2(s))),
-        lambda n, s: n * s + (s == FULL),
+        lambda n, s: n * (s + 3 * np.floor(np.log2(s))),
+        lambda n, s: n * s + 100 * n * (s == FULL),
+        lambda n, s: n * s * (1 + 3e-4 * s),
     ],
-    ids=["a step costs more", "rare output", "output", "ends early", "adapts", "only at the end"],
+    ids=["a step costs more", "rare output", "ends early", "adapts", "only at the end", "drifts"],
 )
 def test_what_does_not_repeat_is_refuted(law):
     assert judged(law) is Repeats.REFUTED
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        lambda n, s: n * s + s // 100,
+        lambda n, s: n * s + s // 7,
+        lambda n, s: n * s + (s == FULL),
+        lambda n, s: n * s * (1 + 1e-5 * s),
+    ],
+    ids=["rare output", "output", "only at the end", "drifts"],
+)
+def test_what_changes_by_less_than_a_hundredth_is_nearly_linear(law):
+    assert judged(law) is Repeats.NEARLY
+
+
+@given(st.floats(1e-6, 1e-3), st.floats(0.0, 10.0))
+def test_the_full_number_is_never_farther_from_the_line_than_the_verdict_says(drift, fixed):
+    few, more, full = ((fixed + s + drift * s**2) for s in STEPS)
+    line = few + (more - few) * (FULL - STEPS[0]) / (STEPS[1] - STEPS[0])
+    off = abs(full - line) / max(full, line)
+    verdict = judged(lambda n, s: 1e6 * (fixed + s + drift * s**2))
+    assert verdict.is_repeated == (off <= 0.01)
 
 
 @pytest.mark.parametrize("every", range(2, FULL // 2 + 1))
@@ -45,7 +68,7 @@ def test_output_every_so_many_steps_is_proven_only_where_few_steps_tell_the_full
     few, more, full = (STEPS // every).tolist()
     told = few + (FULL - STEPS[0]) * (more - few) / (STEPS[1] - STEPS[0])
     verdict = judged(lambda n, s: n * s + 7 * (s // every))
-    assert verdict is (Repeats.PROVEN if told == full else Repeats.REFUTED)
+    assert (verdict is Repeats.PROVEN) == (told == full)
     assert verdict is Repeats.PROVEN or STEPS[0] % every
 
 
@@ -65,6 +88,8 @@ def test_numbers_at_different_sizes_are_not_compared():
 
 def test_counts_that_differ_between_runs_are_not_linear():
     counts = np.array([[[n * s, n * s + 1] for n, s in POINTS.tolist()]])
+    assert repeats(POINTS, [counts], 1, FULL) == (Repeats.NEARLY,)
+    counts = np.array([[[n * s, 1.05 * n * s] for n, s in POINTS.tolist()]])
     assert repeats(POINTS, [counts], 1, FULL) == (Repeats.REFUTED,)
 
 

@@ -172,7 +172,8 @@ def _repeated(findings: Findings, campaign: Campaign) -> list[str]:
         said = {prior["call_path"]: prior.get("repeats") or {} for prior in findings.priors}
         verdicts = {path: each.get(name, Repeats.OPEN) for path, each in said.items()}
         seconds = {prior["call_path"]: abs(prior["at_target_s"] or 0.0) for prior in findings.priors}
-        proven = [path for path, verdict in verdicts.items() if verdict == Repeats.PROVEN]
+        proven = [path for path, verdict in verdicts.items() if Repeats(verdict).is_repeated]
+        nearly = sum(verdict == Repeats.NEARLY for verdict in verdicts.values())
         refuted = [path for path, verdict in verdicts.items() if verdict == Repeats.REFUTED]
         if name in findings.not_repeated:
             out.append(
@@ -188,6 +189,8 @@ def _repeated(findings: Findings, campaign: Campaign) -> list[str]:
             f"{name} repeats work: the counts of {len(proven)} of {len(verdicts)} call paths, {100 * share:.3g} % of "
             f"the time at the target, are exactly linear in it up to {name} = {campaign.steps[name]}"
         )
+        if nearly:
+            sentence += f" or, for {nearly} of them, nearly so, within a hundredth"
         if refuted:
             sentence += f"; those of {len(refuted)} are not, less than a hundredth of the work"
         out.append(f"{sentence}.")

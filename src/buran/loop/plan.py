@@ -385,7 +385,7 @@ def _priors(history: History, iteration: int, names: tuple[str, ...], ranks: str
                 function = ModelFunction(0.0, tuple(c for c, _ in pairs), tuple(term for _, term in pairs))
             prior = computation_prior(function, said[path]["source"], along_ranks)
             columns = (*prior.columns, *(_misses(data, moved) for data in misses))
-            repeated = (name for name, each in (said[path].get("repeats") or {}).items() if each == Repeats.PROVEN)
+            repeated = (name for name, each in (said[path].get("repeats") or {}).items() if Repeats(each).is_repeated)
             out[path] = replace(prior, columns=columns, repeated=tuple(map(names.index, repeated)))
     return out
 

@@ -124,7 +124,7 @@ def _of_repeated_work(priors: PathPriors, counts: _Counts, steps: Mapping[str, f
     known = (
         None
         if prior is None
-        else replace(prior, repeated=tuple(columns[name] for name, each in of_path.items() if each is Repeats.PROVEN))
+        else replace(prior, repeated=tuple(columns[name] for name, each in of_path.items() if each.is_repeated))
         for prior, of_path in zip(priors.priors, said, strict=True)
     )
     return replace(priors, priors=tuple(known), repeats=said)
