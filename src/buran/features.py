@@ -13,16 +13,19 @@ if TYPE_CHECKING:
     from buran.campaign.config import Campaign
     from buran.campaign.mistakes import Mistake
     from buran.campaign.plan import Plan
-    from buran.campaign.point import Point
+    from buran.campaign.point import Point, Value
     from buran.campaign.records import RunRecord
+    from buran.campaign.sections import EnvironmentKeys
     from buran.campaign.shape import CampaignFile
     from buran.campaign.yaml_document import YamlDocument
     from buran.experiment.table import Experiment
     from buran.loop.history import FinishedRun, History
+    from buran.measure.backends.base import Backend
     from buran.measure.finding import Finding
     from buran.measure.machine.machine import RunJob
     from buran.measure.schedulers.base import Allocation, Scheduler
     from buran.prior.account import Account
+    from buran.prior.prior import KnownMpi
     from buran.profile.profile import CallTree
     from buran.report.content import Answer, Report
     from buran.select.draft import Draft
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Key:
-    """A key at the top of campaign files.
+    """A key at the top of campaign files, or of each environment.
 
     Attributes
     ----------
@@ -186,6 +189,59 @@ class ReportSection:
         return {self.name: None if value is None else asdict(value)}
 
 
+class SimulatedKeys(Protocol):
+    """What a campaign file says of a simulated machine."""
+
+    @property
+    def changing(self) -> frozenset[str]:
+        """Parameters by which the machine is another."""
+
+    @property
+    def run_limit(self) -> float:
+        """What simulating a run may take, in seconds of the machine that Buran runs on."""
+
+
+class SimulatedNodes(Protocol):
+    """A simulated machine, as it stands at a point."""
+
+    @property
+    def title(self) -> str:
+        """The machine, as text, for the records of runs."""
+
+    @property
+    def cores(self) -> int:
+        """Of its smallest node."""
+
+    def configuration(self, point: Point) -> Mapping[str, Any]:
+        """Return what decides how programs run on it."""
+
+
+class Simulator(Protocol):
+    """Simulates the machine of an environment: programs run, and their times are those of that machine."""
+
+    @property
+    def title(self) -> str:
+        """The machine, as text, and what of it is another where."""
+
+    @property
+    def known_mpi(self) -> KnownMpi | None:
+        """What is known of its MPI; None where that is not the same at all points."""
+
+    def at(self, point: Mapping[str, Value]) -> SimulatedNodes:
+        """Return the machine at a point; raise `ConfigError` where a file that describes it cannot be read."""
+
+    def open(self, scratch: Path, *, detailed: bool) -> Backend:
+        """Prepare Buran's own measurement system for it; raise `ToolError` if something is missing.
+
+        Parameters
+        ----------
+        scratch
+            Folder of the campaign for files that builds refer to.
+        detailed
+            Whether kinds of operations are counted, too.
+        """
+
+
 @dataclass(frozen=True)
 class Feature:
     """What a plug-in adds to campaigns; each part may be left out.
@@ -209,6 +265,9 @@ class Feature:
         Returns the earlier version that a campaign begins with; None without one. Raises `ConfigError`.
     ahead
         Returns what `buran check` says of a campaign that a scheduler is going to measure.
+    simulator
+        Returns what simulates the machine of a campaign's environment, if its key asks for that. The key is one of
+        each environment then.
     findings
         Returns what `buran doctor` says of this machine.
     watch
@@ -229,7 +288,7 @@ class Feature:
         Records a campaign that has come to its end, outside of its results: from its report, and the folder with its
         table. Returns what the report says of that; it never fails.
     write
-        Writes further files into the folder of results.
+        Writes further files of a report into its folder.
     """
 
     name: str
@@ -240,6 +299,7 @@ class Feature:
     identity: Callable[[Campaign], Mapping[str, object]] | None = None
     forerunner: Callable[[Campaign], Forerunner | None] | None = None
     ahead: Callable[[Campaign, Scheduler], Iterable[str]] | None = None
+    simulator: Callable[[Campaign], Simulator | None] | None = None
     findings: Callable[[], Iterable[Finding]] | None = None
     watch: Callable[[Start], Watch | None] | None = None
     sampled_at: Callable[[Campaign], tuple[Point, ...] | None] | None = None
@@ -250,7 +310,7 @@ class Feature:
     notes: Callable[[History], Iterable[str]] | None = None
     sections: Callable[[], tuple[ReportSection, ...]] | None = None
     record: Callable[[History, Report, Path], Iterable[str]] | None = None
-    write: Callable[[History, Path], None] | None = None
+    write: Callable[[History, Report, Path], None] | None = None
 
 
 FEATURES: ExtensionPoint[Feature] = ExtensionPoint("feature", "buran.features", Feature, {})
@@ -270,3 +330,14 @@ def begins_with_another(config: CampaignFile) -> bool:
     """Return whether a campaign begins with the results of an earlier version."""
     comparing = (each for each in FEATURES if each.forerunner is not None)
     return any(getattr(config, each.name, each.key.default) != each.key.default for each in comparing)
+
+
+def simulated(environment: EnvironmentKeys) -> SimulatedKeys | None:
+    """Return the keys of an environment's machine, if that is simulated."""
+    keys = (getattr(environment, each.name, None) for each in FEATURES if each.simulator is not None)
+    return next((each for each in keys if each is not None), None)
+
+
+def known_mpi(campaign: Campaign) -> KnownMpi | None:
+    """Return what a simulated machine tells of its MPI; None where programs are measured."""
+    return None if campaign.simulator is None else campaign.simulator.known_mpi

@@ -19,8 +19,8 @@ import numpy as np
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.experiment.build import experiment_from_profiles
-from buran.loop.model import known_mpi
-from buran.prior.switches import KnownMpi
+from buran.features import known_mpi
+from buran.prior.prior import KnownMpi
 from buran.profile.profile import Profile
 from buran_studies.evaluation.study import RESULTS, Settings
 from buran_studies.generator.program import write_program
@@ -55,7 +55,10 @@ def timed(functions: int, seed: int, folder: Path) -> tuple[dict[str, object], K
     times = table.over_locations("time")[..., 0]
     rows = measured.rows_of(spec, table.tree)
     parts = {part: times[[row[part] for _, row in rows]].tolist() for part in measured.PARTS}
-    return {"points": table.points.tolist(), "time": parts}, known_mpi(bench.campaign)
+    return {
+        "points": table.points.tolist(),
+        "time": parts,
+    }, known_mpi(bench.campaign)
 
 
 def _runs(bench: Bench, target: Mapping[str, int]) -> Iterator[tuple[Mapping[str, float], int, Profile]]:

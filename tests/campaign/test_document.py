@@ -13,7 +13,6 @@ from buran.campaign.mistakes import CampaignError, spelled
 from buran.campaign.values import seconds_in
 
 PROGRAM = {"source": "code", "build": "make CC={mpicc}", "binary": "demo", "run": "{binary} {n}"}
-MACHINE = {"platform": "machine.xml", "cores_per_node": 64, "seconds_per_block": 1e-9}
 NEW: dict[str, Any] = {
     "name": "demo",
     "program": PROGRAM,
@@ -23,14 +22,12 @@ NEW: dict[str, Any] = {
 }
 NEW_TIMES: dict[str, Any] = {
     "refinement": {"strategy": "filter", "threshold": "500ms"},
-    "environments": {"here": {"machine": MACHINE | {"run_limit": "2min"}}},
 }
 OLD: dict[str, Any] = {
     "name": "demo",
     "target": PROGRAM,
     "parameters": NEW["parameters"],
     "refinement": {"target": NEW["target"], "strategy": "filter", "threshold_s": 0.5},
-    "environments": {"here": {"machine": MACHINE | {"run_limit_s": 120}}},
     "resources": {"time_limit_s": 60, "expected_s": "n / p"},
 }
 
@@ -39,7 +36,6 @@ OLD: dict[str, Any] = {
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "Makefile").write_text("demo:\n")
-    (tmp_path / "machine.xml").write_text('<platform><cluster radical="0-3"/></platform>')
     return tmp_path
 
 
@@ -62,9 +58,8 @@ def test_files_of_earlier_versions_ask_the_same_and_each_key_is_noted(folder: Pa
         "line 2: the key target is called program now",
         "line 17: the key refinement.target is called target now",
         "line 21: the key refinement.threshold_s is called refinement.threshold now",
-        "line 28: the key environments.here.machine.run_limit_s is called environments.here.machine.run_limit now",
-        "line 30: the key resources.time_limit_s is called resources.time_limit now",
-        "line 31: the key resources.expected_s is called resources.expected_time now",
+        "line 23: the key resources.time_limit_s is called resources.time_limit now",
+        "line 24: the key resources.expected_s is called resources.expected_time now",
     }
     assert not any("is called" in note for note in new.notes)
 
@@ -76,10 +71,6 @@ def test_files_of_earlier_versions_ask_the_same_and_each_key_is_noted(folder: Pa
         ({"resources": {"time_limit": 60, "time_limit_s": 70}}, "resources.time_limit_s"),
         ({"target": PROGRAM}, "target"),
         ({"refinement": {"threshold": 1, "threshold_s": 1}}, "refinement.threshold_s"),
-        (
-            {"environments": {"a": {"machine": {"run_limit": "1h", "run_limit_s": 1}}}},
-            "environments.a.machine.run_limit_s",
-        ),
     ],
 )
 def test_a_key_by_two_names_is_refused(folder: Path, changes: dict[str, Any], key: str) -> None:

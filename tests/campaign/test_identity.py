@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,13 +13,11 @@ import yaml
 from campaign_files import BASE, changed, writer
 from pydantic import Field, create_model
 
-from buran.campaign.calibration import Calibration
 from buran.campaign.config import Campaign
 from buran.campaign.identity import Decides, Keys, decides, requested
 from buran.campaign.layout import Layout
 from buran.campaign.load import load_campaign
 from buran.campaign.point import Point
-from buran.campaign.sections import MachineDescription
 from buran.campaign.shape import CampaignFile
 from buran.measure.backends.registry import SYSTEMS
 from buran.measure.bundle import configuration
@@ -48,16 +44,6 @@ NEW: dict[str, Any] = {
     "program.inputs.0.fill": True,
     "environments.here.launcher": "openmpi", "environments.here.modules": ["gcc"],
     "environments.here.variables": {"A": "b"},
-    **{
-        f"environments.here.machine.{name}": value
-        for name, value in {
-            "topology": "torus", "platform": "one.xml", "nodes": 128, "cores_per_node": 2, "shape": [8, 8, 8],
-            "bandwidth_gb_s": 25.0, "latency_us": 0.5, "loopback_bandwidth_gb_s": 1.0, "loopback_latency_us": 1.0,
-            "collectives": "mpich", "factors": "simgrid", "seconds_per_block": 2e-9, "run_limit": 60.0,
-            "calibrated": "calibration.json", "eager_limit_bytes": 4096,
-            "what_if": {"n": {"10": {"bandwidth_gb_s": 25.0}}},
-        }.items()
-    },
     "parameters.n.role": "choice", "parameters.n.values": [10, 20, 80],
     "parameters.n.value": 100,
     "parameters.n.range.start": 5, "parameters.n.range.stop": 40, "parameters.n.range.factor": 4,
@@ -103,30 +89,12 @@ ELSEWHERE = {
     "program.source.git": "test_source_from_git",
     "program.source.revision": "test_source_from_git",
     "parameters.n.range.step": "instead of factor",
-    **{
-        f"environments.here.machine.what_if.{key}": "the same keys of the machine"
-        for key in MachineDescription.model_fields
-    },
-}
-MACHINE: dict[str, Any] = {
-    "topology": "crossbar", "nodes": 64, "cores_per_node": 1, "bandwidth_gb_s": 10.0, "latency_us": 1.0,
-    "seconds_per_block": 1e-9,
-}  # fmt: skip
-OTHER_MACHINES: dict[str, dict[str, Any]] = {
-    "platform": {"platform": "zero.xml", "seconds_per_block": 1e-9},
-    "calibrated": {**{k: v for k, v in MACHINE.items() if k != "seconds_per_block"}, "calibrated": "zero.json"},
-    "shape": {**MACHINE, "topology": "fat_tree"},
 }
 NEEDS: dict[str, dict[str, Any]] = {
     **{
         key: {"backend": "command", "command.wrapper": "time", "command.profile": "profile.txt"}
         for key in NEW
         if key.startswith("command.")
-    },
-    **{
-        key: {"environments.here.machine": dict(OTHER_MACHINES.get(key.rpartition(".")[2], MACHINE))}
-        for key in NEW
-        if key.startswith("environments.here.machine.")
     },
     "values": {"values": {"m": "n"}, "program.run": "{binary} {m}"},
     "program.inputs.0.path": {"program.inputs": [{"path": "code"}]},
@@ -196,14 +164,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     writer(tmp_path)
     for name in ("old.txt", "old2.txt", "old.filter"):
         (tmp_path / name).write_text(f"{name}\n")
-    for name in ("zero.xml", "one.xml"):
-        (tmp_path / name).write_text(f'<platform><cluster radical="0-63" prefix="{name}"/></platform>')
-    for name, cost in (("zero.json", 1e-9), ("calibration.json", 2e-9)):
-        costs = Calibration(
-            ("n", "p"), ("p",), (), ((1.0, 1.0), (1000.0, 1.0)), (0,), ("",), ((cost, cost),), (math.log(cost),),
-            {"n": ((0.0, 0.0),), "p": ((0.0,),)}, None,
-        )  # fmt: skip
-        (tmp_path / name).write_text(json.dumps({"schema": Calibration.schema_read, **dataclasses.asdict(costs)}))
     (tmp_path / "code2").mkdir()
     (tmp_path / "code2" / "Makefile").write_text("demo: other\n")
     (tmp_path / "before").mkdir()

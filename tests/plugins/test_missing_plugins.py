@@ -31,6 +31,7 @@ FEATURES = {
     "versions": ("check versions.yaml", "the key 'compare_with' is not known here"),
     "output": ("check printed.yaml", "the key 'sanity' is not known here"),
     "systems": ("check named.yaml", "the key 'system' is not known here"),
+    "simgrid": ("check simulated.yaml", "the key 'machine' is not known here"),
     "schedulers": ("run campaign.yaml --profile pbs --dry-run", "the scheduler 'pbs' is not installed"),
 }
 FURTHER = {
@@ -69,6 +70,7 @@ def test_the_core_works_without_plugins(tmp_path: Path, missing: list[str]) -> N
     (tmp_path / "campaign.yaml").write_text(CAMPAIGN)
     (tmp_path / "joules.yaml").write_text(CAMPAIGN + "energy: true\n")
     (tmp_path / "named.yaml").write_text(CAMPAIGN + "system: hawk\n")
+    (tmp_path / "simulated.yaml").write_text(CAMPAIGN + "environments: {desk: {machine: {nodes: 4}}}\n")
     (tmp_path / "caches.yaml").write_text(CAMPAIGN + "memory: {caches_kib: [32]}\n")
     (tmp_path / "misses.yaml").write_text(CAMPAIGN + "metrics: [time, visits, misses_level_1]\n")
     (tmp_path / "printed.yaml").write_text(CAMPAIGN + "sanity: {found: [PASSED]}\n")

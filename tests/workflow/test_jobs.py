@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,20 +46,6 @@ def test_resources_follow_the_point(workbench: Workbench) -> None:
     assert resources["slurm_extra"] == "--exclusive --ntasks-per-node=1 --reservation=mine --switches=1"
     assert {"mem_mb", "slurm_partition"} <= set(resource_names(session))
     assert "qos" not in resource_names(session), "what the file leaves open, the profile may say"
-
-
-@pytest.mark.skipif(shutil.which("smpirun") is None, reason="SimGrid is not installed")
-def test_a_simulated_machine_is_one_process_with_the_memory_of_all_its_nodes(workbench: Workbench) -> None:
-    machine = {
-        "topology": "crossbar", "nodes": 4, "cores_per_node": 1, "bandwidth_gb_s": 10.0, "latency_us": 1.0,
-        "seconds_per_block": 1e-9, "run_limit": 100.0,
-    }  # fmt: skip
-    workbench.write(environments={"desk": {"machine": machine}})
-    session, bundle = opened(workbench, memory_mb=500)
-    ranks = session.campaign.ranks(bundle.point)
-    request = job_request(session, bundle)
-    assert ranks > 1 and (request.nodes, request.tasks, request.memory_mb) == (1, 1, 500 * ranks)
-    assert job_limit_s(session, replace(bundle, predicted_s=1e-3)) > len(bundle.runs) * 100
 
 
 def test_partitions_are_kept_apart_and_accounts_are_not(workbench: Workbench) -> None:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 from buran.campaign.document import below, with_first_names
 from buran.campaign.expressions import Expression, ExpressionError, written_out
 from buran.campaign.extrapolate import extrapolated
 from buran.campaign.identity import requested
 from buran.campaign.inputs import Input
-from buran.campaign.launcher import Placement, launch, resolve, under_modules, usable_cores, with_modules
+from buran.campaign.launcher import Launch, Placement, launch, resolve, under_modules, usable_cores, with_modules
 from buran.campaign.packing import Need, NodeKind, NodeRoom, side_by_side
 from buran.campaign.plan import Mode
-from buran.campaign.platform import Platform, differences_in_words, machine_at, platform_of
 from buran.campaign.point import Point, Value
 from buran.campaign.resources import Formulas, count_of, seconds_of
 from buran.campaign.sections import EnvironmentKeys, GitSource, PartitionKeys, ResourcesKeys
@@ -26,7 +24,7 @@ from buran.campaign.steps import has_all_steps
 from buran.campaign.strategies import MOST_REPETITIONS
 from buran.campaign.template import Template
 from buran.errors import ConfigError
-from buran.features import FEATURES, begins_with_another
+from buran.features import FEATURES, SimulatedKeys, Simulator, begins_with_another, simulated
 from buran.files import digest, file_sha256
 from buran.notebook import table_html
 from buran.profile.metrics import sampled
@@ -93,7 +91,6 @@ class Campaign:
     imported_core_hours: tuple[Expression | None, ...] = ()
     node_kinds: Mapping[str | None, NodeKind] = field(default_factory=dict)
     on_shared_node: bool = False
-    _platforms: dict[tuple[Value, ...], Platform] = field(default_factory=dict, init=False, repr=False)
 
     # -- what is requested ------------------------------------------------------------------------------
 
@@ -135,7 +132,18 @@ class Campaign:
     @property
     def is_simulated(self) -> bool:
         """Whether programs run on a simulated machine."""
-        return self.active_environment.machine is not None
+        return self.simulated_keys is not None
+
+    @cached_property
+    def simulated_keys(self) -> SimulatedKeys | None:
+        """What the file says of the machine of the environment in use, if that is simulated."""
+        return simulated(self.active_environment)
+
+    @cached_property
+    def simulator(self) -> Simulator | None:
+        """What simulates that machine; None where programs are measured."""
+        found = (feature.simulator(self) for feature in FEATURES if feature.simulator is not None)
+        return next((each for each in found if each is not None), None)
 
     @property
     def counts_with_times(self) -> bool:
@@ -145,22 +153,6 @@ class Campaign:
         """
         refined = self.config.refinement.enabled and self.config.goal != "models"
         return self.is_simulated and not refined and not begins_with_another(self.config)
-
-    @cached_property
-    def platforms(self) -> tuple[Platform, ...]:
-        """The simulated machines of the environment in use, one for each combination of values in its `what_if`."""
-        everywhere = (*self.points, *self.evaluation_points)
-        return tuple({id(platform): platform for point in everywhere if (platform := self.platform(point))}.values())
-
-    def platform(self, point: Mapping[str, Value]) -> Platform | None:
-        """Return the simulated machine at a point; None where programs are measured."""
-        machine = self.active_environment.machine
-        if machine is None:
-            return None
-        values = tuple(point[parameter] for parameter in machine.what_if)
-        if values not in self._platforms:
-            self._platforms[values] = platform_of(machine_at(machine, point), self.folder)
-        return self._platforms[values]
 
     @cached_property
     def memory_points(self) -> tuple[Point, ...]:
@@ -178,17 +170,13 @@ class Campaign:
     @property
     def simulated_on(self) -> str:
         """The simulated machine, as text, and what of it is another where; empty where programs are measured."""
-        machine = self.active_environment.machine
-        if machine is None:
-            return ""
-        described = platform_of(machine.model_copy(update={"what_if": {}}), self.folder).title
-        return "; ".join((described, *differences_in_words(machine)))
+        return "" if self.simulator is None else self.simulator.title
 
     @property
     def counts_tell_growth(self) -> bool:
         """Whether times grow as counts do; not along parameters that change the machine, where coefficients differ."""
-        model, machine = self.config.model, self.active_environment.machine
-        changing = set() if machine is None else set(machine.what_if).difference(self.choices)
+        model, machine = self.config.model, self.simulated_keys
+        changing = set() if machine is None else machine.changing.difference(self.choices)
         return model.priors == "auto" and model.strong_scaling is None and not changing
 
     @property
@@ -395,9 +383,8 @@ class Campaign:
         ranks, nodes = self.ranks(point), self.nodes(point)
         if self.on_shared_node:
             return Placement(ranks, self.threads(point), nodes, per_node, True, self._share_of_memory_mb(point))
-        platform = self.platform(point)
-        if platform is not None:
-            per_node = per_node or (platform.cores if nodes == 1 else -(-ranks // nodes))
+        if self.simulator is not None:
+            per_node = per_node or (self.simulator.at(point).cores if nodes == 1 else -(-ranks // nodes))
             nodes = -(-ranks // per_node)
         return Placement(ranks, self.threads(point), nodes, per_node)
 
@@ -465,7 +452,7 @@ class Campaign:
         mpi_flavour: str,
         mpiexec: str,
         machine_cores: int,
-        options: Sequence[str] = (),
+        start: Callable[[Sequence[str], Placement], Launch] | None = None,
         wrapper: Sequence[str] = (),
     ) -> tuple[list[str], dict[str, str]]:
         """Return the complete command of a run and the environment variables it needs.
@@ -476,8 +463,8 @@ class Campaign:
             The MPI that was found, ``openmpi`` or ``mpich``, and its launcher program.
         machine_cores
             Cores of a node; with more ranks and threads than that, nothing is bound to cores.
-        options
-            Of the launcher, which the measurement system wants.
+        start
+            Puts the launcher of the measurement system in front of a command; by default the environment's.
         wrapper
             Words of a measuring tool, before the program or, if `command.wraps` says so, before the launcher.
         """
@@ -485,16 +472,15 @@ class Campaign:
         kind = resolve(environment.launcher, mpi_flavour)
         placement = self.placement(point)
         outside = wrapper if self.config.command.wraps == "launcher" else ()
-        launched = launch(
+        start = start or partial(
+            launch,
             kind,
-            [*(() if outside else wrapper), *self.run_command(point, binary, build_folder)],
-            placement,
             program=mpiexec if kind == mpi_flavour else None,
             oversubscribe=placement.ranks_per_node * placement.threads > machine_cores,
             as_root=os.geteuid() == 0,
             exit_codes=self.config.program.exit_codes,
-            options=options,
         )
+        launched = start([*(() if outside else wrapper), *self.run_command(point, binary, build_folder)], placement)
         variables = {"OMP_NUM_THREADS": str(placement.threads), **launched.variables, **environment.variables}
         return list(under_modules((*outside, *launched.argv), environment.modules)), variables
 
@@ -539,18 +525,10 @@ class Campaign:
         }
         # Identities keep the first names of keys, so that measured campaigns are found.
         keys = with_first_names(keys)
-        machine = self.active_environment.machine
-        read = (platform for platform in self.platforms if platform.keys.platform or platform.calibration)
-        files = [platform.content for platform in read]
         resolved: dict[str, object] = {
-            "environment": _of_environment(self.active_environment),
-            "platform": files[0] if files else None,
-            "machines": [
-                [_of_environment(EnvironmentKeys(machine=platform.keys))["machine"], digest(platform.content)]
-                for platform in self.platforms
-            ]
-            if machine and machine.what_if
-            else None,
+            "environment": with_first_names({"environments": {"": requested(self.active_environment)}})["environments"][
+                ""
+            ],
             "parameters": [
                 [name, {key: value for key, value in requested(parameter).items() if key not in ("values", "range")}]
                 for name, parameter in self.config.parameters.items()
@@ -574,12 +552,6 @@ class Campaign:
         for identity in named.values():
             resolved |= identity(self)
         return digest({**keys, **{name: value for name, value in resolved.items() if value}}, 12)
-
-
-def _of_environment(environment: EnvironmentKeys) -> dict[str, Any]:
-    """Return what is requested in an environment, by the first names of keys."""
-    keys: dict[str, Any] = with_first_names({"environments": {"": requested(environment)}})["environments"][""]
-    return keys
 
 
 def _stamps(path: Path) -> list[tuple[str, int, int]]:

@@ -16,7 +16,6 @@ PLACEHOLDERS = ("command", "ranks", "threads", "nodes", "ranks_per_node")
 _AS_ROOT = MappingProxyType({"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
 _PROGRAMS = MappingProxyType({"openmpi": "mpirun", "mpich": "mpiexec", "srun": "srun"})
 _SESSION_BASES = tuple(f"OMPI_MCA_orte_{where}tmpdir_base" for where in ("", "local_", "remote_"))
-_TLS_OF_A_RANK = 4096  # bytes; the runtime's own are 856
 
 
 @dataclass(frozen=True)
@@ -61,14 +60,13 @@ def launch(
     oversubscribe: bool = False,
     as_root: bool = False,
     exit_codes: Collection[int] = (0,),
-    options: Sequence[str] = (),
 ) -> Launch:
     """Put a launcher in front of a command.
 
     Parameters
     ----------
     kind
-        ``openmpi``, ``mpich``, ``srun``, ``smpi``, ``none``, or a template with `PLACEHOLDERS`.
+        ``openmpi``, ``mpich``, ``srun``, ``none``, or a template with `PLACEHOLDERS`.
     program
         The launcher's program, instead of the one that is usual for its kind.
     oversubscribe
@@ -78,8 +76,6 @@ def launch(
     exit_codes
         With what the program may end. Where that is not 0 alone, a rank that ends so must not end the others, which
         have still to leave their profiles.
-    options
-        For ``smpi``: of its launcher.
     """
     first = program or _PROGRAMS.get(kind, "")
     match kind:
@@ -100,11 +96,6 @@ def launch(
             bind = ("--cpu-bind=none", "--overcommit") if oversubscribe else ("--cpu-bind=cores",)
             kill = f"--kill-on-bad-exit={int(not any(exit_codes))}"
             return Launch((first, *counts, *spread, *bind, *_step_sharing_node(placement), kill, *command))
-        case "smpi":
-            argv = (first, "-np", str(placement.ranks), *options, *command)
-            # Each rank is a copy of the program, whose thread-local variables are made room for beforehand.
-            room = f"glibc.rtld.optional_static_tls={_TLS_OF_A_RANK * (placement.ranks + 1)}"
-            return Launch(argv, {"GLIBC_TUNABLES": room, "BURAN_EXECUTABLE": Path(command[0]).name})
         case _:
             return Launch(_from_template(kind, command, placement))
 

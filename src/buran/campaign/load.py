@@ -34,7 +34,7 @@ from buran.campaign.template import Template, TemplateError, parse_template, par
 from buran.campaign.validation import validate
 from buran.campaign.yaml_document import YamlDocument
 from buran.errors import ConfigError
-from buran.features import FEATURES
+from buran.features import FEATURES, simulated
 from buran.wording import Category, word_of
 
 FEW_VALUES = 5  # fewer cannot distinguish growth classes
@@ -129,7 +129,6 @@ class _Loading:
         used.update(name for expression in computed.values() for name in expression.names)
         influence = {"ranks": formulas.ranks.names, "threads": formulas.threads.names}
         mistakes.add(*checks.reach_mistakes(config, environment, used, influence))
-        mistakes.add(*checks.machine_mistakes(config, environment))
         mistakes.add(*checks.sharing_mistakes(config, config.environments[environment]))
         kept, dropped, held_out = self._modelling_points(points, constraints, evaluation)
         points_of_runs = [*kept, *evaluation]
@@ -162,7 +161,6 @@ class _Loading:
         self._check_budget(campaign)
         for feature in FEATURES:
             mistakes.add(*(() if feature.misfits is None else feature.misfits(campaign)))
-        mistakes.add(*checks.room_mistakes(campaign))
         mistakes.stop()
         return campaign
 
@@ -481,7 +479,7 @@ class _Loading:
         broken: Counter[str] = Counter()
         for values in evaluation:
             broken.update(c.expression.text for c in constraints if not holds(c.expression, values))
-        machine = self.config.environments[environment].machine
+        machine = simulated(self.config.environments[environment])
         if machine is not None and max(self.config.repetitions, self.config.effort_repetitions) > 1:
             notes.append("simulated runs are all the same: repetitions: 1 and effort_repetitions: 1 say as much")
         for text, count in broken.items():

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Annotated, Any, Literal
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, StringConstraints, create_model, model_validator
 
@@ -26,7 +27,9 @@ from buran.campaign.values import (
     Text,
 )
 from buran.errors import PluginError
-from buran.features import FEATURES
+from buran.features import FEATURES, Feature
+
+K = TypeVar("K", bound=Keys)
 
 COMMAND = "command"
 """The measurement system of programs that measure themselves."""
@@ -269,16 +272,29 @@ def shape_of_files() -> type[CampaignFile]:
 
 
 @cache
-def _shape_with(features: tuple[str, ...]) -> type[CampaignFile]:
-    if twice := CampaignFile.model_fields.keys() & set(features):
+def _shape_with(names: tuple[str, ...]) -> type[CampaignFile]:
+    features = [FEATURES.load(name) for name in names]
+    environment = _extended(sections.EnvironmentKeys, [each for each in features if each.simulator is not None])
+    environments = Field(
+        default_factory=lambda: {"local": environment()},
+        description=CampaignFile.model_fields["environments"].description,
+    )
+    of_file = [each for each in features if each.simulator is None]
+    further = {"environments": (Annotated[dict[Text, environment], Field(min_length=1)], environments)}  # type: ignore[valid-type]
+    return _extended(CampaignFile, of_file, further)
+
+
+def _extended(base: type[K], features: Sequence[Feature], further: Mapping[str, Any] = MappingProxyType({})) -> type[K]:
+    """Return a group of keys with those of features."""
+    keys = {each.name: each.key for each in features}
+    if twice := base.model_fields.keys() & keys:
         raise PluginError(
             f"the feature {min(twice)!r} has the name of one of Buran's own keys",
             where=f"entry point group {FEATURES.group}",
             hint="give it another name, or uninstall its distribution",
         )
-    keys = {name: FEATURES.load(name).key for name in features}
     added: dict[str, Any] = {
         name: (key.type, Field(key.default, description=key.description, examples=key.examples))
         for name, key in keys.items()
     }
-    return create_model("CampaignFile", __base__=CampaignFile, __doc__=CampaignFile.__doc__, **added)
+    return create_model(base.__name__, __base__=base, __doc__=base.__doc__, **added, **further)

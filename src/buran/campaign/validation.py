@@ -183,7 +183,7 @@ def _shown(value: object) -> str:
 
 def _unknown_key(path: KeyPath) -> Mistake:
     word, parent = str(path[-1]), path[:-1]
-    if not parent and word in FEATURES.missing:
+    if word in FEATURES.missing and (not parent or parent[:-1] == ("environments",)):
         refused = FEATURES.refusal(word)
         return Mistake(path, f"the key {word!r} is not known here", refused.why, refused.hint)
     keys = list(_keys_at(parent))

@@ -120,8 +120,8 @@ def job_limit_s(session: Session, bundle: Bundle) -> float:
     campaign, runs = session.campaign, len(bundle.runs)
     most = runs * campaign.time_limit_s(bundle.point)
     overhead = STARTUP_S + _PER_RUN_S * runs
-    if campaign.active_environment.machine is not None:  # what runs take there tells nothing of what they take here
-        return runs * campaign.active_environment.machine.run_limit + overhead
+    if campaign.simulated_keys is not None:  # what runs take there tells nothing of what they take here
+        return runs * campaign.simulated_keys.run_limit + overhead
     if bundle.predicted_s is None:
         return most + overhead
     path = session.layout.time_outs(bundle.id)

@@ -14,14 +14,13 @@ from numpy.typing import NDArray
 
 from buran.campaign.config import Campaign
 from buran.campaign.plan import COUNTING, Mode, Plan, Purpose
-from buran.campaign.platform import shape_of
 from buran.campaign.steps import has_all_steps
 from buran.errors import RunError
 from buran.experiment.jsonl import write_jsonl
 from buran.experiment.merge import merge_metrics
 from buran.experiment.modelling import model_experiment
 from buran.experiment.table import Experiment
-from buran.features import FEATURES
+from buran.features import FEATURES, known_mpi
 from buran.files import write_bytes
 from buran.instrument.balance import Balance, balance_of
 from buran.instrument.measured import ends_s, imbalance_s, threads_of
@@ -47,7 +46,6 @@ from buran.prior.campaign import noise_resilient
 from buran.prior.paths import waiting_rows
 from buran.prior.resilient import PUBLISHED, FitOptions
 from buran.prior.steps import not_repeated
-from buran.prior.switches import KnownMpi
 from buran.prior.tables import PathModel, models_from_priors
 from buran.prior.tuning import COUNTS
 from buran.profile.call_paths import read_profile
@@ -331,18 +329,6 @@ def path_models(
         steps=campaign.steps,
         derived=campaign.derived,
     )
-
-
-def known_mpi(campaign: Campaign) -> KnownMpi | None:
-    """Return what a simulated machine, the same at all points, tells of its MPI and network; None elsewhere."""
-    if len(campaign.platforms) != 1:
-        return None
-    (platform,) = campaign.platforms
-    per_node = max(campaign.placement(point).ranks_per_node for point in campaign.points)
-    if platform.keys.topology != "fat_tree":
-        return KnownMpi(platform.keys.collectives, ranks_per_node=per_node)
-    nodes, _, above = shape_of(platform.keys)
-    return KnownMpi(platform.keys.collectives, nodes * per_node, max(nodes / above - 1, 0.0), per_node)
 
 
 def _models_of_import(session: Session, runs: Sequence[FinishedRun]) -> dict[str, ModelSet]:

@@ -13,7 +13,6 @@ from typing import Any
 
 import yaml
 
-from buran.campaign.calibration import CALIBRATION, Calibration
 from buran.campaign.config import Campaign
 from buran.campaign.document import INCLUDE, read_campaign_file
 from buran.campaign.plan import Mode, Purpose
@@ -29,7 +28,6 @@ from buran.files import write_bytes, write_json, write_text
 from buran.instrument.filter_list import WRITERS
 from buran.instrument.refine import predicted_overhead
 from buran.loop import program_model
-from buran.loop.calibrate import calibration_of, costs_beyond
 from buran.loop.collect import in_store, profiles_of
 from buran.loop.correct import correct_kernels
 from buran.loop.crowded import crowded_points
@@ -112,9 +110,6 @@ def _write_results(history: History, folder: Path) -> None:
     write_text(folder / "in-force.filter", history.plans[-1].filter_text)
     for mode in (Mode.TIME, Mode.EFFORT):
         export(session.campaign, newest_runs(history, mode), folder / "extrap" / mode)
-    for feature in FEATURES:
-        if feature.write is not None:
-            feature.write(history, folder)
     report = replace(gather(history), corrections=correct_kernels(session.campaign, folder))
     listed = report.filter_list
     write_text(folder / "scorep.filter", recommended_filter(history) if listed is None else WRITERS["scorep"](listed))
@@ -132,14 +127,9 @@ def _write_results(history: History, folder: Path) -> None:
         simulated_on=session.campaign.simulated_on,
     )
     report = replace(report, further=_further(history, report, folder))
-    if not session.campaign.is_simulated:
-        times = history.models(last).get("time")
-        known = any(each.knows_costs for each, _ in sections_of(report))
-        tree = history.findings(last).tree
-        beyond = costs_beyond(times, counted, tree, session.campaign) if known and times is not None else None
-        calibration = calibration_of(timed, counted, session.campaign, beyond)
-        if calibration is not None:
-            write_json(folder / CALIBRATION, {"schema": Calibration.schema_read, **asdict(calibration)})
+    for feature in FEATURES:
+        if feature.write is not None:
+            feature.write(history, report, folder)
     plain = plain_of(report, history.models(last))
     added = [note for each, value in sections_of(report) if each.notes is not None for note in each.notes(value)]
     added += [efficiency.contradiction] if efficiency is not None and efficiency.contradiction else []

@@ -15,8 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from buran.campaign.config import Campaign
-from buran.campaign.identity import Decides, decides, requested
 from buran.campaign.launcher import cpus_in, session_variable, usable_cores
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Run
@@ -64,7 +62,7 @@ def configuration(target: Target, point: Point) -> dict[str, Any]:
         "filled": {name: digest(text) for name, text in campaign.input_texts(point).items()} or None,
         "start_in": None if program.start_in == "." else program.start_in,
         "exit_codes": None if program.exit_codes == (0,) else sorted(program.exit_codes),
-        "machine": _machine_of(campaign, point),
+        "machine": None if campaign.simulator is None else campaign.simulator.at(point).configuration(point),
         "partition": resources.partition,
         "constraint": resources.constraint,
         "shares_node": campaign.times_are_shared(point) or None,
@@ -80,18 +78,6 @@ def configuration(target: Target, point: Point) -> dict[str, Any]:
         "threads": campaign.threads(point),
         "nodes": campaign.nodes(point),
     }
-
-
-def _machine_of(campaign: Campaign, point: Point) -> dict[str, Any] | None:
-    """Return what decides how a simulated machine runs programs; None where they are measured."""
-    platform = campaign.platform(point)
-    if platform is None:
-        return None
-    fields = type(platform.keys).model_fields
-    keys = {name: value for name, value in requested(platform.keys).items() if decides(fields[name]) is Decides.RUN}
-    if keys.pop("calibrated", None):
-        keys["costs"] = digest(platform.costs(point))
-    return {**keys, "platform": digest(platform.text)}
 
 
 def slots_of(target: Target, layout: Layout, bundle: Bundle) -> list[tuple[Run, store.Slot]]:
@@ -366,7 +352,7 @@ def _measure(attempt: _Attempt) -> None:
 def _opened(attempt: _Attempt) -> RunRecord:
     """Return what is known of a run before it starts."""
     target, bundle, run, allocation = attempt.target, attempt.bundle, attempt.run, attempt.allocation
-    machine, platform = target.backend.machine, target.campaign.platform(bundle.point)
+    machine, simulator = target.backend.machine, target.campaign.simulator
     # Of the file system's, which has just made the folder.
     clock_ahead_s = time.time() - attempt.temporary.stat().st_mtime
     return RunRecord(
@@ -384,7 +370,7 @@ def _opened(attempt: _Attempt) -> RunRecord:
         started=datetime.now(UTC).isoformat(timespec="milliseconds"),
         clock_ahead_s=clock_ahead_s,
         clock=machine.clock,
-        machine=None if platform is None else platform.title,
+        machine=None if simulator is None else simulator.at(bundle.point).title,
         disturbances=(*machine.disturbances(), *_skew(clock_ahead_s)),
         scheduler=None if allocation is None else attempt.scheduler.name,
         job=None if allocation is None else allocation.job,

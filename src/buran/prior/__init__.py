@@ -17,8 +17,8 @@ in the paper                                                    here
 
 Where ours differs: coefficients are not negative, outliers pull less and call paths share what they tell
 (`model.prior_fit: published` switches that off); each point weighs by its prediction, as noise is a share of the time;
-waiting (`waiting`), algorithms that change with ranks or bytes (`switches`) and what plug-ins know of costs (`account`)
-are additions.
+waiting (`waiting`), algorithms that change with ranks or bytes (`algorithms`) and what plug-ins know of costs
+(`account`) are additions.
 """
 
 from buran.prior.effort import Effort, effort_of

@@ -19,9 +19,8 @@ from buran.model.space import Spaces, full_spaces
 from buran.model.terms import Array, ModelFunction
 from buran.prior.communication import POLLS, Operation, operation_of
 from buran.prior.effort import OPEN, Effort, Steadiness, by_visits, effort_of, power_law, with_sums
-from buran.prior.prior import ALONE, Prior, communication_prior, computation_prior
+from buran.prior.prior import ALONE, KnownMpi, Prior, communication_prior, computation_prior
 from buran.prior.steps import Repeats, repeats
-from buran.prior.switches import KnownMpi
 from buran.prior.tuning import COUNTS
 from buran.prior.volume import bytes_of
 from buran.profile.metrics import MINOR_FAULTS, WORKING_THREADS, metric_of, stands_for

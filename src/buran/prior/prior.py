@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Protocol
 
 import numpy as np
 
@@ -16,12 +17,37 @@ from buran.model.terms import Array, ModelFunction, Term
 from buran.model.text import format_function
 from buran.prior.algebra import added, multiplied, power, reciprocal, scaled, single
 from buran.prior.communication import CostPart, Operation, Volume
-from buran.prior.switches import KnownMpi, known_parts
 from buran.prior.tuning import COEFFICIENTS
 
 ONE = ModelFunction(1.0)
 ALONE = "with one process at every point nothing is known about messages between processes"
 _SMALL = 1e-9  # relative: smaller differences are rounding
+
+
+class KnownMpi(Protocol):
+    """An MPI of which it is known where it switches between algorithms."""
+
+    @property
+    def source(self) -> str:
+        """Where that is from."""
+
+    def parts(
+        self,
+        operation: str,
+        visits: ModelFunction,
+        volume: ModelFunction | None,
+        size: ModelFunction | None,
+        parameters: Sequence[str],
+    ) -> Mapping[str, ModelFunction]:
+        """Return messages and bytes that pass one after the other, of all calls; empty where that is not known.
+
+        Parameters
+        ----------
+        visits, volume, size
+            Calls, bytes of the cost model, and ranks of the communicator.
+        parameters
+            Names, by column of the points.
+        """
 
 
 Cost = tuple[float, float]
@@ -240,9 +266,8 @@ def communication_prior(
         if not made.is_zero and not any(_parallel(made, column.function) for column in columns):
             columns.append(Column(part.value, made))
     further = [(part.value, _part(part, visits, volume, size, logs, inverse)) for part in operation.others]
-    source, known = operation.source, {}
-    if mpi is not None:
-        known = known_parts(mpi, name.removesuffix("_c"), visits, volume, size, parameters)
+    source = operation.source
+    known = {} if mpi is None else mpi.parts(name.removesuffix("_c"), visits, volume, size, parameters)
     if known and mpi is not None:
         source = mpi.source
         notes.append(f"which algorithm runs is known: {source}")

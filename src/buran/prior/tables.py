@@ -19,10 +19,9 @@ from buran.prior.account import Account, with_accounts
 from buran.prior.algorithms import with_algorithms
 from buran.prior.noise import PointNoise
 from buran.prior.paths import TIMES_ALONE, Source, has_effort, priors_of
-from buran.prior.prior import Prior, one_cost, price_alone, startup_prior
+from buran.prior.prior import KnownMpi, Prior, one_cost, price_alone, startup_prior
 from buran.prior.resilient import FitOptions, Resilient, fit_priors
 from buran.prior.steps import Repeats
-from buran.prior.switches import KnownMpi
 from buran.prior.tuning import COEFFICIENTS, WAITING_TEST
 from buran.prior.waiting import Verdict, Waiting, diagnose, ranks_above_one, with_waiting
 from buran.profile.startup import starts_or_ends

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from campaign_files import writer
-from test_identity import MACHINE, folder, identities, loaded
+from test_identity import folder, identities, loaded
 from test_load import mistakes_of, whole
 
 from buran.campaign.identity import Decides, decides
@@ -19,6 +19,10 @@ from buran.profile import metrics
 
 __all__ = ["folder"]
 SAMPLED = ("time", "visits", "misses_level_2")
+MACHINE = {
+    "topology": "crossbar", "nodes": 64, "cores_per_node": 1, "bandwidth_gb_s": 10.0, "latency_us": 1.0,
+    "seconds_per_block": 1e-9,
+}  # fmt: skip
 SIMULATED = {"environments": {"local": {"machine": MACHINE}}}
 BAD: list[tuple[str, dict[str, Any], str, str]] = [
     # (what, changes, key, words of the message)

@@ -36,15 +36,11 @@ class Backend(Protocol):
 
     @property
     def mpi_flavour(self) -> str:
-        """``openmpi``, ``mpich`` or ``smpi``: decides how programs are launched."""
+        """``openmpi`` or ``mpich``, for instance: decides how programs are launched."""
 
     @property
     def mpiexec(self) -> str:
         """Launcher program of this MPI."""
-
-    def launch_options(self, point: Point) -> tuple[str, ...]:
-        """Return options that the launcher is given."""
-        return ()
 
     def command(
         self, campaign: Campaign, point: Point, tree: Path, cores: int, mode: Mode
@@ -56,8 +52,7 @@ class Backend(Protocol):
         cores
             Of a node; with more ranks and threads than that, nothing is bound to cores.
         """
-        options = self.launch_options(point)
-        return campaign.launch(point, tree / campaign.binary, tree, self.mpi_flavour, self.mpiexec, cores, options)
+        return campaign.launch(point, tree / campaign.binary, tree, self.mpi_flavour, self.mpiexec, cores)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -5,31 +5,26 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from buran.campaign.config import Campaign
 from buran.campaign.plan import COUNTING, Mode
-from buran.campaign.point import Point
 from buran.errors import BuildError, ToolError
 from buran.files import digest, write_text
 from buran.measure.backends.base import Backend, MeasurementSystem
 from buran.measure.dump import FEWER_CALL_PATHS, NODE_LIMIT
-from buran.measure.finding import Finding, Health
-from buran.measure.machine.simulated import SimulatedMachine
 from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.elf import Elf, is_elf
 from buran.measure.toolchain.hook_cost import VisitCost, cost_of_hooks
 from buran.measure.toolchain.runtime import find_toolchain
-from buran.measure.toolchain.simgrid import PACKAGE_HINT, find_simgrid, missing_functions
 from buran.measure.toolchain.static_features import StaticFeatures, notes_on, read_static_features
-from buran.measure.toolchain.toolchain import FOR_A_PLUGIN, GCC_FALLBACK, NODE_GROUPS, Toolchain
+from buran.measure.toolchain.toolchain import FOR_A_PLUGIN, GCC_FALLBACK, Toolchain
 from buran.measure.toolchain.wrappers import ccache
 from buran.profile.metrics import DETAILS, MINOR_FAULTS, sampled
 from buran.profile.profile import Profile
 
-_NO_HOOKS = "SCOREP_REGION_NAMES_BEGIN\n  EXCLUDE *\nSCOREP_REGION_NAMES_END\n"
 DETAILED = "detailed"
 _LAST_WORDS = re.compile(r"^(buran: .+)$", re.MULTILINE)
 
@@ -158,65 +153,6 @@ class EmbeddedBackend(Backend):
         return read_dumps(folder, ranks)
 
 
-@dataclass(frozen=True)
-class SimulatedMachineBackend(EmbeddedBackend):
-    """Our own measurement system on a machine that SimGrid simulates.
-
-    Time passes there with counted basic blocks, so each build counts them, also that for runs without hooks.
-    """
-
-    simulated: SimulatedMachine = field(kw_only=True)
-
-    @property
-    def machine(self) -> SimulatedMachine:
-        """The simulated one."""
-        return self.simulated
-
-    def launch_options(self, point: Point) -> tuple[str, ...]:
-        """Tell the launcher which machine it is."""
-        return self.simulated.launch_options(point)
-
-    def build_environment(self, mode: Mode, filter_file: Path | None) -> Mapping[str, str]:
-        """Let every build count blocks; without hooks means with a filter that leaves out all functions."""
-        if mode is Mode.VANILLA:
-            filter_file = self.toolchain_file.with_name("no-hooks.filter")
-            if not filter_file.is_file():
-                write_text(filter_file, _NO_HOOKS)
-        return super().build_environment(Mode.EFFORT, filter_file)
-
-    def visit_cost(self) -> VisitCost:
-        """Hooks cost nothing: they are no part of what is simulated."""
-        return VisitCost(0.0)
-
-    def inspect_build(
-        self, binary: Path, folder: Path, filter_text: str, mode: Mode
-    ) -> tuple[StaticFeatures | None, tuple[str, ...]]:
-        """Name what SimGrid does not have, too; refuse shared libraries of the program, which all ranks would share."""
-        if not is_elf(binary):
-            raise BuildError("a script cannot run on a simulated machine", where=binary, hint="name the program itself")
-        needed = {Path(name).name for name in Elf.read(binary).needed}
-        own = sorted(needed & {path.name for path in folder.rglob("*.so*")})
-        if own:
-            raise BuildError(
-                f"the program has a shared library of its own, {own[0]}",
-                where=binary,
-                why="ranks of a simulated machine run in one process, and would share it",
-                hint="link it statically",
-            )
-        features, notes = super().inspect_build(binary, folder, filter_text, mode)
-        if missing := missing_functions(binary):
-            called = f"{', '.join(missing[:8])}{' and others' if missing[8:] else ''}"
-            notes = (
-                *notes,
-                f"The program calls functions that SimGrid does not have; a run that reaches one fails: {called}.",
-            )
-        return features, notes
-
-    def run_environment(self, mode: Mode, folder: Path, filter_file: Path | None = None) -> Mapping[str, str]:
-        """Let runs without hooks leave profiles too, by which they are judged."""
-        return super().run_environment(Mode.EFFORT, folder, filter_file)
-
-
 def open_embedded(
     compiler: str, scratch: Path, counters: tuple[str, ...] = (), *, detailed: bool = False, faults: bool = False
 ) -> EmbeddedBackend:
@@ -239,10 +175,11 @@ def open_embedded(
         A compiler or an MPI is missing.
     """
     toolchain = find_toolchain(compiler=compiler)
-    return EmbeddedBackend(toolchain, _described(toolchain, scratch), counters, detailed, faults)
+    return EmbeddedBackend(toolchain, toolchain_file(toolchain, scratch), counters, detailed, faults)
 
 
-def _described(toolchain: Toolchain, scratch: Path) -> Path:
+def toolchain_file(toolchain: Toolchain, scratch: Path) -> Path:
+    """Return the file that will describe a toolchain to the wrappers."""
     return scratch / f"toolchain-{digest(toolchain.to_json())}.json"
 
 
@@ -251,35 +188,23 @@ class Embedded(MeasurementSystem):
 
     name = "embedded"
 
-    def open(self, campaign: Campaign, scratch: Path) -> EmbeddedBackend:
-        """Find a compiler and an MPI; for a simulated machine, SimGrid's."""
+    def open(self, campaign: Campaign, scratch: Path) -> Backend:
+        """Find a compiler and an MPI, or what simulates the machine."""
         compiler = campaign.config.compiler
         detailed = not DETAILS.keys().isdisjoint(campaign.config.metrics)
-        if not campaign.is_simulated:
-            faults = MINOR_FAULTS in campaign.config.metrics
-            backend = open_embedded(compiler, scratch, campaign.config.counters, detailed=detailed, faults=faults)
-            if campaign.memory_points and backend.toolchain.kind == GCC_FALLBACK:
-                metric, found = sampled(campaign.config.metrics)[0], backend.toolchain.compiler_version
-                raise ToolError(
-                    f"{metric} cannot be measured with {found}",
-                    where=f"{campaign.path}, key metrics",
-                    why="only compiler plugins sample accesses to memory",
-                    hint=FOR_A_PLUGIN,
-                )
-            return backend
-        toolchain = find_toolchain(compiler=compiler, simulated=True)
-        simulated = SimulatedMachine(campaign, scratch, Path(toolchain.objects["time"][0]).with_name(NODE_GROUPS))
-        described = _described(toolchain, scratch)
-        return SimulatedMachineBackend(toolchain, described, detailed=detailed, simulated=simulated)
-
-    def finding(self) -> Finding:
-        """Tell whether machines can be simulated."""
-        try:
-            simgrid = find_simgrid()
-        except ToolError as error:
-            costs = "campaigns on a simulated machine, environments.NAME.machine, cannot run"
-            return Finding("simulated machines", Health.MISSING, error.line, costs, PACKAGE_HINT)
-        return Finding("simulated machines", Health.WORKS, f"SimGrid {simgrid.version} ({simgrid.mpiexec})")
+        if campaign.simulator is not None:
+            return campaign.simulator.open(scratch, detailed=detailed)
+        faults = MINOR_FAULTS in campaign.config.metrics
+        backend = open_embedded(compiler, scratch, campaign.config.counters, detailed=detailed, faults=faults)
+        if campaign.memory_points and backend.toolchain.kind == GCC_FALLBACK:
+            metric, found = sampled(campaign.config.metrics)[0], backend.toolchain.compiler_version
+            raise ToolError(
+                f"{metric} cannot be measured with {found}",
+                where=f"{campaign.path}, key metrics",
+                why="only compiler plugins sample accesses to memory",
+                hint=FOR_A_PLUGIN,
+            )
+        return backend
 
 
 EMBEDDED = Embedded()

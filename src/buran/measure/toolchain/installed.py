@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -33,6 +33,25 @@ class Compiler:
 
 
 @dataclass(frozen=True)
+class InOneProcess:
+    """What an MPI has whose ranks are copies of the program in one process, on a machine that is simulated.
+
+    Attributes
+    ----------
+    clock
+        Source of the runtime's clock.
+    library
+        Source of a library that is there with the runtime, for whoever starts programs.
+    lacks
+        Returns whether a function that is declared cannot be called.
+    """
+
+    clock: Path
+    library: Path
+    lacks: Callable[[str], bool]
+
+
+@dataclass(frozen=True)
 class Mpi:
     """An MPI installation.
 
@@ -42,6 +61,8 @@ class Mpi:
         Its ``mpi.h``, preprocessed, with the macros that it defines.
     compiling, linking
         Options for the compilers themselves, where `mpicc` and `mpicxx` cannot be told which compiler to use.
+    in_one_process
+        What is another where machines are simulated; None elsewhere.
     """
 
     mpicc: str
@@ -53,6 +74,7 @@ class Mpi:
     header: str = field(repr=False)
     compiling: tuple[str, ...] = ()
     linking: tuple[str, ...] = ()
+    in_one_process: InOneProcess | None = field(default=None, repr=False)
 
 
 def find_mpi() -> Mpi:

@@ -22,7 +22,6 @@ from buran.measure.toolchain.installed import (
     inspect_clang,
     inspect_gcc,
 )
-from buran.measure.toolchain.simgrid import FLAVOUR, find_simgrid, is_missing
 from buran.measure.toolchain.tool import run_tool
 from buran.measure.toolchain.toolchain import (
     CLANG_FLAGS,
@@ -33,7 +32,6 @@ from buran.measure.toolchain.toolchain import (
     GCC_PLUGIN,
     LINK_FLAGS,
     MODES,
-    NODE_GROUPS,
     WEAK,
     Toolchain,
     cache_folder,
@@ -57,7 +55,7 @@ FALLBACK_NOTES = (
 )
 
 
-def find_toolchain(*, compiler: str = "auto", simulated: bool = False) -> Toolchain:
+def find_toolchain(*, compiler: str = "auto", mpi: Mpi | None = None) -> Toolchain:
     """Find compiler and MPI of this machine and build the runtime for them, unless that is done already.
 
     Parameters
@@ -65,15 +63,15 @@ def find_toolchain(*, compiler: str = "auto", simulated: bool = False) -> Toolch
     compiler
         ``auto`` (clang with its headers if there is one, else gcc), ``clang``, ``gcc`` (with its plugin if it has the
         headers), ``gcc-fallback`` (without), or the name or path of a clang or gcc.
-    simulated
-        Whether programs will run on a simulated machine: then the MPI is SimGrid's.
+    mpi
+        By default the one that is found.
 
     Raises
     ------
     ToolError
         If there is no MPI, no compiler, or the runtime does not build. Says what to install.
     """
-    mpi = find_simgrid() if simulated else find_mpi()
+    mpi = mpi or find_mpi()
     if compiler == GCC_FALLBACK:
         return _prepare(inspect_gcc("gcc", plugin=False), mpi, ())
     if gnu.is_gcc_name(compiler):
@@ -102,14 +100,14 @@ def _prepare_gcc(name: str, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchain:
 
 def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchain:
     """Return the toolchain from the cache, building it first if it is not there."""
-    is_simulated = mpi.flavour == FLAVOUR
-    if is_simulated:
-        compiler, mpi = _for_simulation(compiler, mpi)
+    if mpi.in_one_process is not None:
+        mpi = _for_simulation(compiler, mpi)
     kind, fortran = compiler.kind, compiler.fortran
-    wrappers = mpi_wrappers.wrappers_for(mpi.header, mpi.mpicc, lambda name: is_simulated and is_missing(name))
+    lacking = () if mpi.in_one_process is None else (mpi.in_one_process.lacks,)
+    wrappers = mpi_wrappers.wrappers_for(mpi.header, mpi.mpicc, *lacking)
     fingerprint = _fingerprint(compiler, mpi, wrappers)
     # Two installations of one version differ in their paths, which the description contains.
-    places = (repr(compiler), repr(mpi), _object_names(kind, mpi.flavour, ""))
+    places = (repr(compiler), repr(mpi), _object_names(kind, mpi, ""))
     folder = cache_folder() / f"{fingerprint}-{hashlib.sha256(json.dumps(places).encode()).hexdigest()[:8]}"
 
     described = Toolchain(
@@ -118,7 +116,7 @@ def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchai
         cxx=compiler.cxx,
         compiler_version=compiler.version,
         plugin=str(folder / PLUGIN) if compiler.headers else None,
-        objects={mode: tuple(str(folder / name) for name in _object_names(kind, mpi.flavour, mode)) for mode in MODES},
+        objects={mode: tuple(str(folder / name) for name in _object_names(kind, mpi, mode)) for mode in MODES},
         mpicc=mpi.mpicc,
         mpicxx=mpi.mpicxx,
         mpiexec=mpi.mpiexec,
@@ -136,7 +134,7 @@ def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchai
     )
     if not (folder / "toolchain.json").exists():
         try:
-            _build_into(folder, described, compiler, wrappers)
+            _build_into(folder, described, compiler, mpi, wrappers)
         except ToolError as error:
             if kind != CLANG_PLUGIN or not compiler.fortran_headers:
                 raise
@@ -146,19 +144,20 @@ def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchai
     return described
 
 
-def _for_simulation(compiler: Compiler, mpi: Mpi) -> tuple[Compiler, Mpi]:
-    """Return the compiler, if it can be used, and the MPI with that compiler in the place of its wrappers."""
+def _for_simulation(compiler: Compiler, mpi: Mpi) -> Mpi:
+    """Return the MPI with the compiler in the place of its wrappers; raise `ToolError` if that cannot be used."""
     if compiler.kind == GCC_FALLBACK:
         hint = "apt install clang-16 llvm-16-dev, or gcc-12-plugin-dev for gcc 12"
         raise ToolError("a simulated machine needs a compiler with a plugin, which counts basic blocks", hint=hint)
     mpifort = compiler.fortran.fc if compiler.fortran else None
-    return compiler, replace(mpi, mpicc=compiler.cc, mpicxx=compiler.cxx, mpifort=mpifort)
+    return replace(mpi, mpicc=compiler.cc, mpicxx=compiler.cxx, mpifort=mpifort)
 
 
 def _fingerprint(compiler: Compiler, mpi: Mpi, wrappers: str) -> str:
     """Return a hash of what C and C++ builds are compiled with, and of what their runtime is compiled from."""
     total = hashlib.sha256()
-    for path in sorted(NATIVE.iterdir()):
+    simulated = mpi.in_one_process
+    for path in (*sorted(NATIVE.iterdir()), *((simulated.clock, simulated.library) if simulated else ())):
         if path.is_file():
             total.update(path.name.encode() + b"\0" + path.read_bytes())
     total.update(wrappers.encode())
@@ -175,17 +174,17 @@ def _fortran_plugin(folder: Path, compiler: Compiler) -> str | None:
     return str(folder / (PLUGIN if compiler.kind == GCC_PLUGIN else FORTRAN_PLUGIN))
 
 
-def _object_names(kind: str, flavour: str, mode: str) -> tuple[str, ...]:
-    clock = "simulated.o" if flavour == FLAVOUR else "clock.o"
+def _object_names(kind: str, mpi: Mpi, mode: str) -> tuple[str, ...]:
+    clock = "clock.o" if mpi.in_one_process is None else f"{mpi.in_one_process.clock.stem}.o"
     recording = ("runtime.o", "process.o", "cpu_clock.o", "counters.o", "reuse.o", "threads.o", "dump.o")
     common = (*recording, "mpi.o", clock, "mpi_fortran.o")
     hooks = ("fallback.o",) if kind == GCC_FALLBACK else ()
-    if mode in ("effort", "memory") and kind != GCC_FALLBACK and flavour != FLAVOUR:
+    if mode in ("effort", "memory") and kind != GCC_FALLBACK and mpi.in_one_process is None:
         hooks = ("heap.o",)  # the fallback's hooks ask for memory; ranks of a simulated machine are one process
     return (*common, *hooks, f"build_info-{mode}.o")
 
 
-def _build_into(folder: Path, toolchain: Toolchain, compiler: Compiler, wrappers: str) -> None:
+def _build_into(folder: Path, toolchain: Toolchain, compiler: Compiler, mpi: Mpi, wrappers: str) -> None:
     """Build next to the final place and rename: another process may do the same at the same time."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -196,7 +195,7 @@ def _build_into(folder: Path, toolchain: Toolchain, compiler: Compiler, wrappers
         ) from None
     try:
         (scratch / "mpi_wrappers.inc").write_text(wrappers, encoding="utf-8")
-        _compile_all(scratch, toolchain, compiler)
+        _compile_all(scratch, toolchain, compiler, mpi)
         (scratch / "toolchain.json").write_text(toolchain.to_json(), encoding="utf-8")
         scratch.chmod(0o755)
         try:
@@ -208,25 +207,28 @@ def _build_into(folder: Path, toolchain: Toolchain, compiler: Compiler, wrappers
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _compile_all(scratch: Path, toolchain: Toolchain, compiler: Compiler) -> None:
+def _compile_all(scratch: Path, toolchain: Toolchain, compiler: Compiler, mpi: Mpi) -> None:
     what = "the measurement runtime does not compile"
     env = environment_for(toolchain, "vanilla")
     # Without the header that every program gets: in it, `getpid` is the rank.
     of_mpi = [word for word in toolchain.mpi_compiling if word.startswith("-I")]
-    if of_mpi:
+    further: dict[str, Path] = {}
+    if mpi.in_one_process is not None:
         of_mpi.append("-DBURAN_SIMULATED=1")
+        further[mpi.in_one_process.clock.stem] = mpi.in_one_process.clock
     flags = [*_RUNTIME_FLAGS, f"-I{NATIVE}", f"-I{scratch}", *of_mpi]
     for mode in MODES:
-        for name in _object_names(toolchain.kind, toolchain.mpi, mode):
-            source = NATIVE / f"{name.removesuffix('.o').split('-')[0]}.c"
+        for name in _object_names(toolchain.kind, mpi, mode):
+            stem = name.removesuffix(".o").split("-")[0]
+            source = further.get(stem, NATIVE / f"{stem}.c")
             macros = _info_macros(toolchain, mode) if name.startswith("build_info") else []
             if not (scratch / name).exists():
                 run_tool([toolchain.mpicc, *flags, *macros, "-c", source, "-o", scratch / name], what=what, env=env)
                 if name.startswith("mpi"):
                     run_tool(["objcopy", "--weaken", scratch / name, scratch / f"{WEAK}{name}"], what=what)
-    if of_mpi:
-        source = NATIVE / f"{NODE_GROUPS.removesuffix('.so')}.c"
-        run_tool([toolchain.cc, "-O2", "-fPIC", "-shared", source, "-o", scratch / NODE_GROUPS], what=what)
+    if mpi.in_one_process is not None:
+        library = mpi.in_one_process.library
+        run_tool([toolchain.cc, "-O2", "-fPIC", "-shared", library, "-o", scratch / f"{library.stem}.so"], what=what)
     _check_profiling_interface(scratch, toolchain, env)
     shutil.copy(NATIVE / EXPORTS, scratch / EXPORTS)
     if compiler.kind == CLANG_PLUGIN:
@@ -241,7 +243,7 @@ def _compile_all(scratch: Path, toolchain: Toolchain, compiler: Compiler) -> Non
 def _check_profiling_interface(scratch: Path, toolchain: Toolchain, env: Mapping[str, str]) -> None:
     """Link a program with the MPI layer: an MPI may declare the profiling interface without having it."""
     program = scratch / "trial"
-    objects = [scratch / name for name in _object_names(toolchain.kind, toolchain.mpi, "time")]
+    objects = [scratch / Path(path).name for path in toolchain.objects["time"]]
     source = "#include <mpi.h>\nint main(void) { return MPI_Finalize(); }\n"
     (scratch / "trial.c").write_text(source, encoding="utf-8")
     command: list[str | Path] = [toolchain.mpicc, *toolchain.mpi_compiling, scratch / "trial.c", *objects]

@@ -17,7 +17,6 @@ from buran.errors import FormatError, ToolError, UsageError
 MODES = ("time", "effort", "memory")
 
 EXPORTS = "exports.list"  # symbols of a program that shared libraries may need
-NODE_GROUPS = "node_groups.so"
 WEAK = "weak-"  # objects of the MPI layer for programs that may be without an MPI
 
 CLANG_PLUGIN = "clang-plugin"
@@ -53,7 +52,7 @@ class Toolchain:
     mpicc, mpicxx, mpiexec
         Paths of the MPI's compiler wrappers and launcher.
     mpi
-        ``openmpi``, ``mpich`` (and what derives from it), or ``smpi``, whose programs run on simulated machines.
+        ``openmpi``, ``mpich`` (and what derives from it), or that of a plug-in.
     mpi_version
         As in its header, ``4.1.4``.
     notes

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from buran.campaign.mistakes import Mistake
 from buran.campaign.values import OfPlan
-from buran.features import Feature, Key, ReportSection, Start, Watch
+from buran.features import Feature, Key, ReportSection, Start, Watch, simulated
 from buran.profile.metrics import Metric
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _mistakes(config: CampaignFile, environment: str) -> Iterator[Mistake]:
         why = "a simulated program has times and counts alone"
         yield Mistake(("energy",), "energy cannot be measured with backend: simulated", why, "leave it out")
     used = config.environments.get(environment)
-    if used is not None and used.machine is not None:
+    if used is not None and simulated(used) is not None:
         why = "what this machine consumes says nothing about a simulated one"
         yield Mistake(("energy",), "energy cannot be measured on a simulated machine", why, "leave it out")
     elif config.resources.share_nodes == "all":

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from buran.loop.history import FinishedRun, History
     from buran.prior.account import Account
     from buran.profile.profile import CallTree
+    from buran.report.content import Report
 
 
 def _identity(campaign: Campaign) -> Mapping[str, object]:
@@ -45,7 +46,7 @@ def _notes(history: History) -> Iterable[str]:
     return notes(history)
 
 
-def _write(history: History, folder: Path) -> None:
+def _write(history: History, report: Report, folder: Path) -> None:
     from buran.plugins.memory.section import write_misses
 
     write_misses(history, folder)

@@ -10,15 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.campaign.point import Point
-from buran.loop.model import known_mpi
+from buran.features import known_mpi
 from buran.model.terms import Array, ModelFunction
 from buran.numerics.least_squares import nonnegative
 from buran.prior.algebra import power
 from buran.prior.algorithms import others_pay
 from buran.prior.communication import OPERATIONS
 from buran.prior.effort import effort_of
-from buran.prior.prior import communication_prior
-from buran.prior.switches import KnownMpi
+from buran.prior.prior import KnownMpi, communication_prior
 from buran_studies.machine.laboratory import bench_for
 
 FLAVOURS = ("ompi", "mpich", "mvapich2", "impi")

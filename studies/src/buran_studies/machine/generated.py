@@ -11,7 +11,7 @@ import numpy as np
 
 from buran.campaign.point import Point
 from buran.experiment.build import experiment_from_profiles
-from buran.loop.model import known_mpi
+from buran.features import known_mpi
 from buran.model.candidates import Mask
 from buran.model.model import prediction_interval
 from buran.model.terms import Array
@@ -80,7 +80,12 @@ def executed(
     experiment = experiment_from_profiles(runs)
     known = np.array((experiment.points != np.array(target)).any(axis=1), dtype=np.bool_)
     counted = at_points(experiment, known)
-    found = priors_of(experiment.tree, counted, experiment.points[known], known_mpi(bench.campaign))
+    found = priors_of(
+        experiment.tree,
+        counted,
+        experiment.points[known],
+        known_mpi(bench.campaign),
+    )
     rows = rows_of(spec, experiment.tree)
     times = experiment.over_locations("time")[..., 0]
     errors = []

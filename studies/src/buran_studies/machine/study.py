@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from buran.campaign.calibration import CALIBRATION, Calibration
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.errors import ToolError
 from buran.experiment.build import Run
 from buran.files import write_json
-from buran.loop.calibrate import calibration_of
 from buran.model import PMNFRegressor
+from buran.plugins.simgrid.calibrate import calibration_of
+from buran.plugins.simgrid.calibration import CALIBRATION, Calibration
 from buran.profile.profile import Profile
 from buran_studies.campaign.measured import both_ways
 from buran_studies.campaign.summary import BURAN, MANUAL

@@ -16,9 +16,8 @@ from buran.model.fit import fit_models
 from buran.model.terms import Array
 from buran.prior.algebra import added
 from buran.prior.paths import priors_of
-from buran.prior.prior import Prior
+from buran.prior.prior import KnownMpi, Prior
 from buran.prior.resilient import PUBLISHED, FitOptions, predictions
-from buran.prior.switches import KnownMpi
 from buran_studies.evaluation.evaluation import Beside, Evaluation, Table
 from buran_studies.evaluation.statistics import mean_and_error
 from buran_studies.evaluation.study import NEEDS, RESULTS, Settings, Shard

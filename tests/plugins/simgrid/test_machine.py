@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from campaign_files import WriteCampaign
 
-from buran.campaign.launcher import Placement, launch
+from buran.campaign.launcher import Placement
 from buran.campaign.load import load_campaign
 from buran.campaign.mistakes import CampaignError
-from buran.campaign.platform import host_file, platform_of, shape_of
-from buran.campaign.sections import MachineKeys
+from buran.campaign.point import Point
 from buran.errors import ConfigError
-from buran.loop.model import known_mpi
-from buran.prior.switches import KnownMpi
+from buran.plugins.simgrid.backend import SimulatedMachineBackend
+from buran.plugins.simgrid.keys import MachineKeys
+from buran.plugins.simgrid.platform import host_file, platform_of, shape_of
+from buran.plugins.simgrid.simulator import SimGrid
+from buran.plugins.simgrid.switches import KnownAlgorithms
 
 KEYS: dict[str, Any] = {
     "topology": "crossbar", "nodes": 4, "cores_per_node": 2, "bandwidth_gb_s": 12.5, "latency_us": 0.5,
@@ -69,14 +72,16 @@ def test_nodes_are_arranged_about_as_long_in_each_dimension(topology: str, nodes
 
 
 def test_one_machine_tells_its_mpi_and_the_ranks_below_a_leaf_switch(write_campaign: WriteCampaign) -> None:
-    def told(machine: dict[str, Any] | None) -> KnownMpi | None:
-        environment = {} if machine is None else {"environment": "desk", "environments__desk": {"machine": machine}}
-        return known_mpi(load_campaign(write_campaign(**environment)))
+    def told(machine: dict[str, Any]) -> KnownAlgorithms | None:
+        simulator = load_campaign(write_campaign(environments__desk={"machine": machine})).simulator
+        assert isinstance(simulator, SimGrid)
+        return simulator.known_mpi
 
     tree = {**KEYS, "topology": "fat_tree", "nodes": 16, "collectives": "mpich"}
-    assert told(tree) == KnownMpi("mpich", leaf=8, crowding=1.0, ranks_per_node=2)
-    assert told(KEYS) == KnownMpi("ompi", leaf=None, ranks_per_node=2)
-    assert told({**tree, "what_if": {"n": {"20": {"collectives": "ompi"}}}}) is None and told(None) is None
+    assert told(tree) == KnownAlgorithms("mpich", leaf=8, crowding=1.0, ranks_per_node=2)
+    assert told(KEYS) == KnownAlgorithms("ompi", leaf=None, ranks_per_node=2)
+    assert told({**tree, "what_if": {"n": {"20": {"collectives": "ompi"}}}}) is None
+    assert load_campaign(write_campaign()).simulator is None
 
 
 def test_the_description_has_what_the_keys_say() -> None:
@@ -112,7 +117,10 @@ def test_what_is_no_platform_file_is_refused(tmp_path: Path, text: str) -> None:
 
 
 def test_the_launcher_gets_room_for_all_ranks() -> None:
-    started = launch("smpi", ["/tree/demo", "8"], Placement(16), program="smpirun", options=("-platform", "x.xml"))
+    machine = SimpleNamespace(launch_options=lambda point: ("-platform", "x.xml"))
+    tools = SimpleNamespace(mpiexec="smpirun")
+    backend = SimulatedMachineBackend(tools, Path(), simulated=machine)  # type: ignore[arg-type]
+    started = backend.launch(Point.of({"p": 16}), ["/tree/demo", "8"], Placement(16))
     assert started.argv == ("smpirun", "-np", "16", "-platform", "x.xml", "/tree/demo", "8")
     assert started.variables["BURAN_EXECUTABLE"] == "demo"
     assert int(started.variables["GLIBC_TUNABLES"].partition("=")[2]) >= 16 * 816
@@ -170,11 +178,13 @@ NETWORKS: dict[str, Any] = {
 def test_a_machine_depends_on_the_values_of_a_parameter(write_campaign: WriteCampaign) -> None:
     path = write_campaign(environments__desk={"machine": {**KEYS, "what_if": WHAT_IF}}, parameters=NETWORKS)
     campaign = load_campaign(path)
-    platforms = {network: campaign.platform({"p": 8, "n": 10, "network": network}) for network in (1, 2, 3, 4)}
-    keys = {network: platform.keys for network, platform in platforms.items() if platform is not None}
+    simgrid = campaign.simulator
+    assert isinstance(simgrid, SimGrid)
+    platforms = {network: simgrid.at({"p": 8, "n": 10, "network": network}) for network in (1, 2, 3, 4)}
+    keys = {network: platform.keys for network, platform in platforms.items()}
     assert keys[1] == machine() and keys[2] == machine(bandwidth_gb_s=25)
     assert keys[3] == machine(topology="torus", nodes=8) and keys[4] == machine(collectives="mpich")
-    assert platforms[1] is campaign.platform({"p": 2, "n": 20, "network": 1})
+    assert platforms[1] is simgrid.at({"p": 2, "n": 20, "network": 1})
     said = campaign.simulated_on
     assert "crossbar" in said and "network = 2: bandwidth_gb_s 25.0; network = 3: nodes 8, topology torus" in said
 

@@ -13,9 +13,10 @@ from campaign_files import WriteCampaign
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buran.campaign.calibration import Calibration, weights
 from buran.campaign.load import load_campaign
 from buran.campaign.mistakes import CampaignError
+from buran.plugins.simgrid.calibration import Calibration, weights
+from buran.plugins.simgrid.simulator import SimGrid
 
 MACHINE: dict[str, Any] = {
     "topology": "crossbar", "nodes": 4, "cores_per_node": 2, "bandwidth_gb_s": 12.5, "latency_us": 0.5,
@@ -93,8 +94,9 @@ def test_a_campaign_takes_its_costs_from_a_calibration(write_campaign: WriteCamp
     path = write_campaign(environments__desk={"machine": MACHINE})
     written(path.parent)
     campaign = load_campaign(path)
-    platform = campaign.platform({"p": 2, "n": 10})
-    assert platform is not None and platform.costs({"p": 2, "n": 10}) == CALIBRATION.costs({"p": 2, "n": 10})
+    assert isinstance(campaign.simulator, SimGrid)
+    platform = campaign.simulator.at({"p": 2, "n": 10})
+    assert platform.costs({"p": 2, "n": 10}) == CALIBRATION.costs({"p": 2, "n": 10})
     assert "computing costs what calibration.json measured, between its points 5 % uncertain" in campaign.simulated_on
     before = campaign.digest()
     written(path.parent, doubt=0.06)

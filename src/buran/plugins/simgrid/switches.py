@@ -26,8 +26,8 @@ _Shape = tuple[float, float, float, float, float, float]
 
 
 @dataclass(frozen=True)
-class KnownMpi:
-    """What is known of the MPI of a campaign, and of the network.
+class KnownAlgorithms:
+    """What is known of the MPI of a simulated machine, and of the network.
 
     Attributes
     ----------
@@ -57,6 +57,55 @@ class KnownMpi:
             return {}
         rows: Mapping[float, Mapping[float, str]] = _thresholds().get(self.flavour, {}).get(operation, {})
         return rows
+
+    def parts(
+        self,
+        operation: str,
+        visits: ModelFunction,
+        volume: ModelFunction | None,
+        size: ModelFunction | None,
+        parameters: Sequence[str],
+    ) -> dict[str, ModelFunction]:
+        """Return messages and bytes that pass one after the other, of all calls; empty where that is not known.
+
+        Parameters
+        ----------
+        visits, volume, size
+            Calls, bytes of the cost model, and ranks of the communicator, which are known if they are a single power of
+            one parameter.
+        parameters
+            Names, by column of the points.
+        """
+        rows, parts = self.rows(operation), None if size is None else single(size)
+        if not rows or size is None or parts is None or parts[1] is None or len(parts[1].factors) > 1:
+            return {}
+        (factor,) = parts[1].factors
+        if factor.variable is not None or not factor.basis.power or factor.basis.power < 0:
+            return {}
+        measures = _measures(parts[0], factor)
+        moved = volume or ModelFunction(0.0)
+        moved = multiplied(moved, measures[3]) if operation in _PER_RANK else moved
+        message = multiplied(moved, size) if (self.flavour, operation) in _OF_ALL_BLOCKS else moved
+        ends, costs = zip(*_cases(self, rows, _COSTS[operation]), strict=True)
+
+        def value(name: str, functions: Sequence[ModelFunction]) -> ModelFunction:
+            if len(set(functions)) == 1:
+                return functions[0]
+            by, cases = (size, message, visits), tuple((*end, one) for end, one in zip(ends, functions, strict=True))
+            columns = sorted({c for each in by for term in each.terms for f in term.factors for c in f.columns})
+            title, names = f"{name}({operation.removeprefix('MPI_')})", tuple(parameters[column] for column in columns)
+            variable = Cases(title, _python(by, cases, parameters), names, tuple(columns), by, cases)
+            return ModelFunction(0.0, (1.0,), (Term((Factor(factor.parameter, PowerLog(Fraction(1)), variable),)),))
+
+        given = [(cost, ranks, self, measures) for (ranks, _), cost in zip(ends, costs, strict=True)]
+        steps = [multiplied(visits, value("steps", [_steps(*each) for each in given]))]
+        if any(any(cost.segments) for cost in costs):
+            more = [scaled(_of(cost.segments, measures), 1 / _SEGMENT) for cost in costs]
+            steps.append(multiplied(moved, value("segments", more)))
+        out = {"calls x steps": added(steps)}
+        if not moved.is_zero:
+            out["B x way"] = multiplied(moved, value("way", [_way(*each) for each in given]))
+        return out
 
 
 @dataclass(frozen=True)
@@ -147,59 +196,8 @@ _COSTS: Mapping[str, Mapping[str, _Cost]] = {
 _SEGMENT = 1024.0  # bytes
 
 
-def known_parts(
-    mpi: KnownMpi,
-    operation: str,
-    visits: ModelFunction,
-    volume: ModelFunction | None,
-    size: ModelFunction | None,
-    parameters: Sequence[str],
-) -> dict[str, ModelFunction]:
-    """Return messages and bytes that pass one after the other, of all calls; empty where that is not known.
-
-    Parameters
-    ----------
-    mpi, operation
-        Whose algorithms.
-    visits, volume, size
-        Calls, bytes of the cost model, and ranks of the communicator: that of a single power of one parameter is known.
-    parameters
-        Names, by column of the points.
-    """
-    rows, parts = mpi.rows(operation), None if size is None else single(size)
-    if not rows or size is None or parts is None or parts[1] is None or len(parts[1].factors) > 1:
-        return {}
-    (factor,) = parts[1].factors
-    if factor.variable is not None or not factor.basis.power or factor.basis.power < 0:
-        return {}
-    measures = _measures(parts[0], factor)
-    moved = volume or ModelFunction(0.0)
-    moved = multiplied(moved, measures[3]) if operation in _PER_RANK else moved
-    message = multiplied(moved, size) if (mpi.flavour, operation) in _OF_ALL_BLOCKS else moved
-    ends, costs = zip(*_cases(mpi, rows, _COSTS[operation]), strict=True)
-
-    def value(name: str, functions: Sequence[ModelFunction]) -> ModelFunction:
-        if len(set(functions)) == 1:
-            return functions[0]
-        by, cases = (size, message, visits), tuple((*end, one) for end, one in zip(ends, functions, strict=True))
-        columns = sorted({c for each in by for term in each.terms for f in term.factors for c in f.columns})
-        title, names = f"{name}({operation.removeprefix('MPI_')})", tuple(parameters[column] for column in columns)
-        variable = Cases(title, _python(by, cases, parameters), names, tuple(columns), by, cases)
-        return ModelFunction(0.0, (1.0,), (Term((Factor(factor.parameter, PowerLog(Fraction(1)), variable),)),))
-
-    given = [(cost, ranks, mpi, measures) for (ranks, _), cost in zip(ends, costs, strict=True)]
-    steps = [multiplied(visits, value("steps", [_steps(*each) for each in given]))]
-    if any(any(cost.segments) for cost in costs):
-        more = [scaled(_of(cost.segments, measures), 1 / _SEGMENT) for cost in costs]
-        steps.append(multiplied(moved, value("segments", more)))
-    out = {"calls x steps": added(steps)}
-    if not moved.is_zero:
-        out["B x way"] = multiplied(moved, value("way", [_way(*each) for each in given]))
-    return out
-
-
 def _cases(
-    mpi: KnownMpi, rows: Mapping[float, Mapping[float, str]], costs: Mapping[str, _Cost]
+    mpi: KnownAlgorithms, rows: Mapping[float, Mapping[float, str]], costs: Mapping[str, _Cost]
 ) -> Iterator[tuple[tuple[float, float], _Cost]]:
     """Give what ranks and bytes are below, and the cost there; ranks of one leaf switch are a case of their own."""
     within = math.inf if mpi.leaf is None else mpi.leaf + 1.0
@@ -223,7 +221,7 @@ def _sum(one: _Shape, other: _Shape) -> _Shape:
     return _shape(*(a + b for a, b in zip(one, other, strict=True)))
 
 
-def _steps(cost: _Cost, below: float, mpi: KnownMpi, measures: Sequence[ModelFunction]) -> ModelFunction:
+def _steps(cost: _Cost, below: float, mpi: KnownAlgorithms, measures: Sequence[ModelFunction]) -> ModelFunction:
     """Return messages one after the other, those between leaf switches twice."""
     steps = added((_of(cost.steps, measures), scaled(_of(cost.segments, measures), -1.0)))
     if mpi.leaf is None or below <= mpi.leaf + 1:
@@ -234,7 +232,7 @@ def _steps(cost: _Cost, below: float, mpi: KnownMpi, measures: Sequence[ModelFun
     return added((steps, _of((one, log, n, inverse, n_log, square), measures)))
 
 
-def _way(cost: _Cost, below: float, mpi: KnownMpi, measures: Sequence[ModelFunction]) -> ModelFunction:
+def _way(cost: _Cost, below: float, mpi: KnownAlgorithms, measures: Sequence[ModelFunction]) -> ModelFunction:
     """Return bytes one after the other, with what crowded links between leaf switches add."""
     way = _of(cost.way, measures)
     if mpi.leaf is None or below <= mpi.leaf + 1:

@@ -11,7 +11,7 @@ import pytest
 
 from workbench import Workbench
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SWEEP = ROOT / "examples" / "sweep"
 LATEST = ("report.json", "models.json", "experiment.jsonl", "scorep.filter", "report.txt", "findings.json")
 pytestmark = [

@@ -7,8 +7,9 @@ import shlex
 from pathlib import Path
 
 from buran.errors import ToolError
+from buran.measure.finding import Finding, Health
 from buran.measure.toolchain.elf import Elf
-from buran.measure.toolchain.installed import Mpi
+from buran.measure.toolchain.installed import InOneProcess, Mpi
 from buran.measure.toolchain.tool import find_tool, run_tool
 
 FLAVOUR = "smpi"
@@ -52,7 +53,19 @@ def find_simgrid() -> Mpi:
     header = run_tool(
         ["cc", "-E", "-dD", *folders, "-x", "c", "-"], what="SimGrid's mpi.h cannot be read", stdin="#include <mpi.h>\n"
     )
-    return Mpi(smpicc, smpicc, smpirun, None, FLAVOUR, version, header, compiling, linking)
+    folder = Path(__file__).parent
+    parts = InOneProcess(folder / "simulated.c", folder / "node_groups.c", is_missing)
+    return Mpi(smpicc, smpicc, smpirun, None, FLAVOUR, version, header, compiling, linking, parts)
+
+
+def finding() -> Finding:
+    """Tell whether machines can be simulated."""
+    try:
+        simgrid = find_simgrid()
+    except ToolError as error:
+        costs = "campaigns on a simulated machine, environments.NAME.machine, cannot run"
+        return Finding("simulated machines", Health.MISSING, error.line, costs, PACKAGE_HINT)
+    return Finding("simulated machines", Health.WORKS, f"SimGrid {simgrid.version} ({simgrid.mpiexec})")
 
 
 def missing_functions(program: Path) -> tuple[str, ...]:

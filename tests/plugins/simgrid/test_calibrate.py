@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from buran.campaign.calibration import Calibration
 from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.modelling import model_experiment
-from buran.loop.calibrate import CostsBeyond, calibration_of, costs_beyond
+from buran.plugins.simgrid.calibrate import CostsBeyond, calibration_of, costs_beyond
+from buran.plugins.simgrid.calibration import Calibration
 from tables import profile_of, tree_of
 
 CAMPAIGN: Any = SimpleNamespace(threads=lambda point: 1, parallel_parameters=("p",), choices=())

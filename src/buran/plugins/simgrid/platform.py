@@ -7,13 +7,16 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 from xml.sax.saxutils import quoteattr
 
-from buran.campaign.calibration import Calibration, calibration_file, cost_line
+from buran.campaign.identity import Decides, decides, requested
 from buran.campaign.point import Value, canonical
-from buran.campaign.sections import MachineKeys
 from buran.errors import ConfigError, FormatError, UsageError
+from buran.files import digest
+from buran.plugins.simgrid.calibration import Calibration, calibration_file, cost_line
+from buran.plugins.simgrid.keys import MachineKeys
 from buran.wording import word_of
 
 _HEAD = """<?xml version='1.0'?>
@@ -65,6 +68,14 @@ class Platform:
         if self.calibration is None:
             return cost_line(0, self.keys.seconds_per_block or 0.0, "")
         return self.calibration.costs(point)
+
+    def configuration(self, point: Mapping[str, Value]) -> dict[str, Any]:
+        """Return what decides how it runs programs."""
+        fields = type(self.keys).model_fields
+        keys = {name: value for name, value in requested(self.keys).items() if decides(fields[name]) is Decides.RUN}
+        if keys.pop("calibrated", None):
+            keys["costs"] = digest(self.costs(point))
+        return {**keys, "platform": digest(self.text)}
 
 
 def platform_of(machine: MachineKeys, folder: Path) -> Platform:

@@ -16,30 +16,32 @@ import numpy as np
 import pytest
 from native_programs import build, launch, profile_of, table
 from native_programs import toolchain as real_toolchain
+from test_jobs import opened
 
-from buran.campaign.calibration import Calibration
 from buran.campaign.launcher import Placement
-from buran.campaign.launcher import launch as launch_command
 from buran.campaign.plan import Mode
-from buran.campaign.platform import platform_of
 from buran.campaign.point import Point
-from buran.campaign.sections import MachineKeys
+from buran.engine.jobs import job_limit_s, job_request
 from buran.errors import BuildError, RunError, ToolError
 from buran.files import write_json
-from buran.measure.backends.embedded import SimulatedMachineBackend
-from buran.measure.machine import simulated
 from buran.measure.machine.machine import RunJob
 from buran.measure.machine.process import OUTPUT_LIMIT, Outcome
-from buran.measure.machine.simulated import SimulatedMachine
 from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.runtime import find_toolchain
-from buran.measure.toolchain.simgrid import is_missing, missing_functions
-from buran.measure.toolchain.toolchain import NODE_GROUPS, Toolchain
+from buran.measure.toolchain.toolchain import Toolchain
 from buran.model import PMNFRegressor
+from buran.plugins.simgrid import machine as simulated
+from buran.plugins.simgrid.backend import NODE_GROUPS, SimulatedMachineBackend
+from buran.plugins.simgrid.calibration import Calibration
+from buran.plugins.simgrid.keys import MachineKeys
+from buran.plugins.simgrid.machine import SimulatedMachine
+from buran.plugins.simgrid.mpi import find_simgrid, is_missing, missing_functions
+from buran.plugins.simgrid.platform import platform_of
 from buran.profile.profile import Profile
 from patience import PATIENCE_S
+from workbench import Workbench
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[3] / "examples"
 needs_simgrid = pytest.mark.skipif(shutil.which("smpirun") is None, reason="SimGrid is not installed")
 
 # A network that costs next to nothing: what is waited for is computing alone.
@@ -58,11 +60,11 @@ def machine_of(folder: Path, memory_mb: int | None = None, **keys: Any) -> Simul
     platform = platform_of(described, folder)
     campaign = SimpleNamespace(
         environment="desk",
-        platform=lambda point: platform,
         memory_mb=lambda point: memory_mb,
         placement=lambda point: Placement(int(point["p"]), nodes=1, tasks_per_node=platform.cores),
     )
-    return SimulatedMachine(campaign, folder, Path(the_toolchain().objects["time"][0]).with_name(NODE_GROUPS))  # type: ignore[arg-type]
+    simgrid = SimpleNamespace(campaign=campaign, at=lambda point: platform)
+    return SimulatedMachine(simgrid, folder, Path(the_toolchain().objects["time"][0]).with_name(NODE_GROUPS))  # type: ignore[arg-type]
 
 
 def job_of(folder: Path, argv: list[str], environment: dict[str, str], ranks: int) -> RunJob:
@@ -81,17 +83,14 @@ def run(program: Path, arguments: list[str], ranks: int, folder: Path, **keys: A
     folder.mkdir(exist_ok=True)
     machine = machine_of(folder, **keys)
     backend = SimulatedMachineBackend(the_toolchain(), folder / "toolchain.json", simulated=machine)
-    started = launch_command(
-        "smpi", [str(program), *arguments], Placement(ranks), program=backend.mpiexec,
-        options=backend.launch_options(Point.of({"p": ranks})),
-    )  # fmt: skip
+    started = backend.launch(Point.of({"p": ranks}), [str(program), *arguments], Placement(ranks))
     environment = {**started.variables, **backend.run_environment(Mode.TIME, folder / "raw")}
     job = replace(job_of(folder, list(started.argv), environment, ranks), binary=program)
     return machine.run(job), read_dumps(job.raw, ranks)
 
 
 def the_toolchain() -> Toolchain:
-    return find_toolchain(simulated=True)
+    return find_toolchain(mpi=find_simgrid())
 
 
 def program(text: str, folder: Path) -> Path:
@@ -128,7 +127,7 @@ def test_counts_and_bytes_are_those_of_a_real_mpi(
 ) -> None:
     """Every call path of every rank."""
     try:
-        real_tools, simulated_tools = real_toolchain(compiler), find_toolchain(compiler=compiler, simulated=True)
+        real_tools, simulated_tools = real_toolchain(compiler), find_toolchain(compiler=compiler, mpi=find_simgrid())
     except ToolError as error:
         pytest.skip(error.what)
     flags = ("-O2", *(("-J", str(tmp_path)) if name.endswith(".f90") else ()))  # where modules are written
@@ -511,3 +510,14 @@ def test_a_script_is_refused(tmp_path: Path) -> None:
 def test_words_that_the_launcher_would_cut_are_refused(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="'two words'"):
         machine_of(tmp_path, **TREE).run(job_of(tmp_path, ["smpirun", "two words"], {}, 1))
+
+
+@pytest.mark.mpi
+@needs_simgrid
+def test_a_simulated_machine_is_one_process_with_the_memory_of_all_its_nodes(workbench: Workbench) -> None:
+    workbench.write(environments={"desk": {"machine": {**TREE, "cores_per_node": 1, "run_limit": 100.0}}})
+    session, bundle = opened(workbench, memory_mb=500)
+    ranks = session.campaign.ranks(bundle.point)
+    request = job_request(session, bundle)
+    assert ranks > 1 and (request.nodes, request.tasks, request.memory_mb) == (1, 1, 500 * ranks)
+    assert job_limit_s(session, replace(bundle, predicted_s=1e-3)) > len(bundle.runs) * 100

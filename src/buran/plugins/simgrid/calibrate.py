@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.campaign.calibration import Calibration, weights
 from buran.campaign.config import Campaign
+from buran.campaign.plan import Mode
 from buran.experiment.build import Run, experiment_from_profiles
 from buran.experiment.merge import merge_metrics, project
 from buran.experiment.table import Experiment
+from buran.features import sections_of
+from buran.files import write_json
 from buran.loop.collect import only
 from buran.loop.counts import counts_at
+from buran.loop.history import History
+from buran.loop.report import counting_runs, newest_runs
 from buran.model.model_set import ModelSet
 from buran.model.terms import Array, predict
+from buran.plugins.simgrid.calibration import CALIBRATION, Calibration, weights
 from buran.prior.effort import effort_of
 from buran.profile.profile import CallTree
+from buran.report.content import Report
 
 Costs = NDArray[np.float64]
 """Logarithms of seconds for each block, shape (call path, point); NaN where nothing was computed."""
@@ -89,6 +96,20 @@ def costs_beyond(times: ModelSet, counted: Sequence[Run], tree: CallTree, campai
         dict(zip(times.call_paths, np.where(np.isfinite(growth) & (growth > 0), growth, 1.0), strict=True)),
         float((high - max(low, 0.0)) / 2 / np.nansum(times.predict(farthest))),
     )
+
+
+def write_calibration(history: History, report: Report, folder: Path) -> None:
+    """Write what computing cost in a campaign that was measured, if its runs tell."""
+    session, last = history.session, history.plans[-1].iteration - 1
+    if session.campaign.is_simulated:
+        return
+    times, counted = history.models(last).get("time"), counting_runs(history)
+    known = any(each.knows_costs for each, _ in sections_of(report))
+    tree = history.findings(last).tree
+    beyond = costs_beyond(times, counted, tree, session.campaign) if known and times is not None else None
+    calibration = calibration_of(newest_runs(history, Mode.TIME), counted, session.campaign, beyond)
+    if calibration is not None:
+        write_json(folder / CALIBRATION, {"schema": Calibration.schema_read, **asdict(calibration)})
 
 
 def calibration_of(

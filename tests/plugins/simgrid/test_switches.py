@@ -13,28 +13,35 @@ from buran.experiment.modelling import model_experiment
 from buran.model.model import prediction_interval
 from buran.model.terms import Array, Cases, ModelFunction
 from buran.model.text import format_function, growth_class
+from buran.plugins.simgrid.switches import _COSTS, KnownAlgorithms, _thresholds
 from buran.prior.algebra import power, scaled
 from buran.prior.campaign import noise_resilient
 from buran.prior.communication import operation_of
 from buran.prior.prior import Prior, communication_prior
 from buran.prior.resilient import fit_priors, predictions
-from buran.prior.switches import _COSTS, KnownMpi, _thresholds, known_parts
 from buran.prior.tables import models_from_priors
 
 NAMES = ("p", "n")
 ONE, RANKS, BYTES = ModelFunction(1.0), power(0, 1), power(1, 1)
-OMPI = KnownMpi("ompi", leaf=32)
+OMPI = KnownAlgorithms("ompi", leaf=32)
 
 
 def at(*ranks: float, bytes_: float = 100.0) -> Array:
     return np.array([[p, bytes_] for p in ranks])
 
 
-def parts_of(operation: str, mpi: KnownMpi = OMPI, volume: ModelFunction | None = BYTES) -> dict[str, ModelFunction]:
-    return known_parts(mpi, operation, ONE, volume, RANKS, NAMES)
+Parts = dict[str, ModelFunction]
 
 
-def prior_of(operation: str, mpi: KnownMpi | None, sent: ModelFunction = BYTES, size: ModelFunction = RANKS) -> Prior:
+def parts_of(
+    operation: str, mpi: KnownAlgorithms = OMPI, volume: ModelFunction | None = BYTES
+) -> dict[str, ModelFunction]:
+    return mpi.parts(operation, ONE, volume, RANKS, NAMES)
+
+
+def prior_of(
+    operation: str, mpi: KnownAlgorithms | None, sent: ModelFunction = BYTES, size: ModelFunction = RANKS
+) -> Prior:
     model = operation_of(operation)
     assert model is not None
     return communication_prior(
@@ -55,11 +62,11 @@ def test_every_algorithm_of_the_table_has_a_cost_and_the_last_case_no_end() -> N
                     *_COSTS[operation],
                     *_COSTS["MPI_Bcast"],
                 }
-        assert all(parts_of(operation, KnownMpi(flavour)) for operation in table_ if operation != "source")
+        assert all(parts_of(operation, KnownAlgorithms(flavour)) for operation in table_ if operation != "source")
 
 
 def test_messages_one_after_the_other_are_those_of_the_algorithm() -> None:
-    steps = parts_of("MPI_Allreduce", KnownMpi("ompi"))["calls x steps"].evaluate
+    steps = parts_of("MPI_Allreduce", KnownAlgorithms("ompi"))["calls x steps"].evaluate
     # doubling, halving and doubling again, doubling; of few bytes, and from 128 ranks on, by a root
     assert steps(at(8, 32, 64, bytes_=200)).tolist() == [3, 10, 6]
     assert steps(at(16, 32, bytes_=8)).tolist() == [4 + 2, 5 + 2.5]
@@ -75,7 +82,7 @@ def test_messages_between_leaf_switches_pass_twice_as_many_links() -> None:
     assert doubling(at(64)).tolist() == [6 + 1]
     neighbours = parts_of("MPI_Allgather")["calls x steps"].evaluate(at(64, bytes_=64_000.0))
     assert neighbours.tolist() == [32 + 16]
-    assert parts_of("MPI_Barrier", KnownMpi("mpich"), None) == {"calls x steps": power(0, 0, 1)}
+    assert parts_of("MPI_Barrier", KnownAlgorithms("mpich"), None) == {"calls x steps": power(0, 0, 1)}
 
 
 def test_an_algorithm_that_no_run_has_shown_is_predicted() -> None:
@@ -91,8 +98,8 @@ def test_an_algorithm_that_no_run_has_shown_is_predicted() -> None:
 
 def test_where_the_mpi_or_the_communicator_is_not_known_the_prior_is_the_usual_one() -> None:
     usual = prior_of("MPI_Allreduce", None)
-    assert prior_of("MPI_Allreduce", KnownMpi("mpich", ranks_per_node=2)) == usual
-    assert prior_of("MPI_Allreduce", KnownMpi("impi")) == usual
+    assert prior_of("MPI_Allreduce", KnownAlgorithms("mpich", ranks_per_node=2)) == usual
+    assert prior_of("MPI_Allreduce", KnownAlgorithms("impi")) == usual
     assert not usual.known and prior_of("MPI_Allreduce", OMPI).known
     assert prior_of("MPI_Scan", OMPI) == prior_of("MPI_Scan", None)
     assert prior_of("MPI_Allreduce", OMPI, size=ModelFunction(8.0)) == prior_of(

@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from buran.campaign.config import Campaign
 from buran.campaign.launcher import Placement
-from buran.campaign.platform import Platform, host_file
 from buran.campaign.point import Point
 from buran.errors import RunError
 from buran.files import digest, write_text
@@ -18,6 +16,8 @@ from buran.measure.machine.machine import Clock, RunJob, ThisMachine, free_marke
 from buran.measure.machine.process import Outcome
 from buran.measure.machine.provenance import machine_state
 from buran.measure.merge_dumps import read_dumps
+from buran.plugins.simgrid.platform import Platform, host_file
+from buran.plugins.simgrid.simulator import SimGrid
 
 # SimGrid's own words: who says it and when, where in its source, how grave it is. Without a rank, it is SimGrid itself.
 _SAID = re.compile(r"^\[(?P<rank>\S+ )?[\d.]+\] \S+ \[\w+/(?:CRITICAL|ERROR)\] (?P<words>.*)$", re.MULTILINE)
@@ -37,7 +37,7 @@ class SimulatedMachine(ThisMachine):
         Library without which SimGrid sorts ranks by nodes at a first broadcast, which takes time.
     """
 
-    campaign: Campaign
+    simgrid: SimGrid
     folder: Path
     node_groups: Path
 
@@ -60,7 +60,7 @@ class SimulatedMachine(ThisMachine):
 
     def launch_options(self, point: Point) -> tuple[str, ...]:
         """Return what the launcher is told: the machine, where ranks go, and how time passes."""
-        platform, placement = self._platform(point), self.campaign.placement(point)
+        platform, placement = self.simgrid.at(point), self.simgrid.campaign.placement(point)
         keys = platform.keys
         options = {"smpi/simulate-computation": "no", "surf/precision": "1e-12"}
         options["smpi/send-is-detached-thresh"] = str(keys.eager_limit_bytes)
@@ -71,11 +71,6 @@ class SimulatedMachine(ThisMachine):
         description, places = self._files(platform, placement)
         files = ("-platform", str(description), "-hostfile", str(places))
         return (*files, "--log=root.thres:warning", *(f"--cfg={name}:{value}" for name, value in options.items()))
-
-    def _platform(self, point: Point) -> Platform:
-        platform = self.campaign.platform(point)
-        assert platform is not None  # who asks for a simulated machine has described it
-        return platform
 
     def _files(self, platform: Platform, placement: Placement) -> tuple[Path, Path]:
         """Return where SimGrid finds the machine, and the places of ranks on it."""
@@ -92,7 +87,7 @@ class SimulatedMachine(ThisMachine):
         """
         _check_words(job)
         self._check_memory(job)
-        platform, placement = self._platform(job.point), self.campaign.placement(job.point)
+        platform, placement = self.simgrid.at(job.point), self.simgrid.campaign.placement(job.point)
         texts = (platform.text, host_file(platform, placement.ranks_per_node))
         for path, text in zip(self._files(platform, placement), texts, strict=True):
             if not path.is_file():
@@ -111,13 +106,13 @@ class SimulatedMachine(ThisMachine):
         if outcome.timed_out:
             raise RunError(
                 f"simulating the run took longer than {keys.run_limit:g} s",
-                where=f"environments.{self.campaign.environment}.machine.run_limit",
+                where=f"environments.{self.simgrid.campaign.environment}.machine.run_limit",
                 why="while a rank waits without calling MPI, as for a variable, a simulated machine stands still",
                 hint="raise the limit, or let the program wait in MPI",
             )
         said = _SAID.search(job.stderr.read_text(errors="replace"))
         if outcome.failure and said:
-            where = f"environments.{self.campaign.environment}.machine"
+            where = f"environments.{self.simgrid.campaign.environment}.machine"
             if said["rank"]:
                 raise RunError("the program cannot be simulated", why=f"SimGrid says: {said['words']}")
             raise RunError("SimGrid refuses the machine", where=where, why=f"it says: {said['words']}")
@@ -137,9 +132,10 @@ class SimulatedMachine(ThisMachine):
 
     def _check_memory(self, job: RunJob) -> None:
         """Refuse a run whose ranks together need more memory than this machine has free."""
-        of_node = self.campaign.memory_mb(job.point)
+        campaign = self.simgrid.campaign
+        of_node = campaign.memory_mb(job.point)
         least = job.ranks * (_RANK_BYTES + job.binary.stat().st_size)
-        need = least if of_node is None else max(least, 10**6 * of_node * self.campaign.placement(job.point).nodes)
+        need = least if of_node is None else max(least, 10**6 * of_node * campaign.placement(job.point).nodes)
         free = (machine_state()["memory_available_kib"] or 0) * 1024
         if need > free > 0:
             by = "at least, for copies of the program" if of_node is None else "by resources.memory_mb"

@@ -1,0 +1,1 @@
+"""Simulated machines: real MPI programs run on a machine that SimGrid simulates."""
