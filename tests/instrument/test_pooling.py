@@ -171,7 +171,7 @@ def test_what_is_more_uncertain_than_allowed_is_left_out() -> None:
     times = seconds(unsure.experiment)
     assert np.isnan(times["simulated->main->solve"][:, ~unsure.direct]).all()
     assert np.isfinite(times["simulated->main->solve->MPI_Barrier"][:, ~unsure.direct]).all()
-    assert unsure.uncertainty <= POOLING.most_uncertainty
+    assert unsure.uncertainty <= POOLING.scatter
 
 
 def test_a_wrong_cost_is_noticed_where_both_filters_measured() -> None:

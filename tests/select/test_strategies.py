@@ -14,6 +14,7 @@ from simulated import constant, full_space, measured, plain, space
 from buran.campaign.strategies import STRATEGIES
 from buran.errors import UsageError
 from buran.model import Factor, ModelFunction, PowerLog, Term
+from buran.numerics.tuning import COMMON
 from buran.select.base import base_places
 from buran.select.forecast import Forecast, predicted_s
 from buran.select.observations import Observations
@@ -21,7 +22,6 @@ from buran.select.protocol import Budget, PlanningState
 from buran.select.simple import TWICE, Base, without_progress
 from buran.select.space import Array, Space
 from buran.select.strategies import base_of, strategy_of
-from buran.select.tuning import PLANNING
 from buran_studies.functions import terms_prior
 
 ADAPTIVE = tuple(name for name in STRATEGIES.names if name not in ("full", "lines"))
@@ -248,7 +248,7 @@ def test_known_terms_need_a_smaller_base() -> None:
 
 def test_noise_is_never_taken_for_nothing() -> None:
     silent = measured(BASE, plain, 3, 0.0)
-    assert 0 < silent.noise[0] < PLANNING.first_noise
+    assert 0 < silent.noise[0] < COMMON.noise
     assert measured(BASE, plain, 3, 0.2).noise[0] > 3 * silent.noise[0]
     assert np.isnan(measured(BASE, plain, 1).noise_percent)
 

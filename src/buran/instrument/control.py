@@ -9,6 +9,7 @@ from buran.instrument.measured import MeasuredOverhead
 from buran.instrument.prediction import Floats, Mask, RegionPrediction
 from buran.instrument.tuning import FILTERS
 from buran.numerics.least_squares import nonnegative
+from buran.numerics.tuning import COMMON
 
 
 def times_as_expensive(predicted: Floats, measured: Floats, plain_s: Floats) -> float:
@@ -95,7 +96,7 @@ def within_overhead(prediction: RegionPrediction, keep: Mask, worth: Floats, fix
     most = costs.max(axis=1)
     cheapest = np.argsort(most, kind="stable")
     few = np.zeros_like(keep)
-    few[cheapest] = np.cumsum(np.where(keep & ~fixed, most, 0.0)[cheapest]) <= FILTERS.worth_a_look
+    few[cheapest] = np.cumsum(np.where(keep & ~fixed, most, 0.0)[cheapest]) <= COMMON.matters
     out: Mask = keep & (fixed | few | ~prediction.filterable)
     choice = np.flatnonzero(keep & ~out)
     spent = costs[out].sum(axis=0)

@@ -19,6 +19,7 @@ from buran.instrument.prediction import MAINS, Floats, reached_by_filters, symbo
 from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import FunctionVerdict
 from buran.model.repetitions import over_repetitions
+from buran.numerics.tuning import COMMON
 from buran.profile.profile import CallTree
 from buran.wording import counted
 
@@ -107,7 +108,7 @@ def _most_a_visit_costs(tree: CallTree, seconds: Floats, visits: Floats) -> floa
     """
     own_s, number = (_by_region(tree, values) for values in (seconds, visits))
     reached = reached_by_filters(tree)
-    many = reached & (number > 0) & (number >= FILTERS.worth_a_look * number[reached].sum())
+    many = reached & (number > 0) & (number >= COMMON.matters * number[reached].sum())
     return float((own_s[many] / number[many]).min(initial=np.inf))
 
 
@@ -174,13 +175,13 @@ def throttle(
     free[named_by_any(keep, [(region.name, symbol_of(region)) for region in regions])] = False
     hooks = np.where(reached, number * visit_cost_s, 0.0)
     whole = float(own_s[reached].sum())
-    bare = max(whole - float(hooks.sum()), FILTERS.least_bare * whole)
+    bare = max(whole - float(hooks.sum()), COMMON.matters * whole)
     if not bare > 0:
         return Throttled({}, 0.0, 0.0)
     allowed = limit * bare
     each_s = np.maximum(own_s - hooks, 0.0) / np.where(number > 0, number, 1.0)
     order = np.lexsort((-hooks, each_s))
-    mostly_hooks, many = hooks > FILTERS.distorting * own_s, hooks > FILTERS.worth_a_look * hooks.sum()
+    mostly_hooks, many = hooks > FILTERS.distorting * own_s, hooks > COMMON.matters * hooks.sum()
     order = order[(free & mostly_hooks & many)[order]]
     left = float(hooks.sum()) - np.concatenate([[0.0], np.cumsum(hooks[order])])
     count = int(np.argmax(left <= allowed)) if left[-1] <= allowed else len(order)

@@ -21,6 +21,7 @@ from buran.experiment.table import AGGREGATES, Experiment
 from buran.instrument.prediction import FILTERABLE, Floats, Mask, symbol_of
 from buran.instrument.tuning import POOLING
 from buran.model.repetitions import over_repetitions
+from buran.numerics.tuning import COMMON
 from buran.profile.metrics import Metric
 from buran.profile.profile import CallTree, Profile, Region
 from buran.profile.regroup import combine, fold, project
@@ -65,7 +66,7 @@ def hook_cost(calibrated_s: float, hooked_s: Floats, plain_s: Floats, visits: Fl
         rest = float(((gain - slope * share) ** 2).sum() / (some.sum() - 1))
         if slope > 0:
             values.append(slope)
-            uncertainties.append(max(float(np.sqrt(rest / (share**2).sum())), 1e-3 * slope))
+            uncertainties.append(max(float(np.sqrt(rest / (share**2).sum())), COMMON.floor * slope))
     value, uncertainty = np.array(values), np.array(uncertainties)
     precision = 1 / uncertainty**2
     mean = float((precision * value).sum() / precision.sum())
@@ -185,7 +186,7 @@ def pool(direct: Iterable[Run], earlier: Sequence[EarlierRuns], cost: HookCost) 
     """Bring runs under one filter and corrected ones under others into one table.
 
     A time is left out where functions are measured now that were not then: how it would be shared is not known; where
-    its uncertainty is above `most_uncertainty`; with uncorrected times of its point, unless it is as good; and for a
+    its uncertainty is above `POOLING.scatter`; with uncorrected times of its point, unless it is as good; and for a
     call path whose corrected times contradict the uncorrected ones where both are known.
 
     Parameters
@@ -276,7 +277,7 @@ def without_counting(whole: Experiment, known: Floats, counting: Mask) -> Experi
         Times with counting are NaN for call paths with blocks and fewer than `POINTS_OF_BOTH` points of both kinds.
     """
     time, blocks = whole.over_locations("time"), whole.over_locations(_BLOCKS)
-    time = np.where(np.nan_to_num(whole.over_locations(_UNCERTAINTY)) <= POOLING.most_uncertainty, time, np.nan)
+    time = np.where(np.nan_to_num(whole.over_locations(_UNCERTAINTY)) <= POOLING.scatter, time, np.nan)
     # D, E, B: seconds without and with counting, and blocks, shape (call path, point)
     without, with_, counted = (
         over_repetitions(values, "median") for values in (known, time[:, :, counting], blocks[:, :, counting])
@@ -346,7 +347,7 @@ def _judged(whole: Experiment, groups: NDArray[np.int64], earlier: Sequence[Earl
         comparable = _comparable(whole.tree, group.had)
         for name in values:
             values[name][np.ix_(~comparable, np.ones(time.shape[1], dtype=bool), columns)] = np.nan
-        sure = np.isfinite(time[:, :, columns]) & (uncertainty[:, :, columns] <= POOLING.most_uncertainty)
+        sure = np.isfinite(time[:, :, columns]) & (uncertainty[:, :, columns] <= POOLING.scatter)
         sure &= comparable[:, None, None]
         proven = POINTS_OF_BOTH if group.counting else 0
         agrees = _agrees(known, np.where(sure, time[:, :, columns], np.nan), uncertainty[:, :, columns], proven)
@@ -402,7 +403,7 @@ def _agrees(direct: Floats, corrected: Floats, uncertainty: Floats, proven: int 
     number = common.sum(axis=1)
     mean = gap.sum(axis=1) / np.maximum(number, 1)
     # two gaps may agree by chance: what one pair scatters by is one more degree of freedom
-    squares = np.where(common, (gap - mean[:, None]) ** 2, 0.0).sum(axis=1) + POOLING.one_pair**2
+    squares = np.where(common, (gap - mean[:, None]) ** 2, 0.0).sum(axis=1) + POOLING.scatter**2
     spread = np.sqrt(squares) / np.maximum(number, 1)
     largest = np.where(np.isfinite(corrected), np.nan_to_num(uncertainty), 0.0).max(axis=(1, 2))
     near: Mask = np.abs(mean) <= POOLING.agreement + POOLING.sigmas * np.hypot(spread, largest)

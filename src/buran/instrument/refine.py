@@ -19,6 +19,7 @@ from buran.instrument.prediction import FILTERABLE, MAINS, Floats, Mask, RegionP
 from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import FunctionVerdict, Verdicts
 from buran.model import ModelSet
+from buran.numerics.tuning import COMMON
 from buran.profile.cubex_read import PARAMETRIZED
 from buran.profile.profile import CallTree, Region
 from buran.profile.symbols import variants
@@ -164,7 +165,7 @@ class Refinement:
         """
         if self.prediction.visit_cost_s == 0:
             return not self.added and bool((self.keep | ~self.prediction.filterable).all())
-        return not self.added and self.hook_share < FILTERS.settled_hook_share and not self.drops_constants
+        return not self.added and self.hook_share < COMMON.matters and not self.drops_constants
 
     @property
     def names(self) -> tuple[str, ...]:

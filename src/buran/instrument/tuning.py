@@ -17,17 +17,6 @@ class FilterTuning:
         "seconds of enter and exit of one visit where nothing was calibrated",
         "measured: Score-P 8.4 takes 58 ns",
     )
-    settled_hook_share: float = tuned(
-        0.01,
-        "a filter of which hooks that would go cost less of the predicted run time is kept: a new one gains nothing",
-        JUDGED,
-    )
-    worth_a_look: float = tuned(
-        0.01,
-        "of what is allowed: what all functions with the fewest visits take together, and which stay for that; of all "
-        "visits of a pilot run: functions that have less stay",
-        "judgement: `scorep-score -g` leaves what has less than 1 % of a trace in, too",
-    )
     near_share: float = tuned(
         0.1,
         "of the share that makes a kernel: what has more stays where its hooks fit, as models err",
@@ -50,9 +39,6 @@ class FilterTuning:
         "takes longer is the start and end of the measurement system",
         JUDGED,
     )
-    least_bare: float = tuned(
-        0.01, "of the time with hooks: what is left without them is a difference of two large numbers", JUDGED
-    )
 
 
 FILTERS = FilterTuning()
@@ -62,8 +48,10 @@ FILTERS = FilterTuning()
 class PoolingTuning:
     """Constants of times under an earlier filter, corrected by the cost of hooks."""
 
-    most_uncertainty: float = tuned(
-        0.1, "of the corrected time: what is more uncertain is left out; single runs scatter by 10 to 30 %", JUDGED
+    scatter: float = tuned(
+        0.1,
+        "of a single run, until several are known; a corrected time that is more uncertain is left out",
+        "evidence/overhead.md: 2 to 15 %, on a busy machine 10 to 30 %",
     )
     as_good: float = tuned(
         0.005, "uncertainty up to which a corrected time is used with uncorrected ones of its point", JUDGED
@@ -80,11 +68,6 @@ class PoolingTuning:
         "six programs: evidence/overhead.md",
     )
     counting_spread: float = tuned(0.08, "standard deviation of that between call paths", "evidence/overhead.md")
-    one_pair: float = tuned(
-        0.1,
-        "scatter of the logarithm of a ratio of two runs before several are known",
-        "evidence/overhead.md: 2 to 15 %",
-    )
 
 
 POOLING = PoolingTuning()

@@ -41,6 +41,7 @@ from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet, write_models
 from buran.model.space import full_spaces, wider_space
 from buran.model.tuning import SEARCH
+from buran.numerics.tuning import COMMON
 from buran.prior.account import Account
 from buran.prior.campaign import noise_resilient
 from buran.prior.paths import waiting_rows
@@ -300,7 +301,7 @@ def proven_growth(counted: Collection[ModelSet]) -> list[Lead] | None:
         model.function
         for models in counted
         for model in models.models
-        if model is not None and model.quality.smape <= 100 * COUNTS.loose
+        if model is not None and model.quality.smape <= 100 * COMMON.matters
     ]
     columns = range(max((len(models.parameters) for models in counted), default=0))
     return [max(function.lead(p) for function in functions) for p in columns] if functions else None

@@ -29,6 +29,7 @@ from buran.loop.refine import begins_with_pilot, rules_of, tell_growth
 from buran.loop.session import Session
 from buran.measure.bundle import configuration
 from buran.model import ModelFunction, fit_models
+from buran.numerics.tuning import COMMON
 from buran.prior.prior import Column, Prior, computation_prior
 from buran.prior.steps import Repeats
 from buran.profile.metrics import counted, uncounted
@@ -317,7 +318,7 @@ def _start_s(campaign: Campaign, outcomes: Sequence[BundleOutcome]) -> float:
 def _counts_settled(findings: Findings) -> bool:
     """Tell whether counting at more points would say nothing of the call paths that matter at the target."""
     seconds = {prior["call_path"]: abs(prior["at_target_s"] or 0.0) for prior in findings.priors}
-    least = PLANNING.counts * sum(seconds.values())
+    least = COMMON.matters * sum(seconds.values())
     open_ = [prior["call_path"] for prior in findings.priors if not prior.get("settled", False)]
     return bool(seconds) and all(seconds[path] < least for path in open_)
 
@@ -394,7 +395,7 @@ def _misses(data: Mapping[str, Any], moved: Sequence[int]) -> Column:
     """Return misses of a cache as findings keep them."""
     cost, deviation = data["cost"]
     function = ModelFunction.from_json(data["misses"]).moved(moved)
-    return Column("misses", function, cost=(cost, max(deviation, PLANNING.counts * cost)), level=int(data["level"]))
+    return Column("misses", function, cost=(cost, max(deviation, COMMON.matters * cost)), level=int(data["level"]))
 
 
 def _errors(history: History) -> tuple[float, ...]:

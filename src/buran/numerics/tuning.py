@@ -4,7 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from buran.numerics.origin import CORRECTIONS, tuned
+from buran.numerics.origin import CORRECTIONS, JUDGED, tuned
+
+
+@dataclass(frozen=True)
+class CommonTuning:
+    """Constants that mean the same in several packages."""
+
+    matters: float = tuned(
+        0.01,
+        "of a time, a variance, a count or a limit: what is less changes nothing that is told from it",
+        "judgement: `scorep-score -g` leaves what has less than 1 % of a trace in, too",
+    )
+    nearly: float = tuned(0.9, "of a time or a variance: so much stands for all of it", JUDGED)
+    floor: float = tuned(1e-3, "of the largest value: smaller ones count as this one", JUDGED)
+    noise: float = tuned(0.03, "relative noise of one run until repetitions and residuals say more", JUDGED)
+    worth: float = tuned(2.0, "repetitions that this first guess is worth", JUDGED)
+
+
+COMMON = CommonTuning()
 
 
 @dataclass(frozen=True)

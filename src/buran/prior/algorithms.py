@@ -9,6 +9,7 @@ import numpy as np
 
 from buran.model.candidates import Mask
 from buran.model.terms import Array, ModelFunction
+from buran.numerics.tuning import COMMON
 from buran.prior.prior import Prior
 from buran.prior.regression import regress
 from buran.prior.tuning import ALGORITHMS, COEFFICIENTS
@@ -58,5 +59,5 @@ def _criterion(design: Array, values: Array) -> Array:
     fitted = regress(design, values, nonnegative=True, outliers=COEFFICIENTS.outliers)
     predicted = np.maximum(fitted.coefficients @ design.T, np.finfo(float).tiny)
     ratio = np.maximum(values / predicted, np.finfo(float).tiny)
-    deviance = 2 * np.mean(ratio - 1 - np.log(ratio), axis=1) + ALGORITHMS.near**2
+    deviance = 2 * np.mean(ratio - 1 - np.log(ratio), axis=1) + COMMON.matters**2
     return np.asarray(len(design) * np.log(deviance) + np.log(len(design)) * (fitted.coefficients > 0).sum(axis=1))

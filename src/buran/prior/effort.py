@@ -18,8 +18,9 @@ from buran.model.powers import PowerLog
 from buran.model.repetitions import over_repetitions
 from buran.model.space import Spaces
 from buran.model.terms import Array, Factor, ModelFunction, Term
-from buran.model.tuning import DISCREPANCY, EXACT
+from buran.model.tuning import DISCREPANCY, EXACT, SEARCH
 from buran.numerics.least_squares import exponents
+from buran.numerics.tuning import COMMON
 from buran.prior.algebra import added, multiplied
 from buran.prior.tuning import COUNTS
 
@@ -147,7 +148,7 @@ def with_sums(effort: Effort, parts: Mapping[int, Mapping[str, ModelFunction]], 
     sums = [added(parts[row].values()) for row in rows]
     single = over_repetitions(counts[rows], "median") if rows else np.zeros((0, len(points)))
     for row, function, rest, measured in zip(rows, sums, misfit(points, single, sums).tolist(), single, strict=True):
-        if rest <= max(COUNTS.loose, residual[row]):
+        if rest <= max(COMMON.matters, residual[row]):
             functions[row], residual[row] = function, rest
             if steadiness[row] is not Steadiness.NOISY:
                 steadiness[row] = steadiness_of(points, measured, function, rest)
@@ -178,7 +179,7 @@ def by_visits(effort: Effort, points: Array, counts: Array, visits: Array) -> Ef
         if of_calls is None or of_visit is None or calls.steadiness[place] is Steadiness.UNEXPLAINED:
             continue
         function = multiplied(of_calls, of_visit)
-        much_less = each.residual[place] <= max(COUNTS.exact, residual[row] / COUNTS.close)
+        much_less = each.residual[place] <= max(SEARCH.certain, residual[row] / COUNTS.close)
         if whole is None or much_less or _size(function) <= _size(whole):
             functions[row], residual[row] = function, misfit(points, single[[row]], [function])[0]
             steadiness[row] = steadiness_of(points, single[row], function, float(residual[row]))
@@ -205,18 +206,18 @@ def steadiness_of(points: Array, counts: Array, function: ModelFunction | None, 
     """
     if function is not None and cancels_through(function, points):
         return Steadiness.UNEXPLAINED
-    if function is None or residual <= COUNTS.exact:
+    if function is None or residual <= SEARCH.certain:
         return Steadiness.EXACT
-    if residual <= COUNTS.loose:
+    if residual <= COMMON.matters:
         return Steadiness.DATA_DEPENDENT
     here = np.isfinite(counts)
     measured = counts[here]
     gaps = measured - function.evaluate(points[here])
-    met = np.abs(gaps) <= COUNTS.exact * measured
+    met = np.abs(gaps) <= SEARCH.certain * measured
     if met.mean() >= COUNTS.mostly and (gaps[~met] < 0).all():
         return Steadiness.DATA_DEPENDENT
     varied = float(((measured - measured.mean()) ** 2).sum())
-    follows = residual <= EXACT.lost and (gaps**2).sum() <= (1 - COUNTS.explained) * varied
+    follows = residual <= EXACT.lost and (gaps**2).sum() <= (1 - COMMON.nearly) * varied
     return Steadiness.DATA_DEPENDENT if follows else Steadiness.UNEXPLAINED
 
 
@@ -226,7 +227,7 @@ def _functions(
     fit = fit_models(points, values, space=space, exact=np.full(len(values), exact), variables=variables)
     functions = [ModelFunction(0.0) if model is None else model.function for model in fit.models]
     residual = misfit(points, values, functions)
-    for row in np.flatnonzero(residual > COUNTS.exact).tolist() if exact else ():
+    for row in np.flatnonzero(residual > SEARCH.certain).tolist() if exact else ():
         if (limit := limit_of(points, values[row])) is not None:
             functions[row] = ModelFunction(limit)
             residual[row] = misfit(points, values[[row]], [functions[row]])[0]
@@ -272,7 +273,7 @@ def power_law(points: Array, counts: Array) -> ModelFunction | None:
 def misfit(points: Array, values: Array, functions: list[ModelFunction]) -> Array:
     """Return shape (call path,): the largest deviation, as `Effort.residual` says."""
     size = np.abs(values)
-    floor = np.maximum(size, 1e-3 * size.max(axis=1, keepdims=True, initial=0.0))
+    floor = np.maximum(size, COMMON.floor * size.max(axis=1, keepdims=True, initial=0.0))
     gap = np.abs(values - np.array([function.evaluate(points) for function in functions]).reshape(values.shape))
     return np.asarray(np.divide(gap, floor, out=np.zeros_like(gap), where=floor > 0).max(axis=1, initial=0.0))
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from buran.model.repetitions import Repetition, over_repetitions
 from buran.model.terms import Array
+from buran.numerics.tuning import COMMON
 from buran.prior.tuning import COEFFICIENTS
 
 
@@ -43,7 +44,7 @@ class PointNoise:
         safe = np.where(mean > 0, mean, 1.0)[..., None]
         gaps = np.where(here & (mean > 0)[..., None], np.nan_to_num(repetitions) / safe - 1, 0.0)
         degrees = np.maximum(number - 1, 0).sum(axis=1).astype(np.float64)
-        run = ((gaps**2).sum(axis=(1, 2)) + COEFFICIENTS.worth * COEFFICIENTS.first**2) / (degrees + COEFFICIENTS.worth)
+        run = ((gaps**2).sum(axis=(1, 2)) + COMMON.worth * COMMON.noise**2) / (degrees + COMMON.worth)
         wider = np.where((number >= 3) & (repetition == "median"), np.pi / 2, 1.0)  # of the variance of a median
         variance = run[:, None] * wider / np.maximum(number, 1) + COEFFICIENTS.discrepancy**2
         return cls(np.sqrt(variance), degrees)

@@ -17,11 +17,11 @@ from buran.model.derived import DerivedValue, variables_of
 from buran.model.repetitions import over_repetitions
 from buran.model.space import Spaces, full_spaces
 from buran.model.terms import Array, ModelFunction
+from buran.numerics.tuning import COMMON
 from buran.prior.communication import POLLS, Operation, operation_of
 from buran.prior.effort import OPEN, Effort, Steadiness, by_visits, effort_of, power_law, with_sums
 from buran.prior.prior import ALONE, KnownMpi, Prior, communication_prior, computation_prior
 from buran.prior.steps import Repeats, repeats
-from buran.prior.tuning import COUNTS
 from buran.prior.volume import bytes_of
 from buran.profile.metrics import MINOR_FAULTS, WORKING_THREADS, metric_of, stands_for
 from buran.profile.profile import CallTree, Region
@@ -394,7 +394,7 @@ def _one_computation(effort: Effort, place: int, counts: _Counts, row: int, metr
     if steadiness is Steadiness.DATA_DEPENDENT:
         share = 100 * float(effort.residual[place])
         notes = (*notes, f"no formula gives its counts at all points: up to {share:.2g} % off")
-    proven = bool(effort.residual[place] <= COUNTS.loose)
+    proven = bool(effort.residual[place] <= COMMON.matters)
     prior = computation_prior(function, metric, counts.ranks)
     return _PathPrior(Source.COMPUTATION, notes, prior, function, settled, proven=proven)
 

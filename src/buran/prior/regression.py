@@ -10,6 +10,7 @@ from scipy.special import log_ndtr
 from buran.model.candidates import Ids, Mask
 from buran.model.terms import Array
 from buran.numerics.least_squares import Solution, condensed, solve, without_negative
+from buran.numerics.tuning import COMMON
 from buran.prior.tuning import COEFFICIENTS
 
 _SETTLED = 1e-8  # of the largest prediction: the rounds that follow change nothing
@@ -191,7 +192,7 @@ def _few(here: Mask, rank: Ids) -> Array:
 def _weights(guess: Array, here: Mask) -> Array:
     size = np.abs(guess)
     largest = size.max(axis=1, keepdims=True, initial=0.0)
-    floored = np.where(largest > _NOTHING, np.maximum(size, COEFFICIENTS.floor * largest), 1.0)
+    floored = np.where(largest > _NOTHING, np.maximum(size, COMMON.floor * largest), 1.0)
     return np.where(here, 1 / floored, 0.0)
 
 

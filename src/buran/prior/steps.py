@@ -18,7 +18,7 @@ from buran.experiment.table import Experiment
 from buran.model.candidates import Mask
 from buran.model.repetitions import over_repetitions
 from buran.model.terms import Array
-from buran.prior.tuning import COUNTS
+from buran.numerics.tuning import COMMON
 from buran.profile.metrics import metric_of, stands_for
 
 _ROUNDING = 1e-9
@@ -65,7 +65,7 @@ def repeats(points: Array, counts: Sequence[Array], column: int, full: float) ->
         counted |= seen
     linear = np.where(off <= _ROUNDING, Repeats.PROVEN, Repeats.NEARLY)
     shown = np.where(complete & counted, linear, Repeats.OPEN)
-    return tuple(map(Repeats, np.where(off <= COUNTS.loose, shown, Repeats.REFUTED).tolist()))
+    return tuple(map(Repeats, np.where(off <= COMMON.matters, shown, Repeats.REFUTED).tolist()))
 
 
 def not_repeated(counted: Experiment, steps: Mapping[str, float]) -> dict[str, tuple[str, ...]]:
@@ -89,7 +89,7 @@ def not_repeated(counted: Experiment, steps: Mapping[str, float]) -> dict[str, t
     for name, full in steps.items():
         verdicts = repeats(counted.points, list(exact.values()), counted.parameters.index(name), full)
         refuted = np.array([verdict is Repeats.REFUTED for verdict in verdicts], dtype=bool)
-        if work[refuted].sum() > COUNTS.loose * work.sum():
+        if work[refuted].sum() > COMMON.matters * work.sum():
             rows = sorted(np.flatnonzero(refuted).tolist(), key=lambda row: -work[row])
             out[name] = tuple(counted.tree.names[row] for row in rows[:_NAMED])
     return out

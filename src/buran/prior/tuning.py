@@ -11,15 +11,6 @@ from buran.numerics.origin import JUDGED, tuned
 class CountTuning:
     """Constants of effort models that go through counts."""
 
-    exact: float = tuned(1e-6, "relative residual up to which a count is a function of the parameters", JUDGED)
-    loose: float = tuned(
-        1e-2,
-        "residual beyond which no function passes through the counts",
-        JUDGED,
-    )
-    explained: float = tuned(
-        0.9, "share of the counts' variance that a function which misses some must explain to say how they grow", JUDGED
-    )
     mostly: float = tuned(
         2 / 3, "of the points, at which a count is exactly what is said of it: the others are exceptions", JUDGED
     )
@@ -40,7 +31,6 @@ class CoefficientTuning:
         "1 and 10 give the same predictions and intervals of heat-equation and Nekbone at 64 ranks",
     )
     rounds: int = tuned(12, "rounds in which weights and coefficients follow each other", JUDGED)
-    floor: float = tuned(1e-3, "of the largest prediction: smaller ones weigh no more", JUDGED)
     cost_spread: float = tuned(
         1.0, "by what share the cost of a unit is expected to differ between the terms of a call path", JUDGED
     )
@@ -60,8 +50,6 @@ class CoefficientTuning:
     discrepancy: float = tuned(
         0.03, "relative standard deviation that runs of one point have in common, and repetitions do not show", JUDGED
     )
-    first: float = tuned(0.03, "relative noise of one run until repetitions say more", JUDGED)
-    worth: float = tuned(2.0, "repetitions that this first guess is worth", JUDGED)
     call_s: float = tuned(1e-6, "seconds that a call takes beside its counted work, about", JUDGED)
     slowest_s: float = tuned(
         1e-5,
@@ -81,7 +69,6 @@ class WaitingTuning:
     """Constants of the test for waiting."""
 
     draws: int = tuned(999, "draws of noise alone", JUDGED)
-    same: float = tuned(1e-6, "share of a column that must remain beside the others", JUDGED)
     least_work: float = tuned(0.05, "share of the work at some point, from which on it is waited for", JUDGED)
     fewest: int = tuned(3, "degrees of freedom from which on what is left tells how large noise is", JUDGED)
     fitted: int = tuned(8, "candidates that are fitted and weighed", JUDGED)
@@ -100,7 +87,6 @@ class AlgorithmTuning:
         "by which terms of other algorithms must lower the Bayesian information criterion",
         "of 0, 4, 8 and 14: with 4, 2 of 100 models without these terms get them at 75 % noise",
     )
-    near: float = tuned(0.01, "relative misfit up to which no other algorithm is looked for", JUDGED)
 
 
 ALGORITHMS = AlgorithmTuning()

@@ -12,7 +12,7 @@ import numpy as np
 from buran.errors import UsageError
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
-from buran.numerics.least_squares import beside, span, unit_columns
+from buran.numerics.least_squares import SINGULAR, beside, span, unit_columns
 from buran.prior.algebra import added, product, scaled
 from buran.prior.noise import PointNoise
 from buran.prior.prior import Column, Prior
@@ -238,7 +238,7 @@ def _candidates(
             continue
         column = waited(term, processes).evaluate(points)
         length = np.linalg.norm(column)
-        if length and np.linalg.norm(beside(column, basis)) > WAITING_TEST.same * length:
+        if length and np.linalg.norm(beside(column, basis)) > SINGULAR * length:
             chosen.append(term)
     return chosen
 

@@ -11,8 +11,8 @@ from buran.errors import UsageError
 from buran.select.forecast import predicted_s
 from buran.select.observations import Observations
 from buran.select.protocol import Advice, Budget, PlanningState, Strategy
+from buran.select.simple import FULL
 from buran.select.space import Array, Space
-from buran.select.tuning import PLANNING
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def advise(
         The budget is a share, and nothing is known of run times.
     """
     seconds = predicted_s(measured, space)
-    full = None if seconds is None else PLANNING.full_repetitions * float(space.core_hours(seconds).sum())
+    full = None if seconds is None else FULL.repetitions * float(space.core_hours(seconds).sum())
     times = measured.values[0] if measured.program_s is None else measured.program_s
     run_s = np.maximum(np.nan_to_num(times) * space.overhead, np.where(np.isfinite(times), space.least_s, 0.0))
     spent = float((run_s.sum(axis=1) * measured_cores).sum() / 3600) if len(measured.points) else 0.0

@@ -173,7 +173,7 @@ class _TermColumns:
         logs, inside = [], []
         for hypothesis, shift in zip(model.alternatives, left_over, strict=True):
             value = hypothesis.function.evaluate(self._at) * np.exp(shift) / scale
-            bent = np.log(np.clip(value * np.sign(predicted), np.exp(-BELIEF.extreme), np.exp(BELIEF.extreme)))
+            bent = np.log(np.maximum(value * np.sign(predicted), _SMALLEST))
             logs.append(BELIEF.disagreement * np.tanh(bent / BELIEF.disagreement))
             if prior is None:
                 inside.append(np.sqrt(hypothesis.weight) * self._of_terms(hypothesis.function, weights, scale))

@@ -10,6 +10,7 @@ from functools import cached_property
 from buran.campaign.plan import COUNTING, POINTS_OF_BOTH, Bundle, Mode, Plan
 from buran.campaign.point import Point
 from buran.campaign.records import Status
+from buran.numerics.tuning import COMMON
 from buran.select.cover import covered
 from buran.select.forecast import predicted_s
 from buran.select.question import Knowledge, Question
@@ -60,7 +61,7 @@ class RunCosts:
         """
         question, proven = self.question, self.knowledge.counting_proven
         usable = question.counting_tells_times and question.weighs_runs and not question.paired
-        if not usable or (self.knowledge.rounds and (proven or 0.0) < PLANNING.agreeing):
+        if not usable or (self.knowledge.rounds and (proven or 0.0) < COMMON.nearly):
             return None
         modes: dict[Point, set[Mode]] = {}
         for _, bundle in self._bundles:

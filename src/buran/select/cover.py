@@ -79,7 +79,7 @@ def _most_needed_first(points: Array, there: list[int], needed: set[int], order:
     return first + rest
 
 
-def _new(points: Array, chosen: list[int], place: int, column: int, most: int = PLANNING.cover_values) -> bool:
+def _new(points: Array, chosen: list[int], place: int, column: int, most: int = PLANNING.few_values) -> bool:
     """Tell whether a place has a value of a parameter that is wanted in addition to those that were chosen."""
     seen = np.unique(points[chosen, column])
     return len(seen) < most and points[place, column] not in seen

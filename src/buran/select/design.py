@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from buran.campaign.strategies import Abilities
+from buran.numerics.tuning import COMMON
 from buran.select.belief import TargetBelief, belief_of
 from buran.select.cover import missing_points
 from buran.select.forecast import Forecast, known_share
@@ -53,9 +54,9 @@ class Design:
         forecast = Forecast.of(measured, space, state)
         if first := self._first(forecast, space, budget):
             return first
-        base = Base(1, 2) if known_share(measured) >= PLANNING.known else self.base
+        base = Base(1, 2) if known_share(measured) >= COMMON.nearly else self.base
         # with few rounds left, the base must not take many of them
-        together = PLANNING.base_share if state.rounds_left is None else PLANNING.base_together
+        together = PLANNING.base_share if state.rounds_left is None else PLANNING.half
         opening = base.advice(forecast, space, budget, PLANNING.base_share, together)
         if opening is not None:
             return opening
@@ -72,10 +73,10 @@ class Design:
         left = budget.left if np.isfinite(budget.left) else float((cost * forecast.free).sum() * space.most_repetitions)
         room = np.where(affordable, space.most_repetitions - forecast.runs, 0).astype(np.float64)
         plan, remains = allocate(belief, cost, left, room)
-        if remains > 1 - PLANNING.helps and (informed := belief_of(measured, space, unseen=False)) is not None:
+        if remains > 1 - COMMON.matters and (informed := belief_of(measured, space, unseen=False)) is not None:
             belief = informed  # what no point can show must not hide what some can
             plan, remains = allocate(belief, cost, left, room)
-        if remains > 1 - PLANNING.helps:
+        if remains > 1 - COMMON.matters:
             return Advice(stop=_no_run_helps(measured, space), expected_error=error)
         part = max(self.part, 1 / state.rounds_left) if state.rounds_left else self.part
         few = plan.sum() <= PLANNING.few
@@ -88,10 +89,9 @@ class Design:
         else:
             chosen = worthiest(belief, counts, cost, part * left)
         gain = gains(belief)
-        apart, beyond = _distinguishes(belief), _beyond_cliffs(measured, space)
+        apart = _distinguishes(belief)
         reasons = [
-            beyond.get(place)
-            or _new_values(measured, space, place)
+            _new_values(measured, space, place)
             or ("distinguishes hypotheses" if apart[place] else "makes coefficients certain")
             for place in chosen
         ]
@@ -104,7 +104,7 @@ class Design:
             return None
         places = missing_points(forecast, space)
         total = np.cumsum(PLANNING.careful * forecast.cost[places])
-        most = max(PLANNING.first_together * budget.left, float(total[0])) if places else 0.0
+        most = max(PLANNING.part * budget.left, float(total[0])) if places else 0.0
         chosen = [place for place, sum_ in zip(places, total.tolist(), strict=True) if sum_ <= most]
         out = suggestions(chosen, forecast, [0.0] * len(chosen), [BASE] * len(chosen), budget)
         return Advice(out) if out else None
@@ -141,10 +141,10 @@ def _no_run_helps(measured: Observations, space: Space) -> str:
 
 
 def _width(measured: Observations, space: Space, belief: TargetBelief) -> float:
-    lower, upper = measured.fit.predict_interval(space.target[None], PLANNING.level, "mean")
+    lower, upper = measured.fit.predict_interval(space.target[None], of="mean")
     modelled = np.array([model is not None for model in measured.fit.models])
     half, predicted = (upper - lower)[modelled, 0] / 2, np.abs(belief.predicted[:, -1])
-    counts = belief.share >= PLANNING.counts
+    counts = belief.share >= COMMON.matters
     relative = np.where(predicted > 0, half / np.where(predicted > 0, predicted, 1.0), np.where(half > 0, np.inf, 0.0))
     return float(relative[counts].max(initial=0.0))
 
@@ -227,29 +227,6 @@ def _distinguishes(belief: TargetBelief) -> Mask:
     weight = belief.share**2
     whole = (belief.factors[:, :-1] @ belief.factors[:, -1, :, None])[..., 0]
     return np.asarray(weight @ (belief.disagreement[:, :-1] * whole) > 0.5 * (weight @ whole**2))
-
-
-def _beyond_cliffs(measured: Observations, space: Space) -> dict[int, str]:
-    """Return reasons for the places that are beyond a cliff that the target is beyond, and no measured point yet."""
-    at = np.vstack([space.points, space.target])
-    lost: dict[int, Array] = {}
-    before: dict[int, Array] = {}
-    for call, model in enumerate(measured.fit.models):
-        prior = None if model is None else measured.prior_of(call)
-        for column in () if prior is None else prior.columns:
-            if column.level and column.cost is not None:
-                misses, there = (column.cost[0] * column.function.evaluate(where) for where in (at, measured.points))
-                lost[column.level] = lost.get(column.level, 0.0) + misses
-                before[column.level] = before.get(column.level, 0.0) + there
-    whole, seen = (np.nansum(np.abs(measured.fit.predict(where)), axis=0) for where in (at, measured.points))
-    tiny = np.finfo(np.float64).tiny
-    out: dict[int, str] = {}
-    for level in sorted(lost):
-        share, most = lost[level] / np.maximum(whole, tiny), (before[level] / np.maximum(seen, tiny)).max(initial=0.0)
-        if share[-1] > PLANNING.cliff * max(most, PLANNING.counts):
-            why = f"is beyond a cliff that the target is beyond too: shows what misses of level {level} cost"
-            out |= dict.fromkeys(np.flatnonzero(share[:-1] > PLANNING.cliff * max(most, PLANNING.counts)).tolist(), why)
-    return out
 
 
 def _rounded(plan: Array, cost: Array, left: float) -> Ids:

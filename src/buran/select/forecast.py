@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from buran.numerics.least_squares import exponents
+from buran.numerics.tuning import COMMON
 from buran.select.observations import Observations
 from buran.select.protocol import PlanningState
 from buran.select.space import Array, Ids, Mask, Space
@@ -122,7 +123,7 @@ def by_powers(points: Array, values: Array, at: Array) -> Array:
     """
     tiny = np.finfo(np.float64).tiny
     largest = np.nanmax(np.abs(values), axis=1, initial=tiny, keepdims=True)
-    known = np.fmax(values, PLANNING.least * largest)
+    known = np.fmax(values, COMMON.floor * largest)
     there, here = np.maximum(at, tiny), np.maximum(points, tiny)
     growth = (np.log(there) - np.log(here).mean(axis=0)) @ exponents(here, known).T
     return np.asarray(np.exp(np.log(known).mean(axis=1, keepdims=True) + growth.T))

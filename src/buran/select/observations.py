@@ -14,11 +14,11 @@ from buran.model import Fit, SearchOptions, fit_models
 from buran.model.noise import noise_level
 from buran.model.repetitions import over_repetitions, scatter_of
 from buran.numerics.least_squares import SINGULAR, span
+from buran.numerics.tuning import COMMON
 from buran.prior.noise import PointNoise
 from buran.prior.prior import Prior, price_alone
 from buran.prior.resilient import fit_priors
 from buran.select.space import Array, Ids, Mask
-from buran.select.tuning import PLANNING
 
 OPTIONS = SearchOptions(alternatives=64)
 
@@ -204,8 +204,8 @@ class Observations:
         free = here.sum(axis=1) - 1 - np.array(used)
         squares += np.where((free > 0) & np.isfinite(rest), rest, 0.0)
         degrees += np.maximum(free, 0)
-        total = squares + PLANNING.first_worth * PLANNING.first_noise**2
-        return np.asarray(np.sqrt(total / (degrees + PLANNING.first_worth)))
+        total = squares + COMMON.worth * COMMON.noise**2
+        return np.asarray(np.sqrt(total / (degrees + COMMON.worth)))
 
 
 def _fit(points: Array, values: Array) -> Fit:

@@ -201,7 +201,7 @@ class Fixed:
             return []
         off = np.setdiff1d(self.places(space), base_places(space, off_lines=False, whole=True))
         off = off[np.argsort(-forecast.cost[off], kind="stable")]
-        room = PLANNING.first_together * budget.left
+        room = PLANNING.part * budget.left
         return [int(place) for place in off if forecast.cost[place] * self.repetitions <= room / len(off)]
 
 

@@ -200,4 +200,4 @@ def _can_change(draft: Draft, again: Mapping[Point, int]) -> bool:
         return True
     costs = [draft.cost(bundle, text) for bundle in draft.bundles(again, Purpose.MODEL, text)]
     left = budget - draft.knowledge.spent_core_hours
-    return any(cost is None for cost in costs) or sum(cost or 0.0 for cost in costs) <= PLANNING.change * left
+    return any(cost is None for cost in costs) or sum(cost or 0.0 for cost in costs) <= PLANNING.half * left
