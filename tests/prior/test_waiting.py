@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from buran.errors import UsageError
 from buran.model.terms import ModelFunction
+from buran.numerics.tuning import COMMON
 from buran.prior.algebra import added, multiplied, power, scaled
 from buran.prior.communication import operation_of
 from buran.prior.noise import PointNoise
 from buran.prior.prior import communication_prior
-from buran.prior.tuning import COEFFICIENTS
 from buran.prior.waiting import Verdict, diagnose
 from buran_studies.noise import inject
 
@@ -71,11 +71,7 @@ def test_points_with_more_repetitions_are_worth_more_but_never_all(number: int, 
     values = np.random.default_rng(seed).uniform(1, 2, (2, 3, 6))
     values[:, 0, number:] = np.nan
     noise = PointNoise.of(values, repetition)  # type: ignore[arg-type]
-    assert (
-        (noise.deviation >= COEFFICIENTS.discrepancy).all()
-        and (noise.worth <= 1).all()
-        and (noise.worth.max(axis=1) == 1).all()
-    )
+    assert (noise.deviation >= COMMON.noise).all() and (noise.worth <= 1).all() and (noise.worth.max(axis=1) == 1).all()
     assert noise.degrees.tolist() == [10.0 + number - 1] * 2
     assert (noise.worth[:, 0] <= noise.worth[:, 1] + 1e-12).all() or 3 > number > 1
 

@@ -18,7 +18,11 @@ class CommonTuning:
     )
     nearly: float = tuned(0.9, "of a time or a variance: so much stands for all of it", JUDGED)
     floor: float = tuned(1e-3, "of the largest value: smaller ones count as this one", JUDGED)
-    noise: float = tuned(0.03, "relative noise of one run until repetitions and residuals say more", JUDGED)
+    noise: float = tuned(
+        0.03,
+        "relative noise of one run until repetitions and residuals say more, and of what all runs of a point share",
+        JUDGED,
+    )
     worth: float = tuned(2.0, "repetitions that this first guess is worth", JUDGED)
 
 

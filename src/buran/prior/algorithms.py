@@ -49,15 +49,17 @@ def with_algorithms(points: Array, values: Array, priors: Sequence[Prior | None]
 
 def others_pay(usual: Array, wide: Array, values: Array) -> Mask:
     """Return shape (call path,): whether a design with more columns explains values (call path, point) much better."""
-    if len(usual) < ALGORITHMS.points * wide.shape[1]:
+    if len(usual) <= wide.shape[1] + 1:  # the correction for few points has no value
         return np.zeros(len(values), dtype=np.bool_)
     return np.asarray(_criterion(usual, values) - _criterion(wide, values) > ALGORITHMS.gain)
 
 
 def _criterion(design: Array, values: Array) -> Array:
-    """Return the Bayesian information criterion of noise that is a share of the prediction (gamma), (call path,)."""
+    """Return the Bayesian information criterion for few points, of noise that is a share of the prediction (gamma)."""
     fitted = regress(design, values, nonnegative=True, outliers=COEFFICIENTS.outliers)
     predicted = np.maximum(fitted.coefficients @ design.T, np.finfo(float).tiny)
     ratio = np.maximum(values / predicted, np.finfo(float).tiny)
     deviance = 2 * np.mean(ratio - 1 - np.log(ratio), axis=1) + COMMON.matters**2
-    return np.asarray(len(design) * np.log(deviance) + np.log(len(design)) * (fitted.coefficients > 0).sum(axis=1))
+    used = (fitted.coefficients > 0).sum(axis=1)
+    few = len(design) / (len(design) - design.shape[1] - 1)  # the correction of Hurvich and Tsai (1989)
+    return np.asarray(len(design) * np.log(deviance) + np.log(len(design)) * few * used)

@@ -9,7 +9,6 @@ import numpy as np
 from buran.model.repetitions import Repetition, over_repetitions
 from buran.model.terms import Array
 from buran.numerics.tuning import COMMON
-from buran.prior.tuning import COEFFICIENTS
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +18,7 @@ class PointNoise:
     Attributes
     ----------
     deviation
-        Shape (call path, point): relative standard deviation, `COEFFICIENTS.discrepancy` included.
+        Shape (call path, point): relative standard deviation, `COMMON.noise` included.
     degrees
         Shape (call path,): degrees of freedom of the repetitions behind it.
     """
@@ -46,7 +45,7 @@ class PointNoise:
         degrees = np.maximum(number - 1, 0).sum(axis=1).astype(np.float64)
         run = ((gaps**2).sum(axis=(1, 2)) + COMMON.worth * COMMON.noise**2) / (degrees + COMMON.worth)
         wider = np.where((number >= 3) & (repetition == "median"), np.pi / 2, 1.0)  # of the variance of a median
-        variance = run[:, None] * wider / np.maximum(number, 1) + COEFFICIENTS.discrepancy**2
+        variance = run[:, None] * wider / np.maximum(number, 1) + COMMON.noise**2
         return cls(np.sqrt(variance), degrees)
 
     def of_rows(self, rows: list[int]) -> PointNoise:

@@ -17,7 +17,7 @@ _SETTLED = 1e-8  # of the largest prediction: the rounds that follow change noth
 _SAME = 1e-10  # square of what columns of length 1 may differ by to be one: rounding
 _NORMAL = 1.4826  # standard deviation of a normal distribution in median absolute deviations
 _Problem = tuple[Array, Array, Array]  # columns, values and weights of each call path
-LEAST_NOISE = 1e-6  # relative: no time is known better
+LEAST_NOISE = 1e-6  # relative: no time is known better, and no point that is met so well is wild
 _NOTHING = 1e-100  # predictions that shrink towards values of 0: squares of their reciprocals are finite
 
 
@@ -157,7 +157,7 @@ def _trust(target: Array, guess: Array, here: Mask, outliers: Array, worth: Arra
     some = here & (target != 0)
     gap = np.abs(np.where(here, target - guess, 0.0)) * _weights(guess, here) * worth
     shown = np.where(some | ~some.any(axis=1, keepdims=True), gap, np.nan)
-    most = outliers * (_NORMAL * np.nanmedian(shown, axis=1) + COEFFICIENTS.wild)
+    most = outliers * (_NORMAL * np.nanmedian(shown, axis=1) + LEAST_NOISE)
     far = gap > most[:, None]
     return np.asarray(np.sqrt(np.where(far, most[:, None] / np.where(far, gap, 1.0), 1.0)))
 

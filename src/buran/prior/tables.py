@@ -14,6 +14,7 @@ from buran.experiment.table import Aggregate, Experiment
 from buran.model.model import Model
 from buran.model.repetitions import Repetition, over_repetitions
 from buran.model.terms import Array, ModelFunction, Term
+from buran.numerics.tuning import COMMON
 from buran.prior.absorbed import split
 from buran.prior.account import Account, with_accounts
 from buran.prior.algorithms import with_algorithms
@@ -22,7 +23,7 @@ from buran.prior.paths import TIMES_ALONE, Source, has_effort, priors_of
 from buran.prior.prior import KnownMpi, Prior, one_cost, price_alone, startup_prior
 from buran.prior.resilient import FitOptions, Resilient, fit_priors
 from buran.prior.steps import Repeats
-from buran.prior.tuning import COEFFICIENTS, WAITING_TEST
+from buran.prior.tuning import COEFFICIENTS
 from buran.prior.waiting import Verdict, Waiting, diagnose, ranks_above_one, with_waiting
 from buran.profile.startup import starts_or_ends
 from buran.wording import counted as in_words
@@ -275,4 +276,4 @@ def _work(efforts: Sequence[ModelFunction | None], proven: Sequence[bool], point
         for term in effort.dominating_terms():
             work[term] = work.get(term, 0.0) + np.maximum(sizes[term] * term.evaluate(points), 0.0)
     whole = sum(work.values(), np.zeros(len(points)))
-    return [term for term, part in work.items() if (part >= WAITING_TEST.least_work * whole).any()]
+    return [term for term, part in work.items() if (part >= COMMON.matters * whole).any()]

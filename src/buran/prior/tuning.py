@@ -39,17 +39,9 @@ class CoefficientTuning:
         "standard deviations from which on a point pulls no harder",
         "the loss of Huber (1964); no record of why at 2",
     )
-    wild: float = tuned(
-        1e-4,
-        "relative deviation that no point is wild for: where most are met exactly, rounding makes others wild",
-        "of 1e-9 and 1e-4 what solves times without noise",
-    )
     pooled: float = tuned(4.0, "degrees of freedom that the noise of call paths with the same prior is worth", JUDGED)
     fewest: int = tuned(3, "call paths that share costs", JUDGED)
     closest: float = tuned(0.05, "costs of one kind of effort differ at least by this share", JUDGED)
-    discrepancy: float = tuned(
-        0.03, "relative standard deviation that runs of one point have in common, and repetitions do not show", JUDGED
-    )
     call_s: float = tuned(1e-6, "seconds that a call takes beside its counted work, about", JUDGED)
     slowest_s: float = tuned(
         1e-5,
@@ -69,9 +61,7 @@ class WaitingTuning:
     """Constants of the test for waiting."""
 
     draws: int = tuned(999, "draws of noise alone", JUDGED)
-    least_work: float = tuned(0.05, "share of the work at some point, from which on it is waited for", JUDGED)
     fewest: int = tuned(3, "degrees of freedom from which on what is left tells how large noise is", JUDGED)
-    fitted: int = tuned(8, "candidates that are fitted and weighed", JUDGED)
 
 
 WAITING_TEST = WaitingTuning()
@@ -81,7 +71,6 @@ WAITING_TEST = WaitingTuning()
 class AlgorithmTuning:
     """Constants of algorithms that an MPI operation may have."""
 
-    points: float = tuned(2.0, "points for each column, of those of all algorithms", JUDGED)
     gain: float = tuned(
         4.0,
         "by which terms of other algorithms must lower the Bayesian information criterion",

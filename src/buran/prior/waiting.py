@@ -272,8 +272,7 @@ def _named(
 ) -> Waiting:
     """Fit prior and waiting together; weigh the terms it may be by their likelihood."""
     fits: list[tuple[Term, Fitted, float]] = []
-    for number in np.argsort(-gains, kind="stable")[: WAITING_TEST.fitted]:
-        term = terms[number]
+    for term in terms:
         design = np.column_stack([prior.design(points), waited(term, processes).evaluate(points)])
         fitted = regress(design, values[None], nonnegative=True, worth=worth[None])
         # deviance of noise that is a share of the prediction (gamma)

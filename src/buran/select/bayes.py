@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 
 from buran.select.forecast import Forecast
 from buran.select.gpr import NOT_CONVERGED, fitted_process, scaled, variance_of
@@ -17,7 +17,6 @@ from buran.select.observations import Observations
 from buran.select.protocol import Advice, Budget, PlanningState
 from buran.select.simple import BeginsWithBase, best_rated, nothing_left
 from buran.select.space import Array, Space
-from buran.select.tuning import PROCESSES
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class Bayes(BeginsWithBase):
     Attributes
     ----------
     acquisition
-        ``ei``: expected improvement; ``ucb``: upper confidence bound.
+        ``ei``: expected improvement; ``ucb``: upper confidence bound, the upper end of the 90 % interval.
     """
 
     acquisition: str = "ei"
@@ -53,7 +52,7 @@ class Bayes(BeginsWithBase):
         if self.acquisition == "ei":
             rating = expected_improvement(mean, deviation, float(errors.max()))
         else:
-            rating = np.maximum(mean + PROCESSES.curious * deviation, 0.0)
+            rating = np.maximum(mean + ndtri(0.95) * deviation, 0.0)
         rating = rating / forecast.cost
         notes = () if converged else (NOT_CONVERGED,)
         return best_rated(rating, possible, forecast, budget, state.most, lambda at: "a large error is expected", notes)

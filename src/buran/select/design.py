@@ -79,8 +79,7 @@ class Design:
         if remains > 1 - COMMON.matters:
             return Advice(stop=_no_run_helps(measured, space), expected_error=error)
         part = max(self.part, 1 / state.rounds_left) if state.rounds_left else self.part
-        few = plan.sum() <= PLANNING.few
-        counts = whole_runs(belief, plan, cost, left, room) if few else _rounded(plan, cost, left)
+        counts = _rounded(plan, cost, left)
         if state.points is not None:
             kept = set(worthiest(belief, np.minimum(counts, 1), np.ones(len(cost)), state.points))
             counts = np.where(np.isin(np.arange(len(counts)), list(kept)), counts, 0)
@@ -235,58 +234,6 @@ def _rounded(plan: Array, cost: Array, left: float) -> Ids:
     if not counts.any():
         counts[np.argmax(np.where(cost <= left, plan, 0.0))] = 1
     return counts
-
-
-def whole_runs(belief: TargetBelief, plan: Array, cost: Array, budget: float, room: Array) -> Ids:
-    """Turn a plan of few runs into whole numbers: rounding would never make the expensive ones of which it has a part.
-
-    For each place of the plan, one run there is followed by those that remove most variance for what they cost, as
-    long as the budget reaches; the best of these plans is taken.
-
-    Parameters
-    ----------
-    plan
-        Shape (place,): not rounded, as `allocate` finds it.
-    cost, budget, room
-        As for `allocate`.
-
-    Returns
-    -------
-    runs
-        Shape (place,).
-    """
-    places = np.flatnonzero((plan > 0) & (cost <= budget))
-    places = places[np.argsort(-(plan * cost)[places], kind="stable")[: PLANNING.beginnings]]
-    open_ = belief.share**2 * (belief.factors[:, -1] ** 2).sum(axis=1)
-    heaviest = np.argsort(-open_, kind="stable")[: PLANNING.heaviest]
-    part = replace(
-        belief,
-        factors=belief.factors[heaviest][:, [*places, -1]],
-        noise=belief.noise[heaviest],
-        share=belief.share[heaviest],
-    )
-    price, most = cost[places], room[places]
-    best, least = np.zeros(len(places), dtype=np.int64), np.inf
-    for first in range(len(places)):
-        runs, remains = _filled(part, first, price, budget, most)
-        if remains < least:
-            best, least = runs, remains
-    counts = np.zeros(len(cost), dtype=np.int64)
-    counts[places] = best
-    return counts
-
-
-def _filled(belief: TargetBelief, first: int, price: Array, budget: float, room: Array) -> tuple[Ids, float]:
-    """Return a plan (place,) that begins with one run at a place, and the variance at the target that it leaves."""
-    runs = np.zeros(len(price), dtype=np.int64)
-    place: int | None = first
-    while place is not None:
-        runs[place] += 1
-        budget -= price[place]
-        belief = after_run(belief, place)
-        fits = (price <= budget) & (runs < room)
-        place = int(np.argmax(np.where(fits, gains(belief) / price, -1.0))) if fits.any() else None
-    return runs, belief.variance
 
 
 def worthiest(belief: TargetBelief, counts: Ids, cost: Array, part: float) -> list[int]:

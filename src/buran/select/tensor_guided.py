@@ -11,7 +11,6 @@ from buran.select.observations import Observations
 from buran.select.protocol import Advice, Budget, PlanningState
 from buran.select.simple import ONCE, Base, BeginsWithBase, best_rated, nothing_left
 from buran.select.space import Array, Space
-from buran.select.tuning import PROCESSES
 
 
 @dataclass(frozen=True)
@@ -51,13 +50,12 @@ class TensorGuided(BeginsWithBase):
         for name in space.choices:
             column = space.parameters.index(name)
             unknown |= ~np.isin(space.points[:, column], points[:, column])
-        if len(points) < PROCESSES.least_points:  # too few for an ensemble: far from what is measured
+        if len(points) <= len(space.parameters):  # too few for an ensemble: far from what is measured
             return _gap(points, space), unknown
         scale = ["categorical" if name in space.choices else "auto" for name in space.parameters]
         model = CPRegressor(
-            scale=scale, names=space.parameters, outside="clamp", unseen="mean", rank=2,
-            members=PROCESSES.members, trees=0,
-            size_kb=100, random_state=seed,
+            scale=scale, names=space.parameters, outside="clamp", unseen="mean", rank=2, trees=0, size_kb=100,
+            random_state=seed,
         ).fit(points, times)  # fmt: skip
         return model.predict_spread(space.points), unknown
 

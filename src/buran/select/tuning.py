@@ -54,15 +54,6 @@ class PlanningTuning:
         "of all campaigns of evidence/campaigns.md",
     )
     filters: int = tuned(4, "most rounds of other strategies, under a new filter each but the first", JUDGED)
-    few: float = tuned(
-        40.0,
-        "runs of a plan that count as few: their numbers are chosen as whole ones instead of being rounded",
-        JUDGED,
-    )
-    beginnings: int = tuned(16, "places of such a plan that are tried as the first one, those with most cost", JUDGED)
-    heaviest: int = tuned(
-        64, "call paths that such plans are judged by, those with most variance at the target", JUDGED
-    )
     base_share: float = tuned(1 / 8, "of what is left, that a run of the base may take", JUDGED)
     half: float = tuned(
         1 / 2,
@@ -105,9 +96,6 @@ class ProcessTuning:
     most_calls: int = tuned(
         20, "call paths with processes of their own: those with the largest shares of the run time", JUDGED
     )
-    curious: float = tuned(2.0, "standard deviations above the mean that UCB looks at", JUDGED)
-    least_points: int = tuned(8, "points from which on there is an ensemble", JUDGED)
-    members: int = tuned(6, "of that ensemble", JUDGED)
 
 
 PROCESSES = ProcessTuning()
@@ -118,7 +106,6 @@ class RunTimeTuning:
     """Constants of predicting single runs."""
 
     shrinkage: float = tuned(0.1, "runs that the guess is worth: a second point outweighs it", JUDGED)
-    newest: int = tuned(500, "runs whose ends tell what passes between two of them", JUDGED)
 
 
 RUN_TIMES = RunTimeTuning()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import pairwise
 from statistics import median_low
 
 import numpy as np
@@ -115,9 +115,9 @@ def kinds_of(plans: Iterable[Plan]) -> dict[str, Kind]:
 def seconds_between(session: Session, plans: Sequence[Plan], entries: Sequence[Entry]) -> float:
     """Return what passes between the end of a run and the start of the next one, in seconds, as a median."""
     points = {bundle.point.key: bundle.point for plan in plans for bundle in plan.bundles}
-    measured = (entry for entry in reversed(entries) if entry.status == Status.MEASURED and entry.question[1] in points)
+    measured = (entry for entry in entries if entry.status == Status.MEASURED and entry.question[1] in points)
     ends = []
-    for entry in islice(measured, RUN_TIMES.newest):
+    for entry in measured:
         folder = folder_of(session.layout.store, entry.key)
         if folder.is_dir():
             cores = session.campaign.charged_cores(points[entry.question[1]])
