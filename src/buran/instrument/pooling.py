@@ -59,7 +59,7 @@ def hook_cost(calibrated_s: float, hooked_s: Floats, plain_s: Floats, visits: Fl
         return HookCost(0.0, 0.0)
     values, uncertainties = [calibrated_s], [POOLING.loop_uncertainty * calibrated_s]
     some = (visits > 0) & (plain_s > 0)
-    if some.sum() >= 3:
+    if some.sum() >= COMMON.few:
         share = visits[some] / plain_s[some]  # noise is a share of the time
         gain = (hooked_s[some] - plain_s[some]) / plain_s[some]
         slope = float((share * gain).sum() / (share**2).sum())

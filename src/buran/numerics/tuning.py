@@ -24,6 +24,13 @@ class CommonTuning:
         JUDGED,
     )
     worth: float = tuned(2.0, "repetitions that this first guess is worth", JUDGED)
+    few: int = tuned(
+        3,
+        "fewest values that tell something: of a parameter, points with the baseline beside them, call paths that "
+        "share costs, degrees of freedom of noise",
+        "the fewest that tell growth from a constant, and scatter",
+    )
+    steps: int = tuned(40, "of an iteration that has not settled before", JUDGED)
 
 
 COMMON = CommonTuning()

@@ -11,7 +11,6 @@ from buran.model.candidates import Ids, Mask
 from buran.model.terms import Array
 from buran.numerics.least_squares import Solution, condensed, solve, without_negative
 from buran.numerics.tuning import COMMON
-from buran.prior.tuning import COEFFICIENTS
 
 _SETTLED = 1e-8  # of the largest prediction: the rounds that follow change nothing
 _SAME = 1e-10  # square of what columns of length 1 may differ by to be one: rounding
@@ -117,7 +116,7 @@ def regress(
     share = np.full(len(values), 0.1) if noise is None else noise
     value_worth = np.ones_like(target) if worth is None else worth
     trust, before = np.ones_like(target), np.zeros((len(target), columns.shape[1]))
-    for step in range(COEFFICIENTS.rounds):
+    for step in range(COMMON.steps):
         weights = _weights(guess, here) * value_worth * trust
         if step == 0:
             # a first guess has the right shape, but not the right size
@@ -202,12 +201,12 @@ def _problem(
     """Return the system of equations with weights (call path, point).
 
     What is expected of coefficients counts like further points. Where nothing is, a term of a sum of positive ones is
-    not much larger than the values. It is drawn towards the solution before, shape (call path, column), which leaves
+    not larger than the values. It is drawn towards the solution before, shape (call path, column), which leaves
     what points decide as it is.
     """
     # pull_k = (noise / deviation_k)^2; weighted values have a size of 1
     size = weights**2 @ columns**2 / np.maximum((weights > 0).sum(axis=1, keepdims=True), 1)
-    pull, expected = (noise[:, None] / COEFFICIENTS.largest) ** 2 * size + np.finfo(float).tiny, before
+    pull, expected = noise[:, None] ** 2 * size + np.finfo(float).tiny, before
     if belief is not None:
         sure = np.isfinite(belief.deviation)
         pull = np.where(sure, (noise[:, None] / np.where(sure, belief.deviation, 1.0)) ** 2, pull)

@@ -19,6 +19,7 @@ from buran.model.quality import adjusted_r2, rss, smape
 from buran.model.structures import OpenStructure, with_structures
 from buran.model.terms import Array, ModelFunction
 from buran.model.tuning import DISCREPANCY
+from buran.numerics.tuning import COMMON
 from buran.prior.algorithms import with_algorithms
 from buran.prior.noise import PointNoise
 from buran.prior.prior import Prior
@@ -261,7 +262,7 @@ def _fit_group(
     belief = _with_given(_own_belief(values, effort, start, options), priors[0], len(priors))
     fit = partial(regress, design, values, outliers=options.outliers, worth=worth)
     first = fit(nonnegative=options.nonnegative, start=start, belief=belief)
-    if not options.share or len(priors) < COEFFICIENTS.fewest or design.shape[1] < 2:
+    if not options.share or len(priors) < COMMON.few or design.shape[1] < 2:
         return design, first
     noise = _pooled_noise(first)
     # what is fixed at 0 would make the mean over call paths too large
@@ -315,7 +316,7 @@ def _shared_belief(fitted: Fitted, effort: Array, path_belief: Belief | None) ->
     deviation = np.full(cost.shape, np.inf) if path_belief is None else path_belief.deviation.copy()
     for column in range(1, cost.shape[1]):  # constants are each call path's own
         some = np.flatnonzero(variance[:, column] > 0)
-        if len(some) < COEFFICIENTS.fewest:
+        if len(some) < COMMON.few:
             continue
         weight = 1 / variance[some, column]
         centre = (weight * cost[some, column]).sum() / weight.sum()

@@ -25,12 +25,6 @@ COUNTS = CountTuning()
 class CoefficientTuning:
     """Constants of coefficients from noisy times."""
 
-    largest: float = tuned(
-        3.0,
-        "times the values: no term of a sum of positive ones is larger",
-        "1 and 10 give the same predictions and intervals of heat-equation and Nekbone at 64 ranks",
-    )
-    rounds: int = tuned(12, "rounds in which weights and coefficients follow each other", JUDGED)
     cost_spread: float = tuned(
         1.0, "by what share the cost of a unit is expected to differ between the terms of a call path", JUDGED
     )
@@ -40,7 +34,6 @@ class CoefficientTuning:
         "the loss of Huber (1964); no record of why at 2",
     )
     pooled: float = tuned(4.0, "degrees of freedom that the noise of call paths with the same prior is worth", JUDGED)
-    fewest: int = tuned(3, "call paths that share costs", JUDGED)
     closest: float = tuned(0.05, "costs of one kind of effort differ at least by this share", JUDGED)
     call_s: float = tuned(1e-6, "seconds that a call takes beside its counted work, about", JUDGED)
     slowest_s: float = tuned(
@@ -61,7 +54,6 @@ class WaitingTuning:
     """Constants of the test for waiting."""
 
     draws: int = tuned(999, "draws of noise alone", JUDGED)
-    fewest: int = tuned(3, "degrees of freedom from which on what is left tells how large noise is", JUDGED)
 
 
 WAITING_TEST = WaitingTuning()

@@ -13,6 +13,7 @@ from buran.errors import UsageError
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.numerics.least_squares import SINGULAR, beside, span, unit_columns
+from buran.numerics.tuning import COMMON
 from buran.prior.algebra import added, product, scaled
 from buran.prior.noise import PointNoise
 from buran.prior.prior import Column, Prior
@@ -164,9 +165,9 @@ def _diagnose_group(
     terms = _candidates(points, design, prior, processes, companions)
     waits = [waited(term, processes) for term in terms]
     degrees = len(points) - rank
-    sure = point_noise is not None and point_noise.degrees.max(initial=0) >= WAITING_TEST.fewest
-    if degrees < (1 if sure else WAITING_TEST.fewest) or not terms:
-        verdict = Verdict.UNKNOWN if degrees < WAITING_TEST.fewest else Verdict.NONE
+    sure = point_noise is not None and point_noise.degrees.max(initial=0) >= COMMON.few
+    if degrees < (1 if sure else COMMON.few) or not terms:
+        verdict = Verdict.UNKNOWN if degrees < COMMON.few else Verdict.NONE
         return [without(row, verdict) for row in range(len(plain))]
     columns = np.stack([wait.evaluate(points) for wait in waits], axis=1)
     random = np.random.default_rng(seed)
@@ -176,11 +177,11 @@ def _diagnose_group(
         gains, along = _gains(design, columns, base.weights[row], base.weights[row] * values[row])
         chance, far = _gains(design, columns, base.weights[row], drawn)
         ratio = gains[0] * (along[0] > 0)
-        if point_noise is not None and point_noise.degrees[row] >= WAITING_TEST.fewest:
+        if point_noise is not None and point_noise.degrees[row] >= COMMON.few:
             freedom = point_noise.degrees[row]
             unsure = np.sqrt(freedom / random.chisquare(freedom, WAITING_TEST.draws))
             p_value = _rarity(along[0].max(), point_noise.deviation[row].min() * unsure * np.abs(far).max(axis=1))
-        elif degrees >= WAITING_TEST.fewest:
+        elif degrees >= COMMON.few:
             p_value = _rarity(ratio.max(), chance.max(axis=1))
         else:
             out.append(without(row, Verdict.UNKNOWN))

@@ -127,9 +127,9 @@ class RunCosts:
         first = self.question.points[0]
         budget, seconds = self.question.budget(None), self.seconds(first)
         if budget is None or not seconds:
-            return PLANNING.compared
+            return COMMON.few
         affordable = PLANNING.comparing * budget * 3600.0 / (seconds * self.question.cores(first))
-        return max(min(int(affordable), PLANNING.compared), 1)
+        return max(min(int(affordable), COMMON.few), 1)
 
     @property
     def _bundles(self) -> Iterator[tuple[Plan, Bundle]]:

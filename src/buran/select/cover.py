@@ -8,9 +8,9 @@ from itertools import combinations
 import numpy as np
 
 from buran.numerics.least_squares import SINGULAR
+from buran.numerics.tuning import COMMON
 from buran.select.forecast import Forecast
 from buran.select.space import Array, Space
-from buran.select.tuning import PLANNING
 
 
 def missing_points(forecast: Forecast, space: Space) -> list[int]:
@@ -79,7 +79,7 @@ def _most_needed_first(points: Array, there: list[int], needed: set[int], order:
     return first + rest
 
 
-def _new(points: Array, chosen: list[int], place: int, column: int, most: int = PLANNING.few_values) -> bool:
+def _new(points: Array, chosen: list[int], place: int, column: int, most: int = COMMON.few) -> bool:
     """Tell whether a place has a value of a parameter that is wanted in addition to those that were chosen."""
     seen = np.unique(points[chosen, column])
     return len(seen) < most and points[place, column] not in seen

@@ -195,7 +195,7 @@ def allocate(belief: TargetBelief, cost: Array, budget: float, room: Array) -> t
     if before <= 0:
         return out, 1.0
     remains = 1.0
-    for _ in range(PLANNING.steps):
+    for _ in range(COMMON.steps):
         normal = eye + np.matmul(rows.transpose(0, 2, 1), rows * runs[:, None])
         turned = np.linalg.solve(normal, target[..., None])
         remains = float(weight @ (target[:, None] @ turned)[:, 0, 0]) / before

@@ -39,7 +39,6 @@ BELIEF = BeliefTuning()
 class PlanningTuning:
     """Constants of choosing the next points: by the strategy `design`, and what comes before it."""
 
-    steps: int = tuned(40, "of the search for the best plan", JUDGED)
     careful: float = tuned(
         1.1, "costs are taken for so much larger: a run that is stopped at the budget is lost", JUDGED
     )
@@ -62,20 +61,12 @@ class PlanningTuning:
         "under a new filter; of all of it, for evaluation points",
         JUDGED,
     )
-    few_values: int = tuned(
-        3, "of each parameter, of a first plan and of pilots", "the fewest that tell growth from a constant"
-    )
     line_length: int = tuned(
         5,
         "values along each parameter's line; with fewer, a one-parameter model cannot tell its terms apart",
         "five values tell n from n log n (tutorial/your-own-program.md)",
     )
     enough: int = tuned(4, "runs; models of fewer are no more than a mean", JUDGED)
-    compared: int = tuned(
-        3,
-        "points with runs beside the baseline's, which tell what the hooks of a filter cost",
-        "tuning seeds of the campaigns in evidence/campaigns.md",
-    )
     comparing: float = tuned(1 / 20, "of a budget, that these baseline runs may take beyond the first", JUDGED)
     batch: int = tuned(5, "runs a round for strategies that rate one run after the other", JUDGED)
     sampled: float = tuned(
