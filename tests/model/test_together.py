@@ -9,7 +9,7 @@ from buran.model import Factor, ModelFunction, ModelSet, PowerLog, Term, fit_mod
 from buran.model.alternative import Alternative
 from buran.model.repetitions import scatter_of
 from buran.model.structures import OpenStructure, structures, with_structures
-from buran.model.together import pairs_apart, undecided
+from buran.model.together import pairs_apart, pairs_tied, undecided
 from buran_studies.functions import grid
 from buran_studies.noise import inject
 
@@ -146,3 +146,12 @@ def test_intervals_of_lines_hold_the_sum_and_the_product(truth, noise):
     assert lower[0, 0] <= truth(target)[0] * 1.02 and truth(target)[0] * 0.98 <= upper[0, 0]
     models = ModelSet(("p", "n"), "time", "s", ("f",), fit.models, "sum", "mean", tuple(map(tuple, points.tolist())))
     assert np.allclose(ModelSet.from_json(models.to_json()).predict_interval(target), (lower, upper))
+
+
+def test_parameters_that_always_change_together_are_named() -> None:
+    weak = np.array([[1.0, 100.0, 5.0], [2.0, 200.0, 5.0], [4.0, 400.0, 5.0], [1.0, 100.0, 7.0]])
+    assert pairs_tied(weak) == ((0, 1),)
+    note = undecided(weak, ("p", "n", "m"))
+    assert note is not None and "p and n always" in note and "p = 4, n = 100" in note
+    apart = np.vstack([weak, [4.0, 100.0, 5.0]])
+    assert not pairs_tied(apart) and not pairs_tied(FULL) and not pairs_tied(LINES)

@@ -137,19 +137,35 @@ def compile_expression(
     return expression
 
 
-def written_out(values: Mapping[str, str | float]) -> dict[str, str]:
+def listed_for(name: str, parameter: str, entries: Mapping[Value, Value]) -> Expression:
+    """Return a named value that goes with those of a parameter, each with its own, and has none beyond them."""
+
+    def look_up(values: Values) -> Value:
+        if values[parameter] not in entries:
+            raise ExpressionError(f"it is listed for {parameter} = {listed([*entries])}")
+        return entries[values[parameter]]
+
+    return Expression(name, frozenset((parameter,)), look_up)
+
+
+def written_out(values: Mapping[str, str | float | Mapping[str, object]]) -> dict[str, str]:
     """Return named values as expressions of parameters alone; each may use those above it.
 
-    Those that become too long are left out.
+    Those that become too long are left out, and those of lists, which say nothing beyond them.
     """
     trees: dict[str, ast.expr] = {}
+    lists = {name for name, text in values.items() if isinstance(text, Mapping)}
 
     class _Named(ast.NodeTransformer):
         def visit_Name(self, node: ast.Name) -> ast.expr:
             return trees.get(node.id, node)
 
     for name, text in values.items():
-        trees[name] = _Named().visit(_parse(str(text).strip()))
+        tree = None if name in lists else _Named().visit(_parse(str(text).strip()))
+        if tree is None or lists & {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}:
+            lists.add(name)
+        else:
+            trees[name] = tree
     texts = {name: ast.unparse(tree) for name, tree in trees.items()}
     nodes = {name: sum(1 for _ in ast.walk(tree)) for name, tree in trees.items()}
     return {name: text for name, text in texts.items() if len(text) <= LONGEST and nodes[name] <= MOST_NODES}

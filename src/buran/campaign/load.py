@@ -11,9 +11,17 @@ from pathlib import Path
 from buran.campaign import checks
 from buran.campaign.config import Campaign
 from buran.campaign.document import below, read_campaign_file
-from buran.campaign.expressions import Expression, ExpressionError, Kind, compile_expression, has_grid, is_line
+from buran.campaign.expressions import (
+    Expression,
+    ExpressionError,
+    Kind,
+    compile_expression,
+    has_grid,
+    is_line,
+    listed_for,
+)
 from buran.campaign.inputs import Input
-from buran.campaign.mistakes import CampaignError, KeyPath, Mistake, missing
+from buran.campaign.mistakes import CampaignError, KeyPath, Mistake, listed, missing, no_parameter
 from buran.campaign.point import Point, Value
 from buran.campaign.resources import AUTO, Formulas, check_resource
 from buran.campaign.shape import CampaignFile
@@ -35,7 +43,7 @@ from buran.campaign.validation import validate
 from buran.campaign.yaml_document import YamlDocument
 from buran.errors import ConfigError
 from buran.features import FEATURES, simulated
-from buran.wording import Category, word_of
+from buran.wording import Category, counted, word_of
 
 FEW_VALUES = 5  # fewer cannot distinguish growth classes
 
@@ -223,8 +231,35 @@ class _Loading:
     def _compile_values(self) -> None:
         """Compile the named values; each may use those above it."""
         for name, text in self.config.values.items():
-            value = self._compiled(("values", name), text, "number")
+            value = (
+                self._listed(name, text)
+                if isinstance(text, Mapping)
+                else self._compiled(("values", name), text, "number")
+            )
             self.values[name] = value or compile_expression(1, (), "number")  # so that one mistake is one mistake
+
+    def _listed(self, name: str, lists: Mapping[str, Sequence[Value]]) -> Expression | None:
+        """Return a named value that goes with those of a parameter."""
+        ((parameter, entries),) = lists.items()
+        path, keys = ("values", name, parameter), self.config.parameters.get(parameter)
+        if keys is None:
+            self.mistakes.add(no_parameter(path, parameter, self.names))
+            return None
+        try:
+            values = parameter_values(keys)
+        except ValueError:  # said of the parameter
+            return None
+        if keys.role == "steps" or not values:
+            why = "Buran chooses them" if keys.role == "steps" else "the points are listed one by one"
+            what = f"{name!r} cannot have a list for {parameter!r}, which has no values of its own"
+            self.mistakes.add(Mistake(path, what, why, "write an expression"))
+        elif len(entries) != len(values):
+            what = f"{name!r} has {counted(len(entries), 'value')}, {parameter!r} has {len(values)}"
+            why = f"each goes with one of {parameter!r}: {listed(values)}"
+            self.mistakes.add(Mistake(path, what, why, "list one for each"))
+        else:
+            return listed_for(name, parameter, dict(zip(values, entries, strict=True)))
+        return None
 
     def _computed(self, placeholders: Mapping[str, Sequence[str]], formulas: Formulas | None) -> dict[str, Expression]:
         """Return what is computed for commands and inputs: values by name, expressions with their ``=``."""
@@ -437,13 +472,15 @@ class _Loading:
         for name, expression in computed.items():
             used_in = next(command for command, names in placeholders.items() if name in names)
             key = ("values", name) if name in self.values else ("program", used_in)
+            as_written = isinstance(self.config.values.get(name), Mapping)
             for values in points if expression.names else points[:1]:
                 try:
                     number = expression(values)
                 except ExpressionError as error:
                     self.mistakes.add(Mistake(key, error.what, hint=error.hint))
                     break
-                if isinstance(number, float) and not any(isinstance(values[used], float) for used in expression.names):
+                broken = isinstance(number, float) and not as_written
+                if broken and not any(isinstance(values[used], float) for used in expression.names):
                     at = Point.of({used: values[used] for used in expression.names})
                     what = f"{expression.text!r} gives {number} at {at}"
                     why = "a command is given whole numbers only, so that none is cut off unseen"

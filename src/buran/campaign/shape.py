@@ -16,6 +16,7 @@ from buran.campaign.values import (
     CounterName,
     Formula,
     MetricName,
+    NamedValue,
     OfAnalysis,
     OfPlace,
     OfPlan,
@@ -140,10 +141,11 @@ class CampaignFile(Keys):
         "largest values.",
         examples=[{"p": 64, "n": 512}, {"p": "4 * p", "n": "linear"}],
     )
-    values: OfRun[dict[str, Formula]] = Field(
+    values: OfRun[dict[str, NamedValue]] = Field(
         default_factory=dict,
-        description="Named expressions over parameters and earlier values, for commands, constraints and resources.",
-        examples=[{"px": "isqrt_factor(p)", "py": "p // px"}],
+        description="Named expressions over parameters and earlier values, for commands, constraints and resources; or "
+        "numbers and words that go with the values of a parameter, in their order.",
+        examples=[{"px": "isqrt_factor(p)", "py": "p // px"}, {"steps": {"n": [800, 400, 200]}}],
     )
     constraints: OfPlan[tuple[Text, ...]] = Field(
         (),

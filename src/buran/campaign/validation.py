@@ -186,6 +186,8 @@ def _unknown_key(path: KeyPath) -> Mistake:
     if word in FEATURES.missing and (not parent or parent[:-1] == ("environments",)):
         refused = FEATURES.refusal(word)
         return Mistake(path, f"the key {word!r} is not known here", refused.why, refused.hint)
+    if not parent and word in ("zip", "zips"):
+        return Mistake(path, f"unknown key {word!r}", hint="values that go together: `values: {steps: {n: [8, 4, 2]}}`")
     keys = list(_keys_at(parent))
     elsewhere = [other for other in all_keys() if other.endswith(f".{word}") or other == word]
     close = nearest(word, keys)

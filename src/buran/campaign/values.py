@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, TypeVar
@@ -13,10 +13,12 @@ from typing import Annotated, TypeVar
 from pydantic import (
     AfterValidator,
     BeforeValidator,
+    Discriminator,
     Field,
     GetJsonSchemaHandler,
     PlainValidator,
     StringConstraints,
+    Tag,
     WithJsonSchema,
 )
 from pydantic.json_schema import JsonSchemaValue
@@ -24,7 +26,7 @@ from pydantic_core import PydanticCustomError, PydanticKnownError, core_schema
 
 from buran.campaign.backends import BACKENDS
 from buran.campaign.identity import Decides
-from buran.campaign.point import canonical
+from buran.campaign.point import Value, canonical
 from buran.campaign.strategies import STRATEGIES
 from buran.errors import UsageError
 from buran.exponents import MOST_LOGS, MOST_POWER, read_exponents
@@ -108,6 +110,21 @@ def _formula(value: object) -> object:
     if isinstance(value, float) and not math.isfinite(value):
         raise PydanticCustomError("formula", "must be finite")
     return value
+
+
+def _entry(value: object) -> object:
+    """Check a number or word of a list that goes with a parameter's values: other than these, it may be 0 or less."""
+    return _value(value) if isinstance(value, str) else canonical(_formula(value))  # type: ignore[arg-type]
+
+
+def _of_one(value: dict[str, tuple[Value, ...]]) -> dict[str, tuple[Value, ...]]:
+    if len(value) != 1:
+        raise PydanticCustomError("of_one", "must name one parameter, as in {p: [1, 1, 2]}: an entry for each value")
+    return value
+
+
+def _value_kind(value: object) -> str:
+    return "<list>" if isinstance(value, Mapping) else "<formula>"
 
 
 def _not_blank(value: str) -> str:
@@ -242,6 +259,11 @@ def _in_seconds(text: str) -> float:
 _NUMBER_SCHEMA = {"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST}
 _VALUE_SCHEMA = {"type": ["number", "string"], "x-takes": "number or word"}
 _FORMULA_SCHEMA = {"type": ["number", "string"], "description": "number, or expression over parameters"}
+_LISTED_SCHEMA = {
+    "type": "object",
+    "additionalProperties": {"type": "array", "items": _VALUE_SCHEMA},
+    "x-takes": "a parameter's list",
+}
 _DURATION_SCHEMA = {"type": ["number", "string"], "x-takes": "seconds, duration or expression"}
 _SECONDS_SCHEMA = {"type": ["number", "string"], "x-takes": "seconds or duration"}
 
@@ -259,6 +281,11 @@ Formula = Annotated[int | float | str, BeforeValidator(_formula), WithJsonSchema
 Duration = Annotated[int | float | str, BeforeValidator(_duration), WithJsonSchema(_DURATION_SCHEMA)]
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=1e12), WithJsonSchema(_SECONDS_SCHEMA)]
 PointMapping = dict[str, ParameterValue]
+_Entry = Annotated[int | float, PlainValidator(_entry), WithJsonSchema(_VALUE_SCHEMA)]
+_ListedFor = Annotated[dict[Text, tuple[_Entry, ...]], AfterValidator(_of_one), WithJsonSchema(_LISTED_SCHEMA)]
+NamedValue = Annotated[
+    Annotated[Formula, Tag("<formula>")] | Annotated[_ListedFor, Tag("<list>")], Discriminator(_value_kind)
+]
 
 _Exponents = Annotated[str, AfterValidator(_exponents)]
 Terms = Annotated[tuple[_Exponents, ...], AfterValidator(_no_term_twice), Field(min_length=1)]

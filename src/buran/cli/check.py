@@ -6,6 +6,7 @@ import argparse
 import contextlib
 import json
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -146,6 +147,7 @@ def _as_text(campaign: Campaign, summary: dict[str, Any]) -> str:
         ("results", summary["results"]),
         ("machine", f"{campaign.environment}, launcher {campaign.active_environment.launcher}"),
         *((name, _values(values)) for name, values in summary["parameters"].items()),
+        *_listed(campaign),
         ("points", points),
         ("runs", _runs(campaign, summary)),
         ("ranks", _span(summary["ranks"])),
@@ -157,6 +159,13 @@ def _as_text(campaign: Campaign, summary: dict[str, Any]) -> str:
     ]
     width = max(len(label) for label, _ in rows) + 2
     return "\n".join(f"{label + ':':<{width}}{text}" for label, text in rows)
+
+
+def _listed(campaign: Campaign) -> Iterator[tuple[str, str]]:
+    """Yield the named values that go with those of a parameter."""
+    for name, lists in campaign.config.values.items():
+        for parameter, entries in lists.items() if isinstance(lists, Mapping) else ():
+            yield name, f"{_values([*entries])}, with {parameter}"
 
 
 def _values(values: list[int | float]) -> str:

@@ -33,6 +33,13 @@ def pairs_apart(points: Array, most: int = 0) -> Pairs:
     return tuple((i, j) for i, j in combinations(varied, 2) if together[i, j] <= most)
 
 
+def pairs_tied(points: Array) -> Pairs:
+    """Return the pairs of parameters that always change at once: each value of one has one of the other with it."""
+    kinds = [len(np.unique(column)) for column in points.T]
+    pairs = ((i, j) for i, j in combinations(range(len(kinds)), 2) if kinds[i] == kinds[j] > 1)
+    return tuple((i, j) for i, j in pairs if len(np.unique(points[:, [i, j]], axis=0)) == kinds[i])
+
+
 def undecided(points: Array, parameters: Sequence[str]) -> str | None:
     """Return what the points do not say and the runs that would, as text; None where they say everything."""
     if not len(points):
@@ -45,6 +52,13 @@ def undecided(points: Array, parameters: Sequence[str]) -> str | None:
         notes.append(
             f"{names} were never varied together: whether what grows with them is added or multiplied is not known; "
             f"both count as equally likely, and intervals cover both. One run with {decides} decides it"
+        )
+    for i, j in pairs_tied(points):
+        decides = f"{parameters[i]} = {shown_value(points[:, i].max())}, {parameters[j]} = "
+        decides += shown_value(points[points[:, i].argmin(), j])
+        notes.append(
+            f"{parameters[i]} and {parameters[j]} always change together: which of them anything grows with is not "
+            f"known, and predictions hold where they change as they did. One run with {decides} tells them apart"
         )
     for name, column in zip(parameters, points.T, strict=True):
         if (column == column[0]).all():
