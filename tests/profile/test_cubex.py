@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import io
 import random
+import re
 import tarfile
 import zlib
 from dataclasses import replace
@@ -16,7 +17,7 @@ from profiles import profiles
 from pycubexr import CubexParser
 
 from buran.errors import FormatError, RunError
-from buran.profile.cubex_read import BELOW_ZERO, SKIPPED, SKIPPED_LOCATIONS, read_cubex
+from buran.profile.cubex_read import BELOW_ZERO, SKIPPED, SKIPPED_LOCATIONS, read_cubex, read_hosts
 from buran.profile.cubex_write import LARGEST_COUNT, NOTHING_LARGE, wide_order, write_cubex
 from buran.profile.metrics import METRICS, Metric
 from buran.profile.profile import CallTree, Location, Profile, Region
@@ -324,6 +325,78 @@ def test_what_is_no_plain_number_or_no_thread_is_named(tmp_path: Path) -> None:
     assert read.attributes[SKIPPED_LOCATIONS] == "1"
     assert read.locations == (Location(0), Location(1))
     assert np.array_equal(read.values["visits"], small().values["visits"][:, :2])
+
+
+def of_gpus(file: Path) -> dict[str, bytes]:
+    """Members of a profile with two threads on two ranks, whose second ones are to be streams."""
+    root = Region("program", paradigm="measurement", role="artificial")
+    kernels = Region("KERNELS", paradigm="user", role="artificial")
+    idle = Region("COMPUTE IDLE", paradigm="user", role="artificial")
+    regions = (root, Region("solve"), kernels, idle, Region("relax<2>", paradigm="user"))
+    tree = CallTree(regions, region=np.arange(5), parent=np.array([-1, 0, 0, 2, 2]))
+    locations = tuple(Location(rank, thread) for rank in (0, 1) for thread in (0, 1))
+    values = {
+        "time": np.array([[3.0, 9.0, 4.0, 9.0], [1, 0, 2, 0], [0, 9, 0, 9], [0, 8.5, 0, 8.25], [0, 0.5, 0, 0.75]]),
+        "visits": np.array([[1, 40, 1, 50], [7, 0, 8, 0], [0] * 4, [0, 3, 0, 4], [0, 20, 0, 30]], dtype=np.uint64),
+        "min_time": np.array([[3.0, 0.1, 4.0, 0.1], [0.1, 0, 0.2, 0], [9] * 4, [9, 1, 9, 1], [9, 0.01, 9, 0.02]]),
+        "max_time": np.array([[3.0, 0.1, 4.0, 0.1], [0.1, 0, 0.2, 0], [0] * 4, [0, 2, 0, 2], [0, 0.3, 0, 0.4]]),
+    }
+    write_cubex(Profile(tree, locations, {name: METRICS[name] for name in values}, values, {}), file)
+    return members(file)
+
+
+def stream(number: int, name: str, group: int) -> bytes:
+    """A context of a GPU with one stream, as Score-P 8 writes it."""
+    return (
+        f'<locationgroup Id="{group}"><name>CUDA Context</name><rank>{group}</rank><type>accelerator</type>'
+        f'<attr key="Creating location group" value="{name}"/>'
+        f'<location Id="{number}"><name>CUDA[0:7]</name><rank>0</rank><type>accelerator stream</type></location>'
+        "</locationgroup>"
+    ).encode()
+
+
+@pytest.mark.parametrize("version", [7, 8])
+def test_kernels_are_call_paths_of_the_process_that_started_them(tmp_path: Path, version: int) -> None:
+    content = of_gpus(tmp_path / "p.cubex")
+    anchor = content["anchor.xml"].replace(b"<name>node<", b"<name>node n1<")
+    if version == 7:
+        anchor = anchor.replace(b"<rank>1</rank>\n<type>thread<", b"<rank>1</rank>\n<type>gpu<")
+    else:  # groups of their own, in one numbering with the processes
+        old = re.compile(
+            rb'<location Id="(\d)">\n<name>OMP thread 1</name>\n<rank>1</rank>\n<type>thread</type>\n</location>\n'
+        )
+        assert old.findall(anchor) == [b"1", b"3"]
+        anchor = old.sub(b"", anchor).replace(
+            b"<name>MPI Rank 1</name>\n<rank>1<", b"<name>MPI Rank 1</name>\n<rank>2<"
+        )
+        anchor = anchor.replace(b'<locationgroup Id="1">', b'<locationgroup Id="2">')
+        groups = stream(1, "MPI Rank 0", 1) + stream(3, "MPI Rank 1", 3)
+        anchor = anchor.replace(
+            b"</locationgroup>\n</systemtreenode>", b"</locationgroup>\n" + groups + b"</systemtreenode>", 1
+        )
+    assert anchor != content["anchor.xml"]
+    file = pack(tmp_path / "q.cubex", content | {"anchor.xml": anchor})
+    read = read_cubex(file)
+    assert read.locations == (Location(0), Location(1))
+    assert SKIPPED_LOCATIONS not in read.attributes
+    assert read.exclusive("time").tolist() == [[2, 2], [1, 2], [0, 0], [0, 0], [0.5, 0.75]]
+    assert read.values["visits"].tolist() == [[1, 1], [7, 8], [0, 0], [0, 0], [20, 30]]
+    assert read.values["min_time"][[1, 4]].tolist() == [[0.1, 0.2], [0.01, 0.02]]
+    assert read.values["max_time"][[0, 4]].tolist() == [[3, 4], [0.3, 0.4]]
+    assert [region.paradigm for region in read.tree.regions] == ["measurement", "compiler", "gpu", "gpu", "gpu"]
+    assert read_hosts(file) == {0: "n1", 1: "n1"}
+
+
+def test_streams_of_an_unknown_process_are_named(tmp_path: Path) -> None:
+    content = of_gpus(tmp_path / "p.cubex")
+    old = b"</locationgroup>\n</systemtreenode>"
+    anchor = content["anchor.xml"].replace(
+        b'<location Id="3">\n<name>OMP thread 1</name>\n<rank>1</rank>\n<type>thread</type>\n</location>\n', b""
+    )
+    anchor = anchor.replace(old, b"</locationgroup>\n" + stream(3, "MPI Rank 7", 2) + b"</systemtreenode>", 1)
+    read = read_cubex(pack(tmp_path / "q.cubex", content | {"anchor.xml": anchor}))
+    assert read.attributes[SKIPPED_LOCATIONS] == "1"
+    assert read.locations == (Location(0), Location(0, 1), Location(1))
 
 
 BELOW = 2**64  # as Score-P stores a difference of -n: as a count without a sign

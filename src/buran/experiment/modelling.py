@@ -102,9 +102,12 @@ def model_experiment(
     Raises
     ------
     UsageError
-        If the table has no such metric or parameter, values cannot be modelled, or values that are sums over
-        locations already are to be multiplied by the processes.
+        If the table has no parameter, no such metric or no such parameter, values cannot be modelled, or values that
+        are sums over locations already are to be multiplied by the processes.
     """
+    if not experiment.parameters:
+        hint = "name a folder for each run after its parameters, as in sweep.p4n100.r1"
+        raise UsageError("a model needs runs with different parameters", why="the file is that of one run", hint=hint)
     names = experiment.metrics if metrics is None else tuple(dict.fromkeys(metrics))
     for name in names:
         if name not in experiment.values:

@@ -37,7 +37,7 @@ def core_use(profile: Profile) -> CoreUse | None:
         return None
     regions = [profile.tree.regions[number] for number in profile.tree.region.tolist()]
     seconds = profile.exclusive("time")
-    inside = np.array([r.paradigm != "measurement" and r.name not in STARTUP for r in regions], dtype=bool)
+    inside = np.array([r.paradigm not in ("measurement", "gpu") and r.name not in STARTUP for r in regions], dtype=bool)
     useful = inside & ~np.array([waits(region) for region in regions], dtype=bool)
     busy = profile.exclusive("cpu_time" if "cpu_time" in profile.values else "time")[useful].sum(axis=0)
     first = np.array([location.thread == 0 for location in profile.locations])

@@ -6,9 +6,9 @@ import re
 import sys
 import tarfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from gzip import GzipFile
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast, get_args
@@ -25,6 +25,7 @@ from buran.budget import DEPTH, VARIABLE, check_memory
 from buran.errors import FormatError
 from buran.profile.anchor import WRAPPED
 from buran.profile.cubex_write import LARGEST_COUNT, NOTHING_LARGE
+from buran.profile.gpu import STREAMS, add_kernels, process_ranks, with_kernels
 from buran.profile.metrics import Metric, metric_of
 from buran.profile.names import shown_name
 from buran.profile.profile import CallTree, Location, Paradigm, Profile, Region
@@ -36,7 +37,7 @@ BELOW_ZERO = "Buran counters below zero"
 """Attribute that names the counters that were left out because they fell below zero, as some of PAPI do."""
 
 SKIPPED_LOCATIONS = "Buran skipped locations"
-"""Attribute that counts the locations that were left out because they are no threads (GPU streams)."""
+"""Attribute that counts the locations that were left out because they are neither threads nor run kernels."""
 
 PARAMETRIZED = "parametrized"
 """Role of functions in which the program records the value of a parameter: Score-P wants them to have hooks."""
@@ -251,20 +252,45 @@ def _call_tree(anchor: Any) -> tuple[CallTree, dict[int, int]]:
     return CallTree(tuple(regions), np.array(region, dtype=np.int64), np.array(parent, dtype=np.int64)), index
 
 
-def _locations(anchor: Any) -> tuple[tuple[Location, ...], NDArray[np.int64], int]:
-    """Return the threads, the columns of their values, and how many other locations there are."""
-    places: list[tuple[int, Location | None]] = []
-    for group in anchor.system_tree_nodes[0].all_location_groups():
+@dataclass(frozen=True)
+class _Places:
+    """Where values are stored.
+
+    Attributes
+    ----------
+    columns
+        Of the locations.
+    streams
+        Column of each stream of a GPU, with the position of the first thread of its process among the locations.
+    others
+        Number of further columns.
+    """
+
+    locations: tuple[Location, ...]
+    columns: NDArray[np.int64]
+    streams: Mapping[int, int]
+    others: int
+
+
+def _places(anchor: Any) -> _Places:
+    groups = anchor.system_tree_nodes[0].all_location_groups()
+    ranks = process_ranks(groups)
+    places: list[tuple[int, Location | None, int | None]] = []
+    for group in groups:
         for place in group.all_locations():
             thread = place.type in (None, "thread", "cpu thread")
-            places.append((place.id, Location(int(group.rank), int(place.rank)) if thread else None))
+            process = ranks.get(group.id) if place.type in STREAMS else None
+            places.append((place.id, Location(ranks[group.id], int(place.rank)) if thread else None, process))
     # Values stand in the order of the ids, which need not be that of the system tree.
-    places.sort(key=lambda pair: pair[0])
-    columns = sorted((place, column) for column, (_, place) in enumerate(places) if place is not None)
-    locations = tuple(place for place, _ in columns)
-    if not locations or len(set(locations)) != len(locations) or len({number for number, _ in places}) != len(places):
+    places.sort(key=lambda each: each[0])
+    threads = sorted((place, column) for column, (_, place, _) in enumerate(places) if place is not None)
+    locations = tuple(place for place, _ in threads)
+    if not locations or len(set(locations)) != len(locations) or len({place[0] for place in places}) != len(places):
         raise _Corrupt("locations are missing or there twice")
-    return locations, np.array([column for _, column in columns], dtype=np.int64), len(places) - len(locations)
+    first = {location.rank: position for position, location in reversed(list(enumerate(locations)))}
+    streams = {column: first[process] for column, (_, _, process) in enumerate(places) if process in first}
+    columns = np.array([column for _, column in threads], dtype=np.int64)
+    return _Places(locations, columns, streams, len(places) - len(locations) - len(streams))
 
 
 def _values(parser: Any, metric: Any, dtype: _Dtype, index: dict[int, int], columns: NDArray[np.int64]) -> NDArray[Any]:
@@ -341,7 +367,11 @@ def _read(path: Path) -> Profile:
         with_data = _check_members(parser._cubex_file)
         anchor = parser._anchor_result
         tree, index = _call_tree(anchor)
-        locations, columns, skipped_locations = _locations(anchor)
+        tree, kernels = with_kernels(tree)
+        places = _places(anchor)
+        locations = places.locations
+        streams = places.streams if len(kernels) else {}
+        skipped_locations = places.others + len(places.streams) - len(streams)
         check_memory(8 * len(tree) * len(locations) * len(with_data), path.stat().st_size, path)
         declared = [metric for top in parser.get_metrics() for metric in top.get_all_children()]
         if len({metric.name for metric in declared}) != len(declared):
@@ -373,7 +403,10 @@ def _read(path: Path) -> Profile:
                 description=metric.description or "",
             )
             if metric.id in with_data:
-                stored = _values(parser, metric, dtype, index, columns)
+                columns = np.concatenate([places.columns, np.array(list(streams), dtype=np.int64)])
+                stored, on_streams = np.split(_values(parser, metric, dtype, index, columns), [len(locations)], axis=1)
+                if streams:
+                    add_kernels(stored, on_streams, list(streams.values()), definition, tree, kernels)
                 if _fell(definition, stored, tree):
                     below_zero.append(definition.name)
                     continue
@@ -408,12 +441,14 @@ def read_hosts(path: Path) -> dict[int, str]:
         kind, _, name = node.name.partition(" ")  # as Score-P writes it; pycubexr passes over the class
         inside = name if kind == "node" else host
         if inside:
-            hosts.update((int(group.rank), inside) for group in node._location_group_children)
+            hosts.update((ranks[group.id], inside) for group in node._location_group_children if group.id in ranks)
         for below in node._system_tree_node_children:
             look(below, inside)
 
     with _explained(path), _opened(path) as parser:
-        for top in parser._anchor_result.system_tree_nodes:
+        tops = parser._anchor_result.system_tree_nodes
+        ranks = process_ranks(group for top in tops for group in top.all_location_groups())
+        for top in tops:
             look(top, "")
     return hosts
 
@@ -422,9 +457,10 @@ def read_cubex(path: Path) -> Profile:
     """Read a profile of Score-P or of `write_cubex`, every value as it is stored.
 
     A metric that is declared but has no data is 0 everywhere: Score-P leaves out what it never counted.
-    Metrics whose values are no plain numbers (``TAU_ATOMIC``, ``HISTOGRAM``, ...) and locations that are no
-    threads are left out, and attributes say so (`SKIPPED`, `SKIPPED_LOCATIONS`); so is a counter that fell below zero
-    somewhere (`BELOW_ZERO`).
+    Metrics whose values are no plain numbers (``TAU_ATOMIC``, ``HISTOGRAM``, ...) and locations that are neither
+    threads nor run kernels are left out, and attributes say so (`SKIPPED`, `SKIPPED_LOCATIONS`); so is a counter that
+    fell below zero somewhere (`BELOW_ZERO`). Kernels have their values on all GPU streams of a process at its first
+    thread.
 
     Raises
     ------

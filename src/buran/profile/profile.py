@@ -14,7 +14,7 @@ from buran.profile.metrics import Metric
 from buran.profile.symbols import identities, is_program
 
 SEPARATOR = "->"
-Paradigm = Literal["compiler", "mpi", "openmp", "user", "measurement"]
+Paradigm = Literal["compiler", "mpi", "openmp", "user", "gpu", "measurement"]
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Region:
     file, line
         Where it begins; empty and 0 if unknown.
     paradigm
-        Who owns it: ``compiler`` for functions of the program, ``mpi`` for MPI operations, ``measurement`` for the
-        root.
+        Who owns it: ``compiler`` for functions of the program, ``mpi`` for MPI operations, ``gpu`` for kernels,
+        ``measurement`` for the root.
     role
         Score-P's role name: ``function``, ``artificial``, ``point2point``, ``allreduce``, ...
     """

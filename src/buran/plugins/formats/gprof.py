@@ -6,10 +6,9 @@ import re
 from pathlib import Path
 
 from buran.errors import FormatError
-from buran.experiment.collect import Collector
-from buran.experiment.formats import Reader, Sample
+from buran.experiment.formats import Sample
 from buran.experiment.source import read_text
-from buran.experiment.table import Experiment
+from buran.plugins.formats.rank_files import CallPath, Kind, RankFiles, RankValues, reader_of
 from buran.profile.profile import Region
 
 _PERIOD = re.compile(r"^Each sample counts as ([0-9.e+-]+) seconds\.$", re.MULTILINE)
@@ -23,7 +22,7 @@ def recognises(sample: Sample) -> bool:
     return sample.first_line == "Flat profile:"
 
 
-def read_gprof(path: Path) -> Experiment:
+def read_gprof(path: Path) -> tuple[RankValues]:
     """Read seconds and calls of functions, below a root for the whole program; gprof knows no call paths.
 
     Raises
@@ -38,23 +37,20 @@ def read_gprof(path: Path) -> Experiment:
         why = "no time accumulated: the program ended before a sample was taken" if period is None else "no function"
         hint = "let it run for longer, or look whether it was built with -pg"
         raise FormatError("gprof's profile is empty", where=path, why=why, hint=hint)
-    collector = Collector(())
-    point = collector.point(())
-    root = collector.call_path("program", (_ROOT,))
-    for metric, value in (("time", 0.0), ("visits", 1.0)):
-        collector.add(root, metric, point, (value,) * 5, 0)
+    seconds: dict[CallPath, float] = {(_ROOT,): 0.0}
+    visits: dict[CallPath, float] = {(_ROOT,): 1.0}
     for row in rows:
         name = row["name"].strip()
-        place = collector.call_path(f"program->{name}", (_ROOT, Region(name)))
-        for metric, number in (("time", row["time"]), ("visits", row["calls"] or "1")):
-            if not collector.add(place, metric, point, (float(number),) * 5, 0):
-                raise FormatError(
-                    f"gprof's profile has {name!r} twice",
-                    where=path,
-                    why="two functions of a name, in two files of the program",
-                    hint="give one of them another name",
-                )
-    return collector.finish(path)
+        place = (_ROOT, Region(name))
+        if place in seconds:
+            raise FormatError(
+                f"gprof's profile has {name!r} twice",
+                where=path,
+                why="two functions of a name, in two files of the program",
+                hint="give one of them another name",
+            )
+        seconds[place], visits[place] = float(row["time"]), float(row["calls"] or "1")
+    return (RankValues({"time": seconds, "visits": visits}, {}),)
 
 
-READER = Reader("a flat profile of gprof -b -p", recognises, lambda path, problems: read_gprof(path))
+READER = reader_of("a flat profile of gprof -b -p", RankFiles((Kind((".txt",), recognises, read_gprof),)))

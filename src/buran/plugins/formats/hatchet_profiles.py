@@ -21,8 +21,7 @@ from buran.experiment.formats import Reader, Sample
 from buran.experiment.table import Experiment
 from buran.extensions import from_extra
 from buran.plugins.formats.graph_frames import EXTRA, from_graphframes
-from buran.plugins.formats.run_metadata import parameters_of
-from buran.profile.extrap_names import parse_folder_name
+from buran.plugins.formats.run_metadata import parameters_of, point_of_name
 
 _NO_NUMBER = re.compile(r'^".*" [^"\n]*\b(?:nan|inf)\b', re.MULTILINE | re.IGNORECASE)
 _ADDRESS = re.compile(r"addr=<(0x)?[0-9a-f]+>")
@@ -83,7 +82,7 @@ class _Tool:
                 problems.append(error)
         if not frames:
             raise FormatError("no profile can be read", where=path, why=str(problems[0]) if problems else None)
-        told = [{**_point_of_name(run), **self.metadata(run), **_ranks(frame)} for run, frame in frames.items()]
+        told = [{**point_of_name(run), **self.metadata(run), **_ranks(frame)} for run, frame in frames.items()]
         names = parameters_of(told, list(frames))
         points = [{name: float(run[name]) for name in names} for run in told]
         return from_graphframes(zip(points, frames.values(), strict=True))
@@ -113,14 +112,6 @@ def _quiet() -> Iterator[None]:
     with warnings.catch_warnings(), redirect_stdout(StringIO()):
         warnings.simplefilter("ignore")
         yield
-
-
-def _point_of_name(path: Path) -> dict[str, str]:
-    try:
-        point, _ = parse_folder_name(path.name.removesuffix(".json"))
-    except ValueError:
-        return {}
-    return {name: f"{value:.0f}" for name, value in point.items() if value.is_integer()}
 
 
 def _ranks(frame: Any) -> dict[str, str]:

@@ -6,14 +6,15 @@ import re
 from pathlib import Path
 
 from buran.errors import FormatError
-from buran.experiment.collect import Collector
-from buran.experiment.formats import Reader, Sample
+from buran.experiment.formats import Sample
 from buran.experiment.source import read_text, wrong
-from buran.experiment.table import Experiment
+from buran.plugins.formats.rank_files import CallPath, Kind, RankFiles, RankValues, reader_of
 from buran.profile.metrics import table
+from buran.profile.profile import Region
 
 _EXPECTED = "lines of `perf stat -x,`, as in 62,,page-faults,5464167,100.00,,"
 _LINE = re.compile(r"(?P<count>\d{1,30}(?:\.\d{1,30})?|<not (?:supported|counted)>),(?P<unit>[^,]*),(?P<event>[^,]+),")
+_PROGRAM = (Region("program"),)
 _SECONDS = {"msec": 1e-3, "ns": 1e-9, "s": 1.0}
 
 
@@ -23,8 +24,8 @@ def recognises(sample: Sample) -> bool:
     return _LINE.match(next(lines, "")) is not None
 
 
-def read_perf_stat(path: Path) -> Experiment:
-    """Read the events that were counted, as metrics of the whole program at a point without parameters.
+def read_perf_stat(path: Path) -> tuple[RankValues]:
+    """Read the events that were counted, as metrics of the whole program.
 
     Those that Buran knows have its names: ``task-clock`` is `task_clock`. Others have underscores for what no name has.
 
@@ -34,8 +35,7 @@ def read_perf_stat(path: Path) -> Experiment:
         A line is no event, an event is there twice, as for each core, or none was counted.
     """
     ours = {metric.perf: metric.name for metric in table().values() if metric.perf}
-    collector = Collector(())
-    program, point = collector.call_path("program"), collector.point(())
+    values, units = dict[str, dict[CallPath, float]](), dict[str, str]()
     for number, line in enumerate(read_text(path).splitlines(), start=1):
         if not line.strip() or line.startswith("#"):
             continue
@@ -46,19 +46,19 @@ def read_perf_stat(path: Path) -> Experiment:
             continue
         event = parts["event"].partition(":")[0]
         name = ours.get(event) or re.sub(r"\W", "_", event)
-        value = float(parts["count"]) * _SECONDS.get(parts["unit"], 1.0)
-        if not collector.add(program, name, point, (value, value, value, value, value), 0):
+        if name in values:
             why = f"the event {parts['event']} is there twice"
             raise wrong(path, why, line=number, expected="one line for each event: leave out -A, -I and -r of perf")
-        collector.set_unit(name, "sec" if parts["unit"] in _SECONDS else parts["unit"] or "occ")
-    if not len(collector):
+        values[name] = {_PROGRAM: float(parts["count"]) * _SECONDS.get(parts["unit"], 1.0)}
+        units[name] = "sec" if parts["unit"] in _SECONDS else parts["unit"] or "occ"
+    if not values:
         raise FormatError(
             "perf counted nothing",
             where=path,
             why="all its events are not supported or not counted here",
             hint="ask for others, as perf stat -e task-clock,page-faults; virtual machines have no counters",
         )
-    return collector.finish(path)
+    return (RankValues(values, units),)
 
 
-READER = Reader("the output of perf stat -x,", recognises, lambda path, problems: read_perf_stat(path))
+READER = reader_of("the output of perf stat -x,", RankFiles((Kind((".csv",), recognises, read_perf_stat),)))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from buran.errors import FormatError
+from buran.profile.extrap_names import parse_folder_name
 
 _WHOLE = re.compile(r"-?\d{1,30}(\.0{1,20})?")
 _OF_THE_MACHINE = frozenset(
@@ -59,6 +60,15 @@ def parameters_of(runs: Sequence[Mapping[str, str]], paths: Sequence[Path]) -> l
             hint="let the program record its parameters with adiak, or cali_set_global_int_byname",
         )
     return list(columns)[-1:]
+
+
+def point_of_name(path: Path) -> dict[str, str]:
+    """Return the whole numbers in a name such as ``tau.p4n100.r1``, as text."""
+    try:
+        point, _ = parse_folder_name(path.name.removesuffix(".json"))
+    except ValueError:
+        return {}
+    return {name: f"{value:.0f}" for name, value in point.items() if value.is_integer()}
 
 
 def difference_note(runs: Sequence[Mapping[str, str]], parameters: Sequence[str]) -> str | None:
