@@ -425,7 +425,7 @@ class CommandKeys(Keys, title="Command"):
     afterwards: OfTarget[Text | None] = Field(
         None,
         description="Shell command, in the run's folder, that makes the profile; not timed. `$BURAN_BINARY` is the "
-        "program.",
+        "program, `$BURAN_RANKS` the number of its ranks.",
         examples=['gprof -b -p "$BURAN_BINARY" gmon.out > profile.txt'],
     )
     profile: OfTarget[Text | None] = Field(

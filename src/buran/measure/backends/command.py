@@ -132,7 +132,7 @@ class CommandBackend(Backend):
             ["bash", "-c", self.campaign.with_modules(f"exec 2>&1\n{afterwards}")],
             cwd=job.cwd,
             marker=free_marker(),
-            environment={**job.environment, "BURAN_BINARY": str(job.binary)},
+            environment={**job.environment, "BURAN_BINARY": str(job.binary), "BURAN_RANKS": str(job.ranks)},
             stdout=log,
             stderr=job.raw / "afterwards.err",
             time_limit_s=_AFTERWARDS_LIMIT_S,

@@ -18,6 +18,13 @@ _PROGRAM = (Region("program"),)
 _SECONDS = {"msec": 1e-3, "ns": 1e-9, "s": 1.0}
 
 
+def metric_of_event(event: str) -> str:
+    """Return the name of the metric that an event is, as ``task_clock`` for ``task-clock:u``."""
+    event = event.partition(":")[0]
+    ours = {metric.perf: metric.name for metric in table().values() if metric.perf}
+    return ours.get(event) or re.sub(r"\W", "_", event)
+
+
 def recognises(sample: Sample) -> bool:
     """Tell whether the first line that is no comment is that of an event."""
     lines = (line for line in sample.head.decode(errors="replace").splitlines() if line.strip() and line[0] != "#")
@@ -34,7 +41,6 @@ def read_perf_stat(path: Path) -> tuple[RankValues]:
     FormatError
         A line is no event, an event is there twice, as for each core, or none was counted.
     """
-    ours = {metric.perf: metric.name for metric in table().values() if metric.perf}
     values, units = dict[str, dict[CallPath, float]](), dict[str, str]()
     for number, line in enumerate(read_text(path).splitlines(), start=1):
         if not line.strip() or line.startswith("#"):
@@ -44,8 +50,7 @@ def read_perf_stat(path: Path) -> tuple[RankValues]:
             raise wrong(path, f"it is {line[:40]!r}", line=number, expected=_EXPECTED)
         if parts["count"].startswith("<"):
             continue
-        event = parts["event"].partition(":")[0]
-        name = ours.get(event) or re.sub(r"\W", "_", event)
+        name = metric_of_event(parts["event"])
         if name in values:
             why = f"the event {parts['event']} is there twice"
             raise wrong(path, why, line=number, expected="one line for each event: leave out -A, -I and -r of perf")

@@ -107,8 +107,8 @@ class RankFiles:
         for ranks in runs.values():
             for name in ranks[0].values:
                 everywhere[name] |= dict.fromkeys(place for rank in ranks for place in rank.values[name])
-        for run, ranks in zip(told, runs.values(), strict=True):
-            point = table.point([float(run[name]) for name in parameters])
+        for at, ranks in zip(told, runs.values(), strict=True):
+            point = table.point([float(at[name]) for name in parameters])
             for name in ranks[0].values:
                 cells: NDArray[np.float64] = np.array(
                     [[rank.values[name].get(place, 0.0) for rank in ranks] for place in everywhere[name]]
