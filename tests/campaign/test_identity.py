@@ -43,7 +43,8 @@ NEW: dict[str, Any] = {
     "program.inputs.0.path": "code2", "program.inputs.0.name": "other", "program.inputs.0.link": True,
     "program.inputs.0.fill": True,
     "environments.here.launcher": "openmpi", "environments.here.modules": ["gcc"],
-    "environments.here.variables": {"A": "b"},
+    "environments.here.variables": {"A": "b"}, "environments.here.compiler": "gcc",
+    "environments.here.extra_flags": "-g",
     "parameters.n.role": "choice", "parameters.n.values": [10, 20, 80],
     "parameters.n.value": 100,
     "parameters.n.range.start": 5, "parameters.n.range.stop": 40, "parameters.n.range.factor": 4,
@@ -172,7 +173,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def backend(campaign: Campaign, scratch: Path) -> object:
         config = campaign.config
         own = config.scorep
-        identity = f"{config.backend} {config.compiler} {config.counters} {own.effort_metric} {own.options}"
+        identity = f"{config.backend} {campaign.compiler} {config.counters} {own.effort_metric} {own.options}"
         identity += str(requested(config.command))
         return SimpleNamespace(identity=identity)
 

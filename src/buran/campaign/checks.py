@@ -178,7 +178,7 @@ def single_value(path: tuple[str | int, ...], name: str, value: Value) -> Mistak
 
 
 def command_mistakes(
-    config: CampaignFile, run_names: Collection[str], build_names: Collection[str]
+    config: CampaignFile, run_names: Collection[str], build_names: Collection[str], environments: Collection[str]
 ) -> Iterator[Mistake]:
     """Check that commands use what they must.
 
@@ -186,15 +186,20 @@ def command_mistakes(
     ----------
     run_names, build_names
         Placeholders of the commands.
+    environments
+        Those in use.
     """
     program = config.program
     if config.backend != COMMAND and not {"mpicc", "mpicxx", "mpifort"} & set(build_names):
         why = "nothing else compiles the program with instrumentation"
         hint = "hand {mpicc}, {mpicxx} or {mpifort} to the build, as in: make MPICXX={mpicxx}"
         yield Mistake(("program", "build"), "the build command uses none of {mpicc}, {mpicxx} and {mpifort}", why, hint)
-    if "flags" in program.model_fields_set and program.flags and "flags" not in build_names:
+    given: list[KeyPath] = [("program", "flags")] if "flags" in program.model_fields_set and program.flags else []
+    used = ((name, keys) for name, keys in config.environments.items() if name in environments)
+    given += [("environments", name, "extra_flags") for name, keys in used if keys.extra_flags]
+    for path in given if "flags" not in build_names else ():
         hint = "hand them over, as in: make CXXFLAGS='{flags}'"
-        yield Mistake(("program", "flags"), "the build command never uses {flags}", hint=hint)
+        yield Mistake(path, "the build command never uses {flags}", hint=hint)
     if "binary" not in run_names:
         hint = "write, for example: {binary} {n}"
         yield Mistake(("program", "run"), "the run command never uses {binary}", hint=hint)
@@ -259,23 +264,49 @@ def _outside(path: tuple[str | int, ...], text: str) -> Iterator[Mistake]:
         yield Mistake(path, f"{text!r} is not allowed", "it is a path inside the run's folder")
 
 
-def environment_mistakes(config: CampaignFile, override: str | None) -> Iterator[Mistake]:
-    """Check the choice of an environment, and all launchers."""
+def environment_mistakes(config: CampaignFile, *, written: bool) -> Iterator[Mistake]:
+    """Check the choice of an environment, which may not be `written` in the file, and all launchers."""
     names = tuple(config.environments)
-    chosen = override or config.environment
-    path = () if override else ("environment",)
-    if chosen is None and len(names) > 1:
+    chosen: str | None = config.environment
+    path = ("environment",) if written else ()
+    if chosen in config.parameters and chosen in names:
+        yield Mistake(path, f"{chosen!r} is an environment and a parameter", hint="give one of them another name")
+    elif chosen in config.parameters:
+        pass  # `chosen_environment_mistakes` looks at its words
+    elif chosen is None and len(names) > 1:
         why, hint = f"there are: {', '.join(names)}", f"write at the top: environment: {names[0]}"
         yield Mistake(("environments",), "it is not said which environment is used", why, hint)
     elif chosen is not None and chosen not in names:
         why = f"there are: {', '.join(names)}"
-        yield Mistake(path, f"there is no environment {chosen!r}", why, did_you_mean(chosen, names))
+        near = did_you_mean(chosen, (*names, *config.parameters))
+        yield Mistake(path, f"there is no environment {chosen!r}", why, near)
     for name, environment in config.environments.items():
         yield from _launcher_mistakes(("environments", name, "launcher"), environment.launcher)
         for variable in environment.variables:
             if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", variable):
                 what = f"{variable!r} cannot be the name of an environment variable"
                 yield Mistake(("environments", name, "variables", variable), what)
+        if environment.compiler != "auto" and config.backend == COMMAND:
+            why = f"with backend: {COMMAND} nothing is compiled by Buran's wrappers"
+            hint = f"write variables that the build heeds, as in {{CC: {environment.compiler}}}"
+            yield Mistake(("environments", name, "compiler"), "the compiler has no effect", why, hint)
+
+
+def chosen_environment_mistakes(config: CampaignFile, choice: str, names: Sequence[str]) -> Iterator[Mistake]:
+    """Check that the words of a parameter are names of environments that may stand side by side."""
+    role = config.parameters[choice].role
+    if role != "choice":
+        what, why = f"{choice!r} cannot choose environments", f"its role is {role}"
+        yield Mistake(("environment",), what, why, "name an environment, or write role: choice")
+        return
+    for name in names:
+        if name not in config.environments:
+            why = f"{choice!r} chooses environments, of which there are: {', '.join(config.environments)}"
+            hint = did_you_mean(name, tuple(config.environments))
+            yield Mistake(("parameters", choice), f"there is no environment {name!r}", why, hint)
+        elif simulated(config.environments[name]) is not None:
+            path, what = ("environments", name, "machine"), f"{choice!r} cannot choose a simulated machine"
+            yield Mistake(path, what, hint="describe one, and by `what_if` how it differs")
 
 
 def partition_mistakes(campaign: Campaign) -> Iterator[Mistake]:

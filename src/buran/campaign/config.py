@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 from buran.campaign.document import below, with_first_names
 from buran.campaign.expressions import Expression, ExpressionError, written_out
@@ -130,6 +131,36 @@ class Campaign:
         return self.config.environments[self.environment]
 
     @property
+    def environment_choice(self) -> str | None:
+        """The parameter whose words are names of environments, if one is."""
+        name = self.config.environment
+        return name if name in self.config.parameters else None
+
+    @cached_property
+    def in_environments(self) -> dict[str, Campaign]:
+        """The same in each environment that points are measured in, by its name."""
+        name = self.environment_choice
+        everywhere = (*self.points, *self.evaluation_points)
+        names = [self.environment] if name is None else [str(point[name]) for point in everywhere]
+        return {each: replace(self, environment=each) for each in dict.fromkeys((self.environment, *names))}
+
+    def at(self, point: Mapping[str, Value]) -> Campaign:
+        """Return the same in the environment of a point; as it is where the point tells of none."""
+        name = self.environment_choice
+        return self if name is None or name not in point else self.in_environments.get(str(point[name]), self)
+
+    @property
+    def compiler(self) -> str:
+        """The compiler behind the wrappers, or ``auto``."""
+        own = self.active_environment.compiler
+        return self.config.compiler if own == "auto" else own
+
+    @property
+    def flags(self) -> str:
+        """Compiler flags: the program's, and then the environment's."""
+        return " ".join(filter(None, (self.config.program.flags, self.active_environment.extra_flags)))
+
+    @property
     def is_simulated(self) -> bool:
         """Whether programs run on a simulated machine."""
         return self.simulated_keys is not None
@@ -209,11 +240,12 @@ class Campaign:
 
     @cached_property
     def build_parameters(self) -> tuple[str, ...]:
-        """The parameters, values and expressions that the build command uses, parameters in the order of the file."""
-        return tuple(name for name in (*self.parameters, *self.computed) if name in self.build.names)
+        """The parameters, values and expressions that builds depend on, parameters in the order of the file."""
+        used = (*self.build.names, self.environment_choice)
+        return tuple(name for name in (*self.parameters, *self.computed) if name in used)
 
     def build_values(self, point: Mapping[str, Value]) -> tuple[tuple[str, Value], ...]:
-        """Return what the build command uses of a point, with its numbers, in the order of the names."""
+        """Return what builds depend on of a point, with its numbers, in the order of the names."""
         return tuple((name, self._number(name, point)) for name in sorted(self.build_parameters))
 
     @cached_property
@@ -427,7 +459,7 @@ class Campaign:
             they are not the program's.
         """
         numbers = {name: str(values[name]) for name in self.build_parameters}
-        return self.build.fill_shell({"flags": self.config.program.flags, **tools, **numbers})
+        return self.build.fill_shell({"flags": self.flags, **tools, **numbers})
 
     def run_command(self, point: Mapping[str, Value], binary: Path | str, build_folder: Path | str) -> list[str]:
         """Return the program and its arguments; each value stays within the argument it is put into."""
@@ -526,9 +558,9 @@ class Campaign:
         # Identities keep the first names of keys, so that measured campaigns are found.
         keys = with_first_names(keys)
         resolved: dict[str, object] = {
-            "environment": with_first_names({"environments": {"": requested(self.active_environment)}})["environments"][
-                ""
-            ],
+            "environment": _of_environment(self.active_environment)
+            if self.environment_choice is None
+            else {name: _of_environment(here.active_environment) for name, here in self.in_environments.items()},
             "parameters": [
                 [name, {key: value for key, value in requested(parameter).items() if key not in ("values", "range")}]
                 for name, parameter in self.config.parameters.items()
@@ -552,6 +584,12 @@ class Campaign:
         for identity in named.values():
             resolved |= identity(self)
         return digest({**keys, **{name: value for name, value in resolved.items() if value}}, 12)
+
+
+def _of_environment(environment: EnvironmentKeys) -> dict[str, Any]:
+    """Return what is requested in an environment, by the first names of keys."""
+    keys: dict[str, Any] = with_first_names({"environments": {"": requested(environment)}})["environments"][""]
+    return keys
 
 
 def _stamps(path: Path) -> list[tuple[str, int, int]]:

@@ -104,24 +104,27 @@ class _Loading:
     """One reading of one file: steps add mistakes, and stop only where the next needs their result."""
 
     def __init__(self, config: CampaignFile, mistakes: _Mistakes, path: Path, environment: str | None) -> None:
-        self.config = config
+        self.config = config if environment is None else config.model_copy(update={"environment": environment})
         self.mistakes = mistakes
         self.path = path
         self.override = environment
+        self.chosen_by = config.environment or ""
         self.names = tuple(config.parameters)
         self.values: dict[str, Expression] = {}
 
     def campaign(self) -> Campaign:
         config, mistakes = self.config, self.mistakes
         mistakes.add(*checks.name_mistakes(config), *checks.value_mistakes(config), *checks.choice_mistakes(config))
-        mistakes.add(*checks.environment_mistakes(config, self.override))
+        mistakes.add(*checks.environment_mistakes(config, written=self.override is None))
         mistakes.add(*checks.source_mistakes(config, self.path.parent), *checks.measurement_mistakes(config))
         mistakes.add(*checks.input_mistakes(config, self.path.parent))
-        environment = self.override or config.environment or next(iter(config.environments), "")
+        points = self._listed_points()
+        environments = self._environments(points or ())
+        environment = environments[0]
         for feature in FEATURES:
             mistakes.add(*(() if feature.mistakes is None else feature.mistakes(config, environment)))
         self._compile_values()
-        build, run = self._commands()
+        build, run = self._commands(environments)
         filled = self._filled()
         constraints = self._constraints()
         formulas, imported_core_hours = self._formulas(), self._costs()
@@ -129,15 +132,15 @@ class _Loading:
         of_inputs = tuple(name for line in chain(*filled.values()) for name in line.names if name not in of_run)
         placeholders = {"build": build.names, "run": of_run, "inputs": of_inputs}
         computed = self._computed(placeholders, formulas)
-        points = self._listed_points()
         evaluation = self._evaluation_points()
         mistakes.stop()
         assert formulas is not None
-        used = {*build.names, *of_run, *of_inputs}
+        used = {*build.names, *of_run, *of_inputs, self.chosen_by}
         used.update(name for expression in computed.values() for name in expression.names)
         influence = {"ranks": formulas.ranks.names, "threads": formulas.threads.names}
-        mistakes.add(*checks.reach_mistakes(config, environment, used, influence))
-        mistakes.add(*checks.sharing_mistakes(config, config.environments[environment]))
+        reached = (checks.reach_mistakes(config, name, used, influence) for name in environments)
+        sharing = (checks.sharing_mistakes(config, config.environments[name]) for name in environments)
+        mistakes.add(*dict.fromkeys(chain.from_iterable((*reached, *sharing))))
         kept, dropped, held_out = self._modelling_points(points, constraints, evaluation)
         points_of_runs = [*kept, *evaluation]
         others = [(("evaluation_points", i), at) for i, at in enumerate(config.evaluation_points)]
@@ -172,9 +175,19 @@ class _Loading:
         mistakes.stop()
         return campaign
 
+    def _environments(self, points: Sequence[WrittenPoint]) -> list[str]:
+        """Return the names of the environments in use: one, or those that a parameter chooses from."""
+        config, chosen = self.config, self.config.environment
+        if chosen not in config.parameters:
+            return [chosen or next(iter(config.environments), "")]
+        values = [*(config.parameters[chosen].values or ()), *(point.values.get(chosen, "") for point in points)]
+        names = list(dict.fromkeys(map(str, values))) or [""]
+        self.mistakes.add(*checks.chosen_environment_mistakes(config, chosen, names))
+        return names
+
     # -- commands and expressions -------------------------------------------------------------------
 
-    def _commands(self) -> tuple[Template, tuple[Template, ...]]:
+    def _commands(self, environments: Sequence[str]) -> tuple[Template, tuple[Template, ...]]:
         program = self.config.program
         build = self._parsed(
             ("program", "build"),
@@ -188,7 +201,7 @@ class _Loading:
         run = self._parsed(("program", "run"), lambda: parse_words(program.run, allowed, expressions=True))
         if build and run:
             run_names = {name for word in run for name in word.names}
-            self.mistakes.add(*checks.command_mistakes(self.config, run_names, build[0].names))
+            self.mistakes.add(*checks.command_mistakes(self.config, run_names, build[0].names, environments))
         return build[0] if build else Template("", ("",), ()), run
 
     def _filled(self) -> dict[str, tuple[Template, ...]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import cache, cached_property
 from typing import Annotated, Any
@@ -70,6 +70,8 @@ class BuildSpec(Stored):
         Filter that the program is compiled with, if the one in force is applied when it runs; None if they are one.
     origin
         Where imported measurements are from, as the campaign file says it; None for builds.
+    environment
+        Identity of what it is built with and runs in, where a parameter chooses that; None if it is the target's.
     pooled
         Whether times may be mixed with those of other builds under the same filter; no part of the identity.
     """
@@ -84,16 +86,17 @@ class BuildSpec(Stored):
     hooks: str | None = None
     origin: str | None = None
     pooled: bool = True
+    environment: str | None = None
 
     @property
     def compiled(self) -> BuildSpec:
         """The build whose program runs."""
-        return self if self.hooks is None else BuildSpec(self.target, self.mode, self.hooks, self.values)
+        return self if self.hooks is None else replace(self, filter_text=self.hooks, hooks=None)
 
     @property
     def hash(self) -> str:
         """Identity of the build, part of every path below it."""
-        special = [part for part in (self.hooks, self.origin) if part is not None]
+        special = [part for part in (self.hooks, self.origin, self.environment) if part is not None]
         return digest([self.target, self.mode, self.filter_text, self.values, *special], 16)
 
     @property
@@ -107,6 +110,8 @@ class BuildSpec(Stored):
         plain = {**asdict(self), "values": values, "hash": self.hash}
         if self.origin is None:
             del plain["origin"], plain["pooled"]
+        if self.environment is None:
+            del plain["environment"]
         return plain
 
 

@@ -163,6 +163,14 @@ class EnvironmentKeys(Keys, title="Environment"):
         description="Environment variables for building and running.",
         examples=[{"OMP_PROC_BIND": "close"}],
     )
+    compiler: OfTarget[Argument] = Field(
+        "auto",
+        description="`gcc`, `clang`, or the name or path of one. `auto`: as `compiler` at the top says.",
+        examples=["gcc-13"],
+    )
+    extra_flags: OfTarget[str] = Field(
+        "", description="Compiler flags after `program.flags`, at `{flags}`.", examples=["-march=native"]
+    )
 
 
 class Range(Keys):

@@ -123,7 +123,9 @@ class CampaignFile(Keys):
     )
     program: sections.ProgramKeys = Field(description="The program: its sources, how it is built and run.")
     environment: OfTarget[Text | None] = Field(
-        None, description="Which of the `environments` is used, if there are several."
+        None,
+        description="Which of the `environments` is used, if there are several; or a parameter with the role `choice` "
+        "whose words are theirs, so that each is built and run in its own: compilers or flags side by side.",
     )
     environments: Annotated[dict[Text, sections.EnvironmentKeys], Field(min_length=1)] = Field(
         default_factory=lambda: {"local": sections.EnvironmentKeys()},

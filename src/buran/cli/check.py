@@ -145,7 +145,7 @@ def _as_text(campaign: Campaign, summary: dict[str, Any]) -> str:
     rows = [
         ("campaign", f"{campaign.name} ({summary['digest']})"),
         ("results", summary["results"]),
-        ("machine", f"{campaign.environment}, launcher {campaign.active_environment.launcher}"),
+        ("machine", "; ".join(_environment(here) for here in campaign.in_environments.values())),
         *((name, _values(values)) for name, values in summary["parameters"].items()),
         *_listed(campaign),
         ("points", points),
@@ -159,6 +159,13 @@ def _as_text(campaign: Campaign, summary: dict[str, Any]) -> str:
     ]
     width = max(len(label) for label, _ in rows) + 2
     return "\n".join(f"{label + ':':<{width}}{text}" for label, text in rows)
+
+
+def _environment(campaign: Campaign) -> str:
+    keys = campaign.active_environment
+    compiler = "" if keys.compiler == "auto" else f", compiler {keys.compiler}"
+    flags = f", flags {keys.extra_flags}" if keys.extra_flags else ""
+    return f"{campaign.environment}, launcher {keys.launcher}{compiler}{flags}"
 
 
 def _listed(campaign: Campaign) -> Iterator[tuple[str, str]]:

@@ -162,7 +162,7 @@ def drive(
     with hushed(quiet):
         session = session if dry_run else _with_todays_program(session)
         history = History.open(session)
-        for note in (*session.target.backend.notes, *changes_in_words(history)):
+        for note in (*session.target.notes, *changes_in_words(history)):
             print(f"{style('note:', 'yellow')} {note}")
     redirected = redirected_into_source(session.campaign)
     if redirected is not None:

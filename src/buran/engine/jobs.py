@@ -140,7 +140,8 @@ def minutes_of(session: Session, limit_s: float, point: Point) -> int:
 
 def launch_lines(session: Session, bundle: Bundle) -> list[str]:
     """Return how a bundle's job starts the program, run by run."""
-    campaign, backend, layout = session.campaign, session.target.backend, session.layout
+    target, layout = session.target.at(bundle.point), session.layout
+    campaign, backend = target.campaign, target.backend
     cores = campaign.cores(bundle.point)
     lines = []
     for run in bundle.runs:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from statistics import median
 
 from buran.campaign.config import Campaign
 from buran.campaign.mistakes import listed
 from buran.campaign.plan import Mode, Purpose
-from buran.campaign.point import Point
+from buran.campaign.point import Point, Value
 from buran.features import FEATURES
 from buran.loop import program_model
 from buran.loop.collect import baseline, estimated_times, in_store, lost
@@ -18,6 +19,7 @@ from buran.loop.overhead import missed_limit
 from buran.prior.steps import Repeats
 from buran.profile.metrics import DETAILS, REQUIREMENTS
 from buran.views.account import Item
+from buran.wording import counted
 
 
 def notes_of(history: History, findings: Findings, account: Sequence[Item], measured: Collection[Point]) -> list[str]:
@@ -31,7 +33,7 @@ def notes_of(history: History, findings: Findings, account: Sequence[Item], meas
         The points that models are made from.
     """
     session = history.session
-    notes = [*session.target.backend.notes, *session.campaign.notes]
+    notes = [*session.target.notes, *session.campaign.notes]
     notes += [note for record in history.build_records for note in record.notes]
     notes += _missing_counters(history)
     notes += _lost_visits(history)
@@ -46,6 +48,7 @@ def notes_of(history: History, findings: Findings, account: Sequence[Item], meas
         *dict.fromkeys(notes),
         *_repeated(findings, session.campaign),
         *_kind(findings, session.campaign),
+        *_side_by_side(history),
         *_estimated(history.runs),
         *_crowded(history, measured),
         *_missed_limit(history, findings),
@@ -163,6 +166,25 @@ def _kind(findings: Findings, campaign: Campaign) -> list[str]:
         at = ", ".join(f"{name} = {campaign.target[name]}" for name in campaign.choices)
         sentences.append(f"Models of call paths are for {at}.")
     return sentences
+
+
+def _side_by_side(history: History) -> list[str]:
+    """Say how long runs take with other choices than the target's, at points that are else the same."""
+    campaign, seconds, notes = history.session.campaign, baseline(history.runs, Purpose.MODEL), []
+    for name in campaign.choices:
+        ours, ratios = campaign.target[name], dict[Value, list[float]]()
+        for point, taken in seconds.items():
+            beside = seconds.get(Point.of({**point, name: ours}))
+            if beside is not None and point[name] != ours:
+                ratios.setdefault(point[name], []).append(median(taken) / median(beside))
+        said = [
+            f"{value}: {median(each):.3g} times as long ({min(each):.3g} to {max(each):.3g} at "
+            f"{counted(len(each), 'point')})"
+            for value, each in ratios.items()
+        ]
+        if said:
+            notes.append(f"Beside {name} = {ours}, without instrumentation, {'; '.join(said)}.")
+    return notes
 
 
 def _repeated(findings: Findings, campaign: Campaign) -> list[str]:

@@ -35,7 +35,7 @@ _LAST_LINES = 10  # of a log, for the terminal
 
 def build(target: Target, layout: Layout, spec: BuildSpec) -> BuildOutcome:
     """Build a variant unless the store has it; return what became of it."""
-    slot = store.Slot.of_build(layout.store, spec.hash)
+    target, slot = target.at(dict(spec.values)), store.Slot.of_build(layout.store, spec.hash)
     compiled = None if spec.hooks is None else build(target, layout, spec.compiled)
     with interruptible(), store.reserve(slot) as temporary:
         if temporary is not None and compiled is not None:
@@ -151,7 +151,7 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
         source={"identity": target.source.identity, "revision": target.source.revision, "commit": copy["commit"]},
         backend=backend.identity,
         toolchain=dict(backend.description),
-        flags=campaign.config.program.flags,
+        flags=campaign.flags,
         filter=digest(spec.filter_text) if spec.filter_text else None,
         notes=tuple(backend.notes),
         environment=environment_of(environment),

@@ -54,7 +54,7 @@ _LARGEST_SKEW_S = 5.0  # of a node's clock, before the record says so
 
 def configuration(target: Target, point: Point) -> dict[str, Any]:
     """Return everything except the build that decides how a point is run."""
-    campaign = target.campaign
+    campaign = target.campaign.at(point)
     resources = campaign.resources_in(campaign.partition(point))
     placement, program = campaign.placement(point), campaign.config.program
     special = {
@@ -111,6 +111,7 @@ def measure_bundle(
     left_out
         Runs that are not made now.
     """
+    target = target.at(bundle.point)
     slots = slots_of(target, layout, bundle)
     if any(slot.verdict() is None for run, slot in slots if run.mode is not left_out):
         scheduler = current_scheduler()

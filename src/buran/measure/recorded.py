@@ -73,10 +73,21 @@ def recorded_target(campaign: Campaign, layout: Layout, missing: ToolError) -> T
     ToolError
         `missing`, where nothing was measured.
     """
+    choice = campaign.environment_choice
     records: dict[str, BuildRecord] = {}
+    chosen: dict[str, BuildRecord] = {}
     for _, builds in measured_targets(layout):
         records.setdefault(builds[0].backend, builds[0])
-    targets = [open_target(campaign, layout, RecordedBackend(record, missing)) for record in records.values()]
+        for record in builds:
+            chosen.setdefault(str(dict(record.spec.values).get(choice)) if choice else "", record)
+    targets = [
+        open_target(
+            campaign,
+            layout,
+            {name: RecordedBackend(chosen.get(name, record), missing) for name in campaign.in_environments},
+        )
+        for record in records.values()
+    ]
     if not targets:
         raise missing
     return next((target for target in targets if layout.plan(target.campaign_id, 0).is_file()), targets[0])

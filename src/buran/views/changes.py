@@ -78,11 +78,12 @@ def differences(record: BuildRecord, target: Target) -> tuple[str, ...]:
 
 
 def _differences(record: BuildRecord, target: Target) -> Iterator[str]:
+    target = target.at(dict(record.spec.values))
     campaign, backend, then = target.campaign, target.backend, record.toolchain
     if record.source["identity"] != target.source.identity:
         yield "the sources"
-    if record.flags != campaign.config.program.flags:
-        yield f"the flags ({record.flags!r} then, {campaign.config.program.flags!r} now)"
+    if record.flags != campaign.flags:
+        yield f"the flags ({record.flags!r} then, {campaign.flags!r} now)"
     elif not isinstance(backend, RecordedBackend) and _command(record.command) != _command_now(record.spec, target):
         yield "the build command"
     if list(record.modules) != list(campaign.active_environment.modules):

@@ -95,7 +95,7 @@ class CommandBackend(Backend):
         mpi = {} if self.mpi is None else {"mpicc": self.mpi.mpicc, "mpicxx": self.mpi.mpicxx}
         if self.mpi is not None and self.mpi.mpifort:
             mpi["mpifort"] = self.mpi.mpifort
-        flags = f"{self.campaign.config.program.flags} {self.keys.extra_flags}" if mode is Mode.TIME else None
+        flags = f"{self.campaign.flags} {self.keys.extra_flags}" if mode is Mode.TIME else None
         return {**super().tools(mode), **mpi, **({} if flags is None else {"flags": flags.strip()})}
 
     def run_environment(self, mode: Mode, folder: Path, filter_file: Path | None = None) -> Mapping[str, str]:

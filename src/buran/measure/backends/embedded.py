@@ -190,7 +190,7 @@ class Embedded(MeasurementSystem):
 
     def open(self, campaign: Campaign, scratch: Path) -> Backend:
         """Find a compiler and an MPI, or what simulates the machine."""
-        compiler = campaign.config.compiler
+        compiler = campaign.compiler
         detailed = not DETAILS.keys().isdisjoint(campaign.config.metrics)
         if campaign.simulator is not None:
             return campaign.simulator.open(scratch, detailed=detailed)

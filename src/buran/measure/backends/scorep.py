@@ -375,7 +375,7 @@ class ScoreP(MeasurementSystem):
                 hint="write `refinement: {filtering: run}`, or install a Score-P with a compiler plugin",
             )
         # The same compiler for both builds: it inlines the same functions and names them alike.
-        compiler = scorep.family if config.compiler == "auto" else config.compiler
+        compiler = scorep.family if campaign.compiler == "auto" else campaign.compiler
         embedded = open_embedded(compiler, scratch, config.counters)
         own = config.scorep
         return ScorePBackend(scorep, embedded, own.process_memory_mb, own.effort_metric, own.options)
