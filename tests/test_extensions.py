@@ -145,7 +145,7 @@ def test_two_distributions_cannot_have_one_name(door: ExtensionPoint[Encoder], b
 
 def test_what_is_built_in_has_what_the_protocols_ask_for() -> None:
     assert [scheduler.name for scheduler in SCHEDULERS][:2] == ["none", "slurm"]
-    assert [system.name for system in SYSTEMS] == ["embedded", "scorep", "command", "simulated"]
+    assert [system.name for system in SYSTEMS] == ["embedded", "command", "scorep", "simulated"]
 
 
 def test_a_plugin_whose_folder_is_not_there_is_named(bring: Bring, door: ExtensionPoint[Encoder]) -> None:
@@ -241,7 +241,7 @@ def test_a_measurement_system_that_does_not_work_is_named(
     campaign.write_text(text.replace('"simulated"', '"tau"'))
     assert main(["status", str(campaign)]) == Exit.USAGE
     said = " ".join(capsys.readouterr().err.split())
-    assert "key backend: 'tau' is not allowed allowed are: embedded, scorep, command, simulated" in said
+    assert "key backend: 'tau' is not allowed allowed are: embedded, command, simulated, scorep" in said
     bring("outside", "tau", "class Tau: name = 'tau'\nencoder = Tau()", group="buran.backends")
     data = json.loads(text) | {"backend": "tau", "target": TARGET}
     del data["program"]

@@ -29,9 +29,9 @@ from buran.instrument.start import EVERYTHING
 from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.elf import Elf
 from buran.measure.toolchain.runtime import find_toolchain
-from buran.measure.toolchain.scorep_hooks import hooked_functions
-from buran.measure.toolchain.scorep_installation import find_scorep
 from buran.measure.toolchain.toolchain import Toolchain
+from buran.plugins.scorep.hooks import hooked_functions
+from buran.plugins.scorep.installation import find_scorep
 from buran.profile.cubex_write import write_cubex
 
 SOURCE = Path(__file__).parents[2] / "tests" / "data" / "scorep" / "src"

@@ -176,7 +176,7 @@ def test_a_budget_in_percent_is_of_the_full_matrix(folder: Path) -> None:
     [
         ({"instrumentation": "all", "goal": "both"}, "goal", 2),
         ({"instrumentation": "all", "refinement": {"enabled": False}}, "refinement.enabled", 3),
-        ({"instrumentation": "none", "backend": "scorep"}, "backend", 2),
+        ({"instrumentation": "none", "backend": "embedded"}, "backend", 2),
         ({"instrumentation": "everything"}, "instrumentation", 1),
         ({"instrumentation": ["all"]}, "instrumentation", 1),
         ({"instrumentation": "all", "refinement": 5}, "refinement", 2),

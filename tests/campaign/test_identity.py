@@ -34,7 +34,7 @@ FULL: dict[str, Any] = {
 NEW: dict[str, Any] = {
     "name": "other", "results": "elsewhere", "environment": "there", "constraints": ["p > 1"],
     "evaluation_points": [{"p": 16, "n": 160}], "repetitions": 5, "effort_repetitions": 3, "warmup": False,
-    "metrics": ["time"], "counters": ["cycles"], "aggregate": "max", "backend": "scorep", "compiler": "gcc",
+    "metrics": ["time"], "counters": ["cycles"], "aggregate": "max", "backend": "command", "compiler": "gcc",
     "goal": "filter", "instrumentation": "none", "correct": {"main": "model"}, "seed": 2, "scaling": "weak",
     "program.source": "code2", "program.build": "make demo X={mpicxx}", "program.flags": "-O3", "program.binary": "d2",
     "program.run": "{binary} {n} 2", "program.inputs": ["code2"], "program.start_in": "code2",
@@ -50,7 +50,6 @@ NEW: dict[str, Any] = {
     "parameters.n.range.start": 5, "parameters.n.range.stop": 40, "parameters.n.range.factor": 4,
     "budget.charge": "program",
     "budget.core_hours": 7.0, "budget.percent_of_full_matrix": 10.0, "budget.build_cores": 2,
-    "scorep.process_memory_mb": 256, "scorep.effort_metric": "PAPI_TOT_INS", "scorep.options": "--user",
     "strategy.name": "lines", "strategy.max_iterations": 9, "strategy.batch": 3, "strategy.base": "lines",
     "strategy.base_repetitions": 3, "strategy.most_repetitions": 4, "strategy.accuracy_percent": 5.0,
     "strategy.patience": 2, "strategy.retry_failed": True,
@@ -120,9 +119,6 @@ NEEDS: dict[str, dict[str, Any]] = {
     "refinement.rebuild_every": {"refinement.filtering": "hybrid"},
     "refinement.start_threshold": {"refinement.start": "loops"},
     "refinement.threshold": {"refinement.strategy": "filter"},
-    "scorep.process_memory_mb": {"backend": "scorep"},
-    "scorep.effort_metric": {"backend": "scorep"},
-    "scorep.options": {"backend": "scorep"},
     "resources.ranks": {"parameters.p.role": "size"},
     "resources.tasks_per_node": {"resources.nodes": "p"},
     **{key: {"resources.partitions": {"large": {}}} for key in NEW if ".partitions.large." in key},
@@ -172,12 +168,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
     def backend(campaign: Campaign, scratch: Path) -> object:
         config = campaign.config
-        own = config.scorep
-        identity = f"{config.backend} {campaign.compiler} {config.counters} {own.effort_metric} {own.options}"
-        identity += str(requested(config.command))
+        identity = f"{config.backend} {campaign.compiler} {config.counters} {requested(config.command)}"
         return SimpleNamespace(identity=identity)
 
-    for name in ("embedded", "scorep", "command"):
+    for name in ("embedded", "command"):
         monkeypatch.setattr(SYSTEMS.load(name), "open", backend)
     return tmp_path
 

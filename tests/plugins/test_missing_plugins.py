@@ -32,6 +32,7 @@ FEATURES = {
     "output": ("check printed.yaml", "the key 'sanity' is not known here"),
     "systems": ("check named.yaml", "the key 'system' is not known here"),
     "simgrid": ("check simulated.yaml", "the key 'machine' is not known here"),
+    "scorep": ("check scorep.yaml", "the backend 'scorep' is not installed"),
     "schedulers": ("run campaign.yaml --profile pbs --dry-run", "the scheduler 'pbs' is not installed"),
 }
 FURTHER = {
@@ -39,7 +40,8 @@ FURTHER = {
         ("check misses.yaml", "'misses_level_1' is not known here"),
         ("predict model.json --machine other.json", "the option 'predict.machine' is not installed"),
         ("doctor --calibrate machine.json", "the option 'doctor.calibrate' is not installed"),
-    )
+    ),
+    "scorep": (("filter --check a.filter --with scorep profile.cubex", "the option 'filter.with' is not installed"),),
 }
 CODE = """
 import sys
@@ -71,6 +73,7 @@ def test_the_core_works_without_plugins(tmp_path: Path, missing: list[str]) -> N
     (tmp_path / "joules.yaml").write_text(CAMPAIGN + "energy: true\n")
     (tmp_path / "named.yaml").write_text(CAMPAIGN + "system: hawk\n")
     (tmp_path / "simulated.yaml").write_text(CAMPAIGN + "environments: {desk: {machine: {nodes: 4}}}\n")
+    (tmp_path / "scorep.yaml").write_text(CAMPAIGN + "backend: scorep\n")
     (tmp_path / "caches.yaml").write_text(CAMPAIGN + "memory: {caches_kib: [32]}\n")
     (tmp_path / "misses.yaml").write_text(CAMPAIGN + "metrics: [time, visits, misses_level_1]\n")
     (tmp_path / "printed.yaml").write_text(CAMPAIGN + "sanity: {found: [PASSED]}\n")

@@ -10,7 +10,6 @@ BACKENDS: ExtensionPoint[object] = ExtensionPoint(
     object,
     {
         "embedded": "buran.measure.backends.embedded:EMBEDDED",
-        "scorep": "buran.measure.backends.scorep:SCOREP",
         "command": "buran.measure.backends.command:COMMAND",
     },
     {"simulated": "buran-studies"},

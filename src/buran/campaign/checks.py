@@ -417,9 +417,6 @@ def choice_mistakes(config: CampaignFile) -> Iterator[Mistake]:
         if name not in parameters:
             yield no_parameter(("model", "space", name), name, parameters)
     yield from _command_mistakes(config)
-    if config.backend != "scorep" and "scorep" in config.model_fields_set:
-        what, why = "this section has no effect", f"the backend is {config.backend}"
-        yield Mistake(("scorep",), what, why, "write backend: scorep, or leave it out")
     yield from _strategy_mistakes(config)
     yield from _refinement_mistakes(config)
 

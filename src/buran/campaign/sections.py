@@ -390,27 +390,6 @@ class MeasurementsKeys(Keys, title="Measurements"):
     )
 
 
-class ScorePKeys(Keys, title="ScoreP"):
-    """Settings of Score-P."""
-
-    process_memory_mb: OfPlan[Annotated[int, Field(ge=16, le=4000)]] = Field(
-        128,
-        description="Profile memory of each process: about 230 bytes per call path and thread. A run that fills it "
-        "fails. (`scorep-score` estimates that of a trace, which grows with visits.)",
-    )
-    effort_metric: OfTarget[Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_:.\-]*$")] | None] = Field(
-        None,
-        description="Metric of PAPI or perf instead of basic blocks, which are otherwise counted with Buran's own "
-        "plugin.",
-        examples=["PAPI_TOT_INS", "instructions"],
-    )
-    options: OfTarget[str] = Field(
-        "",
-        description="Options of `scorep` for timed builds, such as `--user` for regions that the program marks itself.",
-        examples=["--user", "--thread=pthread"],
-    )
-
-
 class CommandKeys(Keys, title="Command"):
     """How a program measures itself, or is measured by another tool; uninstrumented runs go without all of this."""
 

@@ -214,9 +214,6 @@ class CampaignFile(Keys):
         "simulate`.",
         examples=["program.yaml"],
     )
-    scorep: sections.ScorePKeys = Field(
-        default_factory=sections.ScorePKeys, description="Settings of Score-P, for `backend: scorep`."
-    )
     command: sections.CommandKeys = Field(
         default_factory=sections.CommandKeys,
         description="How programs measure themselves, or are measured by another tool, for `backend: command`; "

@@ -53,13 +53,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     choice.add_argument("--drop", metavar="PATTERN", action="append", default=[], help="always drop")
     verbs = parser.add_argument_group("instead of a list")
     verbs.add_argument("--check", type=Path, metavar="FILTER", help="show what a Score-P filter lets through")
-    verbs.add_argument(
-        "--with",
-        dest="judge",
-        nargs=2,
-        metavar=("scorep", "PROFILE"),
-        help="with --check: what scorep-score says is left of a profile.cubex",
-    )
     verbs.add_argument("--diff", type=Path, nargs=2, metavar=("A", "B"), help="show how two Score-P filters differ")
 
 
@@ -72,17 +65,6 @@ def run(arguments: argparse.Namespace) -> int:
     others = ("experiment", "callgraph", "functions", "select", "initial", "check", "diff")
     if arguments.file is None and not any(getattr(arguments, name) for name in others):
         arguments.file = CAMPAIGN_FILE
-    if arguments.judge:
-        if arguments.check is None or arguments.judge[0] != "scorep":
-            raise UsageError(
-                "--with belongs to --check, and knows scorep alone",
-                hint="buran filter --check FILTER --with scorep PROFILE",
-            )
-        cost_s = None if arguments.visit_cost is None else arguments.visit_cost * 1e-9
-        profile = Path(arguments.judge[1])
-        text = filters.judged_by_scorep(arguments.check, profile, cost_s, as_json=arguments.json)
-        _put(text, arguments.output)
-        return int(Exit.DONE)
     universe = filters.Universe.open(arguments.file, arguments.experiment, arguments.callgraph, arguments.functions)
     for remark in universe.remarks:
         print(f"note: {remark}", file=sys.stderr)
@@ -91,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
             text, fine = filters.check(arguments.check, universe, as_json=arguments.json)
         else:
             text, fine = filters.difference(arguments.diff[0], arguments.diff[1], universe, as_json=arguments.json)
-        _put(text, arguments.output)
+        put(text, arguments.output)
         return int(Exit.DONE if fine else Exit.SOME_RUNS_FAILED)
     if not (arguments.file or arguments.experiment or arguments.select or arguments.initial):
         raise UsageError(
@@ -129,7 +111,8 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _put(text: str, output: Path | None) -> None:
+def put(text: str, output: Path | None) -> None:
+    """Print a text, or write it."""
     if output is None:
         print(text, end="")
     else:

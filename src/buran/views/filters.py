@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -31,7 +31,6 @@ from buran.loop.findings import Findings
 from buran.loop.history import History
 from buran.loop.refine import static_features
 from buran.loop.session import Session, open_session
-from buran.measure.toolchain.scorep_score import score
 from buran.measure.toolchain.static_features import StaticFeatures
 from buran.model.model_set import read_models
 from buran.profile.metrics import work_metrics
@@ -411,31 +410,6 @@ def _of_other_compilers(rules: Sequence[Rule], functions: Sequence[tuple[str, st
         for (pattern, _), numbers, name in zip(exact, found, names, strict=True)
         if name and numbers
     }
-
-
-def judged_by_scorep(path: Path, profile: Path, visit_cost_s: float | None = None, *, as_json: bool = False) -> str:
-    """Return what ``scorep-score`` says of a filter and a profile, and what hooks that are left would cost.
-
-    Raises
-    ------
-    ToolError
-        See `score`.
-    FormatError
-        The filter has a syntax error.
-    """
-    read_filter(path)
-    judged, cost_s = score(profile, path), FILTERS.visit_cost_s if visit_cost_s is None else visit_cost_s
-    overhead = judged.overhead(cost_s)
-    if as_json:
-        finite = overhead if np.isfinite(overhead) else None
-        return json.dumps({**asdict(judged), "visit_cost_s": cost_s, "overhead": finite}, indent=2) + "\n"
-    costs = f"{100 * overhead:.2g} % of the time" if np.isfinite(overhead) else "more than the time itself"
-    return (
-        f"{path}, by scorep-score on {profile}:\n"
-        f"visits left: {judged.visits_left} of {judged.visits}, of instrumented functions of the compiler\n"
-        f"trace left: {judged.trace_bytes_left} of {judged.trace_bytes} bytes, in the process with the largest\n"
-        f"overhead left: {costs}, at {1e9 * cost_s:.0f} ns a visit\n"
-    )
 
 
 def _skipped_inline(rules: Filter, graph: CallGraph) -> list[str]:

@@ -13,7 +13,7 @@ from buran.campaign.values import OfPlan, OfRun, Seconds, Text
 KEY = "machine"
 
 
-class ChangedMachine(Keys):
+class MachineVariant(Keys):
     """What of a simulated machine is another for some values of a parameter."""
 
     topology: OfRun[Literal["crossbar", "fat_tree", "torus", "dragonfly"] | None] = Field(
@@ -73,10 +73,10 @@ class ChangedMachine(Keys):
     )
 
 
-class MachineKeys(ChangedMachine, title="SimulatedMachine"):
+class MachineKeys(MachineVariant, title="SimulatedMachine"):
     """A machine that is simulated by SimGrid: real MPI programs run on it, and their times are simulated."""
 
-    what_if: OfRun[dict[Text, dict[Text, ChangedMachine]]] = Field(
+    what_if: OfRun[dict[Text, dict[Text, MachineVariant]]] = Field(
         default_factory=dict,
         description="Machines to compare: for a parameter and its values, what differs. Other values mean the machine "
         "as described.",

@@ -14,7 +14,7 @@ from buran.campaign.load import load_campaign
 from buran.campaign.plan import Mode
 from buran.cli import main
 from buran.errors import Exit
-from buran.measure.backends.scorep_checks import OVERWRITTEN
+from buran.plugins.scorep.checks import OVERWRITTEN
 
 CAMPAIGN: dict[str, Any] = {
     "name": "small",

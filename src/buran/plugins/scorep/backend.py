@@ -22,15 +22,16 @@ from buran.campaign.plan import Mode
 from buran.errors import BuildError, FormatError, MetricError, RunError, ToolError
 from buran.measure.backends.base import Backend, MeasurementSystem
 from buran.measure.backends.embedded import EmbeddedBackend, open_embedded
-from buran.measure.backends.scorep_checks import scorep_mistakes
 from buran.measure.finding import Finding, Health
 from buran.measure.machine.counters import refused_counters
 from buran.measure.merge_dumps import placement_of
 from buran.measure.toolchain.elf import Elf, is_elf
 from buran.measure.toolchain.hook_cost import VisitCost, visit_cost
-from buran.measure.toolchain.scorep_hooks import HOOKS_SECTION, hooked_functions, notes_on_hooks
-from buran.measure.toolchain.scorep_installation import Installation, find_scorep
 from buran.measure.toolchain.static_features import StaticFeatures, included_symbols
+from buran.plugins.scorep.checks import scorep_mistakes
+from buran.plugins.scorep.hooks import HOOKS_SECTION, hooked_functions, notes_on_hooks
+from buran.plugins.scorep.installation import Installation, find_scorep
+from buran.plugins.scorep.keys import keys_of
 from buran.profile.cubex_read import BELOW_ZERO, read_cubex, read_hosts
 from buran.profile.metrics import metric_of, requested_by, table
 from buran.profile.profile import Profile
@@ -377,7 +378,7 @@ class ScoreP(MeasurementSystem):
         # The same compiler for both builds: it inlines the same functions and names them alike.
         compiler = scorep.family if campaign.compiler == "auto" else campaign.compiler
         embedded = open_embedded(compiler, scratch, config.counters)
-        own = config.scorep
+        own = keys_of(config)
         return ScorePBackend(scorep, embedded, own.process_memory_mb, own.effort_metric, own.options)
 
     def mistakes(self, campaign: Campaign) -> Iterable[Mistake]:

@@ -15,16 +15,16 @@ from buran.campaign.plan import Mode
 from buran.errors import BuildError, RunError, ToolError, UsageError
 from buran.measure.backends.embedded import EmbeddedBackend
 from buran.measure.backends.registry import SYSTEMS
-from buran.measure.backends.scorep import ScorePBackend, read_scorep_profile
 from buran.measure.toolchain.elf import Elf
-from buran.measure.toolchain.scorep_hooks import HookedFunction, hooked_functions, notes_on_hooks
-from buran.measure.toolchain.scorep_installation import Installation, find_scorep
+from buran.plugins.scorep.backend import ScorePBackend, read_scorep_profile
+from buran.plugins.scorep.hooks import HookedFunction, hooked_functions, notes_on_hooks
+from buran.plugins.scorep.installation import Installation, find_scorep
 from buran.profile.cubex_read import read_cubex
 from buran.profile.cubex_write import write_cubex
 from buran.profile.metrics import METRICS
 from buran.profile.profile import CallTree, Location, Profile, Region
 
-SAMPLES = Path(__file__).parents[1] / "data" / "scorep"
+SAMPLES = Path(__file__).parents[2] / "data" / "scorep"
 # A stand-in for Score-P's wrapper: what the real one of version 8.4 makes of its environment, as a command line.
 WRAPPER = """\
 #!/bin/sh
@@ -66,7 +66,7 @@ def installed(tmp_path, monkeypatch):
 
 @pytest.fixture
 def backend(installed, tmp_path, monkeypatch):
-    monkeypatch.setattr("buran.measure.backends.scorep.refused_counters", lambda names: {})  # all machines alike
+    monkeypatch.setattr("buran.plugins.scorep.backend.refused_counters", lambda names: {})  # all machines alike
     embedded = EmbeddedBackend(toolchain(), tmp_path / "toolchain.json", ("instructions", "cache_misses"))
     return ScorePBackend(find_scorep(), embedded, 64)
 
@@ -97,7 +97,7 @@ def test_one_made_for_clang_has_other_wrappers_and_wants_its_own_compilers(insta
 
 
 def test_without_it_the_way_out_is_named(monkeypatch, tmp_path):
-    monkeypatch.setattr("buran.measure.toolchain.scorep_installation.find_tool", lambda name: None)
+    monkeypatch.setattr("buran.plugins.scorep.installation.find_tool", lambda name: None)
     with pytest.raises(ToolError) as caught:
         find_scorep()
     assert "backend: embedded" in str(caught.value)
@@ -201,7 +201,7 @@ def test_counts_of_another_compiler_are_said_to_be(backend):
 def test_counters_that_cannot_be_had_are_left_out_and_named(backend, tmp_path, monkeypatch):
     """Score-P would end every run; and it counts no context switches, which are in the kernel."""
     monkeypatch.setattr(
-        "buran.measure.backends.scorep.refused_counters", lambda names: {"cache-misses": "No such file or directory"}
+        "buran.plugins.scorep.backend.refused_counters", lambda names: {"cache-misses": "No such file or directory"}
     )
     asked = replace(backend.embedded, counters=("instructions", "cache_misses", "context_switches"))
     backend = replace(backend, embedded=asked)

@@ -12,6 +12,7 @@ from buran.campaign.config import Campaign
 from buran.campaign.mistakes import KeyPath, Mistake, did_you_mean, listed
 from buran.errors import ToolError
 from buran.measure.toolchain.tool import find_tool, run_tool
+from buran.plugins.scorep.keys import keys_of
 
 _OWN = "leave it out: each run has a profile of its own, in the results"
 _MEMORY = "write `scorep: {process_memory_mb: 256}`, in MB"
@@ -49,7 +50,7 @@ def scorep_mistakes(campaign: Campaign) -> Iterator[Mistake]:
             if hint := OVERWRITTEN.get(variable):
                 path = ("environments", name, "variables", variable)
                 yield Mistake(path, f"{variable} has no effect", "Buran sets it for Score-P itself", hint)
-    own = campaign.config.scorep
+    own = keys_of(campaign.config)
     if own.options:
         yield from _option_mistakes(own.options)
     if own.effort_metric is not None and own.effort_metric.startswith("PAPI_"):

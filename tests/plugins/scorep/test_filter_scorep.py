@@ -11,7 +11,7 @@ from buran.instrument.filter_file import parse
 from buran.profile.cubex_read import read_cubex
 from buran.profile.cubex_write import write_cubex
 
-PROFILE = Path(__file__).parents[1] / "data" / "scorep" / "tree" / "names.p1n2000.r1" / "profile.cubex"
+PROFILE = Path(__file__).parents[2] / "data" / "scorep" / "tree" / "names.p1n2000.r1" / "profile.cubex"
 RULES = "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\nINCLUDE MANGLED main\nSCOREP_REGION_NAMES_END\n"
 TABLE = """\
 Estimated aggregate size of event trace:                   185 bytes

@@ -13,7 +13,7 @@ from buran.campaign.plan import Mode
 from buran.instrument.filter_file import format_filter, only
 from buran.measure.backends.registry import SYSTEMS
 from buran.measure.toolchain.elf import Elf
-from buran.measure.toolchain.scorep_hooks import hooked_functions
+from buran.plugins.scorep.hooks import hooked_functions
 from buran.profile.call_paths import read_profile
 from buran.profile.cubex_read import PARAMETRIZED
 from buran.profile.symbols import variants
@@ -23,8 +23,8 @@ pytestmark = [
     pytest.mark.mpi,
     pytest.mark.skipif(shutil.which("scorep") is None, reason="Score-P is not installed"),
 ]
-KINDS = Path(__file__).parent / "programs" / "kinds.cpp"
-PROGRAMS = Path(__file__).parents[1] / "data" / "scorep" / "src"
+KINDS = Path(__file__).parents[2] / "measure" / "programs" / "kinds.cpp"
+PROGRAMS = Path(__file__).parents[2] / "data" / "scorep" / "src"
 
 
 @pytest.fixture(scope="module")
