@@ -15,7 +15,7 @@ import pytest
 
 from buran.cli import main, progress
 from buran.cli.progress import FollowedLog, LineDisplay, ProgressState
-from buran.cli.terminal import hushed
+from buran.cli.terminal import ProgressLine, hushed, loudness, note
 
 _SHOW = """
 import sys, time
@@ -102,12 +102,17 @@ def test_a_followed_log_is_printed_line_by_line(tmp_path: Path, capsys: pytest.C
     assert shown == ["", "one\n", "two\n", "", "\ufffd end"]
 
 
-def test_hushed_prints_only_errors(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_quiet_prints_errors_and_results_alone(capsys: pytest.CaptureFixture[str]) -> None:
     for quiet in (True, False):
-        with hushed(quiet):
-            print("said")
-            print("wrong", file=sys.stderr)
-    assert capsys.readouterr() == ("said\n", "wrong\nwrong\n")
+        with loudness(quiet=quiet):
+            line = ProgressLine(sys.stderr)
+            with hushed():
+                print("said")
+                print("wrong", file=sys.stderr)
+            print("result")
+            note("good to know", sys.stdout)
+            line.show("half", always=True)
+    assert capsys.readouterr() == ("result\nsaid\nresult\nnote: good to know\n", "wrong\nwrong\nhalf\n")
 
 
 def test_on_a_terminal_nothing_is_drawn_over_a_followed_log() -> None:

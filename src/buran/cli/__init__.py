@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, NoReturn, Protocol
 
 from buran import __version__
-from buran.cli.terminal import printable_output, style
+from buran.cli.terminal import loudness, note, printable_output, style
 from buran.crash import shown_error
 from buran.errors import Exit, PluginError
 from buran.extensions import ExtensionPoint
@@ -164,10 +164,11 @@ def _options_of(verb: str) -> list[Options]:
 
 def _run(verb: Verb, further: Sequence[Options], arguments: argparse.Namespace) -> int:
     """Do what the options ask for that were added to a verb, or else what the verb does."""
-    for options in further:
-        if (code := options.run(arguments)) is not None:
-            return code
-    return verb.run(arguments)
+    with loudness(quiet=getattr(arguments, "quiet", False)):
+        for options in further:
+            if (code := options.run(arguments)) is not None:
+                return code
+        return verb.run(arguments)
 
 
 def _refuse_missing(words: Sequence[str]) -> None:
@@ -191,7 +192,7 @@ def _todays(words: list[str]) -> list[str]:
         shown = "buran run --remeasure NAME=VALUE,..."
     else:
         shown = f"buran {' '.join(now)}"
-    print(f"{style('note:', 'yellow', sys.stderr)} `buran {words[0]}` is called `{shown}` now", file=sys.stderr)
+    note(f"`buran {words[0]}` is called `{shown}` now")
     return [*now, *words[1:]]
 
 

@@ -49,11 +49,19 @@ def add_aggregate(parser: argparse.ArgumentParser, note: str = "") -> None:
     parser.add_argument("--aggregate", choices=("mean", "median", "min", "max", "sum"), default="mean", help=text)
 
 
-def add_loudness(parser: argparse.ArgumentParser) -> None:
-    """Declare how much a verb that measures prints."""
-    loudness = parser.add_mutually_exclusive_group()
-    loudness.add_argument("--quiet", "-q", action="store_true", help="print only errors and the end")
-    loudness.add_argument("--verbose", "-v", action="store_true", help="print Snakemake's output, too")
+SNAKEMAKE = "print Snakemake's output, too"
+"""What --verbose adds where a campaign is measured."""
+
+
+def add_loudness(parser: argparse.ArgumentParser, verbose: str | None = None) -> None:
+    """Declare how much a verb prints; `verbose` says what more there is, None that there is no more.
+
+    `buran.cli` hands --quiet to `buran.cli.terminal.loudness`; --verbose is the verb's.
+    """
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument("--quiet", "-q", action="store_true", help="print errors and results, no notes, no progress")
+    if verbose is not None:
+        group.add_argument("--verbose", "-v", action="store_true", help=verbose)
 
 
 def add_profile(parser: argparse.ArgumentParser) -> None:

@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from buran.cli.arguments import add_campaign_file, add_profile
+from buran.cli.arguments import add_campaign_file, add_loudness, add_profile
+from buran.cli.terminal import is_quiet, table
 from buran.errors import Exit
-from buran.wording import counted
+from buran.wording import counted, named
 
 if TYPE_CHECKING:
     from buran.campaign.config import Campaign
@@ -26,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--environment", metavar="NAME", help="environment to check")
     add_profile(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_loudness(parser, "name every point with its ranks, cores and nodes")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -84,8 +86,10 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"warning: {redirected}", file=sys.stderr)
     if arguments.json:
         print(json.dumps({"file": str(arguments.file), "valid": True, **summary}, indent=2))
-    else:
+    elif not is_quiet():
         print(_as_text(campaign, summary))
+        if arguments.verbose:
+            print(f"\n{_points(campaign)}")
     if obstacle is not None:
         raise obstacle
     return int(Exit.DONE)
@@ -173,6 +177,17 @@ def _listed(campaign: Campaign) -> Iterator[tuple[str, str]]:
     for name, lists in campaign.config.values.items():
         for parameter, entries in lists.items() if isinstance(lists, Mapping) else ():
             yield name, f"{_values([*entries])}, with {parameter}"
+
+
+def _points(campaign: Campaign) -> str:
+    """Return a table of all points."""
+    of = {"modelling": campaign.points, "evaluation": campaign.evaluation_points}
+    rows = [
+        (named(point), purpose, campaign.ranks(point), campaign.cores(point), campaign.placement(point).nodes)
+        for purpose, points in of.items()
+        for point in points
+    ]
+    return table(("point", "for", "ranks", "cores", "nodes"), rows, right=(2, 3, 4))
 
 
 def _values(values: list[int | float]) -> str:

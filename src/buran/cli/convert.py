@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from buran.cli.arguments import add_aggregate
+from buran.cli.arguments import add_aggregate, add_loudness
+from buran.cli.terminal import note
 from buran.errors import BuranError, Exit, UsageError
 from buran.experiment.formats import READERS, Writer, writer_for
 from buran.wording import counted
@@ -43,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_aggregate(parser, ", for .txt and .json")
     parser.add_argument("--force", action="store_true", help="replace OUT if it is a file")
+    add_loudness(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -55,8 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
         hint = "name a file or a folder with measurements"
         raise UsageError("there is no such file or folder", where=source, hint=hint)
     if is_results(source) and not target.suffix:
-        for note in write_crate(source, target):
-            print(f"note: {note}", file=sys.stderr)
+        for text in write_crate(source, target):
+            note(text)
         print(f"RO-Crate -> {target}; next: buran rerun {target} FOLDER")
         return int(Exit.DONE)
     writer = writer_for(target)
@@ -108,8 +110,8 @@ def _summary(experiment: Experiment) -> str:
     """Return the extent of a table; warn, for Extra-P's sake, where it has gaps."""
     import numpy as np
 
-    for note in experiment.notes:
-        print(f"note: {note}", file=sys.stderr)
+    for text in experiment.notes:
+        note(text)
     repetitions = max(values.shape[2] for values in experiment.values.values())
     gaps = 0
     for metric in experiment.metrics:
@@ -117,10 +119,7 @@ def _summary(experiment: Experiment) -> str:
         points = measured.sum(axis=1)
         gaps += int(((points > 0) & (points < measured.shape[1])).sum())
     if gaps:
-        print(
-            f"note: {gaps} pairs of call path and metric have no value at a point; Extra-P takes only complete files",
-            file=sys.stderr,
-        )
+        note(f"{gaps} pairs of call path and metric have no value at a point; Extra-P takes only complete files")
     return (
         f"{counted(len(experiment.points), 'point')}, {counted(len(experiment.tree), 'call path')}, "
         f"{counted(len(experiment.values), 'metric')}, up to {counted(repetitions, 'repetition')}"

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from buran.cli.terminal import ProgressLine, table
+from buran.cli.arguments import add_loudness
+from buran.cli.terminal import ProgressLine, is_quiet, table
 from buran.errors import Exit, UsageError
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=_FORMATS, default="text", help="of the output (default: text)")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write the corrected model as JSON")
     parser.add_argument("--json", action="store_true", help="same as --format json")
+    add_loudness(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -164,7 +166,7 @@ def _text(corrected: Corrected) -> str:
         ]
         header = ("trial", "size", "train RMSE", "test RMSE", "test MLogQ", "invalid")
         lines += ["", table(header, rows, right=range(6))]
-    lines += ["", *(f"note: {note}" for note in report.notes)] if report.notes else []
+    lines += ["", *(f"note: {note}" for note in report.notes)] if report.notes and not is_quiet() else []
     return "\n".join(lines)
 
 

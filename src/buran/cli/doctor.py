@@ -7,7 +7,8 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from buran.cli.terminal import style
+from buran.cli.arguments import add_loudness
+from buran.cli.terminal import is_quiet, style
 from buran.errors import Exit, UsageError
 
 HELP = "report what this machine can do, and the consequences of what is missing"
@@ -19,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("folder", type=Path, nargs="?", default=Path(), help="folder for results")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_loudness(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -33,7 +35,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps([asdict(finding) for finding in findings], indent=2))
     else:
         width = max(len(finding.part) for finding in findings)
-        for finding in findings:
+        shown = [finding for finding in findings if not is_quiet() or finding.state is not Health.WORKS]
+        for finding in shown:
             mark = style(f"{finding.state:<7}", _COLOURS[finding.state])
             print(f"{mark}  {finding.part:<{width}}  {finding.found}")
             for label, text in (("costs", finding.costs), ("next", finding.remedy)):

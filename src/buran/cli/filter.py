@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
-from buran.cli.arguments import CAMPAIGN_FILE, add_optional_campaign_file
+from buran.cli.arguments import CAMPAIGN_FILE, add_loudness, add_optional_campaign_file
 from buran.cli.points import named_numbers
-from buran.cli.terminal import print_data
+from buran.cli.terminal import note, print_data
 from buran.errors import Exit, UsageError
 from buran.files import write_text
 
@@ -54,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_argument_group("instead of a list")
     verbs.add_argument("--check", type=Path, metavar="FILTER", help="show what a Score-P filter lets through")
     verbs.add_argument("--diff", type=Path, nargs=2, metavar=("A", "B"), help="show how two Score-P filters differ")
+    add_loudness(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.file = CAMPAIGN_FILE
     universe = filters.Universe.open(arguments.file, arguments.experiment, arguments.callgraph, arguments.functions)
     for remark in universe.remarks:
-        print(f"note: {remark}", file=sys.stderr)
+        note(remark)
     if arguments.check or arguments.diff:
         if arguments.check:
             text, fine = filters.check(arguments.check, universe, as_json=arguments.json)

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from buran.cli.arguments import add_aggregate
+from buran.cli.arguments import add_aggregate, add_loudness
 from buran.cli.points import named_numbers
-from buran.cli.terminal import ProgressLine
+from buran.cli.terminal import ProgressLine, note
 from buran.errors import Exit, UsageError, check_coordinates
 from buran.files import write_text
 
@@ -110,6 +110,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=_FORMATS, default="text", help="of the output (default: text)")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write there instead of printing")
     parser.add_argument("--json", action="store_true", help="same as --format json")
+    add_loudness(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -197,8 +198,8 @@ def _fit(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
     )
     experiment = read_experiment(path)
     unknown = undecided(experiment.points, experiment.parameters)
-    for note in filter(None, (unknown, *experiment.notes)):
-        print(f"note: {note}", file=sys.stderr)
+    for text in filter(None, (unknown, *experiment.notes)):
+        note(text)
     metrics = arguments.metric or list(experiment.metrics)
     line = ProgressLine(sys.stderr)
     total, done = len(metrics) * len(experiment.tree), 0
@@ -249,10 +250,9 @@ def _processes(arguments: argparse.Namespace, experiment: Experiment) -> str | N
             shrinking.update(dict.fromkeys(strong_scaling(experiment, metric)))
     if not arguments.strong:
         for name in shrinking:
-            print(
-                f"note: the whole program gets faster with {name}: if this is strong scaling, --strong models the "
-                "resources it consumes",
-                file=sys.stderr,
+            note(
+                f"the whole program gets faster with {name}: if this is strong scaling, --strong models the resources "
+                "it consumes"
             )
         return None
     if len(shrinking) != 1:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
+from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from buran.cli.arguments import OF_RESULTS, add_campaign_file
+from buran.cli.arguments import OF_RESULTS, add_campaign_file, add_loudness
 from buran.cli.reading import open_to_read
-from buran.cli.terminal import duration, style, table
+from buran.cli.terminal import duration, hushed, note, style, table
 from buran.wording import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from buran.campaign.plan import Plan
+    from buran.loop.session import Session
     from buran.views.estimate import Estimate
     from buran.views.phases import PhaseCost
 
@@ -25,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_campaign_file(parser, OF_RESULTS)
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_loudness(parser, "name the builds of every point's runs")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -32,7 +37,6 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.loop.crowded import sharing_ahead
     from buran.loop.history import History
     from buran.loop.plan import first_plan
-    from buran.measure.bundle import slots_of
     from buran.views.changes import changes_in_words
     from buran.views.estimate import estimate
     from buran.views.phases import phase_costs
@@ -44,8 +48,22 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps({"plans": [plan.to_json() for plan in plans], "next": asdict(ahead)}, indent=2))
         return 0
-    for note in (*changes_in_words(history), *sharing_ahead(session.campaign)):
-        print(f"{style('note:', 'yellow')} {note}")
+    with hushed():
+        for text in (*changes_in_words(history), *sharing_ahead(session.campaign)):
+            note(text, sys.stdout)
+        _show_plans(session, plans, ahead, each_run=arguments.verbose)
+        show_phases(phase_costs(history), plans[-1].budget_core_hours)
+        print()
+    if ahead.iteration not in {plan.iteration for plan in plans}:
+        print(style(f"next: iteration {ahead.iteration}, {ahead.reason}", "bold"))
+    show_estimate(ahead)
+    return 0
+
+
+def _show_plans(session: Session, plans: Sequence[Plan], ahead: Estimate, *, each_run: bool) -> None:
+    """Print what each plan builds and measures; `each_run`: also of which builds the runs of a point are."""
+    from buran.measure.bundle import slots_of
+
     for plan in plans:
         print(style(f"iteration {plan.iteration}: {plan.reason}", "bold"))
         if plan.done:
@@ -60,14 +78,11 @@ def run(arguments: argparse.Namespace) -> int:
             slots = [slot for _, slot in slots_of(session.target, session.layout, bundle)]
             present = sum(slot.verdict() is not None for slot in slots)
             claimed = sum(slot.verdict() is None and slot.claim.exists() for slot in slots)
-            rows.append((bundle.point.key, bundle.purpose, len(slots) - present - claimed, present, claimed))
-        print(table(("point", "for", "new runs", "present", "claimed"), rows, right=(2, 3, 4)))
-    show_phases(phase_costs(history), plans[-1].budget_core_hours)
-    print()
-    if ahead.iteration not in {plan.iteration for plan in plans}:
-        print(style(f"next: iteration {ahead.iteration}, {ahead.reason}", "bold"))
-    show_estimate(ahead)
-    return 0
+            modes = Counter(run.mode for run in bundle.runs)
+            row = (bundle.point.key, bundle.purpose, len(slots) - present - claimed, present, claimed)
+            rows.append((*row, *([", ".join(f"{number} {mode}" for mode, number in sorted(modes.items()))] * each_run)))
+        header = ("point", "for", "new runs", "present", "claimed", *(["of builds"] * each_run))
+        print(table(header, rows, right=(2, 3, 4)))
 
 
 def show_phases(costs: Sequence[PhaseCost], budget_core_hours: float | None) -> None:

@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from buran.cli.arguments import add_loudness
 from buran.cli.points import named_values
-from buran.cli.terminal import table
+from buran.cli.terminal import note, table
 from buran.errors import Exit, UsageError, check_coordinates
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--csv", action="store_true", help="write CSV")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_loudness(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -131,7 +133,7 @@ def _fastest(model: TensorModel, arguments: argparse.Namespace) -> tuple[list[st
     fixed = _point(arguments.at[0]) if arguments.at else {}
     fastest, complete = find_fastest(model, fixed, arguments.fastest, arguments.level)
     if not complete:
-        print("note: there are too many configurations: a random part was looked at", file=sys.stderr)
+        note("there are too many configurations: a random part was looked at")
     rows = [
         [*configuration.values.values(), configuration.time, _finite(configuration.lower), _finite(configuration.upper)]
         for configuration in fastest

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,9 +18,10 @@ def open_to_read(path: Path) -> Session:
         The folder is of no campaign, or the file has mistakes.
     """
     from buran.campaign.results import campaign_file
+    from buran.cli.terminal import note
     from buran.loop.session import open_session
 
     session = open_session(campaign_file(path), to_read=True)
     for remark in session.remarks:
-        print(f"note: {remark}", file=sys.stderr)
+        note(remark)
     return session

@@ -7,14 +7,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from buran.cli.arguments import OF_RESULTS, add_campaign_file
+from buran.cli.arguments import OF_RESULTS, add_campaign_file, add_loudness
 from buran.cli.reading import open_to_read
-from buran.cli.terminal import printable
+from buran.cli.terminal import is_quiet, note, printable
 from buran.errors import UsageError
 
 if TYPE_CHECKING:
     from buran.views.latest import FoundReport
 
+_MORE = "All of it: buran report --full, or --open for the page\n"
 HELP = "print the report of a finished campaign, or compare it with an earlier one"
 
 
@@ -25,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--html", action="store_true", help="print the path of the page")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
+    add_loudness(parser, "same as --full")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -39,8 +41,10 @@ def run(arguments: argparse.Namespace) -> int:
     say_remarks(report)
     screen = report.folder / "summary.txt"  # reports of earlier versions have none
     try:
-        if screen.is_file() and not (arguments.full or arguments.json or arguments.html or arguments.open):
-            print(screen.read_text() + "All of it: buran report --full, or --open for the page", flush=True)
+        if screen.is_file() and not (
+            arguments.full or arguments.verbose or arguments.json or arguments.html or arguments.open
+        ):
+            print(screen.read_text() + ("" if is_quiet() else _MORE), end="", flush=True)
         else:
             show_file(report.folder, "report", arguments)
     except FileNotFoundError as error:
@@ -56,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
 def say_remarks(report: FoundReport) -> None:
     """Say what is to be known of a report before it is read."""
     for remark in report.remarks:
-        print(f"note: {remark}", file=sys.stderr)
+        note(remark)
 
 
 def show_file(folder: Path, name: str, arguments: argparse.Namespace) -> None:

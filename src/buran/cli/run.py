@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from buran.cli.arguments import add_campaign_file, add_loudness, add_profile
-from buran.cli.terminal import hushed, style
+from buran.cli.arguments import SNAKEMAKE, add_campaign_file, add_loudness, add_profile
+from buran.cli.terminal import hushed, is_quiet, note, style
 from buran.errors import Exit, UsageError
 from buran.wording import counted
 
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mark-only", action="store_true", help="with --remeasure and --adopt: leave measuring to the next run"
     )
-    add_loudness(parser)
+    add_loudness(parser, SNAKEMAKE)
     parser.epilog = "What follows -- is passed on to snakemake as it is."
 
 
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.quiet and arguments.dry_run:
         raise UsageError("--quiet would leave nothing of --dry-run", hint="leave one of them out")
     session = open_session(arguments.file)
-    with hushed(arguments.quiet):
+    with hushed():
         if arguments.adopt:
             _adopt(session)
         _open_generations(session, arguments.remeasure)
@@ -86,7 +86,6 @@ def run(arguments: argparse.Namespace) -> int:
         dry_run=arguments.dry_run,
         retry_failed=arguments.retry_failed,
         cancel=arguments.cancel,
-        quiet=arguments.quiet,
         verbose=arguments.verbose,
         extra=arguments.passed_on,
     )
@@ -129,7 +128,6 @@ def drive(
     dry_run: bool = False,
     retry_failed: bool = False,
     cancel: bool = False,
-    quiet: bool = False,
     verbose: bool = False,
     extra: list[str],
 ) -> int:
@@ -147,30 +145,30 @@ def drive(
     options = where.scheduler.engine_options(where.executor)
     if where.scheduler is not NONE:
         try:
-            with interruptible(), hushed(quiet):
+            with interruptible(), hushed():
                 session = measured_in(session, where.scheduler, _say, patient=not dry_run)
         except Interrupted:
             print("interrupted; nothing was submitted")
             return Exit.INTERRUPTED
         options = where.scheduler.engine_options(where.executor)  # now that it answers
     elif where.executor == "local":
-        with hushed(quiet):
+        with hushed():
             session = measured_here(session, _say)
     command = controller.engine_command(
         session.campaign.path, session.layout, where, [*options, *(["--dry-run"] if dry_run else []), *extra]
     )
-    with hushed(quiet):
+    with hushed():
         session = session if dry_run else _with_todays_program(session)
         history = History.open(session)
-        for note in (*session.target.notes, *changes_in_words(history)):
-            print(f"{style('note:', 'yellow')} {note}")
+        for text in (*session.target.notes, *changes_in_words(history)):
+            note(text, sys.stdout)
     redirected = redirected_into_source(session.campaign)
     if redirected is not None:
         print(f"{style('warning:', 'yellow')} {redirected}", file=sys.stderr)
     if not history.plans:
         first_plan(session)  # mistakes show before anything runs
     layout, log = session.layout, session.layout.engine_log
-    with hushed(quiet):
+    with hushed():
         print(f"{style('campaign', 'bold')} {session.campaign.name}: results in {_shown(layout.root)}")
         print(style(f"$ {shlex.join(command)}", "dim"), flush=True)
     if dry_run:
@@ -181,7 +179,7 @@ def drive(
     if verbose:
         _say(f"what follows, but for lines of progress, is from {_shown(log)}")
 
-    with hushed(quiet), controller.sole_controller(layout, _say) as lock:
+    with hushed(), controller.sole_controller(layout, _say) as lock:
         with tempfile.NamedTemporaryFile(dir=layout.root) as file:
             since = Path(file.name).stat().st_mtime  # by the clock of the file system, as what the scripts log
         drivers = _Drivers(session, command, log, lock, extra, verbose)
@@ -190,7 +188,7 @@ def drive(
     if end.interrupted:
         print("interrupted; finished runs are kept, `buran run` resumes")
         return Exit.INTERRUPTED
-    return _finish(session, end.code, log, since, quiet=quiet)
+    return _finish(session, end.code, log, since)
 
 
 def _with_todays_program(session: Session) -> Session:
@@ -321,7 +319,7 @@ class _Drivers:
             _say(f"{counted(len(jobs), 'job')} left in the queue; --cancel would have ended what is left")
 
 
-def _finish(session: Session, code: int, log: Path, since: float, *, quiet: bool = False) -> int:
+def _finish(session: Session, code: int, log: Path, since: float) -> int:
     from buran.cli.status import print_failures
     from buran.loop.history import History
     from buran.loop.report import link_latest
@@ -361,7 +359,7 @@ def _finish(session: Session, code: int, log: Path, since: float, *, quiet: bool
         f"{style('done', 'green')}: {counted(state.measured, 'run')} measured, {state.failed} failed, "
         f"{state.spent_core_hours:.4g} core hours; {state.reason}"
     )
-    if not quiet:
+    if not is_quiet():
         report = _shown(session.layout.latest / "report.txt")
         print(f"report: {report}  (or: buran report {_shown(session.campaign.path)})")
     if state.failures:

@@ -8,9 +8,9 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from buran.cli.arguments import OF_RESULTS, add_campaign_file
+from buran.cli.arguments import OF_RESULTS, add_campaign_file, add_loudness
 from buran.cli.reading import open_to_read
-from buran.cli.terminal import duration, exact, style, table
+from buran.cli.terminal import duration, exact, hushed, note, style, table
 from buran.errors import Exit
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--watch", nargs="?", type=float, const=10.0, metavar="SECONDS", help="refresh until the campaign is done"
     )
+    add_loudness(parser, "name every failure")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -45,21 +46,26 @@ def run(arguments: argparse.Namespace) -> int:
         state = progress_of(History.open(session))
         if arguments.watch is not None and sys.stdout.isatty():
             exact(sys.stdout).write("\x1b[H\x1b[2J")
-        code = _show(state, arguments.file, as_json=arguments.json)
+        code = _show(state, arguments)
         if arguments.watch is None or state.done:
             return code
         sys.stdout.flush()
         time.sleep(max(arguments.watch, 0.5))
 
 
-def _show(state: Progress, file: Path, *, as_json: bool) -> int:
-    code = Exit.SOME_RUNS_FAILED if state.failures else Exit.DONE
-    if as_json:
+def _show(state: Progress, arguments: argparse.Namespace) -> int:
+    if arguments.json:
         print(json.dumps(state.to_json(), indent=2))
-        return code
+    else:
+        print(f"{style('campaign', 'bold')} {state.campaign}: {'done: ' if state.done else ''}{state.reason}")
+        with hushed():
+            _print_rest(state, arguments.file, every=arguments.verbose)
+    return Exit.SOME_RUNS_FAILED if state.failures else Exit.DONE
+
+
+def _print_rest(state: Progress, file: Path, *, every: bool) -> None:
     header = ("iteration", "build", "for", "runs", "measured", "failed", "running", "queued", "missing")
     rows = [tuple(getattr(row, name) for name in _COLUMNS) for row in state.rows]
-    print(f"{style('campaign', 'bold')} {state.campaign}: {'done: ' if state.done else ''}{state.reason}")
     if rows:
         print(table(header, rows, right=(0, 3, 4, 5, 6, 7, 8)))
     if state.queue is not None and (state.queue.running or state.queue.pending):
@@ -78,15 +84,14 @@ def _show(state: Progress, file: Path, *, as_json: bool) -> int:
         print(table(("spent on", "runs", "core hours"), account_rows(state.account), right=(1, 2)))
     if state.eta_s and not state.done:
         print(f"about {duration(state.eta_s)} until they are measured")
-    for note in (*state.changes, *state.sharing):
-        print(f"{style('note:', 'yellow')} {note}")
+    for text in (*state.changes, *state.sharing):
+        note(text, sys.stdout)
     if state.other_targets and not state.changes:
         print(f"{state.other_targets} other versions of the target (sources, flags or compiler) were measured before")
-    print_failures(state)
+    print_failures(state, every=every)
     for problem in state.problems:
         print(f"{style('stopped', 'yellow')} {problem}")
-    _print_some(state.interruptions, style("missing", "yellow"))
-    return code
+    _print_some(state.interruptions, style("missing", "yellow"), every=every)
 
 
 def account_rows(account: Sequence[Item]) -> list[tuple[str, str, str]]:
@@ -96,15 +101,15 @@ def account_rows(account: Sequence[Item]) -> list[tuple[str, str, str]]:
     return [*rows, ("in total", str(runs), f"{total:.4g}")]
 
 
-def print_failures(state: Progress) -> None:
-    """Name failed builds and runs with their reasons and logs."""
+def print_failures(state: Progress, *, every: bool = False) -> None:
+    """Name failed builds and runs with their reasons and logs: those of one cause together, or `every` one."""
     from buran.views.status import by_cause
 
-    _print_some(by_cause(state.failures), style("failed", "red"))
+    _print_some(state.failures if every else by_cause(state.failures), style("failed", "red"), every=every)
 
 
-def _print_some(failures: Sequence[Failure], kind: str) -> None:
-    for failure in failures[:_MOST_NAMED]:
+def _print_some(failures: Sequence[Failure], kind: str, *, every: bool) -> None:
+    for failure in failures if every else failures[:_MOST_NAMED]:
         print(f"{kind} {failure.what}: {failure.reason}\n         log: {failure.log}")
-    if len(failures) > _MOST_NAMED:
-        print(f"... and {len(failures) - _MOST_NAMED} more")
+    if len(failures) > _MOST_NAMED and not every:
+        print(f"... and {len(failures) - _MOST_NAMED} more: buran status -v")

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from buran.campaign.strategies import BUILT_IN, abilities_of
+from buran.cli.arguments import add_loudness
 from buran.cli.points import named_numbers
-from buran.cli.terminal import table
+from buran.cli.terminal import is_quiet, table
 from buran.errors import Exit, UsageError, check_coordinates
 from buran.wording import named
 
@@ -68,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, default=0, help="of random strategies (default 0)")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_loudness(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -156,7 +158,7 @@ def _text(report: Recommendation, space: Space, gain: str) -> str:
     if advice.expected_error is not None:
         target = named(dict(zip(space.parameters, space.target.tolist(), strict=True)))
         lines.append(f"expected error of the prediction at {target}: {100 * advice.expected_error:.2g} %")
-    lines += [f"note: {note}" for note in report.notes]
+    lines += [f"note: {note}" for note in report.notes if not is_quiet()]
     if advice.stop is not None:
         return "\n".join([*lines, f"nothing to measure: {advice.stop}"])
     rows = [

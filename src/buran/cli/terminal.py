@@ -8,6 +8,7 @@ import sys
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -66,10 +67,35 @@ def printable_output() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
+_QUIET: ContextVar[bool] = ContextVar("quiet", default=False)
+
+
 @contextmanager
-def hushed(quiet: bool) -> Iterator[None]:
-    """Print nothing but errors meanwhile, if quiet is what is wished."""
-    if not quiet:
+def loudness(*, quiet: bool) -> Iterator[None]:
+    """Let `note`, `hushed` and lines of progress know meanwhile whether --quiet is given."""
+    before = _QUIET.set(quiet)
+    try:
+        yield
+    finally:
+        _QUIET.reset(before)
+
+
+def is_quiet() -> bool:
+    """Return whether errors and results alone are wanted."""
+    return _QUIET.get()
+
+
+def note(text: object, stream: TextIO | None = None) -> None:
+    """Print what is good to know next to a result, by default as an error is printed, unless --quiet is given."""
+    if not is_quiet():
+        stream = stream or sys.stderr
+        print(f"{style('note:', 'yellow', stream)} {text}", file=stream)
+
+
+@contextmanager
+def hushed() -> Iterator[None]:
+    """Print nothing but errors meanwhile if --quiet is given."""
+    if not is_quiet():
         yield
         return
     with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
@@ -111,7 +137,7 @@ class ProgressLine:
     def show(self, text: str, *, always: bool = False) -> None:
         """Show the newest state."""
         text = printable(text)
-        if text == self.last:
+        if text == self.last or is_quiet():
             return
         self.last = text
         if self.live:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 
-from buran.cli.arguments import add_campaign_file
+from buran.cli.arguments import add_campaign_file, add_loudness
+from buran.cli.terminal import is_quiet
 from buran.errors import Exit
 
 HELP = "check a campaign's results against its store"
@@ -16,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_campaign_file(parser)
     parser.add_argument("--repair", action="store_true", help="rebuild from the store what can be rebuilt")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    add_loudness(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -39,9 +41,9 @@ def run(arguments: argparse.Namespace) -> int:
         for problem in problems:
             print(problem)
         print(f"{number} builds and runs checked, {len(problems)} problems")
-        if not arguments.repair and any(problem.repair for problem in problems):
+        if not arguments.repair and not is_quiet() and any(problem.repair for problem in problems):
             print("next: `buran verify --repair` rebuilds what the store records; then `buran run`")
-        if any(problem.repair is None for problem in problems):
+        if not is_quiet() and any(problem.repair is None for problem in problems):
             print(
                 "next: the store is not touched: move such a folder away, or measure again with `buran run --remeasure`"
             )

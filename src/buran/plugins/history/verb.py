@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 import sqlite3
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from buran.cli.arguments import CAMPAIGN_FILE, OF_RESULTS, add_campaign_file
-from buran.cli.terminal import print_data, style, table
+from buran.cli.arguments import CAMPAIGN_FILE, OF_RESULTS, add_campaign_file, add_loudness
+from buran.cli.terminal import note, print_data, style, table
 from buran.errors import Exit, StorageError, UsageError
 from buran.plugins.history import store
 from buran.wording import counted
@@ -33,7 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "compare this version with the last N others: exit code 6 if an exact count changed, or a time is outside "
     parser.add_argument("--check", type=_number, metavar="N", help=f"{text}the 99 %% interval of those")
     parser.add_argument("--record", action="store_true", help="record this version, if `buran run` could not")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    add_loudness(parser)
 
 
 def _number(text: str) -> int:
@@ -158,5 +158,5 @@ def _show_checked(columns: Mapping[str, Any], checked: CheckResult, others: int)
     said = counted(len(checked.alarms), "change") if checked.alarms else "no change"
     compared = f"{checked.counts} counts, {checked.times} times of {counted(others, 'earlier version')} compared"
     print(f"{style(columns['name'], 'bold')}, version {columns['version']}: {said}; {compared}")
-    for note in checked.notes:
-        print(f"{style('note:', 'yellow', sys.stderr)} {note}", file=sys.stderr)
+    for text in checked.notes:
+        note(text)
