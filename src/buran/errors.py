@@ -160,4 +160,4 @@ def check_coordinates(point: Mapping[str, object], names: Sequence[str], option:
         text = ",".join(
             f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in point.items()
         )
-        raise UsageError(f"{option} {text} is no point of these".lstrip(), why=why, hint=f"write {example}")
+        raise UsageError(f"{option} {text} is no point of these parameters".lstrip(), why=why, hint=f"write {example}")

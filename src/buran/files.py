@@ -28,6 +28,11 @@ _NEXT_STEPS = {
     errno.EIO: "have the file system checked",
     errno.ESTALE: "have the file system mounted again",
 }
+_OTHER_NAMES = {
+    errno.EISDIR: "name a file, not a folder",
+    errno.ENOTDIR: "name a folder, not a file",
+    errno.ENAMETOOLONG: "give it a shorter name",
+}
 
 _T = TypeVar("_T")
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
@@ -55,7 +60,11 @@ def sync(handle: int) -> None:
 
 def write_bytes(path: Path, data: bytes) -> None:
     """Write a file by way of a temporary name, synced to disk before it takes its place."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except (FileNotFoundError, FileExistsError) as error:
+        why = f"{error.filename}: {error.strerror}"
+        raise StorageError("a folder cannot be made", where=path.parent, why=why, hint="name another one") from error
     temporary = _temporary(path)
     try:
         with temporary.open("wb") as file:
@@ -64,7 +73,7 @@ def write_bytes(path: Path, data: bytes) -> None:
             sync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        error.filename = error.filename or str(path)  # writing does not say where
+        error.filename = str(path)  # writing does not say where, and nobody knows the temporary name
         with suppress(OSError):
             temporary.unlink(missing_ok=True)  # half of a file would fill a disk even more
         raise
@@ -115,14 +124,12 @@ def try_folder(folder: Path) -> None:
 
 def storage_error(error: OSError) -> StorageError | None:
     """Return what a user can do about a file system that does not take files; None if it is something else."""
-    step = _NEXT_STEPS.get(error.errno or 0)
-    if step is None:
+    number = error.errno or 0
+    if number not in _NEXT_STEPS | _OTHER_NAMES:
         return None
+    hint = _OTHER_NAMES.get(number) or f"{_NEXT_STEPS[number]}; what is finished stays, and `buran run` goes on"
     return StorageError(
-        "a file or folder cannot be read or written",
-        where=error.filename,
-        why=error.strerror,
-        hint=f"{step}; what is finished stays, and `buran run` goes on",
+        "a file or folder cannot be read or written", where=error.filename, why=error.strerror, hint=hint
     )
 
 
@@ -182,8 +189,8 @@ def indented(value: Any, depth: int | None, margin: str = "\n") -> str:
     return f"[{inner}{f',{inner}'.join(indented(item, depth - 1, inner) for item in value)}{margin}]"
 
 
-def read_json(path: Path) -> Any:
-    """Read JSON.
+def read_json(path: Path, hint: str | None = None) -> Any:
+    """Read JSON; `hint` says what to do about a file that is damaged.
 
     Raises
     ------
@@ -195,7 +202,7 @@ def read_json(path: Path) -> Any:
     except OSError as error:
         raise FormatError("cannot read a file", where=path, why=error.strerror) from error
     except (ValueError, RecursionError) as error:
-        raise FormatError("a file does not hold JSON", where=path, why=str(error)) from error
+        raise FormatError("a file does not hold JSON", where=path, why=str(error), hint=hint) from error
 
 
 def decode(kind: type[_T], data: Any) -> _T:
@@ -241,7 +248,7 @@ def read_document(
     FormatError
         The file cannot be read, has another schema or is damaged.
     """
-    data = read_json(path)
+    data = read_json(path, hint)
     if not isinstance(data, dict):
         raise FormatError(f"this is no {what}", where=path, why="it does not hold a JSON object", hint=hint)
     written = data.get("schema", schema if isinstance(schema, int) else None)

@@ -258,7 +258,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
         "time limit as for Slurm",
         {"resources": {"time_limit": "1-00:10:00"}},
         "resources.time_limit",
-        "seconds for a time",
+        "a time as 10min",
     ),
     (
         "time limit with a unit",

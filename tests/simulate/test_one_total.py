@@ -57,7 +57,7 @@ def test_one_total(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for text in ((latest / "report.txt").read_text(), (latest / "report.html").read_text()):
         assert number(r"how sure is that\?(?:<[^>]*>|\s)*([\d.e+-]+) s", text) == pytest.approx(whole, rel=DIGITS)
         assert number(r"([\d.e+-]+) s in call paths, ", text) == pytest.approx(call_paths, rel=DIGITS)
-        assert number(r"call paths, ([\d.e+-]+) s to start and end", text) == pytest.approx(ends, rel=DIGITS)
+        assert number(r"call paths, ([\d.e+-]+) s start-up and shutdown", text) == pytest.approx(ends, rel=DIGITS)
     text = (latest / "report.txt").read_text()
     assert number(r"  at n=200, p=4096: ([\d.e+-]+) s;", text) == pytest.approx(whole, rel=DIGITS)
     assert number(r"start-up and shutdown: ([\d.e+-]+) s", text) == pytest.approx(ends, rel=DIGITS)
@@ -76,7 +76,9 @@ def test_one_total(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # commands
     predicted = json.loads(said(capsys, "predict", str(latest / "run-time.json"), "--at", TARGET, "--json"))
     (row,) = predicted["predictions"]
-    assert [row["predicted"], row["call paths"], row["start and end"]] == pytest.approx([whole, call_paths, ends])
+    assert [row["predicted"], row["call paths"], row["start-up and shutdown"]] == pytest.approx(
+        [whole, call_paths, ends]
+    )
     assert row["lower"] == pytest.approx(page["runtime"]["at"][1], rel=DIGITS)
     listed = said(capsys, "filter", str(campaign), "--target", TARGET)
     assert number(r"time at the target: ([\d.e+-]+) s a rank", listed) == pytest.approx(call_paths, rel=DIGITS)

@@ -203,6 +203,13 @@ def command_mistakes(
     if "binary" not in run_names:
         hint = "write, for example: {binary} {n}"
         yield Mistake(("program", "run"), "the run command never uses {binary}", hint=hint)
+    starter = program.run.split()[0] if program.run.split() else ""
+    if starter in _STARTERS and all(environment.launcher != "none" for environment in config.environments.values()):
+        why = "Buran puts the launcher in front of the command, so ranks would start ranks"
+        hint = (
+            f"begin with {{binary}}; a launcher with options: environments.NAME.launcher: '{starter} ... {{command}}'"
+        )
+        yield Mistake(("program", "run"), f"the run command begins with {starter}", why, hint)
     binary = PurePosixPath(program.binary)
     if binary.is_absolute() or ".." in binary.parts or binary == PurePosixPath("."):
         why = "it is a path inside the build folder"
@@ -319,6 +326,7 @@ def partition_mistakes(campaign: Campaign) -> Iterator[Mistake]:
         yield Mistake(("resources", "partitions"), f"no partition takes {listed(lost)} ranks", why, hint)
 
 
+_STARTERS = ("mpirun", "mpiexec", "srun", "aprun", "jsrun", "orterun", "prun", "flux")
 _LAUNCHER_HINTS = {
     **{program: f"write `auto`, or `{program} -n {{ranks}} {{command}}`" for program in ("mpirun", "mpiexec")},
     **dict.fromkeys(("intelmpi", "intel", "impi", "hydra"), "Intel MPI starts programs as MPICH does: write `mpich`"),
@@ -525,4 +533,5 @@ def _target_mistakes(target: Mapping[str, Value | str], parameters: Mapping[str,
             yield Mistake((*path, name), error.what)
     for name in parameters:
         if name not in target:
-            yield Mistake(path, f"the target has no value for {name}")
+            hint = f"add one, as in `target: {{{name}: 1024, ...}}`, beyond the measured values or among them"
+            yield Mistake(path, f"the target has no value for {name}", hint=hint)

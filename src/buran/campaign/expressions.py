@@ -181,7 +181,7 @@ def _parse(text: str) -> ast.expr:
     elif "=" in text and not any(two in text for two in ("==", "<=", ">=", "!=")):
         hint = "write `==` to compare"
     elif _QUANTITY.fullmatch(text.strip()):
-        hint = "write a plain number: seconds for a time, megabytes for memory"
+        hint = "write a time as 10min or in seconds, memory as a number of megabytes"
     else:
         hint = "write it as in Python, such as p * n <= 4096 or ceil(p / 48)"
     try:

@@ -86,6 +86,8 @@ class _Mistakes:
         self.document = document
         self.all = [document.located(mistake) for mistake in first]
         self.spoilt = {mistake.path[:-1] for mistake in first}
+        if ("parameters",) in self.spoilt:  # names of parameters that are left out are not unknown
+            self.spoilt.add(("target",))
 
     def add(self, *mistakes: Mistake) -> None:
         for mistake in mistakes:

@@ -25,6 +25,9 @@ def campaign_file(path: Path) -> Path:
         No campaign file beside the folder has its results there.
     """
     if not path.is_dir():
+        if path.name.startswith("report.") and (path.parent / REPORT).is_file():
+            hint = f"name the campaign file, or this folder: {path.parent}"
+            raise UsageError("this file belongs to a report", where=path, why="it is no campaign file", hint=hint)
         return path
     folder = path.resolve()
     places = (folder, *folder.parents)[:_DEEPEST]
@@ -33,6 +36,9 @@ def campaign_file(path: Path) -> Path:
             with contextlib.suppress(UsageError, AttributeError):  # other files may lie there
                 if root_of(read_campaign_file(file)).resolve() in places:
                     return file
+    own = path / "campaign.yaml"
+    if own.is_file() and not (path / REPORT).is_file():
+        raise UsageError("this is no folder of results", where=path, hint=f"name the campaign file: {own}")
     kept = next((each for each in (folder / "latest", folder) if (each / REPORT).is_file()), None)
     raise UsageError(
         "no campaign is known by this folder",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
@@ -44,6 +45,7 @@ _KINDS = {
 }
 
 
+_SPAN = re.compile(r"\s*(\d+)\s*(?:\.{2,3}|-|:)\s*(\d+)\s*")  # 1..8, 1-8, 1:8
 _PIRA = "the rules of PIRA II are `refinement: {strategy: filter-and-expand, start: statements}`"
 _PRIOR_FIT = "how priors are fitted is a key of its own: write model: {prior_fit: published}"
 _OTHER_NAMES: Mapping[tuple[KeyPath, str], str] = {
@@ -148,6 +150,14 @@ def _kind_hint(path: KeyPath, kind: str, value: object) -> str | None:
         return "write what belongs there, or remove the line"
     if path == ("budget",) and isinstance(value, int | float):
         return f"write `budget: {value}h` for core hours, or `budget: {value}%` for a share of the full matrix"
+    if path == ("target",):
+        return "write a value of each parameter, as in `target: {p: 1024, n: 6000}`"
+    if path == ("strategy",) and isinstance(value, str):
+        value = nearest(value, STRATEGIES.names) or value
+    if path[:-1] == ("parameters",) and isinstance(value, str) and (span := _SPAN.fullmatch(value)):
+        return (
+            f"write `{path[-1]}: {{range: {{start: {span[1]}, stop: {span[2]}, step: 1}}}}`, or `factor: 2` for `step`"
+        )
     if path[:-1] == ("parameters",) and isinstance(value, int | float | str):
         return f"write at least two values, as in `{path[-1]}: [{value}, ...]`; what never varies is no parameter"
     if kind == "number" and isinstance(value, bool) and path[-2:-1] == ("values",):
@@ -163,6 +173,8 @@ def _kind_hint(path: KeyPath, kind: str, value: object) -> str | None:
             return f"write {plain}, without quotes, separators or leading zeros"
     if kind == "bool_type" and isinstance(value, str) and value.lower() in ("on", "yes", "off", "no"):
         return f"write {'true' if value.lower() in ('on', 'yes') else 'false'}"
+    if kind == "string_type" and isinstance(value, tuple) and all(isinstance(word, str) for word in value):
+        return f"write them as one text: '{' '.join(value)}'"
     if kind == "tuple_type" and isinstance(value, int | float | str):
         return f"write [{value}]"
     return None

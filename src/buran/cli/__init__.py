@@ -115,6 +115,8 @@ class _VerbParser(argparse.ArgumentParser):
         given = [word.partition("=")[0] for word in words if word.startswith("-")]
         near = [each for word in given for each in difflib.get_close_matches(word, parser._option_string_actions, n=1)]
         hint = f"did you mean {' '.join(near)}?" if near else f"`buran help {verb}` explains it"
+        if verb == "run" and given and not near:
+            hint += "; options of Snakemake follow a `--`"
         parser.error(f"unrecognized arguments: {' '.join(words)}; {hint}")
 
 

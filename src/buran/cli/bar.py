@@ -22,7 +22,7 @@ class _Console(Console):
 
 
 class BarDisplay:
-    """Iteration and phase, a bar of the runs, core hours, time; drawn whenever it is told something."""
+    """Iteration and phase, a bar of the runs, core hours, time; drawn whenever something changes."""
 
     def __init__(self, stream: TextIO) -> None:
         def text(field: str) -> ProgressColumn:

@@ -64,6 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
     writer = writer_for(target)
     if writer.suffix and target.is_dir():
         raise UsageError("there is a folder of this name", where=target, hint="name another file")
+    if target.is_file() and target.samefile(source):
+        raise UsageError("measurements are not replaced by what is made of them", where=target, hint="name another OUT")
     if target.is_file() and not arguments.force:
         raise UsageError("the file is there already", where=target, hint="add --force to replace it")
     problems: list[BuranError] = []

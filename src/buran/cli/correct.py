@@ -114,11 +114,11 @@ def _base_model(arguments: argparse.Namespace) -> BaseModel:
     if arguments.call_path is None and len(models.call_paths) != 1:
         hint = "name one with --call-path; `buran model --over program` adds them up"
         raise UsageError("a base model is one model", where=arguments.model, why="there are several", hint=hint)
-    place = 0 if arguments.call_path is None else place_of(models.call_paths, arguments.call_path)
-    model = models.models[place]
+    position = 0 if arguments.call_path is None else place_of(models.call_paths, arguments.call_path)
+    model = models.models[position]
     if model is None:
-        raise UsageError("there is no model of this call path", where=models.call_paths[place])
-    return base_of_function(model.function, models.parameters, models.call_paths[place], models.unit or "s")
+        raise UsageError("there is no model of this call path", where=models.call_paths[position])
+    return base_of_function(model.function, models.parameters, models.call_paths[position], models.unit or "s")
 
 
 def _measurements(arguments: argparse.Namespace, base: BaseModel) -> tuple[dict[str, np.ndarray], np.ndarray]:

@@ -36,9 +36,9 @@ def render_comparison(first: Mapping[str, ModelSet], second: Mapping[str, ModelS
         points = [max(models.points, default=(1.0,) * len(one.parameters)) for models in (one, other)]
         point = tuple(min(pair) for pair in zip(*points, strict=True))
         rows, entries = [], []
-        places = {path: i for i, path in enumerate(other.call_paths)}
+        positions = {path: i for i, path in enumerate(other.call_paths)}
         for i, path in enumerate(one.call_paths):
-            a, b = one.models[i], other.models[places[path]] if path in places else None
+            a, b = one.models[i], other.models[positions[path]] if path in positions else None
             if a is None or b is None:
                 continue
             comparison = compare(a.function, b.function, point)

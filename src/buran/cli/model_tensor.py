@@ -64,11 +64,11 @@ def _observations(arguments: argparse.Namespace) -> tuple[list[str], Any, Any, s
         metric = metrics[0] if metrics else header[-1]
         if metric not in header:
             raise UsageError(f"the table has no column {metric!r}", hint=f"choose from {', '.join(header)}")
-        place = header.index(metric)
+        position = header.index(metric)
         names = [name for name in header if name != metric]
-        X = np.array([[text for j, text in enumerate(row) if j != place] for row in rows], dtype=object)
+        X = np.array([[text for j, text in enumerate(row) if j != position] for row in rows], dtype=object)
         try:
-            y = np.array([float(row[place]) for row in rows])
+            y = np.array([float(row[position]) for row in rows])
         except ValueError as error:
             raise UsageError("a time is no number", where=arguments.input, why=str(error)) from error
         return names, X, y, metric, ""

@@ -11,7 +11,9 @@ from buran.wording import Category
 
 def no_point(text: str, part: str, example: str, option: str = "--at") -> UsageError:
     """Return the error of a point with a part that cannot be read."""
-    return UsageError(f"{option} {text} is no point", why=f"{part.strip()!r} is not", hint=f"write it as {example}")
+    return UsageError(
+        f"{option} {text} is no point", why=f"{part.strip()!r} is not NAME=NUMBER", hint=f"write it as {example}"
+    )
 
 
 def named_values(text: str, example: str, option: str = "--at") -> dict[str, str]:

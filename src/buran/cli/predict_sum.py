@@ -93,4 +93,4 @@ def _run_times(
     low, high = (bounds[0] for bounds in whole.predict_interval(at, level))
     columns = zip(at.tolist(), total, np.maximum(low, 0.0), high, total - apart, apart, strict=True)
     rows = [[*point, *map(_finite, numbers)] for point, *numbers in columns]
-    return [*whole.parameters, "predicted", "lower", "upper", "call paths", "start and end"], rows
+    return [*whole.parameters, "predicted", "lower", "upper", "call paths", "start-up and shutdown"], rows

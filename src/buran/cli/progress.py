@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _LAST_LINES = 8  # of a log
 _REST = 20.0  # times what a look took pass until the next one
-_LINE_EVERY_S = 60.0  # in logs: what changes is told this often
+_LINE_EVERY_S = 60.0  # in logs: what changes is printed this often
 
 
 @dataclass(frozen=True)

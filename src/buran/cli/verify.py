@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from buran.cli.arguments import add_campaign_file, add_loudness
+from buran.cli.arguments import OF_RESULTS, add_campaign_file, add_loudness
 from buran.cli.terminal import is_quiet
 from buran.errors import Exit
 
@@ -14,7 +14,7 @@ HELP = "check a campaign's results against its store"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add_campaign_file(parser)
+    add_campaign_file(parser, OF_RESULTS)
     parser.add_argument("--repair", action="store_true", help="rebuild from the store what can be rebuilt")
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_loudness(parser)
@@ -22,11 +22,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Verify results; exit code 1 if anything is damaged and was not repaired."""
+    from buran.campaign.results import campaign_file
     from buran.engine.controller import sole_controller
     from buran.loop.session import open_session
     from buran.views.verify import differences, folders_of, repair
 
-    layout = open_session(arguments.file).layout
+    layout = open_session(campaign_file(arguments.file)).layout
     problems, done = differences(layout), []
     if arguments.repair:
         with sole_controller(layout, print):

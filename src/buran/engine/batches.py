@@ -22,7 +22,7 @@ from buran.files import Stored, digest, not_synced, write_json
 from buran.loop.session import Session
 from buran.measure.schedulers.base import JobRequest
 
-_BESIDE_A_RUN_S = 0.3  # reading and sealing: what a run took beside the program with twenty points a job
+_OVERHEAD_OF_A_RUN_S = 0.3  # reading and sealing: what a run took in addition to the program with twenty points a job
 _MOST_JOBS = 100  # that the engine takes for what they are: it shows each, and starts a process for each
 _LONGEST_ARRAY = 1000  # of schedulers where nobody has set another
 
@@ -108,7 +108,9 @@ def _decided(session: Session, plan: Plan, requested: Division) -> Division:
 def _shapes(session: Session, plan: Plan) -> list[list[tuple[int, Bundle]]]:
     """Return the bundles to be measured with the minutes of their jobs, those together whose jobs are else alike."""
     shapes: dict[JobRequest | None, list[tuple[int, Bundle]]] = {}
-    virtual = session.target.backend.machine.clock == "virtual"  # nothing is held while a simulated point is measured
+    virtual = (
+        session.target.backend.machine.clock == "virtual"
+    )  # nothing is occupied while a simulated point is measured
     for bundle in plan.bundles:
         if not session.layout.bundle_pointer(bundle.id).is_file():
             request = None if virtual else job_request(session, bundle)
@@ -130,7 +132,7 @@ def _divided(campaign: Campaign, bundles: Sequence[Bundle], most: int | Literal[
         need, is_shared = within(campaign.need(point), node), campaign.shares_node(point)
         at_once = side_by_side(need, node) if campaign.times_are_shared(point) else 1
         run_s = math.inf if bundle.predicted_s is None or campaign.is_simulated else bundle.predicted_s
-        bundle_s = len(bundle.runs) * (run_s + _BESIDE_A_RUN_S) / at_once
+        bundle_s = len(bundle.runs) * (run_s + _OVERHEAD_OF_A_RUN_S) / at_once
         is_full = not groups or (taken_s + bundle_s > JOB_S if most == "auto" else len(groups[-1]) >= most)
         if is_full and not (is_shared and free.fits(need)):
             groups.append([])

@@ -34,7 +34,7 @@ from buran.measure.store.claims import Owner
 _POLL_S = 0.3  # between two looks at the engine
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 _ANOTHER = "another controller drives this campaign"
-ENGINE_GRACE_S = 60.0  # for an engine that is asked to stop: its jobs end their programs and write down what was
+ENGINE_GRACE_S = 60.0  # for an engine that is to stop: its jobs end their programs and write down what was
 ORPHAN_GRACE_S = ENGINE_GRACE_S + 15.0  # for what a controller that is gone has left behind
 
 
@@ -98,7 +98,7 @@ def _lock(handle: int, path: Path) -> list[int] | None:
 
 
 def _holders(lock: Path) -> list[int]:
-    """Return the processes with a handle by which the lock is held, as far as this user may look."""
+    """Return the processes with a handle by which the lock is occupied, as far as this user may look."""
     pids = []
     for process in (path for path in Path("/proc").iterdir() if path.name.isdigit()):
         with contextlib.suppress(OSError):

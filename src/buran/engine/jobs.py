@@ -16,7 +16,7 @@ from buran.measure.schedulers.base import JobRequest
 from buran.measure.schedulers.registry import SCHEDULERS
 
 STARTUP_S = 120.0  # of a job: the workflow engine, file systems, reading profiles
-_PER_RUN_S = 5.0  # of a job's time limit, beside the run itself
+_PER_RUN_S = 5.0  # of a job's time limit, in addition to the run itself
 
 
 def job_request(session: Session, bundle: Bundle) -> JobRequest:

@@ -205,8 +205,8 @@ def check_points(campaign: Campaign, partitions: Partitions, job: str = "") -> N
         if misfits:
             key, lines = next(iter(misfits.items()))
             shown = [*lines[:_SHOWN], *([f"and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else [])]
-            place = job or f"the partition {partition.name}"
-            what = f"{len(lines)} of {len(points)} points do not fit into {place}"
+            limits = job or f"the partition {partition.name}"
+            what = f"{len(lines)} of {len(points)} points do not fit into {limits}"
             hint = "ask for more or whole nodes, or take these points out" if job else _HINTS[key]
             raise _refused(campaign, ("resources", key), what, "\n".join(shown), hint)
 

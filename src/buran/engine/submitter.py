@@ -1,4 +1,4 @@
-"""Jobs of the workflow engine: submitted as the scheduler takes them, asked about all at once, followed to their end.
+"""Jobs of the workflow engine: submitted as the scheduler takes them, queried all at once, followed to their end.
 
 Whatever passes is waited for: a scheduler that does not answer, or takes no more jobs for now. A job that may have
 been taken although the answer was lost is looked for in the queue before it is submitted again.

@@ -1,8 +1,8 @@
 """Between `buran run` and the workflow engine: a small process that ends the engine, whatever becomes of the other two.
 
-``python supervisor.py GRACE COMMAND...``: standard input is a pipe from `buran run`. A byte asks to stop; its end means
-that `buran run` is gone. The engine is asked first, as by Ctrl-C, and killed with all its group when it takes longer
-than the grace, in seconds, or is asked again: an engine can be stuck in its own handling of signals.
+``python supervisor.py GRACE COMMAND...``: standard input is a pipe from `buran run`. A byte is a request to stop;
+its end means that `buran run` is gone. The engine is interrupted first, as by Ctrl-C, and killed with all its group
+when it takes longer than the grace, in seconds, or is interrupted again: it can be stuck in handling signals.
 
 It runs without Buran's packages, so that it starts at once.
 """
@@ -31,7 +31,7 @@ def main(grace_s: float, command: list[str]) -> int:
         # In the background of a script SIGINT is ignored, and what is ignored is inherited.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
 
-    # Other handles, such as the campaign's lock, are passed on: they are held as long as the engine lives.
+    # Other handles, such as the campaign's lock, are passed on: they stay open as long as the engine lives.
     engine = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, start_new_session=True, preexec_fn=prepare, close_fds=False
     )

@@ -56,7 +56,7 @@ def wait_for_jobs(folder: Path, stuck: StuckJobs, beat: Callable[[], None]) -> N
     Parameters
     ----------
     stuck
-        Of the scheduler that is asked; is shown the queue, and says how many jobs are left.
+        Of the scheduler that is queried; is shown the queue, and says how many jobs are left.
     beat
         Called every few seconds.
     """
@@ -87,7 +87,7 @@ class Watchdog:
     Attributes
     ----------
     stuck
-        Of the scheduler that is asked; is shown the queue now and then.
+        Of the scheduler that is queried; is shown the queue now and then.
     beat
         Called at each look.
     quiet_s

@@ -45,11 +45,11 @@ def allowed_times(times: ModelSet, sets: Mapping[str, ModelSet], target: Array) 
     there = measured.argmax(axis=1)
     growth, program = np.ones(len(rows)), np.ones(len(points))
     works = np.zeros(len(rows), dtype=bool)
-    places = {name: place for place, name in enumerate(times.call_paths)}
+    positions = {name: position for position, name in enumerate(times.call_paths)}
     for counts in counted:
         values = np.nan_to_num(counts.predict(np.vstack([points, target])))
         program = np.maximum(program, _ratio(values.sum(axis=0)[-1], values.sum(axis=0)[:-1]))
-        row = np.array([_timed(name, places) for name in counts.call_paths], dtype=np.int64)
+        row = np.array([_timed(name, positions) for name in counts.call_paths], dtype=np.int64)
         good = [model is not None and model.quality.smape <= ALLOWANCE.trusted for model in counts.models]
         own, poor = np.zeros((len(rows), len(points) + 1)), np.zeros(len(rows), dtype=bool)
         np.add.at(own, row[row >= 0], values[row >= 0])
@@ -67,11 +67,11 @@ def _ratio(after: Array, before: Array) -> Array:
     return np.divide(after, before, out=np.ones(np.broadcast(after, before).shape), where=before > 0)
 
 
-def _timed(name: str, places: Mapping[str, int]) -> int:
+def _timed(name: str, positions: Mapping[str, int]) -> int:
     """Return the call path with a time that a counted one is part of: itself, or its nearest caller; -1 without one.
 
     One call path alone is the whole program.
     """
-    while name not in places and SEPARATOR in name:
+    while name not in positions and SEPARATOR in name:
         name = name.rpartition(SEPARATOR)[0]
-    return places.get(name, 0 if len(places) == 1 else -1)
+    return positions.get(name, 0 if len(positions) == 1 else -1)

@@ -164,7 +164,7 @@ def write_extrap_json(experiment: Experiment, path: Path, aggregate: Aggregate =
 
 
 def recognises(sample: Sample) -> bool:
-    """Tell whether a file begins with an object; other formats that do are asked first."""
+    """Tell whether a file begins with an object; other formats that do are tried first."""
     return sample.first_line.startswith("{")
 
 

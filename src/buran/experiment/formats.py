@@ -76,7 +76,7 @@ class Reader:
     list_runs
         For folders of cubex profiles, which have values of single ranks: returns the profiles.
     is_last
-        Whether it is asked only where no other reader recognises a file.
+        Whether it is tried only where no other reader recognises a file.
     """
 
     what: str

@@ -38,11 +38,11 @@ def merge_metrics(first: Experiment, *others: Experiment) -> Experiment:
             )
         columns.append(table.points_in(first.parameters))
     points, at_point = unique_points(np.concatenate(columns))
-    places = np.split(at_point, np.cumsum([len(table.points) for table in tables])[:-1])
+    positions = np.split(at_point, np.cumsum([len(table.points) for table in tables])[:-1])
     repetitions = max(array.shape[2] for table in tables for array in table.values.values())
     values: dict[str, NDArray[np.float64]] = {}
     units: dict[str, str] = {}
-    for table, paths, at in zip(tables, numbers, places, strict=True):
+    for table, paths, at in zip(tables, numbers, positions, strict=True):
         for metric, array in table.values.items():
             if metric in values:
                 raise UsageError(

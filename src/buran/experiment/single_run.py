@@ -40,7 +40,7 @@ def profile_of_run(table: Experiment, point: int, repetition: int) -> Profile:
     Parameters
     ----------
     point, repetition
-        Its place in the table.
+        Its position in the table.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Text of measurement files, and the errors that name a place in it."""
+"""Text of measurement files, and the errors that name a line in it."""
 
 from __future__ import annotations
 

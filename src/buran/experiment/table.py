@@ -35,7 +35,7 @@ class Experiment:
     units
         By metric name.
     notes
-        What the profiles of single runs lack, in sentences.
+        What is missing in profiles of single runs, in sentences.
     """
 
     parameters: tuple[str, ...]

@@ -163,7 +163,10 @@ def read_filter(path: Path) -> Filter:
     try:
         return parse(path.read_text(encoding="utf-8"), path)
     except (OSError, UnicodeDecodeError) as error:
-        raise FormatError("the filter file cannot be read", where=path, why=str(error)) from error
+        why = getattr(error, "strerror", None) or str(error)
+        raise FormatError(
+            "the filter file cannot be read", where=path, why=why, hint="name a Score-P filter"
+        ) from error
 
 
 def _mistake(where: str | Path, line: int, why: str, hint: str) -> FormatError:

@@ -167,7 +167,7 @@ def _members(profile: Profile, path: Path, compress: bool) -> Mapping[str, bytes
         values = _checked(whole, whole.metrics[name], path)[order[metric.kind]]
         members[f"{number}.data"] = _data(values, compress)
         members[f"{number}.index"] = _index(len(values))
-    # The head comes last: a file that ends early is then unreadable, not one that lacks metrics.
+    # The head comes last: a file that ends early is then unreadable, not one without some metrics.
     members["anchor.xml"] = anchor(whole.tree, whole.locations, tuple(whole.metrics.values()), whole.attributes)
     return members
 

@@ -197,7 +197,7 @@ METRICS: Mapping[str, Metric] = {
         _requirement(HEAP_BYTES, "Bytes of the heap", "What functions ask for, given back or not", "bytes"),
         Metric(
             HEAP_PEAK, "bytes", "exclusive", "MAXDOUBLE", "Heap in use",
-            "The most that the rank had at a time, when something was asked for there; of the whole rank at the root",
+            "The most that the rank had at a time, when something was allocated there; of the whole rank at the root",
             builds=("effort",), key="metrics", reported=True,
         ),
         Metric(

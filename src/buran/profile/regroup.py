@@ -196,8 +196,8 @@ def fold(tree: CallTree, keep: Keep) -> Folding:
     above = np.where(above < 0, -1, index[ancestor[above]])
     union = TreeUnion()
     numbers = union.add(CallTree(tree.regions, tree.region[stays], above))
-    folded, place = union.arrange()
-    return Folding(folded, place[numbers][index[ancestor]], stays)
+    folded, position = union.arrange()
+    return Folding(folded, position[numbers][index[ancestor]], stays)
 
 
 def project(profile: Profile, keep: Keep) -> Profile:

@@ -69,16 +69,16 @@ def _neutral(symbol: str, lines: Mapping[tuple[str, str], str]) -> str:
 
 def variants(symbol: str) -> tuple[str, ...]:
     """Return the symbols that compilers emit for one function: several for constructors and destructors."""
-    place = _constructor(symbol) if symbol.startswith("_Z") else None
-    if place is None:
+    position = _constructor(symbol) if symbol.startswith("_Z") else None
+    if position is None:
         return (symbol,)
-    kinds = "12" if symbol[place] == "C" else "012"
-    return tuple(f"{symbol[: place + 1]}{kind}{symbol[place + 2 :]}" for kind in kinds)
+    kinds = "12" if symbol[position] == "C" else "012"
+    return tuple(f"{symbol[: position + 1]}{kind}{symbol[position + 2 :]}" for kind in kinds)
 
 
 def _one_constructor(symbol: str) -> str:
-    place = _constructor(symbol)
-    return symbol if place is None else f"{symbol[: place + 1]}1{symbol[place + 2 :]}"
+    position = _constructor(symbol)
+    return symbol if position is None else f"{symbol[: position + 1]}1{symbol[position + 2 :]}"
 
 
 @lru_cache(maxsize=65536)
@@ -106,12 +106,12 @@ def _lambda_lines(regions: Sequence[Region]) -> dict[tuple[str, str], str]:
     for region in regions:
         last = next(reversed(list(_LAMBDA.finditer(region.mangled))), None)
         if last is not None and region.line > 0 and region.mangled.startswith("cl", last.end()):
-            place = f"{region.file.rpartition('/')[2]}:{region.line}"
-            lines[_around(region.mangled[: last.start()]).lstrip("_Z"), last[0]] = place
+            source = f"{region.file.rpartition('/')[2]}:{region.line}"
+            lines[_around(region.mangled[: last.start()]).lstrip("_Z"), last[0]] = source
     owners: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for key, place in lines.items():
-        owners.setdefault((key[0], place), []).append(key)
-    return {key: place for key, place in lines.items() if len(owners[key[0], place]) == 1}
+    for key, source in lines.items():
+        owners.setdefault((key[0], source), []).append(key)
+    return {key: source for key, source in lines.items() if len(owners[key[0], source]) == 1}
 
 
 def _around(text: str) -> str:

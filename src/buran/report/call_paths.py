@@ -55,7 +55,7 @@ class CallPaths:
 
     @property
     def size(self) -> Array:
-        """Shape (call path,): by what the large ones are told from the small ones."""
+        """Shape (call path,): what distinguishes large ones from small ones."""
         return np.nan_to_num(self.at_target) + self.now
 
     @property
@@ -111,15 +111,15 @@ def predict_call_paths(report: Report) -> CallPaths | None:
 
 def _parents(names: Sequence[str]) -> Places:
     """Return the nearest caller that is itself a call path; names are compared, as parsing long ones takes minutes."""
-    places = {name: place for place, name in enumerate(names)}
-    return np.array([_caller(name, places) for name in names], dtype=np.int64)
+    positions = {name: position for position, name in enumerate(names)}
+    return np.array([_caller(name, positions) for name in names], dtype=np.int64)
 
 
-def _caller(name: str, places: Mapping[str, int]) -> int:
+def _caller(name: str, positions: Mapping[str, int]) -> int:
     end = name.rfind(SEPARATOR)
     while end >= 0:
-        if (place := places.get(name[:end])) is not None:
-            return place
+        if (position := positions.get(name[:end])) is not None:
+            return position
         end = name.rfind(SEPARATOR, 0, end)
     return -1
 
@@ -130,8 +130,8 @@ def with_rows(call_paths: CallPaths) -> Places:
     chosen = np.argsort(-call_paths.size, kind="stable")[:MOST_CALL_PATHS]
     keep[chosen] = True
     room = MOST_CALLERS
-    for place in chosen.tolist():
-        while room and (place := int(call_paths.parent[place])) >= 0 and not keep[place]:
-            keep[place] = True
+    for position in chosen.tolist():
+        while room and (position := int(call_paths.parent[position])) >= 0 and not keep[position]:
+            keep[position] = True
             room -= 1
     return np.flatnonzero(keep)

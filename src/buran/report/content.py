@@ -71,7 +71,7 @@ class Report:
     runtime
         Model of the whole program's wall time, not instrumented, in normal form.
     ends
-        Model of starting and ending, what `runtime` has beside the call paths; None where it is not their sum.
+        Model of start-up and shutdown, which `runtime` has on top of the call paths; None where it is not their sum.
     held
         Models of time of counted call paths that others take up, these first; None without any.
     tensor
@@ -115,7 +115,7 @@ class Report:
     simulated_on
         The simulated machine on which the programs ran; empty otherwise.
     jobs
-        What happened to jobs of a scheduler beside their work, in sentences that begin with the time.
+        What happened to jobs of a scheduler in addition to their work, in sentences that begin with the time.
     unknown
         Of the target.
     words
@@ -201,7 +201,7 @@ def run_time_at_target(report: Report) -> float:
 
 @dataclass(frozen=True)
 class Total:
-    """What a run takes at the target, in seconds: the sum of call paths, and starting and ending."""
+    """What a run takes at the target, in seconds: the sum of call paths, and start-up and shutdown."""
 
     whole_s: float
     call_paths_s: float
@@ -269,7 +269,9 @@ def unknown_at_target(report: Report) -> Unknown:
         models, row = (times, row) if excess[row] > 0 else (report.runtime, 0)
     if not total and excess[row] <= 0:
         return Unknown()
-    beyond = tuple(times.call_paths[place] for place in np.argsort(-excess, kind="stable")[: int((excess > 0).sum())])
+    beyond = tuple(
+        times.call_paths[position] for position in np.argsort(-excess, kind="stable")[: int((excess > 0).sum())]
+    )
     predicted = np.where(apart, 0.0, target_values(times, report.target))
     unknown_s = predicted[excess > 0].sum()
     if not total and unknown_s <= _MATTERS * predicted.sum():

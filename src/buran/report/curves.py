@@ -170,9 +170,9 @@ def run_values(models: ModelSet, table: Experiment | None) -> Array | None:
     """Return shape (call path, point, repetition): what models were made from; None without the table."""
     if table is None or models.metric not in table.values:
         return None
-    places = {name: place for place, name in enumerate(table.tree.names)}
+    positions = {name: position for position, name in enumerate(table.tree.names)}
     aggregate = cast(Aggregate, models.aggregate)
-    rows = np.array([places.get(name, -1) for name in models.call_paths], dtype=np.int64)
+    rows = np.array([positions.get(name, -1) for name in models.call_paths], dtype=np.int64)
     values: Array = table.over_locations(models.metric, aggregate)[rows]
     values[rows < 0] = np.nan
     return values
@@ -186,7 +186,9 @@ def measured_values(models: ModelSet, table: Experiment | None) -> Array | None:
     ordered = np.sort(values, axis=2)  # NaN last
     count = np.isfinite(ordered).sum(axis=2)
     last = np.maximum(count - 1, 0)
-    pick = [np.take_along_axis(ordered, place[..., None], axis=2)[..., 0] for place in (last // 2, (last + 1) // 2)]
+    pick = [
+        np.take_along_axis(ordered, position[..., None], axis=2)[..., 0] for position in (last // 2, (last + 1) // 2)
+    ]
     most = np.take_along_axis(ordered, last[..., None], axis=2)[..., 0]
     return np.stack([(pick[0] + pick[1]) / 2, ordered[..., 0], most], axis=-1)
 

@@ -45,7 +45,7 @@ class CoreUse:
 
 @dataclass(frozen=True)
 class Efficiencies:
-    """Efficiencies at a point, 1 is ideal; None where they cannot be told.
+    """Efficiencies at a point, 1 is ideal; None where they are not known.
 
     Attributes
     ----------
@@ -234,10 +234,12 @@ def efficiency_text(table: EfficiencyTable | None) -> str:
     if table is None:
         return ""
     rows = rows_of(table)
-    known = [place for place in range(len(COLUMNS)) if any(cells[place] != "–" for _, cells, _ in rows)]
-    header = ("point", *(_SHORT[place] for place in known), "")
+    known = [position for position in range(len(COLUMNS)) if any(cells[position] != "–" for _, cells, _ in rows)]
+    header = ("point", *(_SHORT[position] for position in known), "")
     title = "How well the cores are used (POP efficiencies, 100 % is ideal)"
-    text = section(title, header, [(name, *(cells[place] for place in known), remark) for name, cells, remark in rows])
+    text = section(
+        title, header, [(name, *(cells[position] for position in known), remark) for name, cells, remark in rows]
+    )
     names, pop = list(COLUMNS.values()), pop_names(table)
     called = {name: f"{name} (POP: {', '.join(pop[name])})" if name in pop else name for name in names}
     lines = [

@@ -48,7 +48,7 @@ def formulas_of(report: Report, call_paths: CallPaths, rows: Places) -> dict[str
     far = [value if at is None else at[-1] for value, at in zip(target, stops, strict=True)]
     beyond = [
         unknown_at_target(replace(report, target=dict(zip(report.parameters, at, strict=True))))
-        for at in (far, *([*target[:place], far[place], *target[place + 1 :]] for place in range(len(far))))
+        for at in (far, *([*target[:position], far[position], *target[position + 1 :]] for position in range(len(far))))
     ]
     lost = {name for each in beyond for name in each.call_paths} if call_paths.models.metric == "time" else set()
     models, names = call_paths.models.models, call_paths.models.call_paths
@@ -65,7 +65,7 @@ def formulas_of(report: Report, call_paths: CallPaths, rows: Places) -> dict[str
         "total": total,
         "stops": stops,
         "most": points.max(axis=0).tolist(),
-        "beyond": [place for place, row in enumerate(rows.tolist()) if names[row] in lost],
+        "beyond": [position for position, row in enumerate(rows.tolist()) if names[row] in lost],
         "total_beyond": any(each.total for each in beyond),
     }
 

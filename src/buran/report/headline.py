@@ -53,7 +53,7 @@ def _changes(report: Report) -> Answer | None:
 def _scaling(report: Report, call_paths: CallPaths | None, rises: Sequence[Rise], no_models: str) -> Answer:
     """Name what rises along ranks and threads: what is proven first, guesses as such; else say that nothing does.
 
-    A rise along another parameter is no loss of scaling. It is named beside, or where nothing else varies.
+    A rise along another parameter is no loss of scaling. It is named in addition, or where nothing else varies.
     """
     question = "Where does it stop scaling?"
     if call_paths is None:
@@ -164,7 +164,7 @@ def _contradiction(name: str, report: Report) -> list[str]:
 
 
 def _apart(report: Report, call_paths: CallPaths) -> list[str]:
-    """Name the time that it takes to start and end where it is worth a sentence."""
+    """Name the time of start-up and shutdown where it is worth a sentence."""
     total, apart = total_at_target(report), start_and_end(call_paths.models)
     seconds = float(np.nansum(call_paths.at_target[apart])) if total is None else total.ends_s
     if seconds <= RISES * float(np.nansum(call_paths.at_target[~apart])):

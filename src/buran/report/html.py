@@ -89,8 +89,8 @@ def render_page(
     }
     bodies = [(each, body) for each, value in sections_of(report) if (body := each.page(value, report))]
     added = {
-        place: [(each.name, each.title) for each, _ in bodies if each.is_first == (place == _FIRST)]
-        for place in (_FIRST, _FURTHER)
+        position: [(each.name, each.title) for each, _ in bodies if each.is_first == (position == _FIRST)]
+        for position in (_FIRST, _FURTHER)
     }
     titles = chain.from_iterable(added.get(entry[0], [entry]) for entry in _SECTIONS)
     templates = environment()

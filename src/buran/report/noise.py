@@ -136,7 +136,7 @@ def over_time(runs: Sequence[TimedRun]) -> dict[str, Any]:
 
 
 def drift_of(baseline: Sequence[TimedRun]) -> dict[str, float] | None:
-    """Tell whether repetitions become slower or faster from the first to the last; None if that cannot be told.
+    """Tell whether repetitions become slower or faster from the first to the last; None if that is not known.
 
     The slope of the logarithm of run times over time, within groups: what points differ in does not count. Deviations
     beyond four times their usual size count as just that, so that a single disturbance is no drift.

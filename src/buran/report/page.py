@@ -115,7 +115,7 @@ def page_data(
     if call_paths is None:
         return plain
     models, rows = call_paths.models, with_rows(call_paths)
-    place = {row: index for index, row in enumerate(rows.tolist())}
+    position = {row: index for index, row in enumerate(rows.tolist())}
     chosen = map_parameters(call_paths)
     stack = stack_of(call_paths, report, rows)
     apart, total = start_and_end(models), total_at_target(report)
@@ -132,10 +132,10 @@ def page_data(
         "map": chosen,
         "map_base": map_base(call_paths).tolist(),
         "map_axes": [axis_of(call_paths, report, parameter, MAP_STEPS).tolist() for parameter in chosen],
-        "paths": _paths(report, call_paths, rows, place, table),
+        "paths": _paths(report, call_paths, rows, position, table),
         "metrics": _other_metrics(report, call_paths, rows),
         "formulas": formulas_of(report, call_paths, rows),
-        "stack": {**stack, "rows": [place[row] for row in stack["rows"]]},
+        "stack": {**stack, "rows": [position[row] for row in stack["rows"]]},
         "runtime": {
             "curves": runtime_curves(call_paths, report),
             "measured": _baseline(runs, estimated_s),
@@ -149,7 +149,7 @@ def page_data(
 
 
 def _paths(
-    report: Report, call_paths: CallPaths, rows: Places, place: Mapping[int, int], table: Experiment | None
+    report: Report, call_paths: CallPaths, rows: Places, position: Mapping[int, int], table: Experiment | None
 ) -> list[dict[str, Any]]:
     """Return what is known of each call path that has a row; of the largest ones, also their plots."""
     models = call_paths.models
@@ -173,7 +173,7 @@ def _paths(
                 "name": name,
                 "short": brief(plain_name(call_paths.region_name(row)), 70),
                 "source": _source(tree.regions[regions[name]]) if name in regions else "",
-                "parent": place.get(int(call_paths.parent[row]), -1),
+                "parent": position.get(int(call_paths.parent[row]), -1),
                 "share": rounded(at_target[row]),
                 "now": rounded(now[row]),
                 "at": rounded(call_paths.at_target[row]) if model else None,

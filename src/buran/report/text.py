@@ -37,7 +37,7 @@ _FAR = 2.0  # sum of the call paths over the whole program: beyond this, extrapo
 def first_screen(report: Report, answers: Sequence[Answer]) -> str:
     """Write the answers alone, on one screen of a terminal; of the longest one the last facts are left out."""
     head = [*_head(report), ""]
-    blocks = [[_wrapped(line, "  " if place else "") for place, line in enumerate(_answer(a))] for a in answers]
+    blocks = [[_wrapped(line, "  " if position else "") for position, line in enumerate(_answer(a))] for a in answers]
     while len(head) + sum(len(lines) for block in blocks for lines in block) > _LINES:
         longest = max(reversed(blocks), key=lambda block: sum(map(len, block)))
         if len(longest) == 1:
@@ -93,7 +93,7 @@ def render(report: Report, answers: Sequence[Answer] = ()) -> str:
     ]
     parts.append("Next steps\n----------\n" + "\n".join(f"- {step}" for step in report.next_steps))
     width = max(map(len, report.results))
-    lies = "\n".join(f"{name:<{width}}  {place}" for name, place in report.results.items())
+    lies = "\n".join(f"{name:<{width}}  {file}" for name, file in report.results.items())
     parts.append(f"Where the results lie\n---------------------\n{lies}")
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -166,7 +166,9 @@ def _summary(report: Report, target: str) -> str:
             )
         )
     if total := total_at_target(report):
-        lines.append(f"  that is {total.call_paths_s:.4g} s in call paths and {total.ends_s:.4g} s to start and end")
+        lines.append(
+            f"  that is {total.call_paths_s:.4g} s in call paths and {total.ends_s:.4g} s start-up and shutdown"
+        )
     lines += [f"Note: {note}" for note in warnings_of(report)]
     return "\n".join(lines)
 

@@ -59,11 +59,13 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
         facts.append(
             f"Run time at {named(target)}{guess} {100 * LEVEL:.0f} % interval {'is ' if is_wide else ''}{reach}"
         )
-        if report.target_cores and not is_wide:
+        if report.target_cores and not report.unknown.advice:
+            least, likely, most = (each * report.target_cores / 3600 for each in (low, at, high))
+            hours = f"{least:.2g} to {most:.2g}" if is_wide else f"{likely:.3g}"
             cores = _number(report.target_cores, "core", "cores")
-            facts.append(f"Such a run takes {at * report.target_cores / 3600:.3g} core hours on {cores}")
+            facts.append(f"Such a run takes {hours} core hours on {cores}")
         if total := total_at_target(report):
-            facts.append(f"{total.call_paths_s:.4g} s in call paths, {total.ends_s:.4g} s to start and end")
+            facts.append(f"{total.call_paths_s:.4g} s in call paths, {total.ends_s:.4g} s start-up and shutdown")
         if report.tensor is None:
             facts.append(f"Fit error: {model.quality.smape:.2g} % on average (SMAPE)")
     if report.evaluation:

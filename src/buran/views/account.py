@@ -15,7 +15,7 @@ PHASES = (
     "failures", "aborted", "duplicates", "other versions",
 )  # fmt: skip
 """In the order of reports. ``imported``: runs that were made elsewhere and cost nothing here; ``comparison``: runs that
-only told whether the program changed; ``refinement``: pilots,
+only showed whether the program changed; ``refinement``: pilots,
 and times under filters that were replaced; ``time``: under the last one; ``duplicates``: finished runs that were made
 again; ``other versions``: runs that this version of the campaign file does not ask for."""
 

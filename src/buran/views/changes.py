@@ -104,7 +104,7 @@ def _what_of_backend(record: BuildRecord, now: str) -> str:
         return f"the backend ({record.backend.partition('-')[0]} then, {now.partition('-')[0]} now)"
     if runtimes[0] != runtimes[1]:
         return f"Buran's measurement runtime (Buran {record.tools['buran']} built it then)"
-    return "what the backend was asked for (counters, the effort metric or, simulated, the seed)"
+    return "what the backend was to measure (counters, the effort metric or, simulated, the seed)"
 
 
 def _command_now(spec: BuildSpec, target: Target) -> str | None:

@@ -109,7 +109,7 @@ def _program_times(history: History) -> tuple[Callable[[Point], float | None], s
 
 
 def _earlier_versions(history: History) -> Iterator[tuple[History, str]]:
-    """Yield other versions of the campaign file that asked about the same target, that of the newest findings first."""
+    """Yield other versions of the campaign file with the same target, that of the newest findings first."""
     session, layout = history.session, history.layout
     folder = layout.findings("*", 0).relative_to(layout.root).parent.parent
     paths = sorted(layout.root.glob(f"{folder}/*/findings.json"), key=lambda path: -path.stat().st_mtime)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from buran.campaign.mistakes import listed
 from buran.campaign.results import FINDINGS, MODELS, TABLE, campaign_file
 from buran.errors import FormatError, UsageError, check_coordinates
 from buran.experiment.modelling import model_experiment
@@ -203,12 +204,45 @@ def make(universe: Universe, request: Request, format: str) -> str:
     UsageError
         No filter was decided yet, a query has a mistake, or the target is none.
     """
+    _refuse_unheeded(universe, request)
     if universe.history is not None and request == Request() and format == "scorep":
         text = recommended_filter(universe.history)
         if text:
             return text
     filter_list = _combined(universe, request, _base(universe, request))
     return WRITERS[format](filter_list)
+
+
+_OF_MEASUREMENTS = {
+    "target": "--target",
+    "share": "--share",
+    "overhead_percent": "--overhead",
+    "visit_cost_s": "--visit-cost",
+    "constants": "--constants",
+}
+"""Options that choose functions by models, by what they set."""
+
+
+def _refuse_unheeded(universe: Universe, request: Request) -> None:
+    """Raise what is wrong with options that choose functions by models of measurements."""
+    given = [option for key, option in _OF_MEASUREMENTS.items() if getattr(request, key) != getattr(Request(), key)]
+    if universe.history is not None and request.target == dict(universe.history.session.campaign.target):
+        given.remove("--target")
+    if given and (universe.experiment is None or request.select or request.initial):
+        raise UsageError(
+            f"{listed(given)} would change nothing",
+            why="only a list that is made of measurements heeds it",
+            hint="buran filter --from results/NAME/latest/experiment.jsonl; "
+            "or the keys `target` and `refinement` of the campaign file, then buran run",
+        )
+    bounds = {
+        "--share lies between 0 and 1": not 0 <= request.share <= 1,
+        "--overhead is 0 % or more": not 0 <= request.overhead_percent < np.inf,
+        "--visit-cost is 0 ns or more": not 0 <= (request.visit_cost_s or 0.0) < np.inf,
+    }
+    for rule, broken in bounds.items():
+        if broken:
+            raise UsageError(rule)
 
 
 def _base(universe: Universe, request: Request) -> FilterList:
@@ -312,7 +346,7 @@ def _combined(universe: Universe, request: Request, base: FilterList) -> FilterL
         return [graph.symbols[i] for i in np.flatnonzero(select(graph, query) & graph.has_body).tolist()]
 
     for query in request.add:
-        add(chosen(query), f"asked for: {query}")
+        add(chosen(query), f"requested: {query}")
     for path in request.union:
         add(sorted(_let_through(path, universe)), f"in {path.name}")
     for query in request.remove:

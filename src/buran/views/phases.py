@@ -64,7 +64,7 @@ class PhaseCost:
 def phase_costs(history: History) -> tuple[PhaseCost, ...]:
     """Return the phases that took something or are to come.
 
-    To come are the runs of the plan that is begun or next, and of those that will follow as far as that can be told:
+    To come are the runs of the plan that is begun or next, and of those that will follow as far as they are known:
     a new filter and the evaluation points. What adaptive strategies will ask for later is not among them.
     """
     session = history.session
@@ -128,7 +128,7 @@ def _phase(purpose: Purpose, mode: Mode, rounds: int) -> Phase:
 
 
 def _plans_ahead(history: History) -> tuple[Plan, ...]:
-    """Return the plan that is begun or next, and those after it that can be told."""
+    """Return the plan that is begun or next, and those after it that are known."""
     plans, layout = history.plans, history.layout
     before = history
     if plans:
@@ -147,8 +147,8 @@ def _plans_ahead(history: History) -> tuple[Plan, ...]:
     draft, out = Draft(question, knowledge), [plan]
     if plan.pilot:
         if len(knowledge.run_plans) == 0 and (not question.adaptive or not question.models):
-            places = pilot_places(question.space.points)
-            points = dict.fromkeys((question.points[place] for place in places), 1)
+            positions = pilot_places(question.space.points)
+            points = dict.fromkeys((question.points[position] for position in positions), 1)
             out.append(draft.plan(points, Purpose.PILOT, "", plan.filter_text))
         if question.models:
             out.append(next_plan(replace(question, pilot=False), replace(knowledge, plans=())))

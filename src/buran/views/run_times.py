@@ -27,7 +27,7 @@ Kind = tuple[Mode, str]
 class RunTimes:
     """Predicts wall times of runs.
 
-    A power law in the parameters with a factor for each kind of run, fitted to the logarithms of the times, held near
+    A power law in the parameters with a factor for each kind of run, fitted to the logarithms of the times, kept near
     what was planned with (or near proportional to the sizes) while there are few; at measured points with what these
     departed from it.
 

@@ -250,7 +250,7 @@ class _Measured:
     Attributes
     ----------
     runs
-        Their places in the store.
+        Their folders in the store.
     pointers
         Bundles with pointers to their runs; who wants runs again removes them.
     """
@@ -264,14 +264,14 @@ class _Measured:
         runs = frozenset(entry.run for entry in entries if entry.status == Status.MEASURED)
         return cls(runs, frozenset(layout.made("bundles")))
 
-    def places(self, layout: Layout, bundle: Bundle) -> list[str]:
-        """Return the places of a bundle's runs in the store if all are measured, under the conditions of the plan."""
+    def folders(self, layout: Layout, bundle: Bundle) -> list[str]:
+        """Return the folders of a bundle's runs in the store if all are measured, under the conditions of the plan."""
         point = f"{bundle.point.key}~{bundle.conditions}"
-        places = [f"{run.build}/{point}/{run.name}" for run in bundle.runs]
-        if not bundle.conditions or not self.runs.issuperset(places):
+        folders = [f"{run.build}/{point}/{run.name}" for run in bundle.runs]
+        if not bundle.conditions or not self.runs.issuperset(folders):
             return []
-        keys = map(RunKey.parse, places if bundle.id not in self.pointers else ())
-        return [] if any(store.current_generation(layout.store, key) for key in keys) else places
+        keys = map(RunKey.parse, folders if bundle.id not in self.pointers else ())
+        return [] if any(store.current_generation(layout.store, key) for key in keys) else folders
 
 
 @dataclass
@@ -368,10 +368,10 @@ def _rows(
     failures |= dict(_failed_builds(layout, plan))
     counts = defaultdict[tuple[Mode, str], Counter[str]](Counter)
     for bundle in plan.bundles:
-        if places := measured.places(layout, bundle):
-            for run, place in zip(bundle.runs, places, strict=True):
-                if place not in listed:
-                    listed[place] = run.repetition >= 0
+        if folders := measured.folders(layout, bundle):
+            for run, folder in zip(bundle.runs, folders, strict=True):
+                if folder not in listed:
+                    listed[folder] = run.repetition >= 0
                     counts[run.mode, bundle.purpose]["measured"] += 1
             continue
         for run, slot in slots_of(session.target, layout, bundle):

@@ -1,7 +1,7 @@
 """Whether a results folder is what the store says: every difference, and what can be made again from the store.
 
 The store is the truth. Of each folder in it: are the files those that were sealed, and does its record belong to its
-place? From the records follow the ledger and what became of each build and bundle; from these, which plans there are.
+folder? From the records follow the ledger and what became of each build and bundle; from these, which plans there are.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ def folders_of(layout: Layout) -> list[Path]:
 def differences(layout: Layout) -> list[Deviation]:
     """Compare everything with what the store says it must be."""
     found: list[Deviation] = []
-    places: dict[str, Path] = {}
+    known: dict[str, Path] = {}
     for folder in folders_of(layout):
         found += _of_folder(layout, folder)
-        place = folder.relative_to(layout.root)
-        earlier = places.setdefault(ledger.key_in(layout.store, folder), place)
-        if earlier != place:
-            found.append(Deviation(earlier, f"it was made twice, and what counts is {place}"))
+        relative = folder.relative_to(layout.root)
+        earlier = known.setdefault(ledger.key_in(layout.store, folder), relative)
+        if earlier != relative:
+            found.append(Deviation(earlier, f"it was made twice, and what counts is {relative}"))
     found += _without_record(layout)
     found += _of_ledger(layout)
     for pointer in layout.made_pointers("builds"):
@@ -92,7 +92,7 @@ def repair(found: Iterable[Deviation]) -> list[str]:
 
 
 def _of_folder(layout: Layout, folder: Path) -> Iterator[Deviation]:
-    """Yield what is wrong with a sealed folder and with its place."""
+    """Yield what is wrong with a sealed folder and with its name."""
     path = folder.relative_to(layout.root)
     try:
         record = read_record(folder)
@@ -103,13 +103,13 @@ def _of_folder(layout: Layout, folder: Path) -> Iterator[Deviation]:
     key = RunKey.parse(folder.relative_to(layout.store))
     if record is not None and (what := _misplaced(key, record)):
         yield Deviation(path, what)
-    where = [layout.store / place / key.inside for place in key.folders]
+    where = [layout.store / relative / key.inside for relative in key.folders]
     if folder not in where:
         yield Deviation(path, f"nobody looks for it there: move it to {where[-1].relative_to(layout.root)}")
 
 
 def _misplaced(key: RunKey, record: Record) -> str | None:
-    """Say why a record does not belong to its place."""
+    """Say why a record does not belong to its folder."""
     if isinstance(record, BuildRecord) and key.is_build:
         of_record, of_place = record.spec.hash, key.build
     elif isinstance(record, RunRecord) and not key.is_build:
@@ -123,7 +123,7 @@ def _misplaced(key: RunKey, record: Record) -> str | None:
 
 
 def _without_record(layout: Layout) -> Iterator[Deviation]:
-    """Yield the places of runs and builds that have no record."""
+    """Yield the folders of runs and builds that have no record."""
     of_point = [f"*/{shard}*~*/{name}" for shard in ("", "??/") for name in ("rep-*", "warmup*", "failed/*")]
     for pattern in (*of_point, "*/build", "*/failed/*"):
         for folder in sorted(layout.store.glob(pattern)):
@@ -210,13 +210,13 @@ def _bundle_in_words(layout: Layout, pointer: Path) -> Iterator[str]:
 
 
 def _at(layout: Layout, folder: str, build: str, wanted: str, name: str, outcome: object) -> Iterator[str]:
-    """Yield what is wrong with a place that a pointer names."""
+    """Yield what is wrong with a folder that a pointer names."""
     if not (layout.root / folder / RECORD).is_file():
         yield f"points to {folder}, which is gone"
         return
     key, record = RunKey.parse((layout.root / folder).relative_to(layout.store)), read_record(layout.root / folder)
-    place = "/".join(key.question[1:]) if not key.is_build else ""
-    if build != wanted or key.build != wanted or place != name:
+    relative = "/".join(key.question[1:]) if not key.is_build else ""
+    if build != wanted or key.build != wanted or relative != name:
         yield f"points to {folder}, which is of something else"
     if record.status != getattr(outcome, "status", None):
         yield f"says {getattr(outcome, 'status', None)}, and the record in {folder} says {record.status}"

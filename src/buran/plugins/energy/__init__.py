@@ -1,1 +1,1 @@
-"""Energy: joules of runs beside core hours, measured, modelled and reported."""
+"""Energy: joules of runs next to core hours, measured, modelled and reported."""

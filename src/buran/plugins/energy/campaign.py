@@ -16,7 +16,7 @@ from buran.features import ReportSection
 from buran.loop.collect import OF_THE_PROGRAM, in_store, of_whole_program, run_times
 from buran.loop.history import FinishedRun, History
 from buran.model.text import format_function
-from buran.plugins.energy.feature import ENERGY, is_asked
+from buran.plugins.energy.feature import ENERGY, is_requested
 from buran.plugins.energy.table import EnergyRow, EnergyTable, energy_page, energy_text
 from buran.profile.profile import CallTree
 from buran.report.content import Report, reach_at, reach_of, run_time_reach
@@ -55,7 +55,7 @@ def consumed(history: History, runs: Iterable[FinishedRun]) -> Consumed:
 
 
 def energy_table(history: History, runs: Sequence[FinishedRun], tree: CallTree | None) -> Experiment | None:
-    """Return the energy of the whole program without hooks; None where it is not known of any run, or not asked for.
+    """Return the energy of the whole program without hooks; None where it is not known of any run, or not requested.
 
     Where the program did not run without hooks, it is that of runs with hooks, less what these take on average, as
     `run_times` estimates times.
@@ -65,7 +65,7 @@ def energy_table(history: History, runs: Sequence[FinishedRun], tree: CallTree |
     tree
         Of the other metrics: the whole program is its root.
     """
-    if not is_asked(history.session.campaign.config):
+    if not is_requested(history.session.campaign.config):
         return None
     known = consumed(history, (run for run in runs if run.mode in OF_THE_PROGRAM))
     joules = run_times(
@@ -79,7 +79,7 @@ def energy_table(history: History, runs: Sequence[FinishedRun], tree: CallTree |
 
 def energy_notes(history: History) -> list[str]:
     """Say of which runs the energy is not known, and of which it is not theirs alone."""
-    if not is_asked(history.session.campaign.config):
+    if not is_requested(history.session.campaign.config):
         return []
     runs = [run for run in in_store(history.runs) if not run.build.origin]
     records = [history.run_record(run.folder) for run in runs]
@@ -105,10 +105,10 @@ def _is_shared(record: RunRecord) -> bool:
 
 
 def energy_of_campaign(history: History, report: Report) -> EnergyTable | None:
-    """Return joules beside core hours: at points, at the target, and of the campaign; None where none are known."""
+    """Return joules next to core hours: at points, at the target, and of the campaign; None where none are known."""
     campaign = history.session.campaign
     models = report.models.get(ENERGY.name)
-    if not is_asked(campaign.config) or models is None:
+    if not is_requested(campaign.config) or models is None:
         return None
     runs = [run for run in history.runs if run.mode in OF_THE_PROGRAM and run.purpose is Purpose.MODEL]
     known = consumed(history, runs)

@@ -31,14 +31,14 @@ _KEY = Key(
 )
 
 
-def is_asked(config: CampaignFile) -> bool:
+def is_requested(config: CampaignFile) -> bool:
     """Return whether a campaign asks for the energy of its runs."""
     return bool(getattr(config, ENERGY.name))
 
 
 def _mistakes(config: CampaignFile, environment: str) -> Iterator[Mistake]:
     """Refuse energy where none can be measured."""
-    if not is_asked(config):
+    if not is_requested(config):
         return
     if config.backend == "simulated":
         why = "a simulated program has times and counts alone"

@@ -12,7 +12,7 @@ from buran.measure.energy import Consumption, EnergyMeter, NoMeter
 from buran.measure.finding import Finding, Health
 from buran.measure.schedulers.base import Scheduler
 from buran.measure.schedulers.none import NONE
-from buran.plugins.energy.feature import is_asked
+from buran.plugins.energy.feature import is_requested
 from buran.plugins.energy.powercap import PowercapMeter, power_zones, why_no_powercap
 
 
@@ -64,9 +64,9 @@ class EnergyWatch:
 
 
 def watch(start: Start) -> EnergyWatch | None:
-    """Return what measures a run's energy from now on; None where it is not asked for."""
+    """Return what measures a run's energy from now on; None where it is not requested."""
     campaign, job, allocation = start.campaign, start.job, start.allocation
-    if not is_asked(campaign.config):
+    if not is_requested(campaign.config):
         return None
     if not start.is_alone:
         return EnergyWatch(NoMeter("others were on its node (resources.share_nodes)"))
@@ -82,16 +82,16 @@ def why_no_energy(scheduler: Scheduler, launcher: str) -> str:
 
     With a scheduler this machine may be a login node, and nothing is known of its compute nodes.
     """
-    lack = scheduler.why_no_energy(launcher) if scheduler is not NONE else ""
-    here = (why_no_powercap() or "") if lack or scheduler is NONE else ""
-    where = " on this node" if lack and here else ""
-    return "; ".join(filter(None, (lack, here + where))) if here else ""
+    missing = scheduler.why_no_energy(launcher) if scheduler is not NONE else ""
+    here = (why_no_powercap() or "") if missing or scheduler is NONE else ""
+    where = " on this node" if missing and here else ""
+    return "; ".join(filter(None, (missing, here + where))) if here else ""
 
 
 def ahead(campaign: Campaign, scheduler: Scheduler) -> Iterator[str]:
     """Say that the energy of a campaign's runs will not be known, and why."""
-    if is_asked(campaign.config) and (lack := why_no_energy(scheduler, campaign.active_environment.launcher)):
-        yield f"the energy of runs will not be known: {lack}"
+    if is_requested(campaign.config) and (missing := why_no_energy(scheduler, campaign.active_environment.launcher)):
+        yield f"the energy of runs will not be known: {missing}"
 
 
 def findings() -> Iterator[Finding]:

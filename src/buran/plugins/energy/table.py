@@ -1,4 +1,4 @@
-"""Joules beside core hours: what a campaign consumed, what a run consumes, and what one would at the target."""
+"""Joules next to core hours: what a campaign consumed, what a run consumes, and what one would at the target."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _watts(row: EnergyRow) -> str:
 
 
 def sentences_of(table: EnergyTable) -> list[str]:
-    """Return what is said beside the table."""
+    """Return what is said in addition to the table."""
     known, all_runs = table.runs
     runs = f"All {known} runs" if known == all_runs else f"{known} of {all_runs} runs, those whose energy is known,"
     source = _RAPL if table.source == POWERCAP else f"As the scheduler {table.source} accounts for steps of its jobs"

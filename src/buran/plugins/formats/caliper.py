@@ -63,7 +63,7 @@ class _CaliperRun:
     units: Mapping[str, str]
 
     @property
-    def told(self) -> Mapping[str, str]:
+    def described(self) -> Mapping[str, str]:
         """The metadata, with the number of ranks last."""
         names = sorted(self.metadata, key=lambda name: 1 + _RANKS.index(name) if name in _RANKS else 0)
         return {name: self.metadata[name] for name in names}
@@ -103,14 +103,14 @@ def _files(folder: Path) -> list[Path]:
 def read_caliper(path: Path, problems: list[BuranError] | None = None) -> Experiment:
     """Read a file, or the files of a folder, into one table; runs with the same parameters are repetitions.
 
-    Parameters are the metadata that are whole numbers and differ between runs. A call path that a run lacks is 0.
+    Parameters are the metadata that are whole numbers and differ between runs. What is missing in a run is 0.
 
     Raises
     ------
     ToolError
         The package caliper-reader is not installed.
     FormatError
-        A file cannot be read, runs differ in what is no number, or lack metadata that others have.
+        A file cannot be read, runs differ in what is no number, or are without metadata that others have.
     """
     runs = []
     for file in _files(path) if path.is_dir() else [path]:
@@ -122,7 +122,7 @@ def read_caliper(path: Path, problems: list[BuranError] | None = None) -> Experi
             problems.append(error)
     if not runs:
         raise FormatError("no profile can be read", where=path, why=str(problems[0]) if problems else None)
-    metadata = [run.told for run in runs]
+    metadata = [run.described for run in runs]
     parameters = parameters_of(metadata, [run.path for run in runs])
     table = Collector(tuple(parameters))
     paths = {(run.program, path) for run in runs for cells in run.cells.values() for path in cells}
@@ -190,20 +190,20 @@ def _json_split(path: Path) -> tuple[_Records, dict[str, str | None], Mapping[st
         above = node.get("parent")
         paths.append((*(() if above is None else paths[above]), node["label"]))
     # Stacks of samples come as function names; without both, all is of the whole program.
-    places = [name for name in ("path", "source.function#callpath.address") if name in names]
+    positions = [name for name in ("path", "source.function#callpath.address") if name in names]
     values = [column for column, kind in enumerate(kinds) if kind["is_value"]]
     records = []
     for row in data:
         record = {names[column]: row[column] for column in values if row[column] is not None}
-        at = row[names.index(places[0])] if places else None
+        at = row[names.index(positions[0])] if positions else None
         records.append(record if at is None else {**record, "path": paths[at]})
-    # Before Caliper 2.2, which told nothing of itself, times were microseconds.
-    told = {} if document else dict.fromkeys((name for name in names if name.endswith("#time.duration")), "usec")
+    # Before Caliper 2.2, which wrote nothing of itself, times were microseconds.
+    assumed = {} if document else dict.fromkeys((name for name in names if name.endswith("#time.duration")), "usec")
     numbers = [column for column in values if not any(isinstance(row[column], str) for row in data)]
-    return records, {names[c]: kinds[c].get("attribute.unit") or told.get(names[c]) for c in numbers}, document
+    return records, {names[c]: kinds[c].get("attribute.unit") or assumed.get(names[c]) for c in numbers}, document
 
 
-def _column(name: str, told: str | None) -> _Column | None:
+def _column(name: str, assumed: str | None) -> _Column | None:
     """Return what an attribute measures; None if it is no number to be added up."""
     *steps, base = name.split("#")
     if base in ("aggregate.slot", "mpi.rank") or {"scale", "iscale", "ratio", "percent_total"} & set(steps):
@@ -214,7 +214,7 @@ def _column(name: str, told: str | None) -> _Column | None:
     if across is None or base.startswith(("cali.", "spot.")):
         return None
     metric = _OURS.get(base.replace(".inclusive.", "."), base.replace(".", "_"))
-    unit = told or ("nsec" if base.endswith(".ns") else metric_of(metric).unit)
+    unit = assumed or ("nsec" if base.endswith(".ns") else metric_of(metric).unit)
     return _Column(metric, "sec" if unit in _UNITS else unit, _UNITS.get(unit, 1.0), inclusive, across)
 
 
@@ -230,9 +230,9 @@ def _cells(
             column, value = columns[name], float(record[name])
             if not math.isfinite(value):
                 raise FormatError(f"{name} is no number", why=f"it is {value} at {'->'.join(call_path) or 'the root'}")
-            place: str | int = column.over_ranks or int(record.get("mpi.rank", -1))
+            position: str | int = column.over_ranks or int(record.get("mpi.rank", -1))
             cell = taken.setdefault((column.metric, column.inclusive), {}).setdefault(call_path, {})
-            cell[place] = cell.get(place, 0.0) + value * column.scale
+            cell[position] = cell.get(position, 0.0) + value * column.scale
     cells = {metric: found for (metric, inclusive), found in taken.items() if not inclusive}
     for (metric, inclusive), found in taken.items():
         if inclusive and metric not in cells:
@@ -243,18 +243,18 @@ def _cells(
 def _exclusive(inclusive: Mapping[_CallPath, _Cell]) -> dict[_CallPath, _Cell]:
     """Subtract the values of callees; extremes over ranks are not known after that."""
     out = {
-        path: {place: value for place, value in cell.items() if place not in ("min", "max")}
+        path: {position: value for position, value in cell.items() if position not in ("min", "max")}
         for path, cell in inclusive.items()
     }
     for path, cell in inclusive.items():
         caller = out.get(path[:-1]) if path[:-1] else None
-        for place, value in cell.items():
-            if caller is not None and place in caller:
-                caller[place] -= value
+        for position, value in cell.items():
+            if caller is not None and position in caller:
+                caller[position] -= value
     for path, cell in out.items():
-        for place, value in cell.items():
-            if -_ROUNDING * inclusive[path][place] <= value < 0:
-                cell[place] = 0.0
+        for position, value in cell.items():
+            if -_ROUNDING * inclusive[path][position] <= value < 0:
+                cell[position] = 0.0
     return out
 
 
@@ -262,7 +262,7 @@ def _statistics(cell: _Cell, ranks: int) -> tuple[float, ...]:
     """Return a value in the order of `AGGREGATES`; what the file does not tell is missing."""
     if not cell:
         return (0.0,) * 5
-    of_ranks = [value for place, value in cell.items() if isinstance(place, int) and place >= 0]
+    of_ranks = [value for position, value in cell.items() if isinstance(position, int) and position >= 0]
     if of_ranks:
         values = np.zeros(max(ranks, len(of_ranks)))
         values[: len(of_ranks)] = of_ranks

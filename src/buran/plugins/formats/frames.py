@@ -46,12 +46,12 @@ def to_dataframe(experiment: Experiment) -> Any:
         what = f"the parameter {min(taken)!r} has the name of a column of data frames"
         raise UsageError(what, hint="rename it, as in dataclasses.replace(experiment, parameters=...)")
     names, metrics = export_names(experiment.tree), list(experiment.metrics)
-    places, statistics = [], []
+    positions, statistics = [], []
     for number, values in enumerate(experiment.values.values()):
         where = np.argwhere(~np.isnan(values).all(axis=3))
-        places.append(np.column_stack([np.full(len(where), number), where]))
+        positions.append(np.column_stack([np.full(len(where), number), where]))
         statistics.append(values[tuple(where.T)])
-    at = np.concatenate(places)
+    at = np.concatenate(positions)
     metric, path, point, repetition = at.T
     found = np.concatenate(statistics)
     units = list(dict.fromkeys(experiment.units.values()))
@@ -105,7 +105,7 @@ def from_dataframe(frame: Any, parameters: Sequence[str] | None = None) -> Exper
     _check_columns(frame, names)
     path, call_paths = _codes(frame["call_path"])
     metric, metrics = _codes(frame["metric"]) if "metric" in frame else (np.zeros(len(frame), dtype=np.int64), ["time"])
-    tree, place = _tree_of(call_paths, known)
+    tree, position = _tree_of(call_paths, known)
     rows = frame[list(names)].to_numpy(dtype=np.float64)
     if not np.isfinite(rows).all():
         raise FormatError("a parameter is no finite number", where=f"row {int(np.argwhere(~np.isfinite(rows))[0, 0])}")
@@ -122,7 +122,7 @@ def from_dataframe(frame: Any, parameters: Sequence[str] | None = None) -> Exper
         if not most:
             continue
         cells = np.full((len(tree), len(points), most, len(AGGREGATES)), np.nan)
-        cells[place[path[here]], point[here], repetition[here]] = _statistics(frame, here)
+        cells[position[path[here]], point[here], repetition[here]] = _statistics(frame, here)
         values[name] = cells
     return Experiment(names, points, tree, values, units, tuple(known.get("notes", ())))
 
@@ -168,19 +168,19 @@ def _tree_of(names: Sequence[str], known: Mapping[str, Any]) -> tuple[CallTree, 
 def _repetitions(
     frame: Any, path: NDArray[np.int64], metric: NDArray[np.int64], point: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Return shape (row,): the place among the repetitions of a point."""
+    """Return shape (row,): the position among the repetitions of a point."""
     pandas = from_extra("pandas", EXTRA, "data frames")
-    places = pandas.DataFrame({"path": path, "metric": metric, "point": point})
+    positions = pandas.DataFrame({"path": path, "metric": metric, "point": point})
     if "repetition" not in frame:
-        counted: NDArray[np.int64] = places.groupby(["path", "metric", "point"]).cumcount().to_numpy()
+        counted: NDArray[np.int64] = positions.groupby(["path", "metric", "point"]).cumcount().to_numpy()
         return counted
-    places["repetition"] = frame["repetition"].to_numpy()
-    twice = places.duplicated().to_numpy()
+    positions["repetition"] = frame["repetition"].to_numpy()
+    twice = positions.duplicated().to_numpy()
     if twice.any():
         row = int(np.flatnonzero(twice)[0])
         why = f"call path {frame['call_path'].iloc[row]} has that metric, point and repetition already"
         raise FormatError("a row is there twice", where=f"row {row}", why=why, hint="number its repetitions")
-    repetition: NDArray[np.int64] = places["repetition"].to_numpy().astype(np.int64)
+    repetition: NDArray[np.int64] = positions["repetition"].to_numpy().astype(np.int64)
     if repetition.min() < 0:
         raise FormatError("a repetition is below 0", where=f"row {int(repetition.argmin())}")
     return repetition

@@ -73,8 +73,8 @@ def _graphframe(experiment: Experiment, row: int, repetition: int) -> Any:
             exclusive.append(name)
             inclusive.append(name + _INCLUSIVE)
     index = pandas.Index(nodes, name="node")
-    told = dict(zip(experiment.parameters, experiment.points[row].tolist(), strict=True))
-    metadata = {**told, "repetition": repetition, _UNITS: json.dumps(dict(experiment.units))}
+    point = dict(zip(experiment.parameters, experiment.points[row].tolist(), strict=True))
+    metadata = {**point, "repetition": repetition, _UNITS: json.dumps(dict(experiment.units))}
     frame = pandas.DataFrame(columns, index=index)
     return hatchet.GraphFrame(graph, frame, exclusive, inclusive, metadata=metadata)
 
@@ -114,7 +114,7 @@ def from_graphframes(runs: Iterable[tuple[Mapping[str, float], Any]]) -> Experim
     runs
         The parameters of each run, and its graph frame. Runs with the same parameters are repetitions. Exclusive
         metrics are taken; an inclusive one of which there is no exclusive one loses the values of callees. A call path
-        that a run lacks is 0.
+        that is missing in a run is 0.
 
     Raises
     ------
@@ -156,16 +156,16 @@ def from_thicket(thicket: Any) -> Experiment:
     numbers = [name for name in metadata if of_program(name) and metadata[name].dtype.kind in "iuf"]
     varied = [name for name in numbers if metadata[name].nunique(dropna=False) > 1] or numbers[:1]
     if _UNITS not in thicket.metadata and numbers:
-        told = metadata[numbers].astype(str).to_dict("records")
-        varied = parameters_of(told, [Path(str(profile)) for profile in metadata.index])
+        described = metadata[numbers].astype(str).to_dict("records")
+        varied = parameters_of(described, [Path(str(profile)) for profile in metadata.index])
     if not varied:
         raise FormatError("no number in the metadata differs between profiles", why=f"it has {', '.join(metadata)}")
     hatchet = from_extra("hatchet", EXTRA, "Thickets")
     runs = []
     for profile in thicket.profile:
         rows = thicket.dataframe.xs(profile, level=thicket.dataframe.index.names[1])
-        told = dict(metadata.loc[profile]) | {_UNITS: thicket.metadata.loc[profile].get(_UNITS, "{}")}
-        frame = hatchet.GraphFrame(thicket.graph, rows, thicket.exc_metrics, thicket.inc_metrics, metadata=told)
+        described = dict(metadata.loc[profile]) | {_UNITS: thicket.metadata.loc[profile].get(_UNITS, "{}")}
+        frame = hatchet.GraphFrame(thicket.graph, rows, thicket.exc_metrics, thicket.inc_metrics, metadata=described)
         runs.append(({name: float(metadata.loc[profile, name]) for name in varied}, frame))
     return from_graphframes(runs)
 
@@ -193,7 +193,7 @@ def _call_paths(graph: Any) -> dict[Any, _Path]:
 
 
 def _exclusive(frame: Any) -> tuple[dict[str, dict[_Path, tuple[float, ...]]], dict[str, str]]:
-    """Return exclusive values by metric and call path, in the order of `AGGREGATES`; and units as far as told."""
+    """Return exclusive values by metric and call path, in the order of `AGGREGATES`; and units as far as known."""
     paths = _call_paths(frame.graph)
     number = {path: position for position, path in enumerate(dict.fromkeys(paths.values()))}
     order = {node: position for position, node in enumerate(paths)}

@@ -59,8 +59,8 @@ def read_ramble(path: Path, problems: list[BuranError] | None = None) -> Experim
     table = Collector(tuple(names))
     program = table.call_path("program")
     units: dict[str, str] = {}
-    for told, values in zip(variables, figures, strict=True):
-        point = table.point([float(told[name]) for name in names])
+    for variable, values in zip(variables, figures, strict=True):
+        point = table.point([float(variable[name]) for name in names])
         for metric, (value, unit) in values.items():
             if units.setdefault(metric, unit) != unit:
                 why = f"{units[metric]!r} and {unit!r}"

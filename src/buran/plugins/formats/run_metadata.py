@@ -38,7 +38,7 @@ def parameters_of(runs: Sequence[Mapping[str, str]], paths: Sequence[Path]) -> l
     Raises
     ------
     FormatError
-        A run lacks a number that others have, or several runs have no number at all.
+        A number that other runs have is missing in one, or several runs have no number at all.
     """
     columns: dict[str, tuple[float, ...]] = {}
     for name in filter(of_program, dict.fromkeys(name for run in runs for name in run)):

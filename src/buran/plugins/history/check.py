@@ -1,4 +1,4 @@
-"""The alarm: what an entry counts and takes beside the last ones of its campaign."""
+"""The alarm: what an entry counts and takes compared with the last ones of its campaign."""
 
 from __future__ import annotations
 

@@ -91,9 +91,14 @@ def _list_campaigns(arguments: argparse.Namespace) -> int:
     last, COUNT(*) AS number FROM campaigns GROUP BY name, environment) ON id = last ORDER BY id DESC"""
     rows = _read(_file(arguments, None), query)
     header = ("campaign", "environment", "versions", "last recorded", "last version")
-    shown = json.dumps(rows, indent=2) if arguments.json else table(header, [[*row.values()] for row in rows], (2,))
+    cells = [[*(row | {"recorded": _when(row)}).values()] for row in rows]
+    shown = json.dumps(rows, indent=2) if arguments.json else table(header, cells, (2,))
     print_data(shown + "\n")
     return Exit.DONE
+
+
+def _when(entry: Mapping[str, Any]) -> str:
+    return str(entry["recorded"])[:16].replace("T", " ")
 
 
 def _show(entries: Sequence[dict[str, Any]], page: Path | None) -> None:
@@ -109,8 +114,9 @@ def _show(entries: Sequence[dict[str, Any]], page: Path | None) -> None:
     rows = []
     for each in entries:
         numbers = ("" if each[end] is None else f"{each[end]:.4g}" for end in ("run_time", "lower", "upper"))
-        when = each["recorded"][:16].replace("T", " ")
-        rows.append((when, each["version"], each["environment"], each["target"], *numbers, f"{each['core_hours']:.4g}"))
+        rows.append(
+            (_when(each), each["version"], each["environment"], each["target"], *numbers, f"{each['core_hours']:.4g}")
+        )
     header = ("recorded", "version", "environment", "target", "run time (s)", "at least", "at most", "core hours")
     print(table(header, rows, right=(4, 5, 6, 7)))
     print(f"\n{style('predictions at ' + entries[-1]['target'], 'bold')}")

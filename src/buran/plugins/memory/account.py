@@ -1,7 +1,7 @@
-"""Memory as an account of priors: what misses of each cache and page faults cost, beside what blocks cost.
+"""Memory as an account of priors: what misses of each cache and page faults cost, in addition to what blocks cost.
 
 The misses of a call path follow from models of its reuse distances, so they are functions of the parameters before any
-time is seen. What a miss costs lies between ends that a calibration of the machine has measured. Processors foresee
+time is seen. What a miss costs lies between bounds that a calibration of the machine has measured. Processors foresee
 streams, which are lines that come after their neighbours: such a line takes what bandwidth lets it take, or less
 where other work hides it, or more where a page begins. Scattered ones take what lines in random order take that do
 not wait for each other, so that several are on their way at a time; or up to the latency, if they do wait. Which share
@@ -96,7 +96,7 @@ class MemoryAccount:
     caches
         Nearest first.
     at
-        Points beside the measured ones at which misses matter, shape (point, parameter): the target.
+        Points in addition to the measured ones at which misses matter, shape (point, parameter): the target.
     """
 
     distances: DistanceModels
@@ -125,7 +125,7 @@ class MemoryAccount:
         return _with_columns(priors, computing, columns, points, values, everywhere)
 
     def _misses(self, cache: CacheCost, growth: str, modes: Sequence[int], everywhere: Array) -> ModelFunction:
-        """Return the misses of some modes, each as dear as its cost has grown, without terms that hardly count."""
+        """Return the misses of some modes, each as expensive as its cost has grown, without terms that hardly count."""
         parts = []
         for mode in modes:
             share = self._share(mode, cache)

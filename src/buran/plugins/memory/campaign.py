@@ -216,7 +216,7 @@ def enter(
     at: Array,
     mpi: Sequence[bool],
 ) -> tuple[str, ...]:
-    """Enter all call paths but those that start and end; return what becomes of each."""
+    """Enter all call paths but start-up and shutdown; return what becomes of each."""
     computing = [model.source is Source.COMPUTATION and model.whole is not None for model in models]
     plain = [_without_misses(model) if computes else None for model, computes in zip(models, computing, strict=True)]
     priors = other.added_to(plain, computing, measured, np.nan_to_num(times.predict(measured)))

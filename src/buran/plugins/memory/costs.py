@@ -79,9 +79,9 @@ def faults_of(counted: Experiment, tree: CallTree) -> list[ModelFunction | None]
     counted = work_of_a_thread(counted)
     numbers = over_repetitions(counted.over_locations(MINOR_FAULTS, "mean"), "median")
     effort = effort_of(counted.points, taken_up(numbers, counted.tree, tree), metric=MINOR_FAULTS)
-    told = (Steadiness.EXACT, Steadiness.DATA_DEPENDENT)
+    known = (Steadiness.EXACT, Steadiness.DATA_DEPENDENT)
     return [
-        function if steadiness in told else None
+        function if steadiness in known else None
         for function, steadiness in zip(effort.functions, effort.steadiness, strict=True)
     ]
 

@@ -26,7 +26,7 @@ from buran.plugins.memory.tuning import ELSEWHERE, MEMORY
 from buran.prior.prior import Column
 from buran.prior.resilient import Resilient
 
-_SURE = 1e6  # degrees of freedom of what has no doubt
+_SURE = 1e6  # degrees of freedom of what is certain
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class Drawing:
         between = np.append(0.5, probabilities)
         self._others = self._cores ** (1 - between) * speed.memory**between
         self._there, self._points = there, points
-        self._place = {cache.level: place for place, cache in enumerate(there.caches)}
+        self._place = {cache.level: position for position, cache in enumerate(there.caches)}
         lines = np.array([_misses(there, cache.bytes, points) for cache in there.caches])
         self._alone = np.array([cache.crowding == "1" for cache in there.caches], dtype=bool)
         self._exact, self._errors = np.moveaxis(
@@ -192,7 +192,7 @@ class Drawing:
         here
             What a miss of each level costs here.
         """
-        plain = [place for place, column in enumerate(whole.prior.columns) if not column.level]
+        plain = [position for position, column in enumerate(whole.prior.columns) if not column.level]
         blocks = whole.prior.design(self._points)[:, plain]
         lines = np.array([np.maximum(column.function.evaluate(self._points), 0.0) for column in misses])
         lines = lines.reshape(len(misses), len(self._points))
@@ -236,19 +236,19 @@ class Drawing:
         """
         here, there = seconds
         columns = whole.prior.columns
-        plain = [place for place, column in enumerate(columns) if not column.level]
-        known = {column.level: place for place, column in enumerate(columns) if column.level}
+        plain = [position for position, column in enumerate(columns) if not column.level]
+        known = {column.level: position for position, column in enumerate(columns) if column.level}
         turn = np.eye(len(columns))[[*plain, *[0] * len(misses)]]
         new = np.zeros((2, len(turn)))
         for number, column in enumerate(misses, start=len(plain)):
             turn[number] = 0.0
             level = min(column.level, max(here, default=0))  # what is beyond the last cache is memory
-            place = known.get(level)
-            if place is None:
+            position = known.get(level)
+            if position is None:
                 assert column.cost is not None
                 new[:, number] = column.parts[scenario - 1] if scenario else column.cost
-            elif (cost := float(coefficients[place])) > 0:
-                turn[number, place] = carried(cost, here[level], there[column.level]) / cost
+            elif (cost := float(coefficients[position])) > 0:
+                turn[number, position] = carried(cost, here[level], there[column.level]) / cost
         return turn, new
 
     @property

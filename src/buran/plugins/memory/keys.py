@@ -95,17 +95,17 @@ def cache_ways(campaign: Campaign) -> tuple[int | None, ...]:
 
 
 def mistakes_of(campaign: Campaign) -> Iterator[Mistake]:
-    """Check that accesses to memory can be sampled where that is asked for."""
+    """Check that accesses to memory can be sampled where that is requested."""
     keys, metrics = keys_of(campaign.config), campaign.config.metrics
-    asked = sampled(metrics)
-    for i, point in enumerate((sampled_at(campaign) or ()) if asked else ()):
+    requested = sampled(metrics)
+    for i, point in enumerate((sampled_at(campaign) or ()) if requested else ()):
         if point not in campaign.points:
             hint = "name one of them, or add it to the values or points"
             yield Mistake(("memory", "points", i), f"{point} is not one of the modelling points", hint=hint)
     prices_faults = keys.machine and MINOR_FAULTS in metrics
     of_caches = keys.caches_kib or keys.ways
     wanted = keys.points or of_caches or (keys.machine and not prices_faults)
-    if wanted and not asked:
+    if wanted and not requested:
         hint = "add misses_level_1, or leave out the section memory"
         yield Mistake(("memory",), "no metric asks for sampled accesses to memory", hint=hint)
     try:
@@ -122,10 +122,10 @@ def mistakes_of(campaign: Campaign) -> Iterator[Mistake]:
             named = "memory.caches_kib names" if keys.caches_kib else "memory.machine describes"
             what = f"{named} {len(sizes)} caches, and {metric} is of another one"
             yield Mistake(("metrics", i), what, hint="add its size, or leave the metric out")
-    path = ("metrics", metrics.index(asked[0])) if asked else ("metrics",)
-    if asked and campaign.is_simulated:
+    path = ("metrics", metrics.index(requested[0])) if requested else ("metrics",)
+    if requested and campaign.is_simulated:
         why = "it has no caches"
-        yield Mistake(path, f"{asked[0]} cannot be measured on a simulated machine", why, "leave it out")
+        yield Mistake(path, f"{requested[0]} cannot be measured on a simulated machine", why, "leave it out")
 
 
 def _ways_mistakes(ways: Sequence[int], sizes_kib: Sequence[float]) -> Iterator[Mistake]:

@@ -180,7 +180,7 @@ class Laws:
     points
         Shape (point, parameter).
     resolution
-        Shape (point,): distances below, in lines, were not told apart there.
+        Shape (point,): distances below, in lines, were not distinguished there.
     """
 
     points: Array
@@ -241,9 +241,9 @@ class Laws:
         """Bins around the place of each candidate in which its accesses may have been seen, (candidate, point)."""
         _, _, spread, places = self._candidates
         unresolved = np.searchsorted(LEAST_DISTANCE[:NEVER], self.resolution, side="right")
-        beside = np.where(spread < 1, 0.0, 1.0)[:, None]
-        low = np.floor(places - beside).astype(np.int64)
-        high = np.ceil(places + spread[:, None] + beside).astype(np.int64)
+        neighbours = np.where(spread < 1, 0.0, 1.0)[:, None]
+        low = np.floor(places - neighbours).astype(np.int64)
+        high = np.ceil(places + spread[:, None] + neighbours).astype(np.int64)
         low, high = np.where(low < unresolved, 0, low), np.where(low < unresolved, np.maximum(high, unresolved), high)
         return np.clip(low, 0, NEVER), np.clip(high, 0, NEVER)
 
@@ -306,10 +306,10 @@ class Laws:
         law, place, spread, count = self._shortlist(near, here, limit)
         beyond = near[:, ::-1].cumsum(axis=1)[:, ::-1]
         top = int(np.flatnonzero(beyond.any(axis=0)).max()) + 2
-        is_told = LEAST_DISTANCE[:NEVER] >= self.resolution[here, None]
-        at, edge = np.nonzero(is_told & (top > _EDGES))
-        told = np.maximum((beyond * is_told).max(axis=1), 1.0)
-        scale = 1 / (beyond + DISTANCES.floor * told[:, None])[at, edge]
+        is_known = LEAST_DISTANCE[:NEVER] >= self.resolution[here, None]
+        at, edge = np.nonzero(is_known & (top > _EDGES))
+        largest = np.maximum((beyond * is_known).max(axis=1), 1.0)
+        scale = 1 / (beyond + DISTANCES.floor * largest[:, None])[at, edge]
         share = np.where(edge > 0, beyond_edge(self.places(law, place, points)[:, at], spread[:, None], edge), 1.0)
         design, values = (self.numbers(count, points)[:, at] * share * scale).T, beyond[at, edge] * scale
         # One more row makes slow growth win where nothing else decides, as it does below the resolution.
@@ -358,8 +358,8 @@ class Laws:
         nearer = np.concatenate([np.zeros((len(near), 1)), near.cumsum(axis=1)], axis=1)
         low, high = (span[:, here] for span in self._spans)
         mass = nearer[np.arange(len(here)), high] - nearer[np.arange(len(here)), low]
-        is_told = LEAST_DISTANCE[np.minimum(places[:, here].astype(np.int64), NEVER - 1)] >= self.resolution[here]
-        grows = (law == 0) | (is_told.sum(axis=1) >= min(DISTANCES.fewest, len(here)))
+        is_known = LEAST_DISTANCE[np.minimum(places[:, here].astype(np.int64), NEVER - 1)] >= self.resolution[here]
+        grows = (law == 0) | (is_known.sum(axis=1) >= min(DISTANCES.fewest, len(here)))
         seen = np.flatnonzero(grows & ((mass / near.sum(axis=1)).min(axis=1) >= DISTANCES.seen))
         allowed = self._no_steeper(limit, near.sum(axis=1), here)
         growth = self.numbers(allowed, self.points[here])

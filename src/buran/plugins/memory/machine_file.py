@@ -73,7 +73,7 @@ class MachineFile(Stored):
         once. 0 where that was not measured.
     page_bytes
         Of the pages in which memory was measured: those that programs get. 0 where that is not known, as in files of
-        earlier versions, which asked the system for large ones.
+        earlier versions, which requested large ones from the system.
     """
 
     kind_of_file: ClassVar[str] = "machine file"

@@ -42,7 +42,7 @@ class Outgrown(BasisFunction):
         return True
 
     def written(self, name: str, style: Style) -> str:
-        """Write it; as text ``[n^3 > 2e+04]`` with the middle of the rise, which is not told to be gradual."""
+        """Write it; as text ``[n^3 > 2e+04]`` with the middle of the rise, which is not written as gradual."""
         if style == "python":
             share = f"log2({name} / {self.first!r}) / {float(np.log2(self.last / self.first))!r}"
             return f"((abs({share}) - abs({share} - 1) + 1) / 2)"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from buran.plugins.memory.campaign import OtherMachine
     from buran.plugins.memory.machine_file import MachineFile
 
-PROGRAM, ENDS = "whole program", "start and end"
+PROGRAM, ENDS = "whole program", "start-up and shutdown"
 _MOST_ROWS = 20
 _TIMES = ("predicted", "lower", "upper", "here")
 
@@ -59,11 +59,11 @@ def _rows(found: OtherMachine) -> list[dict[str, Any]]:
     kinds = (*found.kinds, "kept")
     shown = np.flatnonzero(~np.append(starts_or_ends(found.call_paths), False)).tolist()
     out = []
-    for place, point in enumerate(found.points.tolist()):
+    for position, point in enumerate(found.points.tolist()):
         at = dict(zip(found.parameters, point, strict=True))
         seconds = np.vstack([found.predicted, found.lower, found.upper, found.measured_here, *found.misses])
-        seconds = seconds.reshape(-1, *found.predicted.shape)[:, :, place]
-        program = np.append(found.program[:, place], found.misses[:, :, place].sum(axis=1))
+        seconds = seconds.reshape(-1, *found.predicted.shape)[:, :, position]
+        program = np.append(found.program[:, position], found.misses[:, :, position].sum(axis=1))
         keys = [*_TIMES, *(f"misses of level {level}" for level in range(1, len(found.misses) + 1))]
         numbers = [(PROGRAM, "", program), *((names[row], kinds[row], seconds[:, row]) for row in shown)]
         for name, kind, values in numbers:
@@ -123,10 +123,10 @@ def _doubts(found: OtherMachine) -> list[str]:
         wide = ", ".join(f"{name} {100 * reach[-1] / whole:.2g} %" for name, reach in found.reach.items())
         out.append(f"half of the interval's width at the last point, over the prediction: {wide}")
     shares = {}
-    for kind, told in (("kept", "MPI, start-up and shutdown are taken as here"), ("speed alone", "not counted")):
-        some = [place == kind for place in (*found.kinds, "kept")]
-        shares[told] = found.predicted[np.array(some), -1].sum() / whole if whole > 0 else 0.0
-    out += [f"{100 * share:.2g} % of the prediction: {told}" for told, share in shares.items() if share > 0]
+    for kind, text in (("kept", "MPI, start-up and shutdown are taken as here"), ("speed alone", "not counted")):
+        some = [position == kind for position in (*found.kinds, "kept")]
+        shares[text] = found.predicted[np.array(some), -1].sum() / whole if whole > 0 else 0.0
+    out += [f"{100 * share:.2g} % of the prediction: {text}" for text, share in shares.items() if share > 0]
     return [*out, *(f"note: {note}" for note in found.notes)]
 
 

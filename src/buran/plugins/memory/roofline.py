@@ -1,4 +1,4 @@
-"""What bounds the call paths of a campaign on its machine: times, flops and misses beside what the machine can."""
+"""What bounds the call paths of a campaign on its machine: times, flops and misses, and what the machine can."""
 
 from __future__ import annotations
 
@@ -78,15 +78,15 @@ def roofline_of(
             other = MPI if is_mpi else WAITING
         works = [
             work_of(
-                float(seconds[row, place]),
-                None if flops is None else float(flops[row, place]),
-                lines[place, :, row],
+                float(seconds[row, position]),
+                None if flops is None else float(flops[row, position]),
+                lines[position, :, row],
                 machine,
-                ranks[place],
+                ranks[position],
                 names,
                 other,
             )
-            for place in range(len(points))
+            for position in range(len(points))
         ]
         rows.append(BoundPath(tree.names[row], *works))
     return Roofline(

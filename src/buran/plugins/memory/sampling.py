@@ -53,9 +53,9 @@ def misses_of_runs(
 
 
 def cache_sizes(profiles: Iterable[Profile], caches_kib: Sequence[float] | None) -> tuple[int, ...]:
-    """Return sizes of caches in bytes, nearest first: those that are asked for, else those of the first profile."""
-    asked = tuple(round(1024 * size) for size in caches_kib or ())
-    return asked or next(map(caches_of, profiles), ())
+    """Return sizes of caches in bytes, nearest first: those that are requested, else those of the first profile."""
+    requested = tuple(round(1024 * size) for size in caches_kib or ())
+    return requested or next(map(caches_of, profiles), ())
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def ways_of_caches(profile: Profile, sizes: tuple[int, ...], named: Sequence[int
 
 
 def crowded(profile: Profile, cache_bytes: float, ways: int | None, point: str = "") -> list[tuple[str, Crowd]]:
-    """Return the call paths of which many more accesses miss level 1 than if it held any lines."""
+    """Return the call paths of which many more accesses miss level 1 than if it contained any lines."""
     accesses = histogram(profile)
     all_of, of_any = accesses.sum(axis=(1, 2)), misses(accesses, cache_bytes).sum(axis=1)
     of_sets = misses_of_sets(profile, cache_bytes, ways).sum(axis=1)

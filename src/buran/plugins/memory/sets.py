@@ -1,4 +1,4 @@
-"""Misses of caches whose lines compete for few places: those of one set.
+"""Misses of caches whose lines compete for few ways: those of one set.
 
 A line of a cache with W ways has W places, together with all lines of its set. Arrays fill sets evenly, so that it
 makes no difference, but for strides that are powers of two: their lines crowd into few sets. Which set a line belongs
@@ -22,7 +22,7 @@ from buran.profile.profile import Profile
 from buran.profile.reuse import CROWDED, LINE, MOST_WAYS, NEVER, OF_ANY_SET, OF_OWN_SET, SETS
 
 FEWEST = 1000
-"""Watched accesses of a call path, from which on they are told of: of fewer, some are too many."""
+"""Watched accesses of a call path, from which on they are named: of fewer, some are too many."""
 
 
 def has_known_sets(cache_bytes: float, ways: int | None) -> bool:

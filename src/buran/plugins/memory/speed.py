@@ -257,11 +257,11 @@ def _reported_by_the_system(cpus: Sequence[int]) -> list[_Cache]:
     found: dict[int, _Cache] = {}
     for folder in sorted(Path(_CPU.format(cpus[0]), "cache").glob("index*")):
         names = ("level", "type", "size", "shared_cpu_list", "ways_of_associativity")
-        level, kind, size, shared, places = (read_system_file(str(folder / name)) or "" for name in names)
+        level, kind, size, shared, ways_text = (read_system_file(str(folder / name)) or "" for name in names)
         number = size.rstrip("KMG")
         if kind in ("Data", "Unified") and level.isdecimal() and number.isdecimal():
             scale = {"K": 2**10, "M": 2**20, "G": 2**30}.get(size[-1], 1)
-            whole, ways = float(number) * scale, int(places) if places.isdecimal() else 0
+            whole, ways = float(number) * scale, int(ways_text) if ways_text.isdecimal() else 0
             stated = ways if can_have(whole, ways) else None
             found[int(level)] = whole, len(cpus_in(shared) & set(cpus)) or 1, stated
     return [found[level] for level in sorted(found)]

@@ -35,7 +35,9 @@ class DistanceTuning:
         "of 0.1 to 0.4 what places the cliffs of the stencil and the blocked product best",
     )
     lesser: tuple[float, ...] = tuned(
-        (0.1, 0.25), "of a number of accesses at the largest point, which boundaries lack", "HPCCG lacks an eighth"
+        (0.1, 0.25),
+        "of a number of accesses at the largest point, which boundaries are without",
+        "an eighth is missing in HPCCG",
     )
     floor: float = tuned(1e-3, "of the accesses; fewer misses weigh no more", JUDGED)
     misfit: float = tuned(0.03, "relative, up to which a law explains a number of accesses", JUDGED)
@@ -61,7 +63,7 @@ class DistanceTuning:
         "lines of the sample; shorter ones are not distinguished",
         "of 8 pairs, a third is seen too many or few",
     )
-    crowded: float = tuned(0.01, "of a call path's accesses that miss for want of places in a set are said", JUDGED)
+    crowded: float = tuned(0.01, "of a call path's accesses that miss for want of ways in a set are named", JUDGED)
     crowded_misses: float = tuned(0.5, "of its misses without sets, which these must be", JUDGED)
     crowded_part: float = tuned(0.05, "of a run's misses, which these must be", JUDGED)
     apart: float = tuned(4.0, "bins without accesses, a doubling, between two modes of one law", JUDGED)

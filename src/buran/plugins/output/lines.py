@@ -45,10 +45,10 @@ def violation(conditions: Mapping[str, Any], lines: Sequence[str]) -> str | None
 def figure(pattern: str, lines: Sequence[str]) -> float | str:
     """Return the number that a pattern finds last, or why there is none.
 
-    Lines beside the place where a long output was cut may lack digits, and do not count.
+    Lines next to the cut of a long output may be without digits, and do not count.
     """
-    cut = {near for place, line in enumerate(lines) if _CUT.fullmatch(line) for near in (place - 1, place + 1)}
-    printed = list(_printed(pattern, [line * (place not in cut) for place, line in enumerate(lines)]))
+    cut = {near for position, line in enumerate(lines) if _CUT.fullmatch(line) for near in (position - 1, position + 1)}
+    printed = list(_printed(pattern, [line * (position not in cut) for position, line in enumerate(lines)]))
     if not printed:
         return _nowhere(pattern, lines)
     number, line, text = printed[-1]
@@ -89,7 +89,7 @@ def _lines(files: Sequence[str]) -> list[str]:
 
 
 def _answers(questions: Sequence[Any], outputs: Sequence[Sequence[str]], limit_s: float) -> list[list[Any]]:
-    """Return the answers to all questions for each output; what once takes too long is not asked again."""
+    """Return the answers to all questions for each output; what once takes too long is not evaluated again."""
     late = set[int]()
     why = f"its patterns took more than {limit_s:g} s, as repetitions inside of repetitions do: (a+)+"
     answers: list[list[Any]] = []

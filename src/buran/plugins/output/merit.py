@@ -205,9 +205,9 @@ def write_figures(figures: Sequence[FigureOfMerit], folder: Path) -> None:
     write_models(folder / FIGURES, sets)
     (folder / "extrap").mkdir(exist_ok=True)
     table = only(read_jsonl(folder / TABLE), [of.metric for of in sets])
-    numbers = [place for place, value in enumerate(table.points[0].tolist()) if word_of(value) is None]
+    numbers = [position for position, value in enumerate(table.points[0].tolist()) if word_of(value) is None]
     table = replace(
-        table, parameters=tuple(table.parameters[place] for place in numbers), points=table.points[:, numbers]
+        table, parameters=tuple(table.parameters[position] for position in numbers), points=table.points[:, numbers]
     )
     write_jsonl(table, folder / "extrap" / "figures.jsonl")
 

@@ -71,10 +71,10 @@ def _mistakes(config: CampaignFile, environment: str) -> Iterator[Mistake]:
     """Refuse patterns that say nothing."""
     sanity = config.sanity  # type: ignore[attr-defined]
     for name in ("found", "not_found"):
-        for place, pattern in enumerate(getattr(sanity, name)):
-            yield from pattern_mistakes(("sanity", name, place), pattern)
-    for place, reference in enumerate(sanity.references):
-        yield from pattern_mistakes(("sanity", "references", place, "pattern"), reference.pattern)
+        for position, pattern in enumerate(getattr(sanity, name)):
+            yield from pattern_mistakes(("sanity", name, position), pattern)
+    for position, reference in enumerate(sanity.references):
+        yield from pattern_mistakes(("sanity", "references", position, "pattern"), reference.pattern)
 
 
 @dataclass(frozen=True)

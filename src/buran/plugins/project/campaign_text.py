@@ -15,7 +15,7 @@ from buran.plugins.project.examine import Project
 Number = int | float
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _GRID = ("px", "py", "pz")
-_MOST_PROGRAMS = 6  # named beside the one that is taken
+_MOST_PROGRAMS = 6  # named next to the one that is taken
 _REPEATS = re.compile(
     r"(n_?|num_?|max_?)?(s|steps?|iter(ation)?s?|cycles?|sweeps?)", re.IGNORECASE
 )  # names of numbers of steps
@@ -174,6 +174,6 @@ def _list(values: Sequence[Number]) -> str:
     return f"[{', '.join(f'{value:g}' if isinstance(value, float) else str(value) for value in values)}]"
 
 
-def relative_source(project: Path, beside: Path) -> str:
+def relative_source(project: Path, folder: Path) -> str:
     """Name a project's folder as seen from a campaign file's folder."""
-    return os.path.relpath(project.resolve(), beside.resolve())
+    return os.path.relpath(project.resolve(), folder.resolve())

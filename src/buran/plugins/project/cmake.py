@@ -25,7 +25,7 @@ class CMakeProject:
     Attributes
     ----------
     programs
-        Executables, relative to the build folder; one whose place is not known has ``${`` in it.
+        Executables, relative to the build folder; one whose folder is not known has ``${`` in it.
     switches
         Options about MPI that are off by default, and conditions on it that nothing sets.
     """
@@ -98,8 +98,8 @@ class CMakeProject:
             self.switches.append(name)
 
     def _executable(self, name: str, folder: Path) -> None:
-        place = self.variables.get("CMAKE_RUNTIME_OUTPUT_DIRECTORY", self.variables.get("EXECUTABLE_OUTPUT_PATH"))
-        below = str(folder.relative_to(self.folder)) if place is None else place
+        output = self.variables.get("CMAKE_RUNTIME_OUTPUT_DIRECTORY", self.variables.get("EXECUTABLE_OUTPUT_PATH"))
+        below = str(folder.relative_to(self.folder)) if output is None else output
         self.programs.append(str(Path(below.lstrip("/")) / name))
 
 

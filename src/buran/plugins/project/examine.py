@@ -100,7 +100,11 @@ def _named_makefile(folder: Path, name: Path) -> Path:
 
 def _makefile_below(folder: Path) -> Path:
     below = sorted(path for level in ("*", "*/*") for path in folder.glob(level) if path.is_dir())
-    makefiles = [makefile for place in below if "/." not in str(place) and (makefile := makefile_in(place)) is not None]
+    makefiles = [
+        makefile
+        for subfolder in below
+        if "/." not in str(subfolder) and (makefile := makefile_in(subfolder)) is not None
+    ]
     if not makefiles:
         raise UsageError(
             "it is not seen how the project is built",
@@ -124,12 +128,12 @@ def _makefile_below(folder: Path) -> Path:
 
 def _cmake_below(folder: Path) -> Path | None:
     """Return the folder in the project with its CMake files: the only one, or the one called src."""
-    places = [path.parent for path in sorted(folder.glob(f"*/{CMAKE_FILE}"))]
-    return next((place for place in places if place.name == "src" or len(places) == 1), None)
+    subfolders = [path.parent for path in sorted(folder.glob(f"*/{CMAKE_FILE}"))]
+    return next((subfolder for subfolder in subfolders if subfolder.name == "src" or len(subfolders) == 1), None)
 
 
-def _with_cmake(folder: Path, place: Path, *, both: bool) -> Project:
-    cmake = read_cmake(place)
+def _with_cmake(folder: Path, subfolder: Path, *, both: bool) -> Project:
+    cmake = read_cmake(subfolder)
     sources = sources_below(folder)
     mpi = cmake.mentions_mpi or mention_mpi(sources)
     compiled = cmake.languages & (languages(sources) | cmake.languages) or {Language.CXX}
@@ -138,7 +142,7 @@ def _with_cmake(folder: Path, place: Path, *, both: bool) -> Project:
     ]
     options += [f"-D{name}=ON" for name in cmake.switches]
     too = ", and a Makefile, which `buran init --system make` takes" if both else ""
-    below = place.relative_to(folder)
+    below = subfolder.relative_to(folder)
     remarks = [f"Found: {below / CMAKE_FILE}{too}" + ("" if mpi else "; no use of MPI")]
     if cmake.switches:
         remarks.append(f"{', '.join(cmake.switches)}: off by default, and switched on here")
@@ -147,7 +151,7 @@ def _with_cmake(folder: Path, place: Path, *, both: bool) -> Project:
         remarks.append(f"<- where CMake puts {', '.join(unclear)} is unknown")
     binaries = tuple(dict.fromkeys(f"build/{name}" for name in cmake.programs if "$" not in name))
     build = f"cmake -S {below} -B build -DCMAKE_BUILD_TYPE=Release {' '.join(options)} && cmake --build build"
-    presets = _presets(folder) if place == folder else []
+    presets = _presets(folder) if subfolder == folder else []
     if presets:
         remarks.append(f"It has presets: {', '.join(presets)}; one is taken where the plain way does not build")
     ways = tuple(f"cmake --preset {name} -B build {' '.join(options)} && cmake --build build" for name in presets)
@@ -250,8 +254,8 @@ def _with_make(folder: Path, path: Path) -> Project:
     mpi = mention_mpi(sources) or any("mpi" in reading.expand(f"$({name})").lower() for name in compilers)
     if not mpi:
         remarks[0] += "; no use of MPI"
-    place = reading.path.parent.relative_to(folder)
-    binaries = tuple(str(place / name) for name in reading.programs())
+    subfolder = reading.path.parent.relative_to(folder)
+    binaries = tuple(str(subfolder / name) for name in reading.programs())
     others = [other for other in variants_in(path.parent) if other != path]
     ways = tuple(build.replace(f"cp {shown} ", f"cp {below / other.name} ") for other in others if variant)
     plain = reading.without_offload()
@@ -265,8 +269,8 @@ def _inner(makefile: Makefile) -> Makefile | None:
     """Return the first Makefile that this one calls, or that lies in a folder below, and that links a program."""
     folder = makefile.path.parent
     below = [path for path in sorted(folder.iterdir()) if path.is_dir()]
-    for place in (*(folder / name for name in makefile.calls_in_folders()), *below):
-        path = makefile_in(place)
+    for subfolder in (*(folder / name for name in makefile.calls_in_folders()), *below):
+        path = makefile_in(subfolder)
         if path is not None:
             inner = read_makefile(path)
             if inner.programs():

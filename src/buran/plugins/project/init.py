@@ -92,7 +92,7 @@ def _for_project(arguments: argparse.Namespace, may_ask: bool) -> int:
     print(f"wrote {path}: {project.build}")
     _say_mistakes(path)
     marked = text.count("# <-")
-    look = f"fill in what is marked with <- ({counted(marked, 'place')}), then: " if marked else ""
+    look = f"fill in what is marked with <- ({counted(marked, 'value')}), then: " if marked else ""
     print(f"next: {look}cd {arguments.folder} && buran check")
     return int(Exit.DONE)
 
@@ -215,6 +215,6 @@ def _say_mistakes(path: Path) -> None:
     try:
         load_campaign(path)
     except CampaignError as error:
-        others = [mistake for mistake in error.mistakes if mistake.path]  # places to fill in are counted anyway
+        others = [mistake for mistake in error.mistakes if mistake.path]  # values to fill in are counted anyway
         if others:
             print(f"it still has mistakes: {CampaignError(others)}", file=sys.stderr)

@@ -185,9 +185,9 @@ def _likeliest_first(programs: tuple[str, ...], project: Project) -> tuple[str, 
     predicted, title = project.binaries, project.folder.resolve().name.lower()
 
     def rank(name: str) -> tuple[int, bool, bool, str]:
-        place = predicted.index(name) if name in predicted else len(predicted)
+        position = predicted.index(name) if name in predicted else len(predicted)
         is_aside = re.search(r"test|tool|util|example|contrib", name.lower()) is not None
-        return place, Path(name).stem.lower() != title, is_aside, name
+        return position, Path(name).stem.lower() != title, is_aside, name
 
     return tuple(sorted(programs, key=rank))
 

@@ -66,7 +66,7 @@ class GridEngine(TabledScheduler):
         r"unknown queue|queue.*does not exist": "`qconf -sql` lists the queues; say which in resources.partition",
         r"parallel environment": "`qconf -spl` lists them; see resources.extra",
         r"no suitable queues": "no queue has that much: see resources.nodes, threads, partition, memory_mb, constraint",
-        r"unknown resource": "`qconf -sc` lists what can be asked for; see resources.constraint and extra",
+        r"unknown resource": "`qconf -sc` lists what can be requested; see resources.constraint and extra",
         r"advance reservation": "`qrstat` lists reservations; see resources.reservation",
     }
 
@@ -90,9 +90,9 @@ class GridEngine(TabledScheduler):
         known = {row.id: row for row in queued}
         missing = {job.partition(".")[0] for job in jobs if job not in known}
         for number in sorted(missing):
-            told = self.ask(["qacct", "-j", number])
-            if told is not None and told.returncode == 0:
-                known |= {row.id: row for row in ended_in(told.stdout) if row.id not in known}
+            printed = self.ask(["qacct", "-j", number])
+            if printed is not None and printed.returncode == 0:
+                known |= {row.id: row for row in ended_in(printed.stdout) if row.id not in known}
         return [known[job] for job in jobs if job in known]
 
     def works_in(self, row: JobRow, campaign: Path) -> bool:
@@ -135,7 +135,7 @@ class GridEngine(TabledScheduler):
         if shown is None or shown.returncode != 0:
             raise NotSubmitted("qconf is missing, or does not answer", Refusal.PASSING)
         if name is None:
-            why = "whole nodes cannot be asked for: `qconf -sc` lists no resource with the relation EXCL"
+            why = "whole nodes cannot be requested: `qconf -sc` lists no resource with the relation EXCL"
             raise NotSubmitted(f"{why}: say resources.exclusive: false", Refusal.FINAL)
         return name
 
@@ -215,8 +215,8 @@ class GridEngine(TabledScheduler):
         hosts = hosts_in(os.environ.get("PE_HOSTFILE"))
         allocation = allocation_of(job, row, shown, hosts, int(os.environ.get(_GIVEN, sum(hosts.values()))))
         if allocation.exclusive:
-            told = self.ask(["qhost", "-h", ",".join(allocation.nodes), "-xml"])
-            have = _processors(told.stdout) if told is not None and told.returncode == 0 else 0
+            printed = self.ask(["qhost", "-h", ",".join(allocation.nodes), "-xml"])
+            have = _processors(printed.stdout) if printed is not None and printed.returncode == 0 else 0
             return Allocation(**{**vars(allocation), "cpus": max(have, allocation.cpus)})
         return allocation
 
@@ -259,14 +259,14 @@ def jobs_in(text: str) -> list[JobRow] | None:
     rows = []
     for job in tree.iter("job_list"):
         number, letters, task = (job.findtext(key, "") for key in ("JB_job_number", "state", "tasks"))
-        held = "held" if "h" in letters else "error" if "E" in letters else "waiting"
+        reason = "held" if "h" in letters else "error" if "E" in letters else "waiting"
         rows.append(
             JobRow(
                 id=f"{number}.{task}" if task.isdecimal() else number,
                 state=_state(letters),
                 purpose=job.findtext("JB_name", ""),
                 task=int(task) - 1 if task.isdecimal() else None,
-                reason=job.findtext("queue_name", "") or held,
+                reason=job.findtext("queue_name", "") or reason,
                 restarts=int("R" in letters),
             )
         )

@@ -86,7 +86,7 @@ class Pbs(TabledScheduler):
     def _table(self, numbers: Sequence[str]) -> dict[str, dict[str, Any]] | None:
         """Return what is known of jobs, with their history where it is kept; None without an answer.
 
-        They are asked for as text: OpenPBS 23.06 prints the first job alone if several are asked for in JSON.
+        They are queried as text: OpenPBS 23.06 prints the first job alone if several are queried in JSON.
         """
         done = self.ask(["qstat", "-x", "-t", "-f", *numbers])
         if done is not None and "history" in done.stderr and not jobs_in(done.stdout):
@@ -210,7 +210,7 @@ def full_number(job: str) -> str:
 
 
 def _names(job: str) -> set[str]:
-    """Return by which numbers a job may have been asked for: its own, and that of its array."""
+    """Return by which numbers a job may have been queried: its own, and that of its array."""
     number = full_number(job)
     return {number, re.sub(r"\[\d+\]", "[]", number)}
 
@@ -381,8 +381,8 @@ def partition_of(
 
 def _limit(queue: Mapping[str, Any], key: str, read: Callable[[Any], float | None]) -> float:
     """Return a limit of a queue's jobs; infinity where it has none."""
-    told = queue.get("resources_max", {}).get(key)
-    number = None if told is None else read(told)
+    most = queue.get("resources_max", {}).get(key)
+    number = None if most is None else read(most)
     return math.inf if number is None else number
 
 
@@ -400,9 +400,9 @@ def _ends_of(name: str, queues: Mapping[str, Mapping[str, Any]]) -> list[str]:
         if _ends_here(queues[queue]):
             ends.append(queue)
             continue
-        told = str(queues[queue].get("route_destinations", "")).split(",")
-        names = (place.strip().partition("@")[0] for place in told)
-        further = [place for place in names if place in queues and place not in seen]
+        listed = str(queues[queue].get("route_destinations", "")).split(",")
+        names = (name.strip().partition("@")[0] for name in listed)
+        further = [name for name in names if name in queues and name not in seen]
         seen.update(further)
         open_names += further
     if not ends:

@@ -124,7 +124,7 @@ class TabledScheduler(Scheduler):
 
     @abstractmethod
     def options(self, folder: Path, request: JobRequest, submission: Submission, log: Path) -> list[str]:
-        """Return the submit command's options; raises `NotSubmitted` for what cannot be asked for here."""
+        """Return the submit command's options; raises `NotSubmitted` for what cannot be requested here."""
 
     @abstractmethod
     def number_in(self, printed: str) -> str | None:

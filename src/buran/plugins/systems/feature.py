@@ -42,10 +42,10 @@ def user_folder() -> Path:
     return Path(home).expanduser() / "buran" / "systems"
 
 
-def folders(beside: Path) -> tuple[Path, ...]:
-    """Return where system files are looked for, those beside a campaign file first."""
+def folders(near: Path) -> tuple[Path, ...]:
+    """Return where system files are looked for, those next to a campaign file first."""
     shared = (os.environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(os.pathsep)
-    return (beside / "systems", user_folder(), *(Path(folder, "buran", "systems") for folder in shared if folder))
+    return (near / "systems", user_folder(), *(Path(folder, "buran", "systems") for folder in shared if folder))
 
 
 def is_name(text: object) -> bool:
@@ -58,13 +58,13 @@ def _base(document: YamlDocument) -> YamlDocument:
     name = document.data.get(SYSTEM)
     if not is_name(name):
         return document  # it has none, or the shape of files refuses it
-    places = folders(document.path.absolute().parent)
-    path = next((path for folder in places if (path := folder / f"{name}.yaml").is_file()), None)
+    searched = folders(document.path.absolute().parent)
+    path = next((path for folder in searched if (path := folder / f"{name}.yaml").is_file()), None)
     if path is None:
-        known = sorted({file.stem for folder in places for file in folder.glob("*.yaml")})
+        known = sorted({file.stem for folder in searched for file in folder.glob("*.yaml")})
         hint = did_you_mean(str(name), known) or (f"there are: {listed(known)}" if known else None)
         hint = hint or f"`buran doctor --write-system {name}` proposes one, on that machine"
-        why = f"looked in {listed(places)}"
+        why = f"looked in {listed(searched)}"
         raise CampaignError([document.located(Mistake((SYSTEM,), f"there is no system {name!r}", why, hint))])
     own = {key: value for key, value in document.data.items() if key != SYSTEM}
     return over(read_system(path), replace(document, data=own))

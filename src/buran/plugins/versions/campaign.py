@@ -117,12 +117,12 @@ def _comparisons(history: History) -> list[Mapping[str, Any]]:
 
 
 def checked_so_far(history: History) -> list[dict[str, Any]]:
-    """Return what was measured beside what the earlier version predicts and counted, for the report."""
+    """Return what was measured compared with what the earlier version predicts and counted, for the report."""
     return [row for comparison in _comparisons(history) for row in comparison["rows"]]
 
 
 def changes_so_far(earlier: EarlierVersion, history: History) -> Changes:
-    """Return what comparing runs told in the iterations so far."""
+    """Return what comparing runs showed in the iterations so far."""
     comparisons = _comparisons(history)
     rows = checked_so_far(history)
     changed = sorted(
@@ -158,6 +158,6 @@ def of_changed(changes: Changes, observations: Observations) -> Observations:
     changed = [path for metric, path in changes.changed if metric == "time"]
     paths = [path for _, path in observations.names]
     distinct = list(dict.fromkeys(paths))
-    changed_paths = {distinct[place] for place in fold(changed, distinct).tolist() if place >= 0}
+    changed_paths = {distinct[position] for position in fold(changed, distinct).tolist() if position >= 0}
     rows = [row for row, path in enumerate(paths) if path in changed_paths]
     return observations.only(rows) if rows else observations

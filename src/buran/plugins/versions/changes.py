@@ -13,7 +13,7 @@ from buran.select.space import Array
 
 @dataclass(frozen=True)
 class Changes:
-    """What comparing runs told so far.
+    """What comparing runs showed so far.
 
     Attributes
     ----------
@@ -79,7 +79,7 @@ _NAMED = 3
 
 
 def telling_places(points: Array) -> list[int]:
-    """Return the places of points at which times are compared, ascending: the smallest, and the end of each line.
+    """Return the indices of points at which times are compared, ascending: the smallest, and the end of each line.
 
     A line goes from the smallest point along one parameter. There the program is as large as it gets for the cost, and
     a change that grows with any parameter shows.

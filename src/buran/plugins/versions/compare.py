@@ -212,7 +212,7 @@ class _Metric:
 
     def _difference(self, row: int) -> Difference:
         first, second = self.first.models[row], self.second.models[row]
-        target, *measured = (self._change(row, place) for place in range(len(self.points)))
+        target, *measured = (self._change(row, position) for position in range(len(self.points)))
         exact, parameters = bool(self.exact[row]), self.second.parameters
         difference = Difference(
             metric=self.second.metric,
@@ -244,12 +244,12 @@ class _Metric:
         faster = faster_in(first, second, len(parameters))
         return replace(difference, faster_in=tuple(parameters[number] for number in faster))
 
-    def _change(self, row: int, place: int) -> Change:
+    def _change(self, row: int, position: int) -> Change:
         before, after = (
-            float(values[row, place]) if models.models[row] is not None else np.nan
+            float(values[row, position]) if models.models[row] is not None else np.nan
             for values, models in zip(self.values, (self.first, self.second), strict=True)
         )
-        return Change(self.points[place], before, after, *self.intervals[:, row, place].tolist())
+        return Change(self.points[position], before, after, *self.intervals[:, row, position].tolist())
 
     def _verdict(self, difference: Difference) -> Verdict:
         measured = None if difference.measured is None else difference.measured.verdict

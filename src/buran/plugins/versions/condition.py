@@ -86,7 +86,7 @@ def _parse(text: str) -> Condition:
 def broken_by(comparison: Comparison, conditions: Sequence[Condition]) -> tuple[Broken, ...]:
     """Return where conditions came true; only call paths that matter count.
 
-    Growth counts where it is beyond doubt: ``grown:10%`` where even the lower end of the interval lies above 10 %.
+    Growth counts where it is certain: ``grown:10%`` where even the lower end of the interval lies above 10 %.
 
     Raises
     ------
@@ -108,15 +108,17 @@ def _broken_by(comparison: Comparison, condition: Condition) -> list[Broken]:
     metrics_of = {"runtime": (RUNTIME,), "effort": exact, "counts": exact, "class": (*_TIMES, *exact)}
     metrics_of["worse"] = tuple(comparison.better)
     metrics = metrics_of.get(condition.kind, _TIMES)
-    asked = [difference for difference in comparison.differences if difference.metric in metrics and difference.matters]
-    if not asked:
+    concerned = [
+        difference for difference in comparison.differences if difference.metric in metrics and difference.matters
+    ]
+    if not concerned:
         raise UsageError(
             "a condition cannot be checked",
             where=f"--fail-on {condition}",
             why=f"{' or '.join(metrics) or 'no figure with key better'} was not measured in both campaigns",
             hint="leave the condition out, or measure the metric in both",
         )
-    if all(difference.verdict == "undecided" for difference in asked):
+    if all(difference.verdict == "undecided" for difference in concerned):
         raise UsageError(
             "a condition cannot be checked",
             where=f"--fail-on {condition}",
@@ -125,7 +127,7 @@ def _broken_by(comparison: Comparison, condition: Condition) -> list[Broken]:
         )
     true = [
         Broken(str(condition), difference.metric, difference.call_path)
-        for difference in asked
+        for difference in concerned
         if (comparison.meaning(difference) == "worse" if condition.kind == "worse" else _holds(difference, condition))
     ]
     if condition.kind == "counts":

@@ -66,16 +66,16 @@ class Counted:
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(both & (first > 0), second / first, np.where(both & (second > 0), np.inf, np.nan))
         if (differs > 0).any() and (differs < 0).any():
-            place = int(np.nanargmax(np.where(differs != 0, np.maximum(first, second), np.nan)))
+            position = int(np.nanargmax(np.where(differs != 0, np.maximum(first, second), np.nan)))
         elif (differs > 0).any():
-            place = int(np.nanargmax(np.where(differs > 0, ratio, np.nan)))
+            position = int(np.nanargmax(np.where(differs > 0, ratio, np.nan)))
         elif (differs < 0).any():
-            place = int(np.nanargmin(np.where(differs < 0, ratio, np.nan)))
+            position = int(np.nanargmin(np.where(differs < 0, ratio, np.nan)))
         else:
-            place = int(np.nanargmax(np.where(both, second, np.nan)))
+            position = int(np.nanargmax(np.where(both, second, np.nan)))
             ratio = np.where(first > 0, 1.0, np.nan)
-        end = float(ratio[place])
-        return Change(self.points[place], float(first[place]), float(second[place]), end, end, end)
+        end = float(ratio[position])
+        return Change(self.points[position], float(first[position]), float(second[position]), end, end, end)
 
 
 def count_measured(both: Measured) -> Counted:
@@ -172,5 +172,5 @@ def _ends(values: Array) -> tuple[Array, Array]:
 
 def unsteady_rows(names: Collection[str], common: Sequence[str]) -> Places:
     """Return the common call paths that call paths with unsteady counts count to."""
-    places = fold(tuple(names), common)
-    return places[places >= 0]
+    positions = fold(tuple(names), common)
+    return positions[positions >= 0]

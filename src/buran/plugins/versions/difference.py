@@ -76,9 +76,9 @@ class Difference:
     leading_before, leading_after
         Their terms of the growth class, with coefficients.
     faster_in
-        Parameters with which it grows faster than before, beyond doubt.
+        Parameters with which it grows faster than before, for certain.
     verdict
-        In all: what is said at the target, else at `measured`; exact counts are asked first.
+        In all: what is said at the target, else at `measured`; exact counts decide first.
     through
         Call paths of one campaign alone, such as new callees, that an exact count differs by; the call path itself
         counts the same.
@@ -105,7 +105,7 @@ class Difference:
 
     @property
     def grown_by(self) -> float:
-        """The least growth that is beyond doubt, as a share of what was there before; 0 where none is."""
+        """The least growth that is certain, as a share of what was there before; 0 where none is."""
         if self.verdict != "grown":
             return 0.0
         changes = [self.measured] if self.exact else [self.target, self.measured]

@@ -78,13 +78,13 @@ class EarlierVersion:
         return compare(draft)
 
     def changes(self, history: History) -> Changes:
-        """Return what comparing runs told so far."""
+        """Return what comparing runs showed so far."""
         from buran.plugins.versions.campaign import changes_so_far
 
         return changes_so_far(self, history)
 
     def make_models(self, history: History, models: Path, findings: Path, table: Path) -> None:
-        """Write what comparing runs told; there are no models of them."""
+        """Write what comparing runs showed; there are no models of them."""
         from buran.plugins.versions.campaign import compare_runs
 
         compare_runs(self, history, models, findings, table)

@@ -23,35 +23,35 @@ def common_call_paths(first: Sequence[str], second: Sequence[str]) -> tuple[str,
 
 
 def fold(names: Sequence[str], common: Sequence[str]) -> Places:
-    """Return for each call path the place of the common one it counts to; -1 where there is none.
+    """Return for each call path the index of the common one it counts to; -1 where there is none.
 
     That is itself, or the nearest caller that both campaigns have. Without this, a function that has hooks on one side
     only, or that was split in two, would look like time that came or went.
     """
-    places = {name: place for place, name in enumerate(common)}
+    positions = {name: position for position, name in enumerate(common)}
     out = np.full(len(names), -1, dtype=np.int64)
     for row, name in enumerate(names):
-        place = places.get(name)
-        if place is None:
+        position = positions.get(name)
+        if position is None:
             parts = split_call_path(name)
             above = (SEPARATOR.join(parts[:end]) for end in range(len(parts) - 1, 0, -1))
-            place = next((places[caller] for caller in above if caller in places), -1)
-        out[row] = place
+            position = next((positions[caller] for caller in above if caller in positions), -1)
+        out[row] = position
     return out
 
 
 def places_of(names: Sequence[str], common: Sequence[str]) -> Places:
-    """Return for each call path the place of the same one among `common`; -1 where it is not there."""
-    places = {name: place for place, name in enumerate(common)}
-    return np.array([places.get(name, -1) for name in names], dtype=np.int64)
+    """Return for each call path the index of the same one among `common`; -1 where it is not there."""
+    positions = {name: position for position, name in enumerate(common)}
+    return np.array([positions.get(name, -1) for name in names], dtype=np.int64)
 
 
-def fold_models(models: ModelSet, places: Places, names: tuple[str, ...]) -> ModelSet:
+def fold_models(models: ModelSet, positions: Places, names: tuple[str, ...]) -> ModelSet:
     """Return a model for each common call path: its own, or the sum of those that count to it."""
     groups: list[list[Model | None]] = [[] for _ in names]
-    for model, place in zip(models.models, places.tolist(), strict=True):
-        if place >= 0:
-            groups[place].append(model)
+    for model, position in zip(models.models, positions.tolist(), strict=True):
+        if position >= 0:
+            groups[position].append(model)
     nothing = np.zeros((0, len(models.parameters))), np.zeros(0)
     folded = tuple(
         group[0] if len(group) == 1 else add_models(group, *nothing)  # both have the call path: never empty

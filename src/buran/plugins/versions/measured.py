@@ -62,21 +62,21 @@ def common_points(first: Sequence[Sequence[float]], second: Sequence[Sequence[fl
 def measured_in_both(
     tables: tuple[Experiment, Experiment],
     models: ModelSet,
-    places: tuple[Places, Places],
+    positions: tuple[Places, Places],
     size: int,
 ) -> Measured:
     """Return what two tables hold of the metric of `models`, reduced over ranks and repetitions as these are.
 
     Parameters
     ----------
-    places
-        For each call path of a table the place of the one it counts to, of `size`; -1 where it counts to none.
+    positions
+        For each call path of a table the position of the one it counts to, of `size`; -1 where it counts to none.
     """
     metric, parameters = models.metric, models.parameters
     rows = [list(map(tuple, table.points_in(parameters).tolist())) for table in tables]
     points = common_points(*rows)
     values = []
-    for table, of_table, to in zip(tables, rows, places, strict=True):
+    for table, of_table, to in zip(tables, rows, positions, strict=True):
         number = {point: row for row, point in enumerate(of_table)}
         chosen = table.over_locations(metric, cast(Aggregate, models.aggregate))
         values.append(folded_values(chosen[:, [number[point] for point in points]], to, size))
@@ -89,11 +89,11 @@ def shares_of(values: Array) -> Array:
     return np.asarray(np.divide(values, total, out=np.zeros_like(values), where=total > 0))
 
 
-def folded_values(values: Array, places: NDArray[np.int64], size: int) -> Array:
+def folded_values(values: Array, positions: NDArray[np.int64], size: int) -> Array:
     """Add what counts to the same call path; NaN where none of it was measured."""
     out, seen = np.zeros((size, *values.shape[1:])), np.zeros((size, *values.shape[1:]), dtype=bool)
-    kept = places >= 0
+    kept = positions >= 0
     there = np.isfinite(values[kept])
-    np.add.at(out, places[kept], np.where(there, values[kept], 0.0))
-    np.logical_or.at(seen, places[kept], there)
+    np.add.at(out, positions[kept], np.where(there, values[kept], 0.0))
+    np.logical_or.at(seen, positions[kept], there)
     return np.where(seen, out, np.nan)

@@ -53,7 +53,7 @@ def comparison_section(comparison: Comparison) -> str:
 
 
 def checked_section(earlier: str, parameters: Sequence[str], checked: Sequence[Mapping[str, Any]]) -> str:
-    """Return what a few runs told beside an earlier version as an element of the report's page."""
+    """Return what a few runs showed compared with an earlier version as an element of the report's page."""
     rows = checked_rows(parameters, checked)
     return environment(_HERE).get_template("checked.html.j2").render(earlier=earlier, checked=rows)
 
@@ -116,8 +116,8 @@ def _bar(change: Change | None) -> dict[str, float] | None:
     """Return where a change and the ends of its interval lie in the drawing, on a logarithmic axis."""
     if change is None or not math.isfinite(change.lower) or not math.isfinite(change.ratio):
         return None
-    places = {"lower": change.lower, "at": change.ratio, "upper": change.upper}
-    return {name: _place(ratio) for name, ratio in places.items()}
+    positions = {"lower": change.lower, "at": change.ratio, "upper": change.upper}
+    return {name: _place(ratio) for name, ratio in positions.items()}
 
 
 def _place(ratio: float) -> float:

@@ -21,7 +21,7 @@ Signature = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Pair:
-    """One function at two places: the call paths before and after."""
+    """One function in two versions: the call paths before and after."""
 
     before: str
     after: str
@@ -121,15 +121,15 @@ def _signatures(
     before: Side, first: Experiment, second: Experiment, metrics: Sequence[str], gone: Sequence[str], new: Sequence[str]
 ) -> tuple[dict[str, Signature], dict[str, Signature]]:
     """Return all counts of each call path at the points that both tables have."""
-    places = [
+    positions = [
         {tuple(point): row for row, point in enumerate(table.points_in(before.parameters).tolist())}
         for table in (first, second)
     ]
-    shared = [point for point in places[0] if point in places[1]]
+    shared = [point for point in positions[0] if point in positions[1]]
     out = []
-    for table, place, names in zip((first, second), places, (gone, new), strict=True):
+    for table, position, names in zip((first, second), positions, (gone, new), strict=True):
         rows = {name: row for row, name in enumerate(table.tree.names)}
-        at = [place[point] for point in shared]
+        at = [position[point] for point in shared]
         counts = [np.zeros((len(names), 0))]
         for metric in metrics:
             values = table.over_locations(metric, cast(Aggregate, before.models[metric].aggregate))

@@ -23,9 +23,9 @@ def compare(draft: Draft) -> Plan | None:
     if knowledge.rounds or not question.earlier:
         return None
     if not knowledge.plans and question.earlier_counts:
-        places = pilot_places(_earlier_points(draft))
-        reason = f"counts at {len(places)} small points, to see whether the work of the program changed"
-        return _affordable(draft, places, reason)
+        positions = pilot_places(_earlier_points(draft))
+        reason = f"counts at {len(positions)} small points, to see whether the work of the program changed"
+        return _affordable(draft, positions, reason)
     if knowledge.plans and not knowledge.any_measured:
         return draft.done("no run succeeded: there is nothing to compare")
     if not knowledge.complete:
@@ -35,10 +35,10 @@ def compare(draft: Draft) -> Plan | None:
     if changes is not None and changes.changed:
         return None
     if changes is None or not (changes.timed or changes.open):
-        places = telling_places(_earlier_points(draft))
+        positions = telling_places(_earlier_points(draft))
         before = f"{changes.counts_in_words()}; " if changes is not None and changes.counted else ""
-        reason = f"{before}times at {len(places)} points, to compare them with the earlier version's predictions"
-        return _affordable(draft, places, reason)
+        reason = f"{before}times at {len(positions)} points, to compare them with the earlier version's predictions"
+        return _affordable(draft, positions, reason)
     if changes.open:
         return None
     reached = any(plan.budget_reached for plan in knowledge.plans)
@@ -52,8 +52,8 @@ def _earlier_points(draft: Draft) -> Array:
     return np.array(rows, dtype=np.float64)
 
 
-def _affordable(draft: Draft, places: Sequence[int], reason: str) -> Plan:
-    runs = dict.fromkeys((draft.question.earlier[place] for place in places), draft.question.repetitions)
+def _affordable(draft: Draft, positions: Sequence[int], reason: str) -> Plan:
+    runs = dict.fromkeys((draft.question.earlier[position] for position in positions), draft.question.repetitions)
     plan = draft.plan(runs, Purpose.COMPARISON, reason, draft.knowledge.filter_text)
     if plan.bundles:
         return plan

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    beside = parser.add_argument_group("comparison with an earlier campaign")
-    beside.add_argument(
+    group = parser.add_argument_group("comparison with an earlier campaign")
+    group.add_argument(
         "--compare",
         type=Path,
         metavar="OTHER",
         help="campaign file, folder of results (such as results/NAME/latest), or report.json of the earlier one",
     )
-    beside.add_argument(
+    group.add_argument(
         "--fail-on",
         action="append",
         default=[],
@@ -31,10 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="exit code 5 if something certainly grew: grown, runtime, effort (each also with a tolerance, as in "
         "grown:10%%), class, counts, new, worse",
     )
-    beside.add_argument(
+    group.add_argument(
         "--share", type=float, help="call paths matter from this share of their metric on (default 0.01)"
     )
-    beside.add_argument(
+    group.add_argument(
         "--level", type=float, help="probability that nothing is called different that is not (default 0.95)"
     )
 

@@ -1,4 +1,4 @@
-"""Comparing the results of two finished campaigns, and what is written beside the later one's."""
+"""Comparing the results of two finished campaigns, and what is written next to the later one's."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def compare_with(
 
 
 def write_comparison(folder: Path, comparison: Comparison, broken: Sequence[Broken] = ()) -> None:
-    """Write a comparison beside a report: as text, JSON, CSV, a page, a comment in Markdown and JUnit's XML."""
+    """Write a comparison next to a report: as text, JSON, CSV, a page, a comment in Markdown and JUnit's XML."""
     write_text(folder / f"{NAME}.txt", comparison_text(comparison, broken))
     write_json(folder / f"{NAME}.json", comparison_plain(comparison, broken))
     write_text(folder / f"{NAME}.csv", comparison_csv(comparison))

@@ -34,7 +34,7 @@ class Versions:
     earlier
         Its name.
     checked
-        What a few runs told beside what it predicts and counted.
+        What a few runs showed compared with what it predicts and counted.
     comparison
         With it; None without models, or where these cannot be compared.
     refused
@@ -85,7 +85,7 @@ def as_page(versions: Versions, report: Report) -> str:
 
 
 def answer_of(versions: Versions, report: Report) -> Answer | None:
-    """Name what changed most since the earlier version: what exact counts prove, then what is beyond doubt in times."""
+    """Name what changed most since the earlier version: what exact counts prove, then what is certain in times."""
     question, since = "What changed?", f"Compared with {versions.earlier}"
     if versions.comparison is None:
         if not versions.checked:

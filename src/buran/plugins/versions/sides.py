@@ -31,7 +31,7 @@ def read_side(path: Path) -> Side:
 
 
 def side_of_results(folder: Path, name: str) -> Side:
-    """Read a folder of results: report.json, and the measurements beside it for exact counts."""
+    """Read a folder of results: report.json, and the measurements next to it for exact counts."""
     return side_of_report(read_json(folder / REPORT), folder, name)
 
 

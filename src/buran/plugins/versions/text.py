@@ -39,7 +39,7 @@ def change_in_words(change: Change | None) -> str:
 
 
 def growth_in_words(difference: Difference) -> str:
-    """Return the growth class, or both, and whether the change of the class is beyond doubt."""
+    """Return the growth class, or both, and whether the change of the class is certain."""
     if difference.through:
         named = ", ".join(brief(path) for path in difference.through[:_CALLEES])
         more = f" and {len(difference.through) - _CALLEES} more" if len(difference.through) > _CALLEES else ""
@@ -98,7 +98,7 @@ def sentences(comparison: Comparison) -> list[str]:
 
 
 def changed(comparison: Comparison) -> list[Difference]:
-    """Return the call paths that changed beyond doubt: those that exact counts tell first, by their effect.
+    """Return the call paths that certainly changed: those that exact counts show first, by their effect.
 
     What moves less than what matters of its metric comes last, exact or not.
     """
@@ -183,7 +183,7 @@ def comparison_text(comparison: Comparison, broken: Sequence[Broken] = ()) -> st
 
 
 def checked_rows(parameters: Sequence[str], checked: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """Return what a few runs told beside an earlier version, as cells; what changed first."""
+    """Return what a few runs showed compared with an earlier version, as cells; what changed first."""
     ordered = sorted(checked, key=lambda row: (_ORDER.index(row["verdict"]), -row["share"]))
     return [
         (

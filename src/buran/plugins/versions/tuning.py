@@ -11,8 +11,8 @@ from buran.numerics.origin import JUDGED, tuned
 class CampaignTuning:
     """Of the comparison of two campaigns."""
 
-    level: float = tuned(0.95, "of a comparison's intervals, where none is asked for", JUDGED)
-    share: float = tuned(0.01, "of the run time from which on a call path is judged, where none is asked for", JUDGED)
+    level: float = tuned(0.95, "of a comparison's intervals, where none is requested", JUDGED)
+    share: float = tuned(0.01, "of the run time from which on a call path is judged, where none is requested", JUDGED)
     alike: int = tuned(
         2, "points at which counts are the same, from which on what models of them say elsewhere does not count", JUDGED
     )
