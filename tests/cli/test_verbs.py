@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from buran import extensions
-from buran.cli import DOOR, main
+from buran.cli import EXTENSION_POINT, main
 
 GOOD = """
 HELP = "greet somebody"
@@ -43,7 +43,7 @@ def test_a_verb_of_another_distribution_is_one_of_ours(
     assert capsys.readouterr().out == "hello world\n"
 
 
-@pytest.mark.parametrize("verb", DOOR.elsewhere)
+@pytest.mark.parametrize("verb", EXTENSION_POINT.elsewhere)
 def test_a_verb_that_is_not_installed_names_its_package(
     verb: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

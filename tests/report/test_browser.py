@@ -445,7 +445,7 @@ def test_long_names_are_short_in_table_and_tree(browser, tmp_path):
 
 def test_call_paths_are_compared_in_one_plot(browser, small):
     opened(browser, small)
-    count = "return document.querySelectorAll('#detail .beside').length"
+    count = "return document.querySelectorAll('#detail .compared').length"
     press = "document.querySelector('#detail .pin').click()"
     first, second = browser.execute_script(
         "return paths.map((path, i) => [path.curves ? path.share : -1, i]).sort((a, b) => b[0] - a[0])"
@@ -456,7 +456,7 @@ def test_call_paths_are_compared_in_one_plot(browser, small):
     assert browser.execute_script(count) == 0, "not with itself"
     browser.execute_script("show(arguments[0])", second)
     assert browser.execute_script(count) > 0
-    named = "return document.querySelector('#detail .beside title').textContent"
+    named = "return document.querySelector('#detail .compared title').textContent"
     assert browser.execute_script(named) == browser.execute_script("return paths[arguments[0]].name", first)
     browser.execute_script("show(arguments[0])", first)
     browser.execute_script(press)

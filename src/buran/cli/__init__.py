@@ -60,7 +60,7 @@ DAILY = {
     "evaluate": ("report", "model", "filter"),
 }
 """The verbs that `buran --help` explains; it names the others."""
-DOOR: ExtensionPoint[Verb] = ExtensionPoint(
+EXTENSION_POINT: ExtensionPoint[Verb] = ExtensionPoint(
     "verb",
     "buran.verbs",
     Verb,
@@ -101,7 +101,7 @@ class _VerbParser(argparse.ArgumentParser):
         """End with exit code 2."""
         wrong = re.match(r"argument VERB: invalid choice: '(.*?)' \(choose from", message)
         if wrong:
-            near = difflib.get_close_matches(wrong[1], DOOR.names, n=1, cutoff=0.5)
+            near = difflib.get_close_matches(wrong[1], EXTENSION_POINT.names, n=1, cutoff=0.5)
             hint = f"did you mean `buran {near[0]}`?" if near else "`buran --help` lists what there is"
             message = f"there is no verb {wrong[1]!r}: {hint}"
         if message.endswith("required: VERB"):
@@ -139,9 +139,9 @@ def command_parser() -> _VerbParser:
     )
     parser.add_argument("--version", action="version", version=f"buran {__version__}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
-    for name in DOOR.names:
+    for name in EXTENSION_POINT.names:
         try:
-            verb = DOOR.load(name)
+            verb = EXTENSION_POINT.load(name)
         except PluginError:  # the other verbs work
             verbs.add_parser(name, help="cannot be used: call it, and it says why")
             continue
@@ -175,8 +175,8 @@ def _run(verb: Verb, further: Sequence[Options], arguments: argparse.Namespace) 
 
 def _refuse_missing(words: Sequence[str]) -> None:
     """Raise what is wrong with a verb or with one of its further options, whatever arguments follow."""
-    if words[0] in DOOR.possible_names:
-        DOOR.load(words[0])
+    if words[0] in EXTENSION_POINT.possible_names:
+        EXTENSION_POINT.load(words[0])
     given = {word.partition("=")[0] for word in words}
     for name in OPTIONS.possible_names:
         verb, _, option = name.partition(".")

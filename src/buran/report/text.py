@@ -337,8 +337,8 @@ def _filter_list(report: Report) -> str:
         )
         for each, instrumented in shown
     ]
-    header = ("function", "instrumented", "share", "visits", "hooks", "why")
-    text = section("Filter list (share, visits and instrumentation: predicted at the target)", header, rows)
+    header = ("function", "instrumented", "share", "visits", "overhead", "why")
+    text = section("Filter list (share, visits and overhead: predicted at the target)", header, rows)
     left = len(listed) + len(out) - len(shown)
     return f"{text}\n{counted(left, 'further function')} in latest/scorep.filter" if left else text
 

@@ -60,7 +60,7 @@ function short(value, digits = 3) {
 }
 const percent = (share) => share === null ? "–" : `${(100 * share).toFixed(1)} %`;
 const nameOf = (values) => data.parameters.map((name, i) => `${name}=${short(values[i], 6)}`).join(", ");
-const held = (values, parameter) => data.parameters.flatMap((name, i) => i === parameter ? [] : [`${name}=${short(values[i], 6)}`]).join(", ");
+const fixed = (values, parameter) => data.parameters.flatMap((name, i) => i === parameter ? [] : [`${name}=${short(values[i], 6)}`]).join(", ");
 const label = (x, y, text, anchor = "middle") => make("text", { x, y, "text-anchor": anchor }, text);
 const svg = (width, height, what) => make("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": what },
   ...(data.simulated && width > 100 ? [label(width - 12, 12, "simulated machine", "end")] : []));

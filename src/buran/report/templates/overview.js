@@ -24,7 +24,7 @@ function stacked(parameter) {
   if (data.target[parameter] > data.largest[parameter]) drawing.append(make("line", { class: "border", x1: measured, x2: measured, y1: 8, y2: height - bottom }, make("title", {}, "largest measured value")));
   for (const tick of measuredTicks(parameter, x)) drawing.append(label(x.at(tick), height - bottom + 15, short(tick, 6)));
   drawing.append(label((left + width) / 2, height - 4, `${data.parameters[parameter]}${x.logarithmic ? " (logarithmic)" : ""}`));
-  const others = held(data.target, parameter);
+  const others = fixed(data.target, parameter);
   return make("figure", {}, drawing, caption(`share of the predicted ${data.metric}${others ? ` at ${others}` : ""}` +
     (data.target[parameter] > data.largest[parameter] ? "; dashed: largest measured value" : "")));
 }

@@ -22,11 +22,11 @@ const MOST_PINNED = 6;
 const axisThrough = (through) => through === data.target ? data.axes : own.axes;
 
 /* A curve with its interval along one parameter through a point; `measured` has a point, median, least, most and a kind. */
-function curve(curves, measured, parameter, through, what, goal, width = 340, height = 220, ideal = [], beside = []) {
+function curve(curves, measured, parameter, through, what, goal, width = 340, height = 220, ideal = [], compared = []) {
   const left = 62, bottom = 34;
   const axis = axisThrough(through)[parameter], [middle, lower, upper] = curves.map((each) => each[parameter]);
   const on = measured.filter(([point]) => onCut(point, through, [parameter]));
-  const heights = [...middle, ...lower, ...upper, ...goal, ...ideal, ...beside.flatMap(([, values]) => values), ...on.flatMap((each) => each.slice(1, 4))].filter((value) => value !== null);
+  const heights = [...middle, ...lower, ...upper, ...goal, ...ideal, ...compared.flatMap(([, values]) => values), ...on.flatMap((each) => each.slice(1, 4))].filter((value) => value !== null);
   const x = scale([...axis, ...on.map(([point]) => point[parameter])], left, width - 12);
   const y = scale(heights.map((value) => Math.max(value, 0)), height - bottom, 20);
   const drawing = svg(width, height, `${what} over ${data.parameters[parameter]}`);
@@ -35,7 +35,7 @@ function curve(curves, measured, parameter, through, what, goal, width = 340, he
   const line = (values, missing) => values.map((value, k) => `${x.at(axis[k]).toFixed(1)},${y.at(value ?? missing).toFixed(1)}`);
   if (lower.length) drawing.append(make("path", { class: "band", d: `M${line(lower, y.low).join("L")}L${line(upper, y.high).reverse().join("L")}Z` }));
   if (ideal.length) drawing.append(make("path", { class: "ideal", d: `M${line(ideal, 0).join("L")}` }, make("title", {}, "ideal")));
-  beside.forEach(([row, values], kind) => drawing.append(make("path", { class: `beside line-${kind + 1}`, d: `M${line(values, 0).join("L")}` }, make("title", {}, paths[row].name))));
+  compared.forEach(([row, values], kind) => drawing.append(make("path", { class: `compared line-${kind + 1}`, d: `M${line(values, 0).join("L")}` }, make("title", {}, paths[row].name))));
   drawing.append(make("path", { class: "curve", d: `M${line(middle, 0).join("L")}` }));
   const [at, least, most] = goal, right = x.at(data.target[parameter]);
   if (goal.length) drawing.append(make("line", { class: "target", x1: right, x2: right, y1: 20, y2: height - bottom }));
@@ -52,11 +52,11 @@ function curve(curves, measured, parameter, through, what, goal, width = 340, he
   }
   drawing.append(label((left + width) / 2, height - 4, `${data.parameters[parameter]}${x.logarithmic ? " (logarithmic)" : ""}`));
   if (y.logarithmic) drawing.append(label(left, 12, "logarithmic", "start"));
-  const others = held(through, parameter), points = on.length ? "" : "; nothing was measured there";
-  return make("figure", {}, drawing, caption(`${what}${others ? ` at ${others}` : ", all measured points"}${goal.length ? "; diamond: at the target" : ""}${ideal.length ? "; dashed: ideal" : ""}${points}`, ...beside.map(([row], kind) => make("span", { class: `key line-${kind + 1}` }, paths[row].short))));
+  const others = fixed(through, parameter), points = on.length ? "" : "; nothing was measured there";
+  return make("figure", {}, drawing, caption(`${what}${others ? ` at ${others}` : ", all measured points"}${goal.length ? "; diamond: at the target" : ""}${ideal.length ? "; dashed: ideal" : ""}${points}`, ...compared.map(([row], kind) => make("span", { class: `key line-${kind + 1}` }, paths[row].short))));
 }
 
-/* Speed-up over the fewest ranks and threads, S(p) = T(p_0) / T(p), beside the ideal p / p_0; where each rank has work of its
+/* Speed-up over the fewest ranks and threads, S(p) = T(p_0) / T(p), next to the ideal p / p_0; where each rank has work of its
    own the same ratio is the efficiency, whose ideal is 1. T(p_0) is the model's, for measurements too. */
 function speedups(curves, measured, parameter, goal, ...size) {
   if (!data.parallel.includes(parameter)) return [];
