@@ -11,7 +11,7 @@ import traceback
 from pathlib import Path
 
 from buran import __version__
-from buran.errors import BuranError, CrashError
+from buran.errors import BuranError, CrashError, UsageError
 from buran.files import storage_error
 
 _LONGEST_WHY = 300  # characters
@@ -21,6 +21,8 @@ def shown_error(error: Exception) -> BuranError:
     """Return any error as one that is shown to the user."""
     if isinstance(error, BuranError):
         return error
+    if isinstance(error, FileNotFoundError) and _folder() == "gone":
+        return UsageError("the folder that you are in was removed", hint="cd to one that is there")
     return (storage_error(error) if isinstance(error, OSError) else None) or _crash_of(error)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -117,3 +118,17 @@ def test_a_campaign_is_verified_by_its_results(here: Path, capsys: pytest.Captur
     (here / "results" / "small").mkdir()
     assert main(["verify", "results/small"]) == Exit.DONE
     assert "0 problems" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", ["check", "report", "status"])
+def test_a_folder_that_is_gone(words: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.chdir(here / "empty")
+    (here / "empty").rmdir()
+    assert "cd to one that is there" in said(words.split(), Exit.USAGE, capsys)
+
+
+def test_closed_streams_take_what_is_printed(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", None)
+    monkeypatch.setattr("sys.stderr", None)
+    assert main(["check"]) == Exit.DONE
+    assert main(["check", "absent.yaml"]) == Exit.USAGE

@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
+from io import StringIO
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -60,7 +61,7 @@ class _PrintableStream:
 def printable_output() -> Iterator[None]:
     """Make printable all that is printed meanwhile: names of functions and files are anybody's."""
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (_PrintableStream(stream) for stream in before)
+    sys.stdout, sys.stderr = (_PrintableStream(stream or StringIO()) for stream in before)  # None: closed, as by `>&-`
     try:
         yield
     finally:
