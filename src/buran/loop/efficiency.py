@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import count, takewhile
 from math import log
 from statistics import median
 
@@ -126,13 +127,17 @@ def efficiency_table(
     others = [name for name in names if name != ranks_parameter]
     same = f" with the same {' and '.join(others)}" if others else ""
     kind = "ranks share one amount of work" if divided else "each rank has an amount of work of its own"
+    uncrowded = {at: use for at, use in points.items() if at not in full}
+    target, along = _at_target(report, uncrowded, ranks, metric, fewest, divided)
     return EfficiencyTable(
         rows,
-        _at_target(report, {at: use for at, use in points.items() if at not in full}, ranks, metric, fewest, divided),
+        target,
         f"the point on the fewest ranks{same}; {kind}",
         sources_of(metric_of(metric).heading.lower() if metric else "", divided),
         divided,
         contradiction,
+        scaling != "auto",
+        along,
     )
 
 
@@ -181,30 +186,51 @@ def _growth(points: Mapping[At, CoreUse], references: Mapping[At, At]) -> float 
 
 def _at_target(
     report: Report, points: Mapping[At, CoreUse], ranks: int, metric: str, fewest: float, divided: bool
-) -> Efficiencies | None:
-    """Return the efficiencies at the target: sums of the models of call paths, and a model of the load balance."""
+) -> tuple[Efficiencies | None, Sequence[tuple[float, float]]]:
+    """Return the efficiencies at the target, and the global one for numbers of ranks up to there.
+
+    They are sums of the models of call paths, and a model of the load balance.
+    """
     times, names = report.models.get("time"), report.parameters
     if times is None or times.aggregate != "mean" or times.unit != "sec" or report.unknown.advice:
-        return None
-    at = np.array([[report.target[name] for name in names]] * 2, dtype=np.float64)
-    at[1, ranks] = min(fewest, at[0, ranks])
+        return None, ()
+    most = report.target[names[ranks]]
+    doubled = takewhile(lambda number: number < most, (fewest * 2.0**k for k in count()))
+    numbers = [most, min(fewest, most), *doubled]
+    at = np.array([[report.target[name] for name in names]] * len(numbers), dtype=np.float64)
+    at[:, ranks] = numbers
     apart = starts_or_ends(times.call_paths)
     in_mpi = np.array([name.rpartition(SEPARATOR)[2].startswith("MPI_") for name in times.call_paths], dtype=bool)
     parts = [np.maximum(_sum(times, at, rows & ~apart), 0.0) for rows in (~in_mpi, in_mpi)]
     useful_s, whole_s = parts[0], parts[0] + parts[1]
+    by = at[:, ranks] if divided else np.ones(len(at))
+    along = useful_s[1] * by[1] / np.where(whole_s > 0, whole_s * by, np.nan)
     works: list[float | None] = [None, None]
     if (counts := report.models.get(metric)) is not None and counts.aggregate == "mean":
-        works = (_sum(counts, at, np.ones(len(counts.models), dtype=bool)) * at[:, ranks]).tolist()
+        works = (_sum(counts, at[:2], np.ones(len(counts.models), dtype=bool)) * at[:2, ranks]).tolist()
     most_s = _most(points, at[:1], useful_s[0], whole_s[0])
     target = CoreUse(at[0, ranks], useful_s[0], most_s, whole_s[0], None, works[0])
     reference = CoreUse(at[1, ranks], useful_s[1], useful_s[1], whole_s[1], None, works[1])
-    return efficiencies(
+    reach = _reach(times, at[:1], (~in_mpi & ~apart, in_mpi & ~apart))
+    found = efficiencies(
         {name: float(report.target[name]) for name in names},
         target,
         reference,
         divided=divided,
-        parallel_interval=_interval(times, at[:1], (~in_mpi & ~apart, in_mpi & ~apart)),
+        parallel_interval=None if reach is None else _share(*reach),
     )
+    if reach is not None and found.global_ is not None:
+        least_s, most_s = (useful + in_mpi for useful, in_mpi in zip(*reach, strict=True))
+        ideal_s = found.global_ * float(whole_s[0])
+        found = replace(found, global_interval=(ideal_s / (most_s or 1.0), ideal_s / (least_s or 1.0)))
+    order = [*range(2, len(numbers)), 0]
+    return found, [(float(numbers[place]), float(along[place])) for place in order]
+
+
+def _share(useful_s: Interval, in_mpi_s: Interval) -> Interval:
+    """Return the ends of the part that useful time is of both."""
+    low, high = (useful / (useful + in_mpi or 1.0) for useful, in_mpi in zip(useful_s, in_mpi_s[::-1], strict=True))
+    return float(low), float(high)
 
 
 def _sum(models: ModelSet, at: Array, rows: NDArray[np.bool_]) -> Array:
@@ -223,8 +249,8 @@ def _most(points: Mapping[At, CoreUse], target: Array, mean_s: float, whole_s: f
     return float(np.clip(mean_s * model.predict(target)[0], mean_s, whole_s))
 
 
-def _interval(times: ModelSet, at: Array, parts: Sequence[NDArray[np.bool_]]) -> Interval | None:
-    """Return the interval of the parallel efficiency, the errors of call paths independent of each other."""
+def _reach(times: ModelSet, at: Array, parts: Sequence[NDArray[np.bool_]]) -> tuple[Interval, Interval] | None:
+    """Return the intervals of useful time and of time in MPI, the errors of call paths independent of each other."""
     middle = np.maximum(np.nan_to_num(times.predict(at)[:, 0]), 0.0)
     largest = np.argsort(-middle, kind="stable")[:_MOST_INTERVALS]
     models = replace(
@@ -240,6 +266,5 @@ def _interval(times: ModelSet, at: Array, parts: Sequence[NDArray[np.bool_]]) ->
     for rows in parts:
         inside = rows[largest] & counts
         down, up = (float(np.linalg.norm((end - middle[largest])[inside])) for end in (low, high))
-        ends.append((max(middle[rows].sum() - down, 0.0), middle[rows].sum() + up))
-    (useful_low, useful_high), (mpi_low, mpi_high) = ends
-    return float(useful_low / (useful_low + mpi_high or 1.0)), float(useful_high / (useful_high + mpi_low or 1.0))
+        ends.append((float(max(middle[rows].sum() - down, 0.0)), float(middle[rows].sum() + up)))
+    return ends[0], ends[1]

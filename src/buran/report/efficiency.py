@@ -49,8 +49,8 @@ class Efficiencies:
 
     Attributes
     ----------
-    parallel_interval
-        Of `parallel` at the target; None at measured points.
+    parallel_interval, global_interval
+        Of `parallel` and `global_` at the target; None at measured points.
     transfer, serialisation
         Bounds: transfer is this at least, serialisation this at most.
     crowded
@@ -72,6 +72,7 @@ class Efficiencies:
     crowded: bool = False
     parallel_interval: Interval | None = None
     counting: bool = False
+    global_interval: Interval | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,11 @@ class EfficiencyTable:
         Whether ranks share one amount of work (strong scaling); else each has its own (weak scaling).
     contradiction
         What measurements say against the campaign's word for that; empty for nothing.
+    asked
+        Whether the campaign has a word for that.
+    along
+        Numbers of ranks, doubled from the fewest to the target's, with the global efficiency by the models of call
+        paths, all other parameters as at the target; empty without models.
     """
 
     measured: Sequence[Efficiencies]
@@ -100,6 +106,8 @@ class EfficiencyTable:
     sources: Sequence[tuple[str, str, str]]
     divided: bool = True
     contradiction: str = ""
+    asked: bool = False
+    along: Sequence[tuple[float, float]] = ()
 
 
 TIMES = (
