@@ -49,7 +49,6 @@ PARTS: dict[str, Callable[[], object] | SearchOptions] = {
     "process": _without("buran.model.fit.with_discrepancies", lambda points, values, models, *rest: list(models)),
     "structures": _without("buran.model.block.with_structures", lambda alternatives, *rest: tuple(alternatives)),
     "few values": _without("buran.model.block.with_other_growth", lambda alternatives, points: tuple(alternatives)),
-    "redundancy": _without("buran.model.block.Block._redundancy", lambda self, calls, spread: np.ones(len(calls))),
     "central choice": _without(
         "buran.model.best_hypotheses.BestHypotheses.put_central_first", lambda self, *rest: None
     ),

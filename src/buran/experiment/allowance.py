@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.model.model_set import ModelSet
-from buran.model.tuning import ALLOWANCE
+from buran.model.tuning import SEARCH
 from buran.profile.metrics import metric_of
 from buran.profile.profile import SEPARATOR
 
@@ -50,7 +50,7 @@ def allowed_times(times: ModelSet, sets: Mapping[str, ModelSet], target: Array) 
         values = np.nan_to_num(counts.predict(np.vstack([points, target])))
         program = np.maximum(program, _ratio(values.sum(axis=0)[-1], values.sum(axis=0)[:-1]))
         row = np.array([_timed(name, positions) for name in counts.call_paths], dtype=np.int64)
-        good = [model is not None and model.quality.smape <= ALLOWANCE.trusted for model in counts.models]
+        good = [model is not None and model.quality.smape <= 100 * SEARCH.steady for model in counts.models]
         own, poor = np.zeros((len(rows), len(points) + 1)), np.zeros(len(rows), dtype=bool)
         np.add.at(own, row[row >= 0], values[row >= 0])
         poor[row[(row >= 0) & ~np.array(good, dtype=bool) & values.any(axis=1)]] = True

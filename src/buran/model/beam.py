@@ -142,7 +142,7 @@ def extend(dictionary: Dictionary, beam: Beam, width: int, most: int | None = No
     terms = beam.members.shape[2]
     at = np.arange(calls)[:, None]
     left_over, along, beside = _left_over(dictionary, beam)
-    looked_at = width if most is None else SEARCH.crowd * width
+    looked_at = width if most is None else SEARCH.beam * width
     kept = best(left_over.reshape(calls, -1), 2 * looked_at)  # most hypotheses turn up twice
     by_residual = kept.shape[1]
     kept = np.concatenate([kept, _best_plain(left_over, beam, dictionary.simple, 4 * looked_at)], axis=1)

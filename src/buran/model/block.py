@@ -15,7 +15,6 @@ from buran.model.best_hypotheses import BestHypotheses, odds
 from buran.model.candidates import Ids, TermTable
 from buran.model.few_values import with_other_growth
 from buran.model.regression import Functions, Regression, regress
-from buran.model.scatter import Scatter
 from buran.model.structures import OpenStructure, with_structures
 from buran.model.terms import Array
 from buran.model.tuning import UNCERTAINTY
@@ -37,8 +36,6 @@ class Block:
         Of the terms, one for each parameter.
     found
         The hypotheses.
-    scatter
-        What is known about the noise.
     nonnegative
         Whether negative coefficients are fixed at 0.
     """
@@ -49,7 +46,6 @@ class Block:
     binary: Ids
     tables: list[TermTable]
     hypotheses: BestHypotheses
-    scatter: Scatter
     nonnegative: bool = False
 
     @cached_property
@@ -61,25 +57,20 @@ class Block:
         """Fit the hypotheses within reach for some call paths, all of the same size together."""
         call_rows = np.array(calls, dtype=np.int64)
         penalty = np.nan_to_num(self.hypotheses.penalties[call_rows])
-        within_reach = self._weights(self.hypotheses.scores[call_rows] + penalty) > UNCERTAINTY.least
+        within_reach = odds(self.hypotheses.scores[call_rows] + penalty, len(self.points)) > UNCERTAINTY.least
         place, hypothesis = np.nonzero(within_reach)
         rows = self.hypotheses.rows[call_rows[place], hypothesis]
         size = rows.any(axis=2).sum(axis=1)
         groups = []
-        spread = np.zeros(penalty.shape)
         for terms in np.unique(size).tolist():
             some = np.flatnonzero(size == terms)
             at = call_rows[place[some]]
             chosen = rows[some, :terms].astype(np.int64)
             fitted = regress(self.points, self.values[at], self.weights[at], self.tables, chosen, self.nonnegative)
-            spread[place[some], hypothesis[some]] = fitted.spread
             penalty[place[some], hypothesis[some]] = fitted.penalty
             groups.append((some, chosen, fitted))
         scores = self.hypotheses.scores[call_rows] + penalty
-        weight = np.where(within_reach, self._weights(scores), 0.0)
-        of_best = spread[np.arange(len(call_rows)), np.argmin(scores, axis=1)]
-        redundant = self._redundancy(call_rows, of_best)
-        weight **= 1 / redundant[:, None]
+        weight = np.where(within_reach, odds(scores, len(self.points)), 0.0)
         # the few that stand for the mixture of a call path: only these become functions
         alike, predicted = self._distinguished(call_rows[place], place, groups)
         standing, shares = _representatives(len(calls), place, alike, weight[place, hypothesis], predicted)
@@ -89,9 +80,7 @@ class Block:
         for some, chosen, fitted in groups:
             kept = np.flatnonzero(np.isin(some, standing))
             of_made, paths = some[kept], place[some[kept]]
-            of_group = self._alternatives(
-                call_rows[paths], chosen[kept], fitted.of(kept), redundant[paths], share[of_made].tolist()
-            )
+            of_group = self._alternatives(call_rows[paths], chosen[kept], fitted.of(kept), share[of_made].tolist())
             made |= zip(of_made.tolist(), of_group, strict=True)
         alternatives: list[list[Alternative]] = [[] for _ in calls]
         for row in standing:
@@ -133,27 +122,7 @@ class Block:
             predicted[some] = np.ldexp(sums, self.binary[calls[some]])
         return np.unique(identity, axis=0, return_inverse=True)[1].reshape(-1), predicted
 
-    def _weights(self, scores: Array) -> Array:
-        """Return how much speaks for hypotheses by their scores, both of shape (call path, hypothesis)."""
-        return np.asarray(odds(scores, len(self.points)) ** UNCERTAINTY.tempering)
-
-    def _redundancy(self, calls: Ids, spread: Array) -> Array:
-        """Return by how much more points there are than independent witnesses: shape (call path,), 1 and more.
-
-        Residuals beyond the noise that repetitions show are systematic: they are shared by the points at a value of a
-        parameter and its neighbours, and more points do not average them out. `spread` is the variance of the best
-        hypothesis's weighted residuals.
-        """
-        values = sum(len(np.unique(self.points[:, p])) - 1 for p in range(self.points.shape[1]))
-        most = UNCERTAINTY.redundant * max(len(self.points) / max(values, 1), 1.0)
-        measured_twice = (self.scatter.degrees[calls] > 0) & (spread > 0)
-        noise = UNCERTAINTY.lack * self.scatter.share[calls] ** 2
-        systematic = np.clip(1 - noise / np.where(measured_twice, spread, 1.0), 0.0, 1.0)
-        return np.asarray(np.where(measured_twice, 1 + (most - 1) * systematic, 1.0))
-
-    def _alternatives(
-        self, calls: Ids, chosen: Ids, regression: Regression, redundant: Array, weights: list[float]
-    ) -> list[Alternative]:
+    def _alternatives(self, calls: Ids, chosen: Ids, regression: Regression, weights: list[float]) -> list[Alternative]:
         """Make hypotheses, one for each of `calls`."""
         binary = self.binary[calls]
         coefficients = np.ldexp(regression.coefficients, binary[:, None])
@@ -165,7 +134,7 @@ class Block:
         factors = first_occurrence(np.where(regression.free[:, 1:, None], chosen, 0)).sum(axis=(1, 2))
         excess = regression.degrees / np.maximum(regression.degrees - factors, 1)
         noise = (share * np.sqrt(regression.spread * excess)).tolist()
-        rows = (variances * (excess * redundant)[:, None, None]).tolist()
+        rows = (variances * excess[:, None, None]).tolist()
         out = []
         for c, degrees in enumerate(regression.degrees.tolist()):
             function, order = self.functions.make(chosen[c], coefficients[c], regression.free[c])

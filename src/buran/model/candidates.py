@@ -76,9 +76,8 @@ class TermTable:
         """
         measured = np.unique(x)
         reach = SEARCH.reach * measured[-1]
-        parts = np.linspace(measured[:-1], measured[1:], SEARCH.parts, endpoint=False)
-        middles = parts[SEARCH.parts // 2, :gaps]
-        at = np.concatenate([x, [x.max() if beyond is None else beyond, measured[0], reach], middles])
+        middles = (measured[:-1] + measured[1:]) / 2
+        at = np.concatenate([x, [x.max() if beyond is None else beyond, measured[0], reach], middles[:gaps]])
         both = np.ones((len(functions) + 1, len(at)))
         for row, function in enumerate(functions, start=1):
             both[row] = function.evaluate(at)
@@ -93,7 +92,7 @@ class TermTable:
             max(len(measured) - 2, 1),
             both[:, len(x)] / largest,
             both[:, len(x) + 1 :] / largest[:, None],
-            np.concatenate([parts.T.ravel(), np.geomspace(measured[-1], reach, 7) if reach > 0 else measured]),
+            np.union1d(np.concatenate([measured, middles]), np.geomspace(measured[-1], reach, 7) if reach > 0 else []),
         )
 
 
@@ -108,6 +107,11 @@ def _nature(functions: tuple[BasisFunction, ...]) -> tuple[Mask, Mask, Ids, Arra
         np.array([order[lead] for lead in leads]),
         np.array([0.0, *(max(float(power) + log / 4 - 1, 0.0) for power, log in leads[1:])]),
     )
+
+
+def is_dense(points: Array) -> bool:
+    """Tell whether at least half of the grid that the values of the parameters span was measured."""
+    return 2 * len(points) >= np.prod([float(len(np.unique(column))) for column in points.T])
 
 
 def falls_with(points: Array, values: Array) -> Mask:
@@ -136,7 +140,7 @@ def lines(points: Array, parameter: int) -> list[Ids]:
     order = np.lexsort((points[:, parameter], group.reshape(-1)))
     by_values: dict[bytes, list[Ids]] = {}
     for line in np.split(order, 1 + np.flatnonzero(np.diff(group.reshape(-1)[order]))):
-        if len(line) >= SEARCH.line_points:
+        if len(line) >= SEARCH.fewest:
             by_values.setdefault(points[line, parameter].tobytes(), []).append(line)
     return [np.stack(same_values) for same_values in by_values.values()]
 
@@ -201,7 +205,7 @@ def short_list(table: TermTable, misfit: Array, falls: Mask) -> Ids:
         Shape (call path, choice), best first, no row twice.
     """
     rows = len(table.functions)
-    if rows <= SEARCH.short:
+    if rows <= SEARCH.beam:
         order = np.argsort(misfit[:, 1:], axis=1, kind="stable")
         return order + 1
     key = np.empty((len(misfit), rows))
@@ -211,8 +215,8 @@ def short_list(table: TermTable, misfit: Array, falls: Mask) -> Ids:
         key[:, members] = np.where((falls == against)[:, None], rank, 3 * rank + 1)
     key = _ranks(key)
     plain = np.flatnonzero(table.plain[1:])
-    key[:, plain] = np.minimum(key[:, plain], SEARCH.short - 0.5)
-    count = min(rows, SEARCH.short + len(plain))
+    key[:, plain] = np.minimum(key[:, plain], SEARCH.beam - 0.5)
+    count = min(rows, SEARCH.beam + len(plain))
     return np.argsort(key, axis=1, kind="stable")[:, :count] + 1
 
 
@@ -239,9 +243,9 @@ def patterns(lengths: tuple[int, ...]) -> Ids:
     parameters = len(lengths)
     out: list[tuple[int, ...]] = []
     for size in range(1, parameters + 1):
-        best = max(lengths, default=0) if size == 1 else int((SEARCH.products / comb(parameters, size)) ** (1 / size))
-        if size == parameters:
-            best = max(best, 1)
+        best = max(lengths, default=0)
+        if size > 1:
+            best = max(int((SEARCH.combinations / comb(parameters, size)) ** (1 / size)), size // parameters)
         for chosen in combinations(range(parameters), size):
             for places in product(*(range(1, 1 + min(lengths[p], best)) for p in chosen)):
                 row = [0] * parameters

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from buran.model.basis import Lead
 from buran.model.terms import Array, ModelFunction
-from buran.model.tuning import COMPARISON
+from buran.model.tuning import SEARCH
 
 Order = Literal["first", "second", "same", "neither"]
 
@@ -62,7 +62,8 @@ def _crossings(first: ModelFunction, second: ModelFunction, point: Array, parame
     begin = min(1.0, float(point[parameter]))
     if begin <= 0:
         begin = 1.0
-    grid = np.geomspace(begin, max(float(point[parameter]), begin) * COMPARISON.reach, COMPARISON.grid)
+    end = max(float(point[parameter]), begin) / np.finfo(np.float64).eps  # beyond, numbers are no longer exact
+    grid = np.geomspace(begin, end, SEARCH.combinations)
 
     def gap(x: Array | float) -> Array:
         at = np.array(np.broadcast_to(point, (*np.shape(x), len(point))))

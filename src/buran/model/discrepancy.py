@@ -24,7 +24,7 @@ import numpy as np
 
 from buran.model.candidates import Ids
 from buran.model.terms import Array, ModelFunction, predict
-from buran.model.tuning import DISCREPANCY
+from buran.model.tuning import DISCREPANCY, SEARCH, UNCERTAINTY
 from buran.numerics.gaussian_process import matern
 
 
@@ -155,7 +155,7 @@ def ratios(logs: Array, modelled: Array) -> Array:
     What a model says below a small share of its largest value counts as that share: a ratio to 0 says nothing.
     """
     largest = np.max(modelled, axis=-1, keepdims=True)
-    floor = np.maximum(DISCREPANCY.floor * np.where(largest > 0, largest, 1.0), _TINY)
+    floor = np.maximum(SEARCH.floor * np.where(largest > 0, largest, 1.0), _TINY)
     return np.where(largest > 0, logs - np.log(np.maximum(modelled, floor)), 0.0)
 
 
@@ -192,7 +192,7 @@ def discrepancies(
     out: list[Discrepancy | None] = [None] * len(values)
     largest = np.nanmax(np.where(np.isfinite(values), values, 0.0), axis=1, keepdims=True, initial=0.0)
     usable = np.isfinite(values) & (largest > 0)
-    floor = np.maximum(DISCREPANCY.floor * largest, _TINY)
+    floor = np.maximum(SEARCH.floor * largest, _TINY)
     logs = np.log(np.where(usable, np.maximum(np.nan_to_num(values), floor), 1.0))
     if along is None:
         along = np.full((len(values), points.shape[1]), Along.TREND)
@@ -225,7 +225,7 @@ def scales_of(points: Array, along: Ids | Along) -> tuple[Array, Array]:
 
     A length is a share of the measured range, of a usual one at least.
     """
-    lengths = DISCREPANCY.length * np.maximum(np.ptp(logarithms(points, points), axis=0), DISCREPANCY.range)
+    lengths = DISCREPANCY.length * np.maximum(np.ptp(logarithms(points, points), axis=0), np.log(SEARCH.reach))
     of_trend = np.where(along == Along.TREND, DISCREPANCY.slope, np.zeros(len(lengths)))
     return np.asarray(np.where(along == Along.NOTHING, np.inf, lengths)), np.asarray(of_trend)
 
@@ -247,7 +247,7 @@ def _evidence(
     out = -0.5 * (np.log(variance).sum(axis=1) + squares @ (1 / variance).T)
     # d s^2 / tau^2 of the repetitions follows a chi-squared distribution
     known = np.asarray(degrees, dtype=np.float64)[:, None]
-    seen = np.where(known > 0, np.square(noise)[:, None], 0.0) + DISCREPANCY.unseen**2
+    seen = np.where(known > 0, np.square(noise)[:, None], 0.0) + DISCREPANCY.noises[0] ** 2
     return np.asarray(out - 0.5 * known * (np.log(pairs[:, 1] ** 2) + seen / pairs[:, 1] ** 2))
 
 
@@ -257,7 +257,7 @@ def _pooled(evidence: Array, pairs: Array) -> Array:
     usual /= usual.sum()
     share = np.exp(evidence - evidence.max(axis=1, keepdims=True)) * usual
     share /= share.sum(axis=1, keepdims=True)
-    return np.asarray(np.log((share.sum(axis=0) + DISCREPANCY.worth * usual) / (len(share) + DISCREPANCY.worth)))
+    return np.asarray(np.log((share.sum(axis=0) + UNCERTAINTY.prior * usual) / (len(share) + UNCERTAINTY.prior)))
 
 
 def _thinned(points: Array, left: Array, lengths: Array) -> tuple[Ids, Array]:
@@ -265,13 +265,13 @@ def _thinned(points: Array, left: Array, lengths: Array) -> tuple[Ids, Array]:
 
     The process costs the cube of its points; neighbours nearer than a length scale say the same.
     """
-    if len(points) <= DISCREPANCY.most_points:
+    if len(points) <= SEARCH.combinations:
         return np.arange(len(points)), left
     inputs = logarithms(points, points) / lengths
     kept = [int(np.argmax(inputs.sum(axis=1)))]
     gap = np.linalg.norm(inputs - inputs[kept[0]], axis=1)
     owner = np.zeros(len(points), dtype=np.int64)
-    while len(kept) < DISCREPANCY.most_points and gap.max() > 0:
+    while len(kept) < SEARCH.combinations and gap.max() > 0:
         kept.append(int(np.argmax(gap)))
         distance = np.linalg.norm(inputs - inputs[kept[-1]], axis=1)
         owner[distance < gap] = len(kept) - 1

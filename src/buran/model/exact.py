@@ -39,6 +39,7 @@ from buran.model.rational import (
     term_residues,
     term_sets,
 )
+from buran.model.search import SearchOptions
 from buran.model.structures import OpenStructure, with_structures
 from buran.model.terms import Array, ModelFunction, Term
 from buran.model.tuning import EXACT, SEARCH
@@ -145,13 +146,13 @@ def _in_monomials(
     columns, residues = solver.columns([(place,) for place in range(len(table) + 1)]), solver.counts.residues()
     basis, needed = spans(columns, residues)
     _, bits = solver.counts.bits(np.arange(size)[None])
-    spare = (size - 1 - needed) * np.minimum(bits, EXACT.certain) - np.log2(1 + len(table))
-    proven = (needed < len(basis)) & (size - 1 - needed >= EXACT.same) & (spare >= EXACT.margin)
+    spare = (size - 1 - needed) * bits - np.log2(1 + len(table))
+    proven = (needed < len(basis)) & (size - 1 - needed >= SEARCH.fewest) & (spare >= EXACT.margin)
     used_by_any = sorted({c for term in table for f in term.factors for c in f.columns})
     for p in [] if is_named else used_by_any:  # a guess must follow from the points without the largest values, too
         rest = points[:, p] < points[:, p].max()
         places, enough = spans(columns[:, rest], residues[:, rest])
-        checked = len(np.unique(points[rest][:, used_by_any], axis=0)) - 1 - needed >= EXACT.same
+        checked = len(np.unique(points[rest][:, used_by_any], axis=0)) - 1 - needed >= SEARCH.fewest
         alike = np.array([places[: k + 1] == basis[: k + 1] for k in range(len(basis) + 1)])
         proven &= (enough == needed) & checked & alike[np.minimum(needed, len(basis))]
     for last in np.unique(needed[proven]).tolist():
@@ -187,7 +188,7 @@ def _are_proven(chosen: Sequence[Scores], known: Sequence[_Parameter]) -> bool:
 def _is_proven(scores: Scores, values: int) -> bool:
     """Tell whether so many values of a parameter determine its best terms."""
     best = next(iter(scores))
-    return scores[best] >= EXACT.margin if best.terms else values >= EXACT.same
+    return scores[best] >= EXACT.margin if best.terms else values >= SEARCH.fewest
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,13 +217,7 @@ class _Parameter:
     @property
     def is_passed(self) -> bool:
         """Whether terms may pass through all values, as there are few."""
-        return self.levels <= EXACT.interpolated
-
-    @property
-    def tried(self) -> int:
-        """Number of sets of terms that are tried; edges of a grid that have two values stand in for one another."""
-        several = self.is_passed or any(factor.variable for term in self.table for factor in term.factors)
-        return EXACT.passed if several else EXACT.alternatives
+        return self.levels <= SEARCH.fewest
 
     @classmethod
     def of(cls, points: Array, parameter: int, variables: tuple[DerivedValue, ...] = ()) -> _Parameter | None:
@@ -267,12 +262,12 @@ class _Parameter:
                 constant = (tests.sum(axis=1) % PRIME == 0)[:, None]  # or something that is one at these values
         spare = np.array([longest - terms.size for terms in options])[:, None]
         costs = np.array([terms.cost for terms in options])[:, None]
-        scores = np.minimum(spare * np.where(constant, bits_beyond, bits), EXACT.certain) - costs
+        scores = spare * np.where(constant, bits_beyond, bits) - costs
         scores[~fits] = -np.inf
-        order = np.argsort(-scores, axis=0, kind="stable")[: self.tried]
+        order = np.argsort(-scores, axis=0, kind="stable")[: SEARCH.beam]
         out = []
         for call in range(calls):
-            near = order[scores[order[:, call], call] > scores[order[0, call], call] - EXACT.worse_bits, call]
+            near = order[scores[order[:, call], call] > scores[order[0, call], call] - EXACT.margin, call]
             found = {options[place]: float(scores[place, call]) for place in near.tolist()}
             out.append(
                 found if max(found.values(), default=EXACT.margin) >= EXACT.margin else self._short(found, counts, call)
@@ -337,7 +332,7 @@ class _Solver:
         """Return formulas of call paths that the same sets of terms explain along each parameter."""
         out: list[list[Formula]] = [[] for _ in calls]
         combined = sorted(product(*chosen), key=lambda some: sum(terms.cost for terms in some))
-        for some in combined[: max(parameter.tried for parameter in self.parameters)]:
+        for some in combined[: SEARCH.beam]:
             products = list(product(*(_places(terms) for terms in some)))
             columns = self.columns(products)
             if len(products) < columns.shape[1] and reduced(columns[None])[2][0]:
@@ -397,7 +392,7 @@ class _Solver:
             for k, mask in zip(other.tolist(), kept, strict=True):
                 sets.add(tuple(sorted((*np.array(used)[mask].tolist(), int(stand_ins[k])))))
             few = min(map(len, sets))
-            for terms in sorted((some for some in sets if len(some) == few), key=sum)[: EXACT.alternatives]:
+            for terms in sorted((some for some in sets if len(some) == few), key=sum)[: SEARCH.beam]:
                 function = self._proven([(number,) for number in terms], [calls[place]])[0]
                 cost = sum(self._cost((number,)) for number in terms)
                 out[place] += [] if function is None else [(function, -float(cost))]
@@ -413,7 +408,7 @@ class _Solver:
             sorted({0, *_places(terms), *(1 + t for t, term in enumerate(parameter.table) if term.cost == 1)})
             for parameter, terms in zip(self.parameters, some, strict=True)
         ]
-        return self._sets(list(product(*places)), EXACT.most_terms, calls)
+        return self._sets(list(product(*places)), SearchOptions.max_terms, calls)
 
     def _sets(self, products: Sequence[Product], most: int, calls: Sequence[int]) -> list[list[Formula]]:
         """Try sets of up to `most` products; with more than one, no product of fewer explains a call path."""
@@ -426,7 +421,7 @@ class _Solver:
         random = np.random.default_rng(_SEED)
         tried = 0
         for size in range(1, min(most, columns.shape[1] - 1) + 1):  # one value at least is not needed
-            if tried + comb(len(products), size) > EXACT.sets:
+            if tried + comb(len(products), size) > SEARCH.combinations:
                 break
             sets = np.array(list(combinations(range(len(products)), size)), dtype=np.int64).reshape(-1, size)
             tried += len(sets)
@@ -436,7 +431,7 @@ class _Solver:
             spare = (columns.shape[1] - size) * bits - np.log2(tried)
             for place in np.flatnonzero(fits.any(axis=0)).tolist():
                 fitting = np.flatnonzero(fits[:, place]) if not out[place] else np.zeros(0, dtype=np.int64)
-                for number in fitting[np.argsort(cost[fitting], kind="stable")][: EXACT.alternatives].tolist():
+                for number in fitting[np.argsort(cost[fitting], kind="stable")][: SEARCH.beam].tolist():
                     function = self._proven([products[i] for i in sets[number].tolist()], [calls[place]])[0]
                     if function is None:
                         continue
@@ -551,8 +546,8 @@ def model_of_formulas(points: Array, values: Array, formulas: Sequence[Formula])
         if len(function.terms) <= fewest + 1 and (function.evaluate(far) >= lowest).all()
     ]
     kept.sort(key=lambda formula: (-formula[1], not _has_variables(formula[0])))
-    near = [formula for formula in kept if formula[1] > kept[0][1] - EXACT.worse_bits]
-    return _as_model(points, values, near[: EXACT.alternatives]) if near else None
+    near = [formula for formula in kept if formula[1] > kept[0][1] - EXACT.margin]
+    return _as_model(points, values, near[: SEARCH.beam]) if near else None
 
 
 def _has_variables(function: ModelFunction) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from buran.model.alternative import Alternative, divided
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
-from buran.model.tuning import FEW_VALUES, SEARCH, UNCERTAINTY
+from buran.model.tuning import CERTAIN, SEARCH, UNCERTAINTY
 
 _PLAIN = [(Fraction(0), 1), (Fraction(1, 2), 0), (Fraction(1), 0), (Fraction(1), 1), (Fraction(2), 0), (Fraction(3), 0)]
 _FALLING = [(Fraction(-1, 2), 0), (Fraction(-1), 0), (Fraction(-2), 0)]
@@ -25,10 +25,9 @@ def with_other_growth(
 ) -> tuple[Alternative, ...]:
     """Put next to each hypothesis others that have its values wherever a parameter has one of its few values.
 
-    Along a parameter with two values or more, but less than `UNCERTAINTY.values`, a constant and as many plain terms as
-    are needed go through whatever a hypothesis says there. Those whose terms all rise, by up to a power more than the
-    hypothesis, and those that rise to a bound, as neighbours of a rank do, share `FEW_VALUES.prior` of its weight:
-    nothing measured distinguishes them.
+    Along a parameter with two values or more, but no more than `SEARCH.fewest`, a constant and as many plain terms as
+    are needed go through whatever a hypothesis says there. Those whose terms all rise, and those that rise to a bound,
+    as neighbours of a rank do, share its weight with it equally: nothing measured distinguishes them.
 
     Parameters
     ----------
@@ -38,7 +37,7 @@ def with_other_growth(
         Parameters along which the growth is known.
     """
     levels = {p: np.unique(column) for p, column in enumerate(points.T) if p not in known}
-    few = {p: values for p, values in levels.items() if 2 <= len(values) < UNCERTAINTY.values and values[0] >= 1}
+    few = {p: values for p, values in levels.items() if 2 <= len(values) <= SEARCH.fewest and values[0] >= 1}
     if not few or not alternatives:
         return tuple(alternatives)
     ends = [sorted({column.min(), column.max(), SEARCH.reach * column.max()}) for column in points.T]
@@ -50,9 +49,9 @@ def with_other_growth(
     for alternative in alternatives:
         at_far = alternative.function.evaluate(far)
         others: list[_Other] = []
-        if alternative.weight >= FEW_VALUES.within * most:
+        if alternative.weight >= UNCERTAINTY.least * most:
             others = [other for p, values in few.items() for other in _through(alternative, p, values, far, at_far)]
-        share = FEW_VALUES.prior * alternative.weight / max(len(others), 1)
+        share = alternative.weight / (1 + len(others))
         first.append((alternative.weight - share * len(others), float(at_far[-1])))
         beside += [(share, float(other.at_far[-1])) for other in others]
         made += others
@@ -72,7 +71,7 @@ def cancels_through(function: ModelFunction, points: Array) -> bool:
     """
     for p, column in enumerate(points.T):
         values = len(np.unique(column))
-        if not 2 <= values < UNCERTAINTY.values:
+        if not 2 <= values <= SEARCH.fewest:
             continue
         sizes: dict[tuple[Factor, ...], list[float]] = {}
         apart: set[tuple[Factor, ...]] = {()} if function.constant else set()
@@ -122,10 +121,8 @@ def _through(alternative: Alternative, parameter: int, values: Array, far: Array
         return []
     if any(len(factor.columns) > 1 for along, _ in parts for factor in along):
         return []  # how these parameters act together is what the formula says
-    power, log = max(term.lead(parameter) for term in function.terms)
-    steepest = power + Fraction(log, 2) + FEW_VALUES.steeper
     shapes, rests = (tuple(some) for some in zip(*parts, strict=True))
-    others = _shares(shapes, parameter, far.shape[1], tuple(values.tolist()), float(far[:, parameter].max()), steepest)
+    others = _shares(shapes, parameter, far.shape[1], tuple(values.tolist()), float(far[:, parameter].max()))
     if not others:
         return []
     positive, ones = bool((at_far >= 0).all()), np.ones(len(far))
@@ -157,7 +154,6 @@ def _shares(
     parameters: int,
     values: tuple[float, ...],
     end: float,
-    steepest: Fraction,
 ) -> tuple[tuple[tuple[PowerLog, ...], Array], ...]:
     """Return other functions that go through the same values, with shape (shape, function): how much of each.
 
@@ -171,14 +167,14 @@ def _shares(
     at = np.zeros((len(values), parameters))
     at[:, parameter] = values
     wanted = np.array([Term(along).evaluate(at) if along else np.ones(len(values)) for along in shapes])
-    rising = combinations([PowerLog(*pair) for pair in _PLAIN if pair[0] <= steepest], len(values) - 1)
+    rising = combinations([PowerLog(*pair) for pair in _PLAIN], len(values) - 1)
     bounded = combinations([PowerLog(*pair) for pair in _FALLING], len(values) - 1)
     reach = tuple(np.geomspace(values[0], end, _STEPS).tolist())
-    rounding = FEW_VALUES.nothing * np.abs(wanted).max()
+    rounding = CERTAIN * np.abs(wanted).max()
     out = []
     for some in (*rising, *bounded):
         shares = np.linalg.solve(_columns(some, values).T, wanted.T).T
-        shares[np.abs(shares) < FEW_VALUES.nothing * np.abs(shares).max(axis=1, keepdims=True)] = 0.0
+        shares[np.abs(shares) < CERTAIN * np.abs(shares).max(axis=1, keepdims=True)] = 0.0
         if some[0].exponent < 0:
             falls = np.diff(shares @ _columns(some, reach)).min() < -rounding
         else:

@@ -17,7 +17,7 @@ from buran.model.discrepancy import discrepancies
 from buran.model.exact import exact_models, passes_through
 from buran.model.mixture import Target
 from buran.model.model import Model, Quality, predict_models, prediction_interval
-from buran.model.nearly import near_models, without_rounding
+from buran.model.nearly import near_models
 from buran.model.quality import adjusted_r2, relative_weights, rss, smape
 from buran.model.regression import loo_error, regress
 from buran.model.scatter import Scatter
@@ -51,20 +51,15 @@ class Fit:
         return prediction_interval(self.models, points, level, of)
 
 
-def default_weights(points: Array, values: Array) -> Array:
-    """Weights of the fit: ``1 / |value|^a``, small values as in `relative_weights`.
-
-    Noise that is a share of the value asks for a = 1; that no hypothesis may be quite right, and that predictions are
-    wanted where values are large, for less: 3/4 where at least half of the grid was measured. On fewer points large
-    values are too few to tell exponents.
+def default_weights(values: Array) -> Array:
+    """Weights of the fit: those of `relative_weights`, scaled.
 
     Returns
     -------
     array
         Shape (call path, point), such that weighted values have a root mean square of 1; NaN where `values` are.
     """
-    grid = np.prod([float(len(np.unique(column))) for column in points.T])
-    weights = relative_weights(values) ** (SEARCH.grid_power if 2 * len(points) >= grid else 1.0)
+    weights = relative_weights(values)
     square = np.where(np.isfinite(values), (weights * values) ** 2, 0.0)
     mean = square.sum(axis=1) / np.maximum(np.isfinite(values).sum(axis=1), 1)
     return np.asarray(weights / np.sqrt(np.where(mean > 0, mean, 1.0))[:, None])
@@ -140,12 +135,12 @@ def fit_models(
         weights, scatter = _normalised(np.asarray(weights)[:, order], values, binary, scatter)
     for calls, here, present in _layouts(points, values, np.flatnonzero(open_calls), exact):
         block = np.ix_(calls, present)
-        scales = default_weights(here, values[block]) if weights is None else weights[block]
+        scales = default_weights(values[block]) if weights is None else weights[block]
         weighted = _Weighted(values[block], scales, scatter.of(calls), binary[calls])
         fitted = _fit_complete(here, weighted, space, options, progress)
         if default:
             _extend(here, weighted, exact[calls], fitted, options)
-            _follow(here, weighted, exact[calls], fitted, space)
+            _follow(here, weighted, exact[calls], fitted)
         for call, model in zip(calls, fitted, strict=True):
             formula = models[call]
             if formula is None or _is_simpler(model, formula):
@@ -229,8 +224,8 @@ def _extend(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model]
         error = model.quality.error
         bases = [factor.basis for term in model.function.terms for factor in term.factors]
         if is_exact:
-            return error > EXACT.lost or any(space.ends_at(basis) for basis in bases)
-        missed = options.criterion == "error" and error > max(SEARCH.lacking * noise, SEARCH.certain)
+            return error > SEARCH.steady or any(space.ends_at(basis) for basis in bases)
+        missed = options.criterion == "error" and error > max(noise, CERTAIN)
         return missed and (error > SEARCH.steady or any(basis.lead[0] >= space.steepest for basis in bases))
 
     lost = [
@@ -239,27 +234,18 @@ def _extend(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model]
     if lost:
         steeper = _fit_complete(points, weighted.of(lost), space.extended(), options, None)
         for place, model in zip(lost, steeper, strict=True):
-            share = 1.0 if exact[place] else SEARCH.progress
-            still_lost = exact[place] and model.quality.error > EXACT.lost
-            if model.quality.error < share * fitted[place].quality.error and not still_lost:
+            still_lost = exact[place] and model.quality.error > SEARCH.steady
+            if model.quality.error < fitted[place].quality.error and not still_lost:
                 fitted[place] = model
 
 
-def _follow(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model], space: Spaces) -> None:
-    """Replace models that exact values do not follow by formulas that they follow nearly, where there are some.
-
-    Those that they follow lose the terms that follow rounding.
-    """
-    counted = np.flatnonzero(exact).tolist()
-    if not counted:
-        return
-    values = np.ldexp(weighted.values, weighted.binary[:, None])
-    missed = [place for place in counted if fitted[place].quality.error > EXACT.near]
-    for place, model in zip(missed, near_models(points, values[missed]) if missed else (), strict=True):
-        fitted[place] = model or fitted[place]
-    bases = [space_of(space, p).candidates(column) for p, column in enumerate(points.T)]
-    for place in counted:
-        fitted[place] = without_rounding(points, values[place], fitted[place], bases)
+def _follow(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model]) -> None:
+    """Replace models that exact values do not follow by formulas that they follow nearly, where there are some."""
+    missed = [place for place in np.flatnonzero(exact).tolist() if fitted[place].quality.error > EXACT.near]
+    if missed:
+        values = np.ldexp(weighted.values, weighted.binary[:, None])
+        for place, model in zip(missed, near_models(points, values[missed]), strict=True):
+            fitted[place] = model or fitted[place]
 
 
 def _explain(
@@ -277,7 +263,7 @@ def _explain(
 
 def _is_simpler(model: Model, formula: Model) -> bool:
     """Tell whether a model in normal form gives all values but for their rounding, with fewer terms than a formula."""
-    return model.quality.error < EXACT.rounded and len(model.function.terms) < len(formula.function.terms)
+    return model.quality.error < CERTAIN and len(model.function.terms) < len(formula.function.terms)
 
 
 def _check(points: Array, values: Array, weights: Array | None) -> None:
@@ -364,7 +350,7 @@ def _fit_complete(
     """Fit call paths that were measured at all `points`."""
     values, weights, scatter, binary = weighted.values, weighted.weights, weighted.scatter, weighted.binary
     tables, hypotheses = search(points, values, weights, scatter, space, options, progress)
-    block = Block(points, values, weights, binary, tables, hypotheses, scatter, options.nonnegative)
+    block = Block(points, values, weights, binary, tables, hypotheses, options.nonnegative)
     models: list[Model | None] = [None] * len(values)
     # a hypothesis that constraints made worse competes again, with the error that it has now
     open_calls = np.arange(len(values))

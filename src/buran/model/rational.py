@@ -15,8 +15,9 @@ from buran.model.basis import Array, BasisFunction
 from buran.model.candidates import Ids, Mask
 from buran.model.derived import DerivedValue, neighbours
 from buran.model.powers import PowerLog
+from buran.model.search import SearchOptions
 from buran.model.terms import Factor
-from buran.model.tuning import EXACT
+from buran.model.tuning import EXACT, SEARCH
 from buran.numerics.modular import PRIME, Residues, inverse, residues
 
 _WHOLE = 2**53  # larger whole numbers are not all numbers of a computer
@@ -162,7 +163,7 @@ def monomials(
     out.sort(key=lambda entry: entry[1])
     return tuple(
         RationalTerm(factors, cost, {Fraction(i): value for i, value in enumerate(values)})
-        for factors, cost, values in out[: EXACT.monomials]
+        for factors, cost, values in out[: SEARCH.combinations]
     )
 
 
@@ -245,7 +246,7 @@ CONSTANT = TermSet(True, (), 0)
 def term_sets(costs: tuple[int, ...], most: int) -> tuple[TermSet, ...]:
     """Return all sets of up to `most` coefficients made of terms with these costs, cheapest first."""
     out = [CONSTANT]
-    for size in range(1, min(most, EXACT.most_terms) + 1):
+    for size in range(1, min(most, SearchOptions.max_terms) + 1):
         for terms in combinations(range(len(costs)), size):
             cost = sum(costs[place] for place in terms)
             if cost <= EXACT.most_bits:

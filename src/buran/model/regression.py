@@ -70,9 +70,8 @@ def regress(
     free = np.ones((calls, columns), dtype=bool)
     solution = solve(design, values, weights)
     if columns > 1:
-        error = loo_error(values - np.einsum("cpk,ck->cp", design, solution.coefficients), solution.hat, weights)
         share = np.abs(solution.coefficients[:, None] * design * weights[..., None]).max(axis=1)
-        free = share > np.maximum(_VOID, SEARCH.noise_share * np.where(np.isfinite(error), error, 0.0))[:, None]
+        free = share > _VOID
         solution = again(solution, design, values, weights, free)
     constrained = (
         np.ones(calls, dtype=bool) if nonnegative else _negative(tables, chosen, solution.coefficients, values)
@@ -102,12 +101,11 @@ def _negative(tables: list[TermTable], chosen: Ids, coefficients: Array, values:
     """Mark functions that are negative somewhere in the range of `TermTable.range`, of values that are not."""
     out = np.zeros(len(values), dtype=bool)
     rows = np.flatnonzero((coefficients < 0).any(axis=1) & (values >= 0).all(axis=1))
-    most = max(2, int(SEARCH.probes ** (1 / len(tables))))
+    most = max(2, int(SEARCH.combinations ** (1 / len(tables))))
     places = [
         np.unique(np.linspace(0, len(table.range) - 1, min(most, len(table.range))).astype(int)) for table in tables
     ]
     probes = np.stack(np.meshgrid(*places, indexing="ij"), axis=-1).reshape(-1, len(tables))
-    margin = np.where((probes == 0).any(axis=1), -_ROUNDING, SEARCH.margin)  # counts may begin with 0
     for start in range(0, len(rows), _TOGETHER):
         some = rows[start : start + _TOGETHER]
         columns = np.ones((len(some), chosen.shape[1], len(probes)))
@@ -116,7 +114,7 @@ def _negative(tables: list[TermTable], chosen: Ids, coefficients: Array, values:
         parts = coefficients[some, 1:, None] * columns
         least = coefficients[some, :1] + parts.sum(axis=1)
         size = np.abs(coefficients[some, :1]) + np.abs(parts).sum(axis=1)
-        out[some] = (least < margin * size).any(axis=1)
+        out[some] = (least < -_ROUNDING * size).any(axis=1)
     return out
 
 

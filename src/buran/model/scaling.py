@@ -7,7 +7,7 @@ import numpy as np
 from buran.errors import UsageError
 from buran.model.candidates import lines
 from buran.model.terms import Array
-from buran.model.tuning import COMPARISON
+from buran.model.tuning import SEARCH
 
 
 def falling_parameters(points: Array, totals: Array) -> tuple[int, ...]:
@@ -34,7 +34,7 @@ def falling_parameters(points: Array, totals: Array) -> tuple[int, ...]:
         for group in lines(points, p) if len(points) else ():
             series = totals[group]
             falls += (
-                (np.diff(series, axis=1) < 0).all(axis=1) & (series[:, -1] < COMPARISON.clearly * series[:, 0])
+                (np.diff(series, axis=1) < 0).all(axis=1) & (series[:, -1] < (1 - SEARCH.steady) * series[:, 0])
             ).tolist()
         if falls and np.mean(falls) > 0.5:
             out.append(p)

@@ -9,19 +9,14 @@ import numpy as np
 
 from buran.model.beam import BOUND, Beam, Dictionary, leave_group_out
 from buran.model.candidates import Ids, Mask, TermTable
-from buran.model.scatter import Scatter
 from buran.model.terms import Array
-from buran.model.tuning import SEARCH
-from buran.numerics.origin import MODELLER, tuned
+from buran.numerics.origin import tuned
 
 Criterion = Literal["error", "smape", "rss", "ar2", "bic"]
 CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
 ROUNDING_ERROR = 1e-11  # relative error below which two fits differ by rounding alone
 _EQUAL = 1e-6  # of the score, for each factor: of hypotheses that differ by rounding alone, the shortest comes first
 MEAN_ABSOLUTE = (2 / np.pi) ** 0.5  # of Gaussian noise, by its standard deviation
-
-
-SATURATION = "ablation of the three: saturating functions, 1 % noise, err 10.9 instead of 7.5 % (evidence/models.md)"
 
 
 @dataclass(frozen=True)
@@ -36,35 +31,20 @@ class Costs:
 
     coefficient: float = tuned(
         4.0,
-        "for each coefficient in addition to the constant",
-        "first 1.5, then 3, then 5; changed while the method was built, no figures kept (evidence/models.md)",
+        "for each coefficient in addition to the constant, and each further factor of a parameter that is not plain; "
+        "added to the score for each negative coefficient by which the prediction falls below zero sooner or later",
+        "first 1.5, then 3, then 5; ablation: without, 86 instead of 92 % are found (evidence/models.md)",
     )
-    parameter: float = tuned(
+    factor: float = tuned(
         1.5,
-        "for each parameter that matters",
+        "for each parameter that matters, and each further plain factor of it",
         "ablation: without, noise around a constant stays a constant in 83 instead of 90 % (evidence/models.md)",
     )
-    extra_term: float = tuned(
-        5.0,
-        "for each second and further factor of the same parameter",
-        "first 3.5; changed while the method was built, no figures kept (evidence/models.md)",
-    )
-    extra_plain_term: float = tuned(1.5, "the same for plain exponents, which are few, hence cheaper", MODELLER)
-    saturating: float = tuned(
-        1.0,
-        "for each negative coefficient of a falling term",
-        SATURATION,
-    )
     negative: float = tuned(
-        0.5, "for each negative coefficient of a term that one with a positive coefficient outgrows", SATURATION
-    )
-    declining: float = tuned(
-        4.0,
-        "added to the score for each other negative coefficient: the prediction falls below zero sooner or later",
-        "first 1.5; changed while the method was built, no figures kept (evidence/models.md)",
-    )
-    alternating: float = tuned(
-        0.5, "added to the score once if a rising term that another outgrows has a negative coefficient", SATURATION
+        0.5,
+        "for each other negative coefficient: of a falling term, or of one that another outgrows; added to the score, "
+        "too, if there is one of the latter",
+        "ablation: saturating functions, 1 % noise, err 10.9 instead of 7.5 % (evidence/models.md)",
     )
     steep: float = tuned(
         0.25,
@@ -73,27 +53,15 @@ class Costs:
     )
 
 
-def score(
-    error: Array, cost: Array, points: int | Ids, coefficients: int | Ids, scatter: Scatter | None = None
-) -> Array:
+def score(error: Array, cost: Array, points: int | Ids, coefficients: int | Ids) -> Array:
     """Compare hypotheses of different size: smaller is better.
 
     ``log(error) + cost / (d + 1)``, d = points - coefficients. By chance alone a superfluous coefficient
     shrinks the residuals to a share r with a probability near r^d, so that to ask for a probability below
     exp(-cost) is to ask for log r < -cost / d. Few points thus demand a large improvement and many points a
     small one, and exact data always pass. The 1 lets three points show growth.
-
-    What repetitions tell about the noise counts like further points that no hypothesis explains better than by this
-    noise, a third of a point for each degree of freedom: it says when an error is small enough, and makes those that
-    it does not explain weigh more. Not one for each, since a hypothesis that is nearly right is worth having too.
     """
-    if scatter is None:
-        return np.asarray(np.log(np.hypot(error, ROUNDING_ERROR)) + cost / (points - coefficients + 1))
-    freedom = (SEARCH.freedom * scatter.degrees).reshape(-1, *(1,) * (error.ndim - 1))
-    noise = MEAN_ABSOLUTE * scatter.share.reshape(freedom.shape)
-    total = points + freedom
-    share = np.hypot(np.sqrt(points / total) * error, np.sqrt(freedom / total) * noise)
-    return np.asarray(total / points * (np.log(np.hypot(share, ROUNDING_ERROR)) + cost / (total - coefficients + 1)))
+    return np.asarray(np.log(np.hypot(error, ROUNDING_ERROR)) + cost / (points - coefficients + 1))
 
 
 def by_criterion(
@@ -205,8 +173,8 @@ def cost_of(
         # the first factor is free to be fancy; further ones pay by their kind
         extra = np.maximum(distinct - 1, 0)
         expensive = np.minimum(fancy, extra)
-        out += costs.parameter * (distinct > 0) + costs.extra_term * expensive
-        out += costs.extra_plain_term * (extra - expensive)
+        out += costs.factor * (distinct > 0) + costs.coefficient * expensive
+        out += costs.factor * (extra - expensive)
         steepness += table.degree[of_table].max(axis=2)
         falls, growth = table.falling[of_table], table.growth[of_table]
         falling |= falls
@@ -214,11 +182,11 @@ def cost_of(
         outgrown &= growth[..., None] <= growth[:, :, None]
     negative = coefficients < 0
     covered = negative & ~falling & (outgrown & ~negative[:, :, None]).any(axis=3)
-    out += costs.saturating * (negative & falling).sum(axis=2) + costs.negative * covered.sum(axis=2)
+    out += costs.negative * ((negative & falling) | covered).sum(axis=2)
     handicap = _EQUAL * (rows > 0).sum(axis=(2, 3))
-    handicap += costs.declining * (negative & ~falling & ~covered).sum(axis=2)
-    handicap += costs.declining * (negative & few).sum(axis=2)  # no two values show a bound that is risen to
-    handicap += costs.alternating * covered.any(axis=2)
+    handicap += costs.coefficient * (negative & ~falling & ~covered).sum(axis=2)
+    handicap += costs.coefficient * (negative & few).sum(axis=2)  # no two values show a bound that is risen to
+    handicap += costs.negative * covered.any(axis=2)
     handicap += costs.steep * np.minimum(errors, 1.0) * steepness
     if nonnegative:
         handicap[negative.any(axis=2)] = np.inf

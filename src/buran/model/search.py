@@ -18,6 +18,7 @@ from buran.model.candidates import (
     Mask,
     TermTable,
     falls_with,
+    is_dense,
     line_misfit,
     lines,
     log_misfit,
@@ -38,7 +39,7 @@ from buran.model.scoring import (
 )
 from buran.model.space import Spaces, space_of
 from buran.model.terms import Array
-from buran.model.tuning import CERTAIN, SEARCH, UNCERTAINTY
+from buran.model.tuning import CERTAIN, SEARCH
 from buran.numerics.arrays import best
 from buran.numerics.threads import one_thread
 
@@ -57,8 +58,8 @@ class SearchOptions:
     max_terms
         Terms beside the constant.
     beam
-        Hypotheses of one size kept to be extended; by default what the layout needs: few for a single parameter and
-        where there are many points, which tell hypotheses apart early.
+        Hypotheses of one size kept to be extended; by default few for a single parameter and where half of the grid
+        was measured, which tells hypotheses apart early, else as many as `alternatives`.
     alternatives
         Hypotheses remembered for the uncertainty of the selection, the chosen one among them.
     nonnegative
@@ -88,13 +89,11 @@ class SearchOptions:
         if self.criterion not in CRITERIA:
             raise UsageError(f"no criterion is called {self.criterion!r}", hint=f"choose from {', '.join(CRITERIA)}")
 
-    def width(self, points: int, parameters: int) -> int:
-        """Return the number of hypotheses to keep."""
+    def width(self, parameters: int, dense: bool) -> int:
+        """Return the number of hypotheses to keep; `dense`: whether half of the grid was measured, see `is_dense`."""
         if self.beam is not None:
             return self.beam
-        if parameters == 1:
-            return SEARCH.narrow
-        return SEARCH.middle if points >= SEARCH.many * parameters else SEARCH.wide
+        return SEARCH.beam if parameters == 1 or dense else self.alternatives
 
 
 def search(
@@ -142,7 +141,8 @@ def search(
         return tables, hypotheses
     on_lines = [lines(points, p) for p in range(parameters)]
     products = patterns(tuple(_listed(table, parameters) for table in tables))
-    chunk = max(1, _CHUNK_BYTES // (8 * len(products) * max(count, 2 * options.width(count, parameters))))
+    width = options.width(parameters, is_dense(points))
+    chunk = max(1, _CHUNK_BYTES // (8 * len(products) * max(count, 2 * width)))
     for start in range(0, len(values), chunk):
         part = slice(start, start + chunk)
         y, w = values[part], weights[part]
@@ -150,7 +150,7 @@ def search(
         with one_thread():
             falls = falls_with(points, y)
             dictionary = _dictionary(points, tables, on_lines, products, y, w, falls)
-            error = _beam_search(tables, dictionary, y, w, scatter.of(part), options, part_hypotheses)
+            error = _beam_search(tables, dictionary, y, w, scatter.of(part), options, width, part_hypotheses)
         if options.criterion == "error":
             steady = (error > CERTAIN) & (error < SEARCH.steady)
             part_hypotheses.put_central_first(count, steady, _is_plain(tables, part_hypotheses.rows))
@@ -169,7 +169,7 @@ def _is_plain(tables: list[TermTable], rows: NDArray[np.int16]) -> Mask:
     """
     plain = np.ones(rows.shape[:2], dtype=bool)
     for p, table in enumerate(tables):
-        if len(table.same_value) < UNCERTAINTY.values:
+        if len(table.same_value) <= SEARCH.fewest:
             factors = rows[..., p : p + 1]
             plain &= (table.plain | (np.arange(len(table.plain)) == 0))[factors].all(axis=(2, 3))
             plain &= first_occurrence(factors).sum(axis=(2, 3)) <= 1
@@ -190,7 +190,7 @@ def _check_memory(terms: int, points: int) -> None:
 
 def _listed(table: TermTable, parameters: int) -> int:
     """Length of the short list: the whole table for a single parameter."""
-    return min(len(table.functions), SEARCH.short + int(table.plain.sum()) if parameters > 1 else len(table.functions))
+    return min(len(table.functions), SEARCH.beam + int(table.plain.sum()) if parameters > 1 else len(table.functions))
 
 
 def _beam_search(
@@ -200,11 +200,12 @@ def _beam_search(
     weights: Array,
     scatter: Scatter,
     options: SearchOptions,
+    width: int,
     hypotheses: BestHypotheses,
 ) -> Array:
     """Extend the constant term by term; enter the best hypotheses into `hypotheses`; return the smallest errors."""
     calls, products, count = dictionary.columns.shape
-    largest, width = min(options.max_terms, count - 2), options.width(count, len(tables))
+    largest = min(options.max_terms, count - 2)
     active = np.arange(calls)
 
     def judged(free: Array, residual: Array, coefficients: int) -> tuple[Array, Array]:
@@ -216,9 +217,8 @@ def _beam_search(
     errors, scores = judged(1 - dictionary.unit[:, None] ** 2, dictionary.centred[:, None], 1)
     least = errors[:, 0]
     if options.criterion == "error":
-        scores = score(errors, np.zeros((calls, 1)), count, 1, scatter)
+        scores = score(errors, np.zeros((calls, 1)), count, 1)
     hypotheses.scores[:, 0], hypotheses.ahead[:, 0] = scores[:, 0], dictionary.level
-    before = np.full(calls, np.inf)  # smallest errors with a term less
     beam: Beam | None = None
     for terms in range(1, largest + 1):
         if terms == 1:
@@ -245,7 +245,7 @@ def _beam_search(
             tables, dictionary, rows, new, coefficients, predicted[..., 1:], errors, options.costs, options.nonnegative
         )
         if options.criterion == "error":
-            scores = score(errors, cost, count, terms + 1, scatter) + handicap
+            scores = score(errors, cost, count, terms + 1) + handicap
         else:
             scores = np.where(usable & np.isfinite(handicap), scores, np.inf)
         at = np.arange(len(active))[:, None]
@@ -260,9 +260,8 @@ def _beam_search(
             left_out = (count / (count - terms - 1)) ** 0.5  # by so much errors at left-out points exceed the noise
             keep &= (scatter.degrees < count) | (smallest >= noise * left_out)
         if terms >= max(2, len(tables)):
-            lacking = (scatter.degrees > 0) & (smallest > SEARCH.lacking * noise)
-            keep &= better | (smallest < SEARCH.progress * before[active]) | lacking
-        before[active] = smallest
+            lacking = (scatter.degrees > 0) & (smallest > noise)
+            keep &= better | lacking
         least[active] = np.minimum(least[active], smallest)
         if terms == largest or not keep.any():
             break

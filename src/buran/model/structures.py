@@ -11,9 +11,10 @@ from math import prod
 import numpy as np
 
 from buran.model.alternative import Alternative
+from buran.model.candidates import is_dense
 from buran.model.terms import Array, Factor, ModelFunction, Term
-from buran.model.together import Pairs, pairs_apart, usual_values
-from buran.model.tuning import SEARCH, STRUCTURES, UNCERTAINTY
+from buran.model.together import Pairs, pairs_apart, pairs_varied, usual_values
+from buran.model.tuning import SEARCH, UNCERTAINTY
 
 Polynomial = dict[tuple[Factor, ...], Array]
 """Coefficient of each term, by its factors, followed by its derivatives with respect to the hypothesis's ones."""
@@ -26,9 +27,9 @@ def with_structures(
 ) -> tuple[Alternative, ...]:
     """Put next to each hypothesis what it makes a sum of, and a product, where points hardly distinguish them.
 
-    Where no point does, all three give the same values at the points, so that nothing but their prior plausibility,
-    `STRUCTURES.prior`, divides the weight of a hypothesis. Where few points do, a structure also counts by how much
-    worse it gives the values there, in units of the noise. For hypotheses with little weight, none of this is done.
+    Where no point does, all three give the same values at the points, so that they share the weight of the hypothesis
+    equally. Where some points do, a structure also counts by how much worse it gives the values there, in units of the
+    noise. For hypotheses with little weight, none of this is done.
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ def with_structures(
     beside: list[Alternative] = []
     for alternative in alternatives:
         others: list[Alternative] = []
-        if alternative.weight >= STRUCTURES.within * most:
+        if alternative.weight >= UNCERTAINTY.least * most:
             others = _other_structures(alternative, points, values, left_open)
         out.append(replace(alternative, weight=alternative.weight - sum(other.weight for other in others)))
         beside += others
@@ -60,8 +61,8 @@ class OpenStructure:
     base
         Shape (parameter,): the usual values.
     open
-        Pairs of parameters that no point tells a sum or a product of; then, if there are any, with those that hardly
-        any does.
+        Pairs of parameters that no point tells a sum or a product of; then, where less than half of the grid was
+        measured, with those that others tell.
     far
         Shape (point, parameter): the ends of the range in which no prediction may be negative.
     """
@@ -72,13 +73,14 @@ class OpenStructure:
 
     @classmethod
     def of(cls, points: Array) -> OpenStructure | None:
-        """Return None where every pair was varied together more than `STRUCTURES.few` times."""
-        apart, few = pairs_apart(points), pairs_apart(points, STRUCTURES.few)
-        if not few:
+        """Return None where every pair was varied together, and at half of the grid."""
+        apart, varied = pairs_apart(points), pairs_varied(points)
+        hardly = () if is_dense(points) else varied
+        if not (apart or hardly):
             return None
         ends = [np.unique([column.min(), column.max(), SEARCH.reach * column.max()]) for column in points.T]
         far = np.stack(np.meshgrid(*ends, indexing="ij"), axis=-1).reshape(-1, len(ends))
-        return cls(usual_values(points), tuple(pairs for pairs in dict.fromkeys((apart, few)) if pairs), far)
+        return cls(usual_values(points), tuple(pairs for pairs in dict.fromkeys((apart, hardly)) if pairs), far)
 
     @classmethod
     def untold(cls, points: Array) -> OpenStructure | None:
@@ -99,15 +101,16 @@ def _other_structures(
     positive = bool((function.evaluate(left_open.far) >= 0).all())
     least = (((function.evaluate(points) - values) / size) ** 2).sum()
     out: list[Alternative] = []
-    for pairs in left_open.open:
-        for other in structures(alternative, left_open.base, pairs):
-            at_ends = other.function.evaluate(left_open.far)
-            if not np.isfinite(at_ends).all() or (positive and not (at_ends >= 0).all()):
-                continue  # what cannot be negative is not, in any structure
-            gap = (((other.function.evaluate(points) - values) / size) ** 2).sum() - least
-            weight = STRUCTURES.prior / len(left_open.open) * np.exp(-max(gap, 0.0) / 2) * alternative.weight
-            if weight > UNCERTAINTY.least * alternative.weight:
-                out.append(replace(other, weight=float(weight)))
+    others = [other for pairs in left_open.open for other in structures(alternative, left_open.base, pairs)]
+    readings = 1 + 2 * len(left_open.open)  # sums and products, beside what the hypothesis says itself
+    for other in others:
+        at_ends = other.function.evaluate(left_open.far)
+        if not np.isfinite(at_ends).all() or (positive and not (at_ends >= 0).all()):
+            continue  # what cannot be negative is not, in any structure
+        gap = (((other.function.evaluate(points) - values) / size) ** 2).sum() - least
+        share = np.exp(-max(gap, 0.0) / 2) / readings
+        if share > UNCERTAINTY.least:
+            out.append(replace(other, weight=float(share * alternative.weight)))
     return out
 
 

@@ -22,15 +22,19 @@ def usual_values(points: Array) -> Array:
     return np.array(out)
 
 
-def pairs_apart(points: Array, most: int = 0) -> Pairs:
-    """Return the pairs of parameters that were varied, but never both at once: no point differs in both.
+def pairs_varied(points: Array) -> Pairs:
+    """Return the pairs of parameters that were varied."""
+    varied = np.flatnonzero((points != points[:1]).any(axis=0)).tolist()
+    return tuple(combinations(varied, 2))
 
-    Whether their shares are added or multiplied, no value says. With `most`: those that up to so many points differ in.
+
+def pairs_apart(points: Array) -> Pairs:
+    """Return those that never were both at once: no point differs in both.
+
+    Whether their shares are added or multiplied, no value says.
     """
-    differs = (points != usual_values(points)).astype(np.int64)
-    together = differs.T @ differs
-    varied = np.flatnonzero(differs.any(axis=0)).tolist()
-    return tuple((i, j) for i, j in combinations(varied, 2) if together[i, j] <= most)
+    differs = points != usual_values(points)
+    return tuple((i, j) for i, j in pairs_varied(points) if not (differs[:, i] & differs[:, j]).any())
 
 
 def pairs_tied(points: Array) -> Pairs:

@@ -18,7 +18,7 @@ from buran.model.powers import PowerLog
 from buran.model.repetitions import over_repetitions
 from buran.model.space import Spaces
 from buran.model.terms import Array, Factor, ModelFunction, Term
-from buran.model.tuning import DISCREPANCY, EXACT, SEARCH
+from buran.model.tuning import DISCREPANCY, SEARCH
 from buran.numerics.least_squares import exponents
 from buran.numerics.tuning import COMMON
 from buran.prior.algebra import added, multiplied
@@ -217,7 +217,7 @@ def steadiness_of(points: Array, counts: Array, function: ModelFunction | None, 
     if met.mean() >= COUNTS.mostly and (gaps[~met] < 0).all():
         return Steadiness.DATA_DEPENDENT
     varied = float(((measured - measured.mean()) ** 2).sum())
-    follows = residual <= EXACT.lost and (gaps**2).sum() <= (1 - COMMON.nearly) * varied
+    follows = residual <= SEARCH.steady and (gaps**2).sum() <= (1 - COMMON.nearly) * varied
     return Steadiness.DATA_DEPENDENT if follows else Steadiness.UNEXPLAINED
 
 
@@ -241,7 +241,8 @@ def limit_of(points: Array, counts: Array) -> float | None:
     """
     limit = float(counts.max())
     reached = counts == limit
-    if reached.all() or reached.mean() < COUNTS.mostly or limit - counts.min() <= EXACT.whole:
+    rounded = limit - counts.min() <= 1  # whole numbers are rounded by no more
+    if reached.all() or reached.mean() < COUNTS.mostly or rounded:
         return None
     beyond = (points[~reached][:, None] >= points[reached]).all(axis=2).any()
     return None if beyond else limit

@@ -14,7 +14,7 @@ from buran.model.exact import passes_through
 from buran.model.model import Model
 from buran.model.model_set import ModelSet
 from buran.model.powers import PowerLog
-from buran.model.tuning import ALLOWANCE
+from buran.model.tuning import SEARCH
 from buran.report.call_paths import Array, CallPaths
 from buran.report.content import LEVEL, Report, start_and_end, unknown_rows
 from buran.report.growth import leads_of
@@ -218,7 +218,7 @@ class _Guesses:
         self.call_paths = call_paths
         models = call_paths.models.models
         self.smape = np.array([np.nan if model is None else model.quality.smape for model in models], dtype=np.float64)
-        self.rows = ~(self.smape <= ALLOWANCE.trusted) | (call_paths.lower < _LEAST * call_paths.at_target)
+        self.rows = ~(self.smape <= 100 * SEARCH.steady) | (call_paths.lower < _LEAST * call_paths.at_target)
 
     def of(self, row: int) -> str:
         """Say why; empty where a model can."""
@@ -226,7 +226,7 @@ class _Guesses:
             return ""
         if not np.isfinite(self.call_paths.upper[row]):
             return "too few points for an interval"
-        if self.smape[row] <= ALLOWANCE.trusted:
+        if self.smape[row] <= 100 * SEARCH.steady:
             reach = f"{self.call_paths.lower[row]:.2g} to {self.call_paths.upper[row]:.2g}"
             return f"{100 * LEVEL:.0f} % interval {reach} {self.call_paths.unit}"
         return (
