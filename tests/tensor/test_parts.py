@@ -33,5 +33,5 @@ def test_trees_find_a_ratio_of_parameters():
     axes, points = axes_of(X, ["log"] * 3)
     features = make_features(points, axes, [np.zeros(2)] * 3, target)
     bins = features.bins(points, axes)
-    trees = grow(bins[:, :2000], target[:2000], Boosting(60, 3, 0.2), random)
+    trees = grow(bins[:, :2000], target[:2000], Boosting(60), random)
     assert np.abs(trees.predict(bins[:, 2000:]) - target[2000:]).mean() < 0.1

@@ -10,7 +10,7 @@ import numpy as np
 from buran.tensor.axes import Array, Axis, Whole
 from buran.tensor.boost import Boosting, Features, Trees, grow, join, make_features
 from buran.tensor.smooth import Basis, CPPart, PartOptions, Places, fit_part, make_basis
-from buran.tensor.trial import Room, Trial, UserChoices, choose_trees
+from buran.tensor.trial import Room, Trial, UserChoices
 from buran.tensor.tuning import BLEND
 
 _CHUNK = 1 << 16
@@ -68,21 +68,9 @@ class Blend:
         return self.centre + self.spread * out, self.spread * self.share * several.std(axis=0)
 
 
-@dataclass(eq=False)
-class Training:
-    """Observations and what was learnt about choices; kept for updates with new observations."""
-
-    points: Array
-    logs: Array
-    left_out: Array  # standardised predictions of CP parts that had not seen the observation
-    base: float  # trees are grown on what this share of CP parts, and main effects for the rest, leave over
-    mixed: float  # share of CP parts alone in the final mean with base and trees
-    boosting: Boosting
-
-
 def fit_blend(
     points: Array, logs: Array, axes: tuple[Axis, ...], choices: UserChoices, random: np.random.Generator
-) -> tuple[Blend, Training]:
+) -> Blend:
     """Fit to observations; everything that is not given is chosen on observations that are left out.
 
     Parameters
@@ -100,70 +88,30 @@ def fit_blend(
     options = choose(points, values, axes, choices, folds, order, random)
     bases = tuple(make_basis(axis, _nodes(points[:, j], options.nodes)) for j, axis in enumerate(axes))
     places = Places.of(points, bases)
-    room = Room.of(bases, options, choices, len(values))
-    several = _left_out(places, values, bases, options, folds, room.members(0), random)
-    left_out = several.mean(axis=0)
+    room = Room.of(bases, options, choices)
+    several, alone = _left_out(places, values, bases, options, folds, room.members(0), random)
+    apart = several.mean(axis=0) - alone
+    best = float(np.clip((values - alone) @ apart / max(apart @ apart, 1e-300), 0, 1))
     main = fit_part(places, values, bases, replace(options, rank=0), random)
-    alone = main.predict(places)
     features = make_features(points, axes, main.main, values - alone)
-    boosting = Boosting(room.most_trees, room.depth, bins=features.count)
-    base, mixed, residuals = 1.0, 0.0, values - left_out
-    trees = join([], boosting.depth)
-    if boosting.trees and len(values) >= 8 * BLEND.folds and len(features.weights) + len(features.orders):
+    share, trees, residuals = best, join([]), values - alone - best * apart
+    if room.most_trees and len(values) >= 8 * BLEND.folds and len(features.weights) + len(features.orders):
         inside, outside = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
-        inside, outside = inside[: BLEND.most_choosing], outside[: BLEND.most_choosing]
-        inside_features = make_features(points[inside], axes, main.main, (values - alone)[inside])
-        tried = Trial(inside_features.bins(points, axes), values, several, alone, inside, outside)
-        base, mixed, boosting, residuals = choose_trees(tried, boosting, room, random)
-        grown = grow(features.bins(points, axes), values - base * left_out - (1 - base) * alone, boosting, random)
-        trees = grown.scaled(1 - mixed)
-    share = mixed + (1 - mixed) * base
-    members = room.members(boosting.trees) if share else 0
+        bins = make_features(points[inside], axes, main.main, (values - alone)[inside]).bins(points, axes)
+        tried = Trial(bins, values, several, alone, inside, outside)
+        tries = {share: tried.attempt(share, room, random) for share in (0.0, best)}
+        share = min(tries, key=lambda tested: float(np.abs(tries[tested][1]).mean()))
+        number, residuals = tries[share]
+        rest = values - alone - share * apart
+        trees = grow(features.bins(points, axes), rest, Boosting(number), random)
+    members = room.members(len(trees.values)) if share else 0
     parts = tuple(fit_part(places, values, bases, options, random) for _ in range(members))
     quantiles = np.quantile(np.abs(residuals) * spread, np.linspace(0, 1, 101))
-    blend = Blend(axes, bases, centre, spread, parts, main, share, features, trees, options, quantiles)
-    return blend, Training(points, logs, left_out, base, mixed, boosting)
+    return Blend(axes, bases, centre, spread, parts, main, share, features, trees, options, quantiles)
 
 
 def _nodes(column: Array, count: int) -> int:
     return max(min(count, len(np.unique(column)) if len(column) < 10 * count else count), 2)
-
-
-def update_blend(
-    blend: Blend, training: Training, points: Array, logs: Array, random: np.random.Generator
-) -> tuple[Blend, Training]:
-    """Go on with new observations inside the measured range.
-
-    Before the new observations are learnt, they tell how well unseen ones are predicted; trees are then grown again on
-    what is left over at all observations.
-
-    Parameters
-    ----------
-    points
-        Shape (point, parameter): the new ones, encoded.
-    """
-    new = (logs - blend.centre) / blend.spread
-    before = blend.predict_log(points)[0]
-    unseen = Places.of(points, blend.bases)
-    several = [part.predict(unseen) for part in blend.parts] or [blend.main.predict(unseen)]
-    left_out = np.concatenate([training.left_out, np.mean(several, axis=0)])
-    points, logs = np.concatenate([training.points, points]), np.concatenate([training.logs, logs])
-    values = (logs - blend.centre) / blend.spread
-    places = Places.of(points, blend.bases)
-    few = replace(blend.options, sweeps=BLEND.update_sweeps)
-    parts = tuple(
-        fit_part(places, values, blend.bases, few, random, start=CPPart(list(part.main), list(part.factors)))
-        for part in blend.parts
-    )
-    main = fit_part(places, values, blend.bases, replace(few, rank=0), random)
-    base = training.base * left_out + (1 - training.base) * main.predict(places)
-    trees = grow(blend.features.bins(points, blend.axes), values - base, training.boosting, random)
-    trees = trees.scaled(1 - training.mixed)
-    quantiles = blend.residuals
-    if len(new) >= BLEND.enough_new:
-        quantiles = np.quantile(np.abs(before - logs[-len(new) :]), np.linspace(0, 1, 101))
-    updated = replace(blend, parts=parts, main=main, trees=trees, residuals=quantiles)
-    return updated, replace(training, points=points, logs=logs, left_out=left_out)
 
 
 def _left_out(
@@ -174,19 +122,18 @@ def _left_out(
     folds: Whole,
     members: int,
     random: np.random.Generator,
-) -> Array:
-    """Return predictions of each observation by CP parts that have not seen it, shape (part, point)."""
-    part_of = folds % 2 if len(values) > BLEND.large else folds
-    several = min(members, 1 if len(values) > BLEND.large else 3 if len(values) > BLEND.large // 4 else 4)
-    out = np.full((several, len(values)), values.mean())
-    for fold in range(int(part_of.max()) + 1):
-        inside, outside = np.flatnonzero(part_of != fold), np.flatnonzero(part_of == fold)
-        if len(inside) == 0 or len(outside) == 0:
-            continue
-        here, there = places.take(inside), places.take(outside)
-        for member in range(several):
-            out[member, outside] = fit_part(here, values[inside], bases, options, random).predict(there)
-    return out
+) -> tuple[Array, Array]:
+    """Return predictions by what has not seen the observation: CP parts, (part, point), and main effects, (point,)."""
+    ranks = [*[options.rank] * min(members, BLEND.folds), 0]
+    out = np.full((len(ranks), len(values)), values.mean())
+    for fold in range(BLEND.folds):
+        inside, outside = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+        if len(inside) and len(outside):
+            here, there = places.take(inside), places.take(outside)
+            for row, rank in enumerate(ranks):
+                part = fit_part(here, values[inside], bases, replace(options, rank=rank), random)
+                out[row, outside] = part.predict(there)
+    return out[:-1], out[-1]
 
 
 def choose(
@@ -199,21 +146,13 @@ def choose(
     random: np.random.Generator,
 ) -> PartOptions:
     """Choose what is not given, one choice at a time, on the first fold."""
-    if len(values) > BLEND.large:
-        keep = order[: BLEND.large // 4]
-        points, values, folds = points[keep], values[keep], folds[keep]
-    inside, outside = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
-    few = len(values) < 1000
-    options = PartOptions(
-        choices.nodes or (8 if few else 16),
-        8 if choices.rank is None and few else 16 if choices.rank is None else choices.rank,
-        1e-2 if choices.ridge is None else choices.ridge,
-        1e-2 if choices.smooth is None else choices.smooth,
-    )
-    if len(outside) == 0 or len(inside) < 8:
+    keep = order[: BLEND.most_choosing]
+    points, values, folds = points[keep], values[keep], folds[keep]
+    given = {name: getattr(choices, name) for name in ("nodes", "rank", "ridge", "smooth")}
+    options = PartOptions(**{name: value for name, value in given.items() if value is not None})
+    if np.count_nonzero(folds) < 8:
         return replace(options, rank=choices.rank or 0)
     seed = int(random.integers(2**31))
-    number = 1 if len(values) > BLEND.one_fold_from else 2
     seen: dict[PartOptions, tuple[float, int]] = {}
 
     def error(options: PartOptions) -> float:
@@ -222,16 +161,13 @@ def choose(
                 _validate(
                     points, values, axes, options, np.flatnonzero(folds != k), np.flatnonzero(folds == k), seed + k
                 )
-                for k in range(number)
+                for k in range(2)
             ]
             mean = np.mean([trial_error for trial_error, _ in tried])
             seen[options] = float(mean), int(np.ceil(np.mean([sweeps for _, sweeps in tried])))
         return seen[options][0]
 
-    shapes = {
-        (choices.nodes or nodes, rank if choices.rank is None else choices.rank)
-        for nodes, rank in (BLEND.shapes_few if few else BLEND.shapes)
-    }
+    shapes = {(choices.nodes or n, n if choices.rank is None else choices.rank) for n in BLEND.shapes}
     options = min((replace(options, nodes=n, rank=r) for n, r in sorted(shapes)), key=error)
     for name, free in (("smooth", choices.smooth is None), ("ridge", choices.ridge is None)):
         for factor in (0.3, 3.0) if free else ():

@@ -20,6 +20,7 @@ from buran.tensor.tuning import TREES
 
 Bins = NDArray[np.uint8]
 _CHUNK = 1 << 14
+BINS = 256  # what a byte distinguishes
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,8 +90,7 @@ def make_features(points: Array, axes: Sequence[Axis], main: Sequence[Array], re
         if axis.is_categorical:
             orders.append((j, _ranks(main[j])))
             orders += [(j, _ranks(profile)) for profile in _profiles(j, len(axis.categories), pieces, rest)]
-    count = min(TREES.fine if len(axes) <= TREES.fine_upto else TREES.coarse, max(len(points) // 8, TREES.fewest))
-    return Features(weights, values.min(axis=1), values.max(axis=1), tuple(orders), count)
+    return Features(weights, values.min(axis=1), values.max(axis=1), tuple(orders), BINS)
 
 
 def _positions(points: Array, axes: Sequence[Axis]) -> Array:
@@ -158,10 +158,6 @@ class Trees:
         """Return the trees that were grown first."""
         return Trees(self.feature[:number], self.bound[:number], self.values[:number])
 
-    def scaled(self, factor: float) -> Trees:
-        """Return the same trees with other weights."""
-        return Trees(self.feature, self.bound, (factor * self.values.astype(np.float64)).astype(np.float16))
-
 
 def _leaves(bins: Bins, feature: Bins, bound: Bins) -> Bins:
     leaf = (bins[feature[0]] > bound[0]).view(np.uint8)
@@ -182,17 +178,14 @@ class Boosting:
         Observations of value 0 in each leaf.
     rows, features
         Shares of the observations and features that each tree sees.
-    bins
-        Their number.
     """
 
     trees: int = 200
     depth: int = 5
-    rate: float = 0.08
+    rate: float = 0.1
     ridge: float = 2.0
     rows: float = 0.8
     features: float = 0.8
-    bins: int = TREES.fine
     most_rows: int = 1 << 15
 
 
@@ -233,24 +226,23 @@ def grow(
         grown.append(tree)
         if watch is not None and watch(number + 1, tree):
             break
-    return join(grown, boosting.depth)
+    return join(grown)
 
 
-def join(grown: Sequence[Trees], depth: int) -> Trees:
+def join(grown: Sequence[Trees]) -> Trees:
     """Put trees together."""
-    if not grown:
-        empty = np.zeros((0, depth), dtype=np.uint8)
-        return Trees(empty, empty, np.zeros((0, 1 << depth), dtype=np.float16))
+    depth = Boosting.depth
+    none = np.zeros((0, depth), dtype=np.uint8)
     return Trees(
-        np.concatenate([t.feature for t in grown]),
-        np.concatenate([t.bound for t in grown]),
-        np.concatenate([t.values for t in grown]),
+        np.concatenate([none, *(t.feature for t in grown)]),
+        np.concatenate([none, *(t.bound for t in grown)]),
+        np.concatenate([np.zeros((0, 1 << depth), dtype=np.float16), *(t.values for t in grown)]),
     )
 
 
 def _questions(bins: Bins, target: Array, boosting: Boosting) -> tuple[NDArray[np.int64], Bins]:
     """Choose the questions of a tree one by one, each the one that lowers the squared error most."""
-    (features, count), width = bins.shape, boosting.bins
+    (features, count), width = bins.shape, BINS
     base = bins + (width * np.arange(features))[:, None]
     weights = np.broadcast_to(target, base.shape).ravel()
     leaf = np.zeros(count, dtype=np.int64)

@@ -11,7 +11,7 @@ from buran.errors import UsageError
 from buran.numerics.intervals import of_logarithm
 from buran.tensor.axes import columns_of
 from buran.tensor.model import TensorModel
-from buran.tensor.tuning import FINDER
+from buran.tensor.tuning import FINDER, SMOOTH
 
 Value = float | str
 
@@ -46,7 +46,7 @@ def find_fastest(
     ----------
     given
         Values that are fixed, such as the inputs; the other parameters are free. Free categories and parameters with
-        few values take all measured values, others nine steps over their range.
+        few values take all measured values, others as many steps over their range.
     count
         How many to return.
     level
@@ -70,7 +70,7 @@ def find_fastest(
             choices.append(axis.values.tolist())
         else:
             ends = axis.position(np.array([axis.low, axis.high]))
-            steps = np.linspace(ends[0], ends[1], FINDER.steps)
+            steps = np.linspace(ends[0], ends[1], SMOOTH.few)
             steps = np.clip(np.exp(steps) if axis.scale == "log" else steps, axis.low, axis.high)
             choices.append(np.unique(np.rint(steps) if axis.whole else steps).tolist())
     total = int(np.prod([float(len(c)) for c in choices]))

@@ -13,7 +13,7 @@ from sklearn.utils import Tags, check_random_state, column_or_1d
 
 from buran.numerics.intervals import of_logarithm
 from buran.tensor.axes import Array, InputError, columns_of, encode, fit_axes
-from buran.tensor.blend import Blend, fit_blend, update_blend
+from buran.tensor.blend import Blend, fit_blend
 from buran.tensor.growth import fit_growth
 from buran.tensor.model import TensorModel
 from buran.tensor.published.model import GridOptions, PublishedModel, fit_published
@@ -130,9 +130,14 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._check_preset()
         columns, times = self._checked(X, y)
-        axes = fit_axes(columns, self.scale, self._names(X, len(columns)))
+        self._learn(columns, times, self._names(X, len(columns)))
+        if hasattr(X, "columns"):
+            self.feature_names_in_ = np.asarray(X.columns, dtype=object)
+        return self
+
+    def _learn(self, columns: list[NDArray[Any]], times: Array, names: list[str]) -> CPRegressor:
+        axes = fit_axes(columns, self.scale, names)
         points = encode(columns, axes)
-        names = [axis.name for axis in axes]
         free = tuple(sorted({_place(parameter, names) for parameter in self.extrapolate}))
         for j in free:
             if axes[j].is_categorical:
@@ -141,7 +146,6 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not isinstance(seed, int | np.integer):
             seed = int(check_random_state(seed).randint(2**31 - 1))
         random = np.random.default_rng(int(seed))
-        self._training = None
         inner: Blend | PublishedModel
         growth = None
         if self.preset == "default":
@@ -150,7 +154,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             choices = UserChoices(
                 self.cells, self.rank, self.ridge, self.smooth, self.members, self.trees, self.size_kb
             )
-            inner, self._training = fit_blend(points, np.log(times), axes, choices, random)
+            inner = fit_blend(points, np.log(times), axes, choices, random)
             if free:
                 growth = fit_growth(points, np.log(times), axes, free, random)
         else:
@@ -169,47 +173,18 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.model_ = self._of_size(TensorModel(axes, free, inner, growth, len(times)))
         self._seen = (columns, times)
         self.n_features_in_ = len(axes)
-        if hasattr(X, "columns"):
-            self.feature_names_in_ = np.asarray(X.columns, dtype=object)
         return self
 
     def partial_fit(self, X: ArrayLike, y: ArrayLike) -> CPRegressor:
-        """Go on with new observations: CP parts from where they are, trees from scratch.
-
-        Without a model, with the preset ``published``, and where new observations leave the measured range or bring new
-        categories, everything is fitted again, to all observations so far.
-        """
+        """Fit again, to all observations so far and these."""
         columns, times = self._checked(X, y)
         if not hasattr(self, "model_"):
             return self.fit(X, y)
         self._check_width(len(columns))
         old_columns, old_times = self._seen
-        self._seen = (
-            [np.concatenate([a, b]) for a, b in zip(old_columns, columns, strict=True)],
-            np.concatenate([old_times, times]),
-        )
-        inner, axes = self.model_.inner, self.model_.axes
-        is_inside = all(
-            np.isin(c, a.categories).all()
-            if a.is_categorical
-            else c.dtype != object and bool(((c >= a.low) & (c <= a.high)).all())
-            and (not len(a.values) or bool(np.isin(c, a.values).all()))
-            for c, a in zip(columns, axes, strict=True)
-        )  # fmt: skip
-        if isinstance(inner, Blend) and self._training is not None and is_inside:
-            points = encode(columns, axes)
-            blend, self._training = update_blend(inner, self._training, points, np.log(times), self._random_of(times))
-            growth = self.model_.growth
-            if growth is not None:
-                growth = fit_growth(
-                    self._training.points, self._training.logs, axes, self.model_.free, self._random_of(times)
-                )
-            self.model_ = self._of_size(TensorModel(axes, self.model_.free, blend, growth, len(self._seen[1])))
-            return self
-        table = np.empty((len(self._seen[1]), len(axes)), dtype=object)
-        for j, column in enumerate(self._seen[0]):
-            table[:, j] = column
-        return self.fit(table, self._seen[1])
+        table = np.array([[*a, *b] for a, b in zip(old_columns, columns, strict=True)], dtype=object).T
+        names = [axis.name for axis in self.model_.axes]
+        return self._learn(columns_of(table), np.concatenate([old_times, times]), names)
 
     def predict(self, X: ArrayLike) -> Array:
         """Return times, shape (point,).
@@ -323,9 +298,6 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if len(self.nodes) != count:
             raise InputError("nodes are given for each parameter, or None", why=f"{len(self.nodes)} for {count}")
         return [None if nodes is None else np.asarray(nodes, dtype=np.float64) for nodes in self.nodes]
-
-    def _random_of(self, times: Array) -> np.random.Generator:
-        return np.random.default_rng(len(times) + len(self._seen[1]))
 
 
 def _place(parameter: int | str, names: Sequence[str]) -> int:

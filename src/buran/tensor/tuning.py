@@ -26,29 +26,12 @@ class BlendTuning:
     """Constants of the choices of nodes, ranks and shares on left-out observations."""
 
     folds: int = tuned(4, "parts that are left out in turn", TENSORS)
-    one_fold_from: int = tuned(3000, "observations from which on one part is enough", TENSORS)
-    update_sweeps: int = tuned(3, "sweeps for new observations", TENSORS)
-    enough_new: int = tuned(100, "new observations that tell errors anew", TENSORS)
-    large: int = tuned(20_000, "observations from which on choices are made on a part of them", TENSORS)
-    most_choosing: int = tuned(4000, "observations that trees are grown on while choices are made", TENSORS)
-    shapes: tuple[tuple[int, int], ...] = tuned(
-        ((8, 16), (12, 24), (16, 8), (16, 16), (24, 24)), "nodes and ranks that are tried", TENSORS
-    )
-    shapes_few: tuple[tuple[int, int], ...] = tuned(
-        ((4, 2), (6, 1), (6, 4), (8, 2), (8, 8)), "those for fewer than 1000 observations", TENSORS
-    )
-    shares: tuple[float, ...] = tuned(
-        (0.0, 0.5, 1.0),
-        "how much of the base is the CP parts; main effects are the rest",
-        "first 0, 0.5 and 0.8; changed while the method was built, no figures kept (evidence/tensor.md)",
-    )
+    most_choosing: int = tuned(4000, "observations that nodes, ranks and penalties are chosen on", TENSORS)
+    shapes: tuple[int, ...] = tuned((4, 8, 16, 24), "numbers that are tried, of nodes and of the rank", TENSORS)
     patience: int = tuned(4, "steps without a smaller error that end a trial", TENSORS)
     most_parts: int = tuned(
         10, "CP parts", "first 6; changed while the method was built, no figures kept (evidence/tensor.md)"
     )
-    mixed: tuple[float, ...] = tuned((0.0, 0.25, 0.5, 0.75), "how much of an ensemble's trees is mixed in", TENSORS)
-    rates: tuple[float, float] = tuned((0.6, 1.6), "factors of the rate that are tried", TENSORS)
-    fewest_trees: int = tuned(50, "trees", TENSORS)
 
 
 BLEND = BlendTuning()
@@ -58,10 +41,6 @@ BLEND = BlendTuning()
 class TreeTuning:
     """Constants of features and bins of trees."""
 
-    fine: int = tuned(250, "bins of a feature, with few parameters", TENSORS)
-    coarse: int = tuned(64, "bins with more parameters", TENSORS)
-    fewest: int = tuned(16, "bins, at least", TENSORS)
-    fine_upto: int = tuned(4, "parameters: with more of them, fine bins find accidents", TENSORS)
     most_paired: int = tuned(8, "parameters that sums and differences are made of", TENSORS)
     orders: int = tuned(3, "orders of a category", TENSORS)
     pieces: int = tuned(7, "ends of the pieces that a parameter is cut into, for orders of categories", TENSORS)
@@ -91,7 +70,6 @@ class FinderTuning:
     """Constants of the search for the fastest configuration."""
 
     most: int = tuned(200_000, "configurations that are looked at", JUDGED)
-    steps: int = tuned(9, "values of a parameter without values of its own", JUDGED)
 
 
 FINDER = FinderTuning()
