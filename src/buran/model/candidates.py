@@ -111,7 +111,7 @@ def _nature(functions: tuple[BasisFunction, ...]) -> tuple[Mask, Mask, Ids, Arra
 
 def is_dense(points: Array) -> bool:
     """Tell whether at least half of the grid that the values of the parameters span was measured."""
-    return 2 * len(points) >= np.prod([float(len(np.unique(column))) for column in points.T])
+    return bool(2 * len(points) >= np.prod([float(len(np.unique(column))) for column in points.T]))
 
 
 def falls_with(points: Array, values: Array) -> Mask:

@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from buran.numerics.origin import JUDGED, tuned
 
 
+ROUNDING = 1e-6
+"""Relative: a count that is this near to a function is met by it, as means over ranks are rounded."""
+
+
 @dataclass(frozen=True)
 class CountTuning:
     """Constants of effort models that go through counts."""
