@@ -188,7 +188,7 @@ def knowledge_of(history: History) -> Knowledge:
     assert filter_text is not None
     trial = _trial_times(history)
     runtime = runtime_model(history, findings)
-    if findings.runtime is None and history.session.earlier is None and len(trial) >= PLANNING.enough:
+    if findings.runtime is None and history.session.earlier is None and len(trial) >= COMMON.few:
         runtime = fitted_times(trial, history.session.campaign.parameters)
     outcomes = tuple(history.outcomes(plan for plan in plans if not plan.imported))
     knowledge = Knowledge(

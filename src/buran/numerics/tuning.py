@@ -23,7 +23,9 @@ class CommonTuning:
         "relative noise of one run until repetitions and residuals say more, and of what all runs of a point share",
         JUDGED,
     )
-    worth: float = tuned(2.0, "repetitions that this first guess is worth", JUDGED)
+    worth: float = tuned(
+        2.0, "repetitions that this first guess is worth, and degrees of freedom that the noise of others is", JUDGED
+    )
     few: int = tuned(
         3,
         "fewest values that tell something: of a parameter, points with the baseline beside them, call paths that "

@@ -198,12 +198,12 @@ def one_cost(prior: Prior) -> Prior:
 def price_alone(prior: Prior) -> Prior:
     """Return a prior of computation whose one open coefficient is the price of all counted work, for one or two points.
 
-    What does not grow is work, too; next to it a call has no constant of more than `COEFFICIENTS.call_s`.
+    What does not grow is work, too; next to it a call has no constant of more than `COEFFICIENTS.slowest_s`.
     """
     priced = one_cost(prior)
     constant, work, *given = priced.columns
     whole = added((work.function, ModelFunction(constant.effort)))
-    columns = (replace(constant, cost=(0.0, COEFFICIENTS.call_s)), replace(work, function=whole), *given)
+    columns = (replace(constant, cost=(0.0, COEFFICIENTS.slowest_s)), replace(work, function=whole), *given)
     return replace(priced, columns=columns)
 
 

@@ -299,7 +299,7 @@ def _pooled_noise(fitted: Fitted) -> Array:
     has_freedom = fitted.degrees > 0
     squares = np.where(has_freedom, np.nan_to_num(fitted.noise) ** 2, 0.0)
     pooled = (squares * fitted.degrees).sum() / max(fitted.degrees.sum(), 1.0)
-    drawn = (fitted.degrees * squares + COEFFICIENTS.pooled * pooled) / (fitted.degrees + COEFFICIENTS.pooled)
+    drawn = (fitted.degrees * squares + COMMON.worth * pooled) / (fitted.degrees + COMMON.worth)
     return np.asarray(np.sqrt(drawn) + LEAST_NOISE)
 
 
@@ -324,7 +324,7 @@ def _shared_belief(fitted: Fitted, effort: Array, path_belief: Belief | None) ->
         between = max(excess / (weight.sum() - (weight**2).sum() / weight.sum()), 0.0)
         weight = 1 / (variance[some, column] + between)
         centre = max(float((weight * cost[some, column]).sum() / weight.sum()), 0.0)
-        spread = max(float(np.sqrt(between)), COEFFICIENTS.closest * centre, float(np.sqrt(1 / weight.sum())))
+        spread = max(float(np.sqrt(between)), float(np.sqrt(1 / weight.sum())))
         closer = spread * unit[:, column] < deviation[:, column]
         mean[:, column] = np.where(closer, centre * unit[:, column], mean[:, column])
         deviation[:, column] = np.where(closer, spread * unit[:, column], deviation[:, column])

@@ -36,12 +36,10 @@ class CoefficientTuning:
         "standard deviations from which on a point pulls no harder",
         "the loss of Huber (1964); no record of why at 2",
     )
-    pooled: float = tuned(4.0, "degrees of freedom that the noise of call paths with the same prior is worth", JUDGED)
-    closest: float = tuned(0.05, "costs of one kind of effort differ at least by this share", JUDGED)
-    call_s: float = tuned(1e-6, "seconds that a call takes beside its counted work, about", JUDGED)
     slowest_s: float = tuned(
         1e-5,
-        "seconds of one counted unit of effort; what takes longer is not done by the code that was counted",
+        "seconds of one counted unit of effort, and of what a call takes beside: what takes longer is not done by the "
+        "code that was counted",
         JUDGED,
     )
     untold: float = tuned(

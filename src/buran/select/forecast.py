@@ -11,7 +11,6 @@ from buran.numerics.tuning import COMMON
 from buran.select.observations import Observations
 from buran.select.protocol import PlanningState
 from buran.select.space import Array, Ids, Mask, Space
-from buran.select.tuning import PLANNING
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +58,8 @@ def predicted_s(measured: Observations, space: Space) -> Array | None:
     """Predict the run time at each place (place,); None where nothing is known.
 
     From the models of call paths, or of the whole program; at measured points their mean. A prediction below the
-    shortest run that was seen, a negative one among them, is none: powers of the parameters take its place. Before four
-    points ran, the longest run so far counts for all, unless counts say how the times of call paths grow.
+    shortest run that was seen, a negative one among them, is none: powers of the parameters take its place. Before
+    three points ran, the longest run so far counts for all, unless counts say how the times of call paths grow.
     """
     if space.known_s is not None:
         return space.known_s
@@ -68,7 +67,7 @@ def predicted_s(measured: Observations, space: Space) -> Array | None:
     if not measured_before.any():
         return space.expected_s
     seen = measured.program_means_s[measured_before]
-    known = measured_before.sum() >= PLANNING.enough or known_share(measured) > 1 / 2
+    known = measured_before.sum() >= COMMON.few or known_share(measured) > 1 / 2
     out = _modelled_s(measured, space, measured_before) if known else None
     if out is None:
         out = np.full(len(space.points), seen.max()) if space.expected_s is None else space.expected_s.copy()
@@ -97,7 +96,7 @@ def _measured_before(measured: Observations) -> Mask:
 def _by_powers_s(measured: Observations, space: Space) -> Array:
     """Return the run time at each place (place,) by powers; zero where too few points ran, or run times are known."""
     here = _measured_before(measured)
-    if space.known_s is not None or here.sum() < PLANNING.enough:
+    if space.known_s is not None or here.sum() < COMMON.few:
         return np.zeros(len(space.points))
     return np.asarray(by_powers(measured.points[here], measured.program_means_s[None, here], space.points)[0])
 

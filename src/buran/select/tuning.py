@@ -66,7 +66,6 @@ class PlanningTuning:
         "values along each parameter's line; with fewer, a one-parameter model cannot tell its terms apart",
         "five values tell n from n log n (tutorial/your-own-program.md)",
     )
-    enough: int = tuned(4, "runs; models of fewer are no more than a mean", JUDGED)
     comparing: float = tuned(1 / 20, "of a budget, that these baseline runs may take beyond the first", JUDGED)
     batch: int = tuned(5, "runs a round for strategies that rate one run after the other", JUDGED)
     sampled: float = tuned(
