@@ -132,7 +132,7 @@ def belief_of(measured: Observations, space: Space, unseen: bool = True) -> Targ
         parts = [apart, inside, common[kinds[row]]]
         if waits[row]:
             parts.append(of_path[row] * waiting)
-        kept = fewer(np.concatenate(parts, axis=1), BELIEF.directions)
+        kept = fewer(np.concatenate(parts, axis=1))
         factors[row, :, : kept.shape[1]] = kept
     return TargetBelief(predicted, factors, disagreement, noise, share)
 
@@ -185,9 +185,7 @@ class _TermColumns:
         odds = np.array([hypothesis.weight for hypothesis in model.alternatives])
         apart = np.stack(logs, axis=1)
         apart = (apart - (apart @ odds)[:, None]) * np.sqrt(odds)
-        open_ = np.concatenate(inside, axis=1)
-        width = np.linalg.norm(open_, axis=1, keepdims=True)
-        return apart, open_ * (BELIEF.widest / np.maximum(width, BELIEF.widest))
+        return apart, np.concatenate(inside, axis=1)
 
     def _of_terms(self, function: ModelFunction, weights: Array, scale: Array) -> Array:
         """Return factors (place, direction) of the coefficients of a function that was searched for."""
@@ -230,7 +228,7 @@ def _process(
     across = process.covariance(places, points)
     known = process.covariance(points, points) + np.diag(noise**2 / counts[here])
     covariance = process.covariance(places, places) - across @ np.linalg.solve(known, across.T)
-    return _pivoted(covariance, BELIEF.discrepancy_directions)
+    return _pivoted(covariance)
 
 
 def _reachable(factors: Array, noise: float) -> Array:
@@ -254,11 +252,11 @@ def _unseen_waiting(at: Array, measured: Observations, space: Space, noise: floa
     return _process(at[:, ranks], measured.points[:, ranks], measured.counts, noise / BELIEF.waiting, 1.0, scales)
 
 
-def _pivoted(covariance: Array, directions: int) -> Array:
+def _pivoted(covariance: Array) -> Array:
     """Return a Cholesky factor (place, direction) of a covariance, the largest variances first."""
     rest = covariance.diagonal().copy()
-    out = np.zeros((len(covariance), directions))
-    for k in range(directions):
+    out = np.zeros((len(covariance), BELIEF.directions))
+    for k in range(BELIEF.directions):
         pivot = int(np.argmax(rest)) if k else len(rest) - 1  # the target is represented exactly
         if rest[pivot] <= 1e-12:
             break
@@ -267,7 +265,7 @@ def _pivoted(covariance: Array, directions: int) -> Array:
     return out
 
 
-def fewer(factors: Array, directions: int) -> Array:
+def fewer(factors: Array, directions: int = BELIEF.directions) -> Array:
     """Keep the directions in which the belief is widest, always those that the target needs."""
     if factors.shape[1] > len(factors):  # a rotation brings them into as many directions as there are places
         # without squares of the factors: rounding errors are then relative to each place's own uncertainty

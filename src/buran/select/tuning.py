@@ -26,10 +26,6 @@ class BeliefTuning:
         10.0, "times what powers of the parameters say, that a call path counts for at the target at the most", JUDGED
     )
     directions: int = tuned(24, "of the belief that are kept; the others hold next to nothing", JUDGED)
-    discrepancy_directions: int = tuned(12, "of these, for the discrepancy", JUDGED)
-    widest: float = tuned(
-        1e3, "relative standard deviation of what coefficients leave open: beyond it, nothing is known anyway", JUDGED
-    )
 
 
 BELIEF = BeliefTuning()
