@@ -265,7 +265,7 @@ def refine(
     ends_s
         Shape (call path, 2): measured times at the points with the least and the most time. A model of few noisy
         values may miss a kernel: a function that has the share at the largest point is one too, and none is constant
-        whose measured time grew by more than half.
+        whose measured time grew.
     graph
         Call graph of the program, for functions that were never measured and for the static closure.
     known
@@ -369,7 +369,7 @@ def _visits_there(time: ModelSet, visits: ModelSet | None, threads: Floats | Non
 
 
 def _measured(prediction: RegionPrediction, ends_s: Floats | None, visits: Floats) -> tuple[Floats, Mask]:
-    """Return the share of each region in the time of the largest point, and whether its time grew clearly.
+    """Return the share of each region in the time of the largest point, and whether its time grew.
 
     Hooks are taken off a function that calls nothing measured, as they are all in its own time.
 
@@ -387,7 +387,7 @@ def _measured(prediction: RegionPrediction, ends_s: Floats | None, visits: Float
     )
     bare = np.maximum(by_region[:, 1] - hooks, 0.0)
     total = float(by_region[:, 1].sum())
-    return bare / (total or 1.0), by_region[:, 1] > FILTERS.grown * by_region[:, 0]
+    return bare / (total or 1.0), by_region[:, 1] > (1 + FILTERS.steady) * by_region[:, 0]
 
 
 def _waiting(prediction: RegionPrediction, imbalance: Floats | None, share: float) -> Mask:

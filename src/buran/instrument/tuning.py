@@ -11,7 +11,6 @@ from buran.numerics.origin import JUDGED, tuned
 class FilterTuning:
     """Constants of filters: what is refined, kept and dropped."""
 
-    grown: float = tuned(1.5, "times the visits at the smallest point, from which on visits grow", JUDGED)
     visit_cost_s: float = tuned(
         60e-9,
         "seconds of enter and exit of one visit where nothing was calibrated",

@@ -373,10 +373,10 @@ def _models(
 
 
 def _untold(prior: Prior, fitted: Fitted) -> list[bool]:
-    """Return for each column whether times tell little of what the machine lets expect, for any of the call paths."""
+    """Return for each column whether times tell less of its cost than the machine does, for any of the call paths."""
     deviation = np.sqrt(np.maximum(np.einsum("ckk->ck", fitted.covariance), 0.0)).max(axis=0).tolist()
     return [
-        column.cost is not None and error > COEFFICIENTS.untold * column.cost[1]
+        column.cost is not None and 2 * error**2 > column.cost[1] ** 2
         for column, error in zip(prior.columns, deviation, strict=True)
     ]
 

@@ -42,9 +42,6 @@ class CoefficientTuning:
         "code that was counted",
         JUDGED,
     )
-    untold: float = tuned(
-        0.5, "of the deviation that was expected of a cost: with more left, the points tell little of it", JUDGED
-    )
 
 
 COEFFICIENTS = CoefficientTuning()
