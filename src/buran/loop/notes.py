@@ -183,7 +183,7 @@ def _side_by_side(history: History) -> list[str]:
             for value, each in ratios.items()
         ]
         if said:
-            notes.append(f"Beside {name} = {ours}, without instrumentation, {'; '.join(said)}.")
+            notes.append(f"Compared with {name} = {ours}, without instrumentation: {'; '.join(said)}.")
     return notes
 
 

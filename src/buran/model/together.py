@@ -62,7 +62,7 @@ def undecided(points: Array, parameters: Sequence[str]) -> str | None:
         decides += shown_value(points[points[:, i].argmin(), j])
         notes.append(
             f"{parameters[i]} and {parameters[j]} always change together: which of them anything grows with is not "
-            f"known, and predictions hold where they change as they did. One run with {decides} tells them apart"
+            f"known, and predictions hold where they change as they did. One run with {decides} distinguishes them"
         )
     for name, column in zip(parameters, points.T, strict=True):
         if (column == column[0]).all():

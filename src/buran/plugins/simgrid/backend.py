@@ -109,7 +109,7 @@ def open_simulated(simgrid: SimGrid, scratch: Path, *, detailed: bool) -> Simula
     detailed
         Whether kinds of operations are counted, too.
     """
-    toolchain = find_toolchain(compiler=simgrid.campaign.config.compiler, mpi=find_simgrid())
+    toolchain = find_toolchain(compiler=simgrid.campaign.compiler, mpi=find_simgrid())
     simulated = SimulatedMachine(simgrid, scratch, Path(toolchain.objects["time"][0]).with_name(NODE_GROUPS))
     described = toolchain_file(toolchain, scratch)
     return SimulatedMachineBackend(toolchain, described, detailed=detailed, simulated=simulated)
