@@ -15,6 +15,7 @@ from buran.loop.history import History
 from buran.loop.plan import _build_spec
 from buran.loop.refine import _published, _started, begins_with_pilot, start_build, static_features
 from buran.measure.toolchain.static_features import StaticFeatures, StaticFunction
+from buran.wording import Category
 
 POINT = Point.of({"p": 1})
 
@@ -114,13 +115,24 @@ def test_where_timed_builds_say_nothing_of_the_program_the_build_that_counts_doe
     timed, counted = BuildSpec("t", Mode.TIME, filter_text), BuildSpec("t", Mode.EFFORT, "")
     features = StaticFeatures((function("plain"), function("short", inline=True)), ("a.c",), (), ())
     plans = [SimpleNamespace(builds=[timed, counted])]
-    history = SimpleNamespace(plans=plans, features={counted.hash: features, timed.hash: None}.get)
+    session = SimpleNamespace(campaign=SimpleNamespace(environment_choice=None))
+    history = SimpleNamespace(plans=plans, session=session, features={counted.hash: features, timed.hash: None}.get)
     known = static_features(history, 0)
     assert {function.name for function in known.functions} == {"plain", "short"}
     assert {function.name for function in known.functions if function.hooked} == hooked
     own = StaticFeatures((function("plain"),), ("a.c",), (), ())
-    assert static_features(SimpleNamespace(plans=plans, features={timed.hash: own}.get), 0) is own
-    assert static_features(SimpleNamespace(plans=plans, features={}.get), 0) is None
+    assert static_features(SimpleNamespace(plans=plans, session=session, features={timed.hash: own}.get), 0) is own
+    assert static_features(SimpleNamespace(plans=plans, session=session, features={}.get), 0) is None
+
+
+def test_what_is_known_of_a_program_is_of_the_environment_at_the_target():
+    builds = [BuildSpec("t", Mode.TIME, "", (("tools", Category(word)),), environment=word) for word in ("gnu", "llvm")]
+    features = {build.hash: StaticFeatures((function(build.environment),), (), (), ()) for build in builds}
+    campaign = SimpleNamespace(environment_choice="tools", target={"tools": Category("llvm")})
+    history = SimpleNamespace(
+        plans=[SimpleNamespace(builds=builds)], session=SimpleNamespace(campaign=campaign), features=features.get
+    )
+    assert [each.name for each in static_features(history, 0).functions] == ["llvm"]
 
 
 def test_without_a_call_graph_no_other_strategy_takes_the_place_of_a_published_one(tmp_path):

@@ -318,11 +318,15 @@ def _published(
 
 
 def _builds(history: History, iteration: int, mode: Mode) -> list[BuildSpec]:
-    """Return the builds of a kind of an iteration; those of earlier ones if it made none."""
+    """Return an iteration's builds of a kind in the target's environment; those of earlier ones if it made none."""
+    campaign = history.session.campaign
+    choice = campaign.environment_choice
     for plan in reversed(history.plans[: iteration + 1]):
         builds = [build for build in plan.builds if build.mode is mode]
         if builds:
-            return builds
+            return [
+                b for b in builds if choice is None or dict(b.values).get(choice) == campaign.target[choice]
+            ] or builds
     return []
 
 
