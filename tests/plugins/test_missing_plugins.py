@@ -23,6 +23,7 @@ parameters: {p: {role: ranks, values: [1, 2, 4, 8, 16]}}
 """
 # What a plug-in alone can do, and the words by which the core says that it is missing.
 FEATURES = {
+    "crate": ("rerun crate folder", "the verb 'rerun' is not installed"),
     "energy": ("check joules.yaml", "the key 'energy' is not known here"),
     "formats": ("convert --from caliper stencil.txt out.json", "the format 'caliper' is not installed"),
     "history": ("history", "the verb 'history' is not installed"),

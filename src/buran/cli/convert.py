@@ -49,18 +49,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert; runs that cannot be read are named and left out."""
-    from buran.views.crate import is_results, write_crate
-
     source: Path = arguments.input
     target: Path = arguments.output
     if not source.exists():
         hint = "name a file or a folder with measurements"
         raise UsageError("there is no such file or folder", where=source, hint=hint)
-    if is_results(source) and not target.suffix:
-        for text in write_crate(source, target):
-            note(text)
-        print(f"RO-Crate -> {target}; next: buran rerun {target} FOLDER")
-        return int(Exit.DONE)
     writer = writer_for(target)
     if writer.suffix and target.is_dir():
         raise UsageError("there is a folder of this name", where=target, hint="name another file")

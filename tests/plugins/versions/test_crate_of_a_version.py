@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from buran.views.crate import write_crate
+from buran.plugins.crate.crate import write_crate
 from crate_results import results_of
 
 

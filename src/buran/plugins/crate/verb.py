@@ -24,7 +24,15 @@ def run(arguments: argparse.Namespace) -> int:
     """Copy campaign file and sources, measure, compare the environments."""
     from buran.cli.run import drive
     from buran.loop.session import open_session
-    from buran.views.crate import CAMPAIGN, METADATA, RESULTS, SOURCE, STORE, differences_in_words, environment_facts
+    from buran.plugins.crate.crate import (
+        CAMPAIGN,
+        METADATA,
+        RESULTS,
+        SOURCE,
+        STORE,
+        differences_in_words,
+        environment_facts,
+    )
 
     crate, folder = arguments.crate, arguments.folder
     for name in (METADATA, CAMPAIGN, SOURCE, STORE):

@@ -11,7 +11,7 @@ import pytest
 
 from buran.cli import main
 from buran.errors import UsageError
-from buran.views.crate import METADATA, differences_in_words, environment_facts, is_results, write_crate
+from buran.plugins.crate.crate import METADATA, differences_in_words, environment_facts, is_results, write_crate
 from crate_results import BUILD, NODE, results_of
 
 
