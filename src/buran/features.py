@@ -164,6 +164,8 @@ class ReportSection:
         Writes files of a value into the report's folder.
     style
         File with the style of the page's element.
+    order
+        Sections with a smaller number stand before others.
     """
 
     name: str
@@ -181,6 +183,7 @@ class ReportSection:
     plot: Callable[[Any], Any] | None = None
     script: Path | None = None
     knows_costs: bool = False
+    order: int = 0
 
     def in_json(self, value: Any) -> Mapping[str, Any]:
         """Return what `report.json` has of a value."""
@@ -318,7 +321,8 @@ FEATURES: ExtensionPoint[Feature] = ExtensionPoint("feature", "buran.features", 
 
 def sections() -> list[ReportSection]:
     """Return the sections of all features."""
-    return [section for feature in FEATURES if feature.sections is not None for section in feature.sections()]
+    found = (section for feature in FEATURES if feature.sections is not None for section in feature.sections())
+    return sorted(found, key=lambda section: section.order)
 
 
 def sections_of(report: Report) -> list[tuple[ReportSection, Any]]:

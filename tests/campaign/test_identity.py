@@ -35,7 +35,7 @@ NEW: dict[str, Any] = {
     "name": "other", "results": "elsewhere", "environment": "there", "constraints": ["p > 1"],
     "evaluation_points": [{"p": 16, "n": 160}], "repetitions": 5, "effort_repetitions": 3, "warmup": False,
     "metrics": ["time"], "counters": ["cycles"], "aggregate": "max", "backend": "command", "compiler": "gcc",
-    "goal": "filter", "instrumentation": "none", "correct": {"main": "model"}, "seed": 2, "scaling": "weak",
+    "goal": "filter", "instrumentation": "none", "correct": {"main": "model"}, "seed": 2,
     "program.source": "code2", "program.build": "make demo X={mpicxx}", "program.flags": "-O3", "program.binary": "d2",
     "program.run": "{binary} {n} 2", "program.inputs": ["code2"], "program.start_in": "code2",
     "program.exit_codes": [0, 1], "program.keep_output": ["*.log"], "program.output_limit_mb": 1.0,

@@ -24,6 +24,7 @@ parameters: {p: {role: ranks, values: [1, 2, 4, 8, 16]}}
 # What a plug-in alone can do, and the words by which the core says that it is missing.
 FEATURES = {
     "crate": ("rerun crate folder", "the verb 'rerun' is not installed"),
+    "efficiency": ("check scaled.yaml", "the key 'scaling' is not known here"),
     "energy": ("check joules.yaml", "the key 'energy' is not known here"),
     "formats": ("convert --from caliper stencil.txt out.json", "the format 'caliper' is not installed"),
     "history": ("history", "the verb 'history' is not installed"),
@@ -75,6 +76,7 @@ def test_the_core_works_without_plugins(tmp_path: Path, missing: list[str]) -> N
     (tmp_path / "named.yaml").write_text(CAMPAIGN + "system: hawk\n")
     (tmp_path / "simulated.yaml").write_text(CAMPAIGN + "environments: {desk: {machine: {nodes: 4}}}\n")
     (tmp_path / "scorep.yaml").write_text(CAMPAIGN + "backend: scorep\n")
+    (tmp_path / "scaled.yaml").write_text(CAMPAIGN + "scaling: weak\n")
     (tmp_path / "caches.yaml").write_text(CAMPAIGN + "memory: {caches_kib: [32]}\n")
     (tmp_path / "misses.yaml").write_text(CAMPAIGN + "metrics: [time, visits, misses_level_1]\n")
     (tmp_path / "printed.yaml").write_text(CAMPAIGN + "sanity: {found: [PASSED]}\n")

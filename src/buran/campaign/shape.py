@@ -196,12 +196,6 @@ class CampaignFile(Keys):
     aggregate: OfAnalysis[Literal["mean", "median", "min", "max", "sum"]] = Field(
         "mean", description="How the values of the ranks become one value for modelling."
     )
-    scaling: OfAnalysis[Literal["auto", "strong", "weak"]] = Field(
-        "auto",
-        description="What more ranks mean with all other parameters fixed: `strong`, the same total work (plotted as "
-        "speed-up); `weak`, the same work per rank (plotted as efficiency). `auto`: as counts over all ranks grow, or "
-        "times without counts. The report says if they contradict this key.",
-    )
     backend: OfTarget[BackendName] = Field(
         "embedded",
         description="Measurement system. `embedded`: Buran's own. `scorep`: Score-P, from PATH; basic blocks are "

@@ -30,8 +30,6 @@ from buran.instrument.refine import predicted_overhead
 from buran.loop import program_model
 from buran.loop.collect import in_store, profiles_of
 from buran.loop.correct import correct_kernels
-from buran.loop.crowded import crowded_points
-from buran.loop.efficiency import efficiency_table
 from buran.loop.filter_list import current_list, overhead_by_point, recommended_filter
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
@@ -113,26 +111,13 @@ def _write_results(history: History, folder: Path) -> None:
     report = replace(gather(history), corrections=correct_kernels(session.campaign, folder))
     listed = report.filter_list
     write_text(folder / "scorep.filter", recommended_filter(history) if listed is None else WRITERS["scorep"](listed))
-    crowded = crowded_points(history, (run for run in history.runs if run.purpose is Purpose.MODEL))
-    pooled = (run for run in history.runs if run.mode is Mode.IMPORTED and run.build.pooled)
-    imported = list(profiles_of(in_store(pooled), session.campaign.parameters))
-    timed, counted = newest_runs(history, Mode.TIME), counting_runs(history)
-    runs = [*imported, *timed], counted or imported
-    config = session.campaign.config
-    efficiency = efficiency_table(report, *runs, session.campaign.ranks_parameter, crowded, config.scaling)
-    report = replace(
-        report,
-        efficiency=efficiency,
-        measured_on=measured_on(history),
-        simulated_on=session.campaign.simulated_on,
-    )
+    report = replace(report, measured_on=measured_on(history), simulated_on=session.campaign.simulated_on)
     report = replace(report, further=_further(history, report, folder))
     for feature in FEATURES:
         if feature.write is not None:
             feature.write(history, report, folder)
     plain = plain_of(report, history.models(last))
     added = [note for each, value in sections_of(report) if each.notes is not None for note in each.notes(value)]
-    added += [efficiency.contradiction] if efficiency is not None and efficiency.contradiction else []
     if history.cut_short is None:  # else it is what is known so far
         added += [note for each in FEATURES if each.record for note in each.record(history, report, folder)]
     report = replace(report, notes=[*report.notes, *added])
@@ -347,7 +332,6 @@ def plain_of(report: Report, measured: Mapping[str, ModelSet]) -> dict[str, Any]
     plain["models"] = {metric: models.to_json() for metric, models in measured.items()}
     for name in ("runtime", "ends", "held"):
         plain[name] = None if plain[name] is None else plain[name].to_json()
-    plain["efficiency"] = None if report.efficiency is None else asdict(report.efficiency)
     plain["unknown"] = asdict(report.unknown)
     plain["filter_list"] = None if report.filter_list is None else report.filter_list.to_json()
     plain["overhead_by_point"] = [asdict(each) for each in report.overhead_by_point]

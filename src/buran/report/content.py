@@ -15,7 +15,6 @@ from buran.instrument.measured import PointOverhead
 from buran.model.model_set import ModelSet
 from buran.model.tuning import ALLOWANCE
 from buran.profile.startup import starts_or_ends
-from buran.report.efficiency import EfficiencyTable
 from buran.report.plain import Reach
 from buran.wording import named
 
@@ -106,8 +105,6 @@ class Report:
         Functions that ranks share unevenly, the worst first.
     account
         What the core hours went into, phase by phase: runs and core hours.
-    efficiency
-        How well the cores are used; None for a program without ranks.
     further
         What the sections of features say, by the features' names; None for those that are left out.
     measured_on
@@ -150,7 +147,6 @@ class Report:
     ends: ModelSet | None = None
     held: ModelSet | None = None
     tensor: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
-    efficiency: EfficiencyTable | None = None
     further: Mapping[str, Any] = field(default_factory=dict)
     measured_on: str = ""
     simulated_on: str = ""

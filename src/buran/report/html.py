@@ -15,7 +15,6 @@ import buran
 from buran.features import sections, sections_of
 from buran.profile.profile import SEPARATOR
 from buran.report.content import Report
-from buran.report.efficiency import COLUMNS, TIMES, pop_names, rows_of
 from buran.report.files import asset, environment
 from buran.report.headline import Headline
 from buran.report.plain import brief, sentence
@@ -42,7 +41,6 @@ _SECTIONS = (
     ("summary", "Summary"),
     (_FIRST, ""),
     ("call-paths", "Call paths"),
-    ("efficiency", "Efficiency"),
     (_FURTHER, ""),
     ("evaluation", "Predictions tested"),
     ("noise", "Noise"),
@@ -80,7 +78,6 @@ def render_page(
     """
     absent = {
         "evaluation": not (report.evaluation or report.untested),
-        "efficiency": report.efficiency is None,
         "noise": not has_noise(data),
         "balance": not report.balance,
         "corrections": not report.corrections,
@@ -117,12 +114,8 @@ def render_page(
         predicted_in_words=predicted_in_words,
         percent=percent,
         overhead=overhead_text,
-        efficiency=None if report.efficiency is None else rows_of(report.efficiency),
         first=[Markup(body) for each, body in bodies if each.is_first],
         further=[Markup(body) for each, body in bodies if not each.is_first],
-        efficiency_times=TIMES,
-        efficiency_columns=list(COLUMNS.values()),
-        pop=None if report.efficiency is None else pop_names(report.efficiency),
         at=lambda values: named(dict(zip(data["parameters"], values, strict=True))),
     )
 

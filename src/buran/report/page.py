@@ -128,7 +128,6 @@ def page_data(
         "points": [] if table is None else table.points_in(report.parameters).tolist(),
         "axes": [axis_of(call_paths, report, parameter, STEPS).tolist() for parameter in range(len(report.parameters))],
         "parallel": [report.parameters.index(name) for name in report.parallel],
-        "divided": report.efficiency is None or report.efficiency.divided,
         "map": chosen,
         "map_base": map_base(call_paths).tolist(),
         "map_axes": [axis_of(call_paths, report, parameter, MAP_STEPS).tolist() for parameter in chosen],

@@ -24,7 +24,6 @@ from buran.report.content import (
     total_at_target,
     unknown_rows,
 )
-from buran.report.efficiency import efficiency_text
 from buran.report.plain import brief, briefs, section
 from buran.wording import counted, named
 
@@ -79,7 +78,6 @@ def render(report: Report, answers: Sequence[Answer] = ()) -> str:
         parts.append(_priors(report, target))
     parts += [_metric_table(report, metric) for metric in reported(report.models)]
     parts += [
-        efficiency_text(report.efficiency),
         *(each.text(value, report) for each, value in further if not each.is_first),
         _corrections(report, target),
         _balance(report),

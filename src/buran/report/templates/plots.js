@@ -60,13 +60,13 @@ function curve(curves, measured, parameter, through, what, goal, width = 340, he
    own the same ratio is the efficiency, whose ideal is 1. T(p_0) is the model's, for measurements too. */
 function speedups(curves, measured, parameter, goal, ...size) {
   if (!data.parallel.includes(parameter)) return [];
-  const name = data.divided ? "speed-up" : "efficiency (weak scaling)";
+  const divided = !data.efficiency || data.efficiency.divided, name = divided ? "speed-up" : "efficiency (weak scaling)";
   const drawn = (of, through, at) => {
     const axis = axisThrough(through)[parameter], first = of[0][parameter][0], faster = (time) => time > 0 ? first / time : null;
     if (!(first > 0) || !(axis[0] > 0)) return "";
     const [middle, lower, upper] = of.map((each) => ({ [parameter]: each[parameter].map(faster) }));
     const points = measured.filter(([, median]) => median > 0).map(([point, median, least, most, kind]) => [point, faster(median), faster(most), faster(least), kind]);
-    const ideal = axis.map((value) => data.divided ? value / axis[0] : 1);
+    const ideal = axis.map((value) => divided ? value / axis[0] : 1);
     return curve([middle, upper, lower], points, parameter, through, name, at.length ? [faster(at[0]), faster(at[2]), faster(at[1])] : [], ...size, ideal);
   };
   const through = data.cuts[parameter], atTarget = curves[1] ? drawn(curves[1], data.target, goal) : "";

@@ -7,15 +7,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_identity import folder, identities, loaded
 
-from buran.loop.efficiency import core_use, efficiency_table
+from buran.plugins.efficiency.campaign import core_use, efficiency_table
+from buran.plugins.efficiency.table import COLUMNS, CoreUse, efficiencies, efficiency_text, pop_names
 from buran.profile.metrics import METRICS
 from buran.profile.profile import CallTree, Location, Profile, Region
-from buran.report.efficiency import COLUMNS, CoreUse, efficiencies, efficiency_text, pop_names
 from buran.report.html import render_page
 from made_up import data_of, experiment, headline_about, model, report, told
 
-EXAMPLES = Path(__file__).parents[1] / "data" / "examples"
+__all__ = ["folder"]
+EXAMPLES = Path(__file__).parents[2] / "data" / "examples"
 
 
 def profile_of(rows, roles=None) -> Profile:
@@ -125,7 +127,9 @@ def test_the_table_of_a_campaign():
     text = efficiency_text(found)
     assert "≥ 73.3 %" in text and "target, from models" in text and "- cost of work" not in text
     assert "- parallel (POP: Parallel Efficiency, PE) = mean useful time" in text and "- work (POP" not in text
-    shown = render_page(replace(said, efficiency=found), data_of(said, table), [""], {}, "", headline_about(said))
+    shown = render_page(
+        replace(said, further={"efficiency": found}), data_of(said, table), [""], {}, "", headline_about(said)
+    )
     assert 'id="efficiency"' in shown and all(title in shown for title in COLUMNS.values())
     assert "POP: Load Balance Efficiency, LBE" in shown and "POP: Computation Efficiency, CompE" in shown
     weak = pop_names(replace(found, divided=False))
@@ -215,4 +219,8 @@ def test_without_ranks_or_times_there_is_no_table():
     assert efficiency_table(said, list(runs(1)), [], "p", []) is None
     assert efficiency_table(said, list(runs(1, 2)), [], None, []) is None
     assert efficiency_table(said, [], [], "p", []) is None
-    assert efficiency_text(None) == ""
+
+
+def test_a_word_for_scaling_makes_another_campaign_of_the_same_runs(folder):
+    before, after = (identities(loaded(folder, changes)) for changes in ({}, {"scaling": "weak"}))
+    assert (before[0], before[2]) == (after[0], after[2]) and before[1] != after[1]

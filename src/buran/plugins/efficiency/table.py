@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from pathlib import Path
 
+from buran.report.files import environment
 from buran.report.plain import section
 from buran.wording import named
 
@@ -237,10 +239,8 @@ def _shown(value: float | None, key: str) -> str:
     return "–" if value is None else f"{bound}{100 * value:.3g} %"
 
 
-def efficiency_text(table: EfficiencyTable | None) -> str:
+def efficiency_text(table: EfficiencyTable) -> str:
     """Return the table as plain text; columns that nothing is known of are left out."""
-    if table is None:
-        return ""
     rows = rows_of(table)
     known = [position for position in range(len(COLUMNS)) if any(cells[position] != "–" for _, cells, _ in rows)]
     header = ("point", *(_SHORT[position] for position in known), "")
@@ -256,3 +256,10 @@ def efficiency_text(table: EfficiencyTable | None) -> str:
         if names.index(name) in known
     ]
     return "\n".join([text, "", f"Scalability is related to {table.reference}. {TIMES}", *lines])
+
+
+def efficiency_page(table: EfficiencyTable) -> str:
+    """Return the table as HTML."""
+    template = environment(Path(__file__).parent).get_template("efficiency.html.j2")
+    columns, pop = list(COLUMNS.values()), pop_names(table)
+    return template.render(table=table, rows=rows_of(table), times=TIMES, columns=columns, pop=pop)

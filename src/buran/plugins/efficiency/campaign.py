@@ -11,17 +11,23 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
 from buran.experiment.build import Run
+from buran.loop.collect import in_store, profiles_of
+from buran.loop.crowded import crowded_points
+from buran.loop.history import History
+from buran.loop.report import counting_runs, newest_runs
 from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet
 from buran.model.terms import Array
+from buran.plugins.efficiency.feature import KEY
+from buran.plugins.efficiency.table import CoreUse, Efficiencies, EfficiencyTable, Interval, efficiencies, sources_of
 from buran.prior.paths import waits
 from buran.profile.metrics import metric_of, stands_for
 from buran.profile.profile import SEPARATOR, Profile
 from buran.profile.startup import STARTUP, starts_or_ends
 from buran.report.content import LEVEL, Report
-from buran.report.efficiency import CoreUse, Efficiencies, EfficiencyTable, Interval, efficiencies, sources_of
 
 _TOGETHER = ("all2all", "barrier")  # roles of operations that no rank leaves before the last one comes
 _MOST_OF_MPI = 0.95  # of the time in MPI must be in such operations: then it is distinguished from waiting
@@ -30,6 +36,18 @@ _MOST_INTERVALS = 300  # call paths, the largest: of more it takes long, and the
 _FEWEST = 4  # points that a model of load balance takes at least
 
 At = tuple[float, ...]
+
+
+def efficiency_of_campaign(history: History, report: Report) -> EfficiencyTable | None:
+    """Return the efficiencies of a campaign's runs; None for programs without ranks."""
+    campaign = history.session.campaign
+    pooled = (run for run in history.runs if run.mode is Mode.IMPORTED and run.build.pooled)
+    imported = list(profiles_of(in_store(pooled), campaign.parameters))
+    counted = counting_runs(history) or imported
+    crowded = crowded_points(history, (run for run in history.runs if run.purpose is Purpose.MODEL))
+    scaling: str = getattr(campaign.config, KEY)
+    timed = [*imported, *newest_runs(history, Mode.TIME)]
+    return efficiency_table(report, timed, counted, campaign.ranks_parameter, crowded, scaling)
 
 
 def core_use(profile: Profile) -> CoreUse | None:
