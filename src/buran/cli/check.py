@@ -196,8 +196,8 @@ def _values(values: list[int | float]) -> str:
     return f"{values[0]}, {values[1]}, ..., {values[-1]} ({len(values)} values)"
 
 
-def _span(ends: list[int]) -> str:
-    return str(ends[0]) if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+def _span(bounds: list[int]) -> str:
+    return str(bounds[0]) if bounds[0] == bounds[1] else f"{bounds[0]} to {bounds[1]}"
 
 
 def _core_hours(value: float | None, key: str) -> str:

@@ -103,8 +103,8 @@ def _predictions(model: TensorModel, arguments: argparse.Namespace) -> tuple[lis
         values[i] = [point[name] for name in model.names]
     times, spread = model.predict(columns_of(values), arguments.outside, arguments.unseen)
     error = model.error(columns_of(values), arguments.level, arguments.unseen)
-    ends = of_logarithm(times, error, spread)
-    columns = zip(values.tolist(), times, *ends, strict=True)
+    bounds = of_logarithm(times, error, spread)
+    columns = zip(values.tolist(), times, *bounds, strict=True)
     rows = [[*row, *(_finite(number) for number in numbers)] for row, *numbers in columns]
     return [*model.names, "predicted", "lower", "upper"], rows
 

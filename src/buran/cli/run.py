@@ -245,7 +245,7 @@ class _Drivers:
         is_finished = not retry_failed and finished.is_finished(self.session)
         if not is_finished:
             controller.make_eligible(layout, campaign, retry_failed=retry_failed)
-            if finished.lacks_files(self.session):
+            if finished.misses_files(self.session):
                 controller.forget_derived(layout, campaign)
             is_finished = retry_failed and finished.is_finished(self.session)
         if is_finished and not self.extra:

@@ -47,7 +47,7 @@ def is_finished(session: Session) -> bool:
     return state == _state(session, History.open(session).plans)
 
 
-def lacks_files(session: Session) -> bool:
+def misses_files(session: Session) -> bool:
     """Tell whether there is a report, but not all that it was made from: the engine would see nothing to do."""
     plans = History.open(session).plans
     if not (session.layout.results(session.id) / "report.txt").is_file():

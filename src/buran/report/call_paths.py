@@ -36,7 +36,7 @@ class CallPaths:
     parent
         Shape (call path,): the caller; -1 where there is none.
     at_target, lower, upper
-        Shape (call path,): prediction and the ends of its interval, which are not negative, as nothing measured
+        Shape (call path,): prediction and the bounds of its interval, which are not negative, as nothing measured
         is; NaN without a model, and for call paths that get no row: intervals of 100,000 would take minutes. All are
         NaN where they are not known.
     largest
@@ -62,7 +62,7 @@ class CallPaths:
     def shares(self) -> tuple[Array, Array]:
         """Shape (call path,) each: of the whole prediction at the target, and at the largest measured point.
 
-        NaN for what starts and ends MPI, which is no part of the whole.
+        NaN for start-up and shutdown of MPI, which is no part of the whole.
         """
         apart = start_and_end(self.models)
         parts = [np.where(apart, np.nan, seconds) for seconds in (self.at_target, self.now)]
@@ -102,11 +102,11 @@ def predict_call_paths(report: Report) -> CallPaths | None:
     at_target = np.where(unknown, np.nan, target_values(models, report.target))
     call_paths = CallPaths(models, parent, at_target, without, without, models.points[largest], predicted[:, largest])
     rows = with_rows(call_paths)
-    ends = []
+    bounds = []
     for end in call_paths.only(rows).predict_interval(target, LEVEL):
-        ends.append(without.copy())
-        ends[-1][rows] = np.where(unknown[rows], np.nan, np.maximum(end[:, 0], 0.0))
-    return replace(call_paths, lower=ends[0], upper=ends[1])
+        bounds.append(without.copy())
+        bounds[-1][rows] = np.where(unknown[rows], np.nan, np.maximum(end[:, 0], 0.0))
+    return replace(call_paths, lower=bounds[0], upper=bounds[1])
 
 
 def _parents(names: Sequence[str]) -> Places:

@@ -214,7 +214,7 @@ def total_at_target(report: Report) -> Total | None:
 
 
 def run_time_reach(report: Report) -> tuple[float, float, float] | None:
-    """Return the run time at the target and the ends of its interval, NaN where there is none.
+    """Return the run time at the target and the bounds of its interval, NaN where there is none.
 
     None without a model, and where the run time is not known.
     """
@@ -229,7 +229,7 @@ def run_time_reach(report: Report) -> tuple[float, float, float] | None:
 
 
 def reach_of(value: float, low: float, high: float) -> Reach:
-    """Return a prediction with the ends of its interval, where they are known."""
+    """Return a prediction with the bounds of its interval, where they are known."""
     return (value, low, high) if np.isfinite(low + high) else (value, None, None)
 
 

@@ -32,8 +32,8 @@ def listed(values: Array, digits: int = 4) -> list[float | None]:
 def axis_of(call_paths: CallPaths, report: Report, parameter: int, steps: int) -> Array:
     """Return the values of a parameter that curves are drawn at: from the smallest measured one to the target."""
     values = np.array(call_paths.models.points, dtype=np.float64)[:, parameter]
-    ends = np.array([*values, report.target[report.parameters[parameter]]])
-    least, most = ends.min(), ends.max()
+    bounds = np.array([*values, report.target[report.parameters[parameter]]])
+    least, most = bounds.min(), bounds.max()
     if least == most:
         return np.array([least])
     if least > 0 and most / least > _WIDE:
@@ -78,7 +78,7 @@ def stack_of(call_paths: CallPaths, report: Report, candidates: Places) -> dict[
     -------
     dict
         ``rows``: the largest of some call paths at the target; ``values``: for each parameter and each of them the
-        prediction along the axis; ``total``: that of all call paths together, but for what starts and ends MPI and
+        prediction along the axis; ``total``: that of all call paths together, but for start-up and shutdown of MPI and
         what is not known.
     """
     target = np.array([report.target[name] for name in report.parameters], dtype=np.float64)

@@ -72,7 +72,7 @@ def violins_of(models: ModelSet, table: Experiment | None) -> list[dict[str, Any
     Returns
     -------
     list
-        For each call path ``low`` and ``high`` (ends of the shape: all but the outermost percent on either side),
+        For each call path ``low`` and ``high`` (bounds of the shape: all but the outermost percent on either side),
         ``shape`` (densities between them, the largest being 1), ``quantiles`` and ``count``; None where there are
         too few repetitions, or all are equal.
     """

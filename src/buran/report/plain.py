@@ -14,7 +14,7 @@ from buran.wording import aligned, distinct
 WIDTH = 120
 """Width of tables in files."""
 Reach = tuple[float, float | None, float | None]
-"""A prediction and the ends of its interval, None where these are not known."""
+"""A prediction and the bounds of its interval, None where these are not known."""
 
 
 def sentence(text: str, names: Sequence[str]) -> str:

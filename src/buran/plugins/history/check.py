@@ -36,7 +36,7 @@ class Alarm:
     Attributes
     ----------
     before
-        An exact count of the version before, or the ends of the interval of a time.
+        An exact count of the version before, or the bounds of the interval of a time.
     growth
         Growth classes of the version before and of this one; empty where there is no model.
     """
@@ -127,8 +127,8 @@ def _times(entry: Mapping[str, Any], last: Sequence[Mapping[str, Any]]) -> tuple
         found, *earlier = (_known(side, metric, point) for side in (entry, *last))
         sides = [found, *filter(None, earlier)]
         common = [path for path in found if all(path in of_side for of_side in sides)]
-        ends = [found | _known(entry, f"{end} {metric}", point) for end in ("least", "most")]
-        rows = [_folded(of_side, common) for of_side in (*sides, *ends)]
+        bounds = [found | _known(entry, f"{end} {metric}", point) for end in ("least", "most")]
+        rows = [_folded(of_side, common) for of_side in (*sides, *bounds)]
         table = np.array(rows, dtype=np.float64).reshape(len(rows), len(common))
         table, *reach = table[:-2], table[-2], table[-1]
         share = table / np.maximum(table.sum(axis=1, keepdims=True), SHORTEST_S)
@@ -137,9 +137,9 @@ def _times(entry: Mapping[str, Any], last: Sequence[Mapping[str, Any]]) -> tuple
             names.append((metric, common[column], point))
             series.append(np.array([*table[:, column], *(end[column] for end in reach)]))
     alarms = [
-        Alarm(*name, ends, float(of[0]), (_growth(last[0], *name[:2]), _growth(entry, *name[:2])))
-        for name, of, ends in zip(names, series, intervals_of_next([of[1:-2] for of in series], LEVEL), strict=True)
-        if of[-2] > ends[1] * (1 + ROUNDING) or of[-1] < ends[0] * (1 - ROUNDING)
+        Alarm(*name, bounds, float(of[0]), (_growth(last[0], *name[:2]), _growth(entry, *name[:2])))
+        for name, of, bounds in zip(names, series, intervals_of_next([of[1:-2] for of in series], LEVEL), strict=True)
+        if of[-2] > bounds[1] * (1 + ROUNDING) or of[-1] < bounds[0] * (1 - ROUNDING)
     ]
     why = (
         f"No time is compared: an interval needs {FEWEST} earlier versions with times at such a point, on this machine."
@@ -168,17 +168,17 @@ def _folded(seconds: Mapping[str, float], common: Sequence[str]) -> list[float]:
 
 
 def intervals_of_next(series: Sequence[Array], level: float) -> list[tuple[float, float]]:
-    """Return the ends between which one further value of each series lies, of all of them with the probability `level`.
+    """Return the bounds between which one further value of each series lies, of all with the probability `level`.
 
     By the t distribution, from the scatter of the logarithms of two values or more; together by Bonferroni's
     inequality, as call paths share the noise of their runs.
     """
     from scipy.special import stdtrit
 
-    ends = []
+    bounds = []
     for values in series:
         logs = np.log(np.maximum(values, SHORTEST_S))
         quantile = stdtrit(len(logs) - 1.0, 1 - (1 - level) / 2 / len(series))
         middle, reach = logs.mean(), quantile * logs.std(ddof=1) * np.sqrt(1 + 1 / len(logs))
-        ends.append((float(np.exp(middle - reach)), float(np.exp(middle + reach))))
-    return ends
+        bounds.append((float(np.exp(middle - reach)), float(np.exp(middle + reach))))
+    return bounds

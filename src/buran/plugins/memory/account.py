@@ -247,7 +247,7 @@ def _expected(prior: Prior, points: Array, values: Array, everywhere: Array) -> 
 
 
 def expected_cost(seconds: Cost3) -> tuple[Cost, tuple[Cost, ...]] | None:
-    """Return what to expect of a cost between two ends that is as often below the middle as above it.
+    """Return what to expect of a cost between two bounds that is as often below the middle as above it.
 
     On either side its logarithm is uniform.
 
@@ -262,11 +262,11 @@ def expected_cost(seconds: Cost3) -> tuple[Cost, tuple[Cost, ...]] | None:
         Median and root mean square distance from it; and the same for `MemoryTuning.parts` parts of equal probability.
         None where there is no cost.
     """
-    ends = ends_of(seconds)
-    if ends is None:
+    bounds = bounds_of(seconds)
+    if bounds is None:
         return None
     probabilities = np.linspace(0.0, 1.0, MEMORY.draws * MEMORY.parts)
-    costs = np.exp(np.interp(probabilities, [0.0, 0.5, 1.0], np.log(ends)))
+    costs = np.exp(np.interp(probabilities, [0.0, 0.5, 1.0], np.log(bounds)))
     whole, *parts = (
         (float(np.median(some)), float(np.sqrt(((some - np.median(some)) ** 2).mean())))
         for some in (costs, *np.split(costs, MEMORY.parts))
@@ -274,7 +274,7 @@ def expected_cost(seconds: Cost3) -> tuple[Cost, tuple[Cost, ...]] | None:
     return whole, tuple(parts)
 
 
-def ends_of(seconds: Cost3) -> Cost3 | None:
+def bounds_of(seconds: Cost3) -> Cost3 | None:
     """Return least, middle and most of a cost, none of which is 0; None where there is no cost."""
     least, middle, most = seconds
     if not most > 0:

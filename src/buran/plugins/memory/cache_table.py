@@ -127,7 +127,7 @@ def rows_of(table: CacheTable) -> list[list[str]]:
     return [
         [
             name,
-            *(f"{misses:.3g} {_reach(ends, 2)}" for misses, ends in zip(row.misses, row.intervals, strict=True)),
+            *(f"{misses:.3g} {_reach(bounds, 2)}" for misses, bounds in zip(row.misses, row.intervals, strict=True)),
             "–" if row.intensity is None else f"{row.intensity:.2g}",
             "; ".join(map(_leaves, row.leaving)) or "–",
         ]

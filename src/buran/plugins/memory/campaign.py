@@ -52,7 +52,7 @@ class OtherMachine:
     misses
         Seconds of misses there, shape (level, call path and starting, point).
     program
-        Seconds there, the ends of their interval, and seconds here, shape (4, point).
+        Seconds there, the bounds of their interval, and seconds here, shape (4, point).
     reach
         What makes the program's interval wide, and half of its width by that alone, (point,).
     notes

@@ -79,7 +79,7 @@ class DistanceModels:
         return out
 
     def misses_interval(self, points: Array, cache_bytes: float, level: float = 0.9) -> tuple[Array, Array]:
-        """Return the ends of intervals of `misses`, each of shape (call path, point).
+        """Return the bounds of intervals of `misses`, each of shape (call path, point).
 
         How far they are off is what leaving out a part of the points changes (the jackknife), and by how much the
         number of accesses misses its law at the points.
@@ -129,13 +129,13 @@ class DistanceModels:
         Returns
         -------
         NDArray
-            Shape (3, mode): the parameter's value, and the ends of its interval. NaN where the mode is beyond the cache
-            already at the first point, or within it at the last one. Ends beyond these points are theirs.
+            Shape (3, mode): the parameter's value, and the bounds of its interval. NaN where the mode is beyond the
+            cache already at the first point, or within it at the last one. Ends beyond these points are theirs.
         """
         low, high = self.far_interval(line)
         x = np.log(line[:, column])
-        ends = (self.far_bytes(line), high, low)
-        out = np.array([[_crossing(x, row) for row in far / cache_bytes] for far in ends])
+        bounds = (self.far_bytes(line), high, low)
+        out = np.array([[_crossing(x, row) for row in far / cache_bytes] for far in bounds])
         for end, beyond in ((1, line[0, column]), (2, line[-1, column])):
             out[end] = np.where(np.isnan(out[end]), beyond, out[end])
         return out
@@ -212,7 +212,7 @@ class DistanceModels:
         return float(2 ** (max(far - near, 1.0) / STEPS))
 
     def far_interval(self, points: Array, level: float = 0.9) -> tuple[Array, Array]:
-        """Return the ends of intervals of `far_bytes`, each of shape (mode, point).
+        """Return the bounds of intervals of `far_bytes`, each of shape (mode, point).
 
         Without a part of the points, the working set is as far as the same share of the call path's accesses.
         """

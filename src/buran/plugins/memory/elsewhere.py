@@ -21,7 +21,7 @@ import numpy as np
 from buran.model.discrepancy import left_over_at
 from buran.model.terms import Array
 from buran.numerics.intervals import of_mixture
-from buran.plugins.memory.account import Cost3, MemoryAccount, ends_of
+from buran.plugins.memory.account import Cost3, MemoryAccount, bounds_of
 from buran.plugins.memory.tuning import ELSEWHERE, MEMORY
 from buran.prior.prior import Column
 from buran.prior.resilient import Resilient
@@ -91,14 +91,14 @@ class Elsewhere:
         return np.asarray(self.middle[0, 0])
 
     def interval(self, level: float) -> tuple[Array, Array]:
-        """Return the ends of intervals of `predicted`, each of the same shape."""
+        """Return the bounds of intervals of `predicted`, each of the same shape."""
         flat = (-1, *self.predicted.shape)
         middle, scale = self.middle[1:, 1:].reshape(flat), np.hypot(self.deviation[1:, 1:], self.error).reshape(flat)
-        ends = _mixture(middle, scale, np.tile(self.degrees, (len(middle), 1)), self._weights, level)
-        return np.clip(ends[0], 0.0, self.predicted), np.maximum(ends[1], self.predicted)
+        bounds = _mixture(middle, scale, np.tile(self.degrees, (len(middle), 1)), self._weights, level)
+        return np.clip(bounds[0], 0.0, self.predicted), np.maximum(bounds[1], self.predicted)
 
     def program(self, level: float) -> tuple[Array, Array, Array]:
-        """Return seconds of the program and the ends of their interval, each of shape (point,).
+        """Return seconds of the program and the bounds of their interval, each of shape (point,).
 
         Ratios of speed and costs that no time tells are the same for all call paths; the rest is independent.
         """
@@ -115,8 +115,8 @@ class Elsewhere:
             "what misses cost": (middle[1:, :1], 0 * deviation[1:, :1]),
             "how many misses there are": (middle[:1, :1], np.broadcast_to(self.error, middle[:1, :1].shape)),
         }
-        ends = {name: self._of_sums(*each, level) for name, each in alone.items()}
-        return {name: np.asarray(high - low) / 2 for name, (low, high) in ends.items()}
+        bounds = {name: self._of_sums(*each, level) for name, each in alone.items()}
+        return {name: np.asarray(high - low) / 2 for name, (low, high) in bounds.items()}
 
     def _of_sums(self, middle: Array, deviation: Array, level: float) -> tuple[Array, Array]:
         variance = (deviation**2).sum(axis=2)
@@ -136,14 +136,14 @@ class Elsewhere:
 
 
 def _mixture(middle: Array, scale: Array, degrees: Array, weights: Array, level: float) -> tuple[Array, Array]:
-    """Return ends, shape (call path, point); arrays have the part of the mixture first."""
+    """Return bounds, shape (call path, point); arrays have the part of the mixture first."""
     middle, scale, degrees = (np.swapaxes(each, 0, 1) for each in (middle, scale, degrees))
     return of_mixture(middle, scale, degrees, np.tile(weights, (len(middle), 1)), level)
 
 
 def carried(cost: float, here: Cost3, there: Cost3) -> float:
-    """Return what a miss costs there that costs so much here: as far between the ends, in seconds."""
-    known, other = ends_of(here), ends_of(there)
+    """Return what a miss costs there that costs so much here: as far between the bounds, in seconds."""
+    known, other = bounds_of(here), bounds_of(there)
     if known is None or other is None or not cost > 0:
         return 0.0
     ratio = np.log(other) - np.log(known)

@@ -29,7 +29,7 @@ class Changes:
         Call paths whose counts were compared, and those whose counts depend on the run and were not.
     run_time_within, within
         The run time of the program, and the time of each call path that matters, changed by less than this share
-        at the points compared; infinite where intervals have no ends.
+        at the points compared; infinite where intervals have no bounds.
     open
         Why it is unknown whether times changed; empty where it can.
     """

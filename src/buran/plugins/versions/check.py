@@ -63,10 +63,10 @@ class Checked:
     @property
     def within(self) -> float:
         """Share by which the number may have changed at most; infinite where the interval has no end."""
-        ends = (self.change.lower, self.change.upper)
-        if np.isnan(ends).any():
+        bounds = (self.change.lower, self.change.upper)
+        if np.isnan(bounds).any():
             return 0.0 if self.change.before == self.change.after else float("inf")
-        return max(abs(end - 1) for end in ends)
+        return max(abs(end - 1) for end in bounds)
 
 
 @dataclass(frozen=True)

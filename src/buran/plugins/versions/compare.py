@@ -184,8 +184,8 @@ class _Metric:
         self.matters: NDArray[np.bool_] = np.any(np.maximum(*self.shares) >= share, axis=1)
         # All call paths that matter, at both points, are to be right together (Bonferroni).
         single = 1 - (1 - level) / max(int(self.matters.sum()) * len(points), 1)
-        ends = [side.predict_interval(at, single) for side in folded]
-        lower, upper = of_ratio(self.values[0], ends[0], self.values[1], ends[1])
+        bounds = [side.predict_interval(at, single) for side in folded]
+        lower, upper = of_ratio(self.values[0], bounds[0], self.values[1], bounds[1])
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(self.values[0] > 0, self.values[1] / self.values[0], np.nan)
         modelled = np.array([None not in pair for pair in zip(self.first.models, self.second.models, strict=True)])

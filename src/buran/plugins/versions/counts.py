@@ -80,10 +80,10 @@ class Counted:
 
 def count_measured(both: Measured) -> Counted:
     """Take what was measured for counts; steady are those that all repetitions agree on."""
-    ends = [_ends(values) for values in both.values]
+    bounds = [_ends(values) for values in both.values]
     with np.errstate(invalid="ignore"):
-        wobbly = [((most - least) > ROUNDING * np.abs(most)).any(axis=1) for least, most in ends]
-    return Counted(both.points, ends[0][0], ends[1][0], np.asarray(~(wobbly[0] | wobbly[1]), dtype=np.bool_))
+        wobbly = [((most - least) > ROUNDING * np.abs(most)).any(axis=1) for least, most in bounds]
+    return Counted(both.points, bounds[0][0], bounds[1][0], np.asarray(~(wobbly[0] | wobbly[1]), dtype=np.bool_))
 
 
 def count_in_both(before: Side, after: Side, models: ModelSet, common: Sequence[str]) -> tuple[Counted, Measured]:

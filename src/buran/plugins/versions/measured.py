@@ -38,7 +38,7 @@ class Measured:
     repetition: Repetition
 
     def ratios(self, level: float) -> tuple[Array, Array, Array]:
-        """Return means of the ratios over points, and the ends of their intervals: each of shape (call path,).
+        """Return means of the ratios over points, and the bounds of their intervals: each of shape (call path,).
 
         The means are geometric, and the scatter of the ratios over points says how uncertain they are: noise of both
         sides is in it, and a difference that is not the same everywhere widens the interval. NaN with fewer than
@@ -49,8 +49,8 @@ class Measured:
         logs = np.log(np.where(here, second, 1.0)) - np.log(np.where(here, first, 1.0))
         mean, reach = of_mean(np.where(here, logs, np.nan), level)
         enough = here.sum(axis=1) >= COMPARED.fewest
-        ends = (np.where(enough, np.exp(logarithms), np.nan) for logarithms in (mean, mean - reach, mean + reach))
-        return cast(tuple[Array, Array, Array], tuple(ends))
+        bounds = (np.where(enough, np.exp(logarithms), np.nan) for logarithms in (mean, mean - reach, mean + reach))
+        return cast(tuple[Array, Array, Array], tuple(bounds))
 
 
 def common_points(first: Sequence[Sequence[float]], second: Sequence[Sequence[float]]) -> list[tuple[float, ...]]:

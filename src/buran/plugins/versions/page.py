@@ -113,7 +113,7 @@ def _number(value: float) -> str:
 
 
 def _bar(change: Change | None) -> dict[str, float] | None:
-    """Return where a change and the ends of its interval lie in the drawing, on a logarithmic axis."""
+    """Return where a change and the bounds of its interval lie in the drawing, on a logarithmic axis."""
     if change is None or not math.isfinite(change.lower) or not math.isfinite(change.ratio):
         return None
     positions = {"lower": change.lower, "at": change.ratio, "upper": change.upper}

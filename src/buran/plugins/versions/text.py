@@ -16,7 +16,7 @@ from buran.wording import named
 
 _ROWS = 12
 _CALLEES = 2  # named where a call path differs by others
-_SHOWN = 1e-4  # width of an interval below which its ends are not written
+_SHOWN = 1e-4  # width of an interval below which its bounds are not written
 _ORDER: tuple[Verdict, ...] = ("grown", "shrunk", "undecided", "no difference seen", "same")
 SYMBOLS: Mapping[Verdict, str] = {
     "grown": "▲", "shrunk": "▼", "same": "=", "no difference seen": "~", "undecided": "?",
@@ -24,7 +24,7 @@ SYMBOLS: Mapping[Verdict, str] = {
 
 
 def change_in_words(change: Change | None) -> str:
-    """Return by how much a number changed, with the ends of the interval: ``+30 % (+21 to +41)``."""
+    """Return by how much a number changed, with the bounds of the interval: ``+30 % (+21 to +41)``."""
     if change is None:
         return "–"
     if math.isnan(change.ratio) or math.isinf(change.ratio):
@@ -204,7 +204,7 @@ def _figure(value: float | None) -> str:
 
 
 def _change(row: Mapping[str, Any]) -> Change:
-    """Return what `checked_rows` shows; ends that are missing are infinite, other numbers unknown."""
+    """Return what `checked_rows` shows; bounds that are missing are infinite, other numbers unknown."""
     before, after, ratio, lower = (
         math.nan if row[name] is None else row[name] for name in ("before", "after", "ratio", "lower")
     )
