@@ -50,7 +50,20 @@ def said(words: Sequence[str], code: Exit, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("changes", "hint"),
     [
-        ({"parameters": {"p": "1..8", "n": [20, 40]}}, "write `p: {range: {start: 1, stop: 8, step: 1}}`"),
+        ({"parameters": {"p": "1..8", "n": [20, 40]}}, "write `p: {role: ranks, range: {start: 1, stop: 8, step: 1}}`"),
+        (
+            {"parameters": {"p": [1, 2], "n": {"range": {"start": 1, "stop": 9, "step": 2}}}},
+            "write for example `role: size`",
+        ),
+        ({"parameters": {"p": [1, 2], "n": ["10k", "2.5M"]}}, "write 10000"),
+        ({"points": "all"}, "write each in braces, as in `[{p: 4, n: 100}]`"),
+        ({"evaluation_points": {"p": 8, "n": 80}}, "write each in braces, as in `[{p: 4, n: 100}]`"),
+        ({"points": [{"p": 1, "n": 2}, {"p": 2, "n": 4}]}, "write its role alone: `p: {role: ranks}`"),
+        ({"budget": {"percent": 3}}, "did you mean 'percent_of_full_matrix'?"),
+        ({"measurements": "old"}, "begin the list with `- path: old`"),
+        ({"refinement": "off"}, "write `refinement: {enabled: false}`"),
+        ({"environments": {"local": {"variables": ["OMP_NUM_THREADS=2"]}}}, "write {OMP_NUM_THREADS: 2}"),
+        ({"program": CAMPAIGN["program"] | {"source": {"git": "/nowhere/x.git", "revision": "v1"}}}, "no such path"),
         ({"parameters": {"p": "1, 2, 4", "n": [20, 40]}}, "as in `p: [1, 2, 4, ...]`"),
         ({"program": CAMPAIGN["program"] | {"flags": ["-O2", "-g"]}}, "write them as one text: '-O2 -g'"),
         ({"program": CAMPAIGN["program"] | {"run": "mpirun -n {p} {binary} {n}"}}, "begin with {binary}"),
@@ -66,6 +79,11 @@ def test_a_campaign_file_says_what_to_write(
     (here / "campaign.yaml").write_text(yaml.safe_dump(CAMPAIGN | changes))
     printed = said(["check"], Exit.USAGE, capsys)
     assert hint in printed and "'p' is no parameter" not in printed
+
+
+def test_an_open_quote_names_its_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "campaign.yaml").write_text('name: small\nprogram:\n  run: "{binary} {n}\n  binary: program\n')
+    assert "close the quote that line 3 opens" in said(["check"], Exit.USAGE, capsys)
 
 
 def test_a_launcher_of_ones_own_may_begin_the_command(here: Path) -> None:

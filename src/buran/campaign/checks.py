@@ -84,7 +84,8 @@ def value_mistakes(config: CampaignFile) -> Iterator[Mistake]:
         elif pointwise:
             for key in present:
                 why = "the points are listed one by one, under points or points_file"
-                yield Mistake((*path, key), f"{name!r} must not have {key} of its own", why, "leave it out")
+                hint = f"write its role alone: `{name}: {{role: {parameter.role}}}`"
+                yield Mistake((*path, key), f"{name!r} must not have {key} of its own", why, hint)
         elif len(present) != 1:
             what = f"{name!r} has {'both values and range' if present else 'neither values nor range'}"
             yield Mistake(path, what, "one of them is needed, unless points are listed one by one")
@@ -219,7 +220,12 @@ def command_mistakes(
 def source_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
     """Check that the source folder is there, and that the results do not lie where a file is."""
     source = config.program.source
-    if not isinstance(source, GitSource):
+    if isinstance(source, GitSource):
+        if source.git.startswith("/") and not Path(source.git).exists():
+            yield Mistake(
+                ("program", "source", "git"), f"the repository {source.git!r} is missing", "there is no such path"
+            )
+    else:
         path = below(folder, source)
         if not path.is_dir():
             git = "://" in source or source.endswith(".git") or source.startswith("git@")

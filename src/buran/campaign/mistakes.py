@@ -26,7 +26,9 @@ def nearest(word: str, valid: Iterable[str]) -> str | None:
     """Return the valid word that is most like a mistyped one, or nothing if none is close."""
     by_lower = {other.lower(): other for other in valid}
     close = difflib.get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
-    return by_lower[close[0]] if close else None
+    begun = [other for other in by_lower if len(word) > 2 and other.startswith(word.lower())]
+    found = close or (begun if len(begun) == 1 else [])
+    return by_lower[found[0]] if found else None
 
 
 def did_you_mean(word: str, valid: Iterable[str]) -> str | None:

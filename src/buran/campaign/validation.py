@@ -45,6 +45,8 @@ _KINDS = {
 }
 
 
+_SWITCHES = {"on": "true", "yes": "true", "off": "false", "no": "false"}
+_THOUSANDS = re.compile(r"\s*(\d+(?:\.\d+)?)([kKmM])\s*")
 _SPAN = re.compile(r"\s*(\d+)\s*(?:\.{2,3}|-|:)\s*(\d+)\s*")  # 1..8, 1-8, 1:8
 _PIRA = "the rules of PIRA II are `refinement: {strategy: filter-and-expand, start: statements}`"
 _PRIOR_FIT = "how priors are fitted is a key of its own: write model: {prior_fit: published}"
@@ -107,7 +109,7 @@ def _mistake(detail: ErrorDetails) -> Mistake:
     if kind == "extra_forbidden":
         return _unknown_key(path)
     if kind == "missing":
-        least = MINIMAL.get(spelled(path))
+        least = "role: size" if path[-1] == "role" else MINIMAL.get(spelled(path))
         return Mistake(
             path, f"the key {spelled(path)} is missing", _meaning(path), least and f"write for example `{least}`"
         )
@@ -152,32 +154,60 @@ def _kind_hint(path: KeyPath, kind: str, value: object) -> str | None:
         return f"write `budget: {value}h` for core hours, or `budget: {value}%` for a share of the full matrix"
     if path == ("target",):
         return "write a value of each parameter, as in `target: {p: 1024, n: 6000}`"
-    if path == ("strategy",) and isinstance(value, str):
-        value = nearest(value, STRATEGIES.names) or value
-    if path[:-1] == ("parameters",) and isinstance(value, str) and (span := _SPAN.fullmatch(value)):
-        return (
-            f"write `{path[-1]}: {{range: {{start: {span[1]}, stop: {span[2]}, step: 1}}}}`, or `factor: 2` for `step`"
-        )
     if path[:-1] == ("parameters",) and isinstance(value, int | float | str):
-        return f"write at least two values, as in `{path[-1]}: [{value}, ...]`; what never varies is no parameter"
-    if kind == "number" and isinstance(value, bool) and path[-2:-1] == ("values",):
-        return f"put it in quotes if it is a word of a choice: '{str(value).lower()}'"
+        return _values_hint(str(path[-1]), value)
     if hint := _OTHER_NAMES.get((path, value)) if isinstance(value, str) else None:
         return hint
-    if kind in ("dict_type", "model_type", "model_attributes_type") and isinstance(value, int | float | str):
-        keys = list(_keys_at(path))
-        return f"write `{path[-1]}: {{{keys[0]}: {value}}}`" if keys else None
-    if kind in ("number", "word", "int_type", "float_type") and isinstance(value, str):
-        plain = value.strip().replace("_", "").replace(",", "").lstrip("0")
-        if plain and plain.replace(".", "", 1).isdigit():
-            return f"write {plain}, without quotes, separators or leading zeros"
-    if kind == "bool_type" and isinstance(value, str) and value.lower() in ("on", "yes", "off", "no"):
-        return f"write {'true' if value.lower() in ('on', 'yes') else 'false'}"
+    if kind in ("dict_type", "model_type", "model_attributes_type"):
+        return _section_hint(path, value)
+    if kind == "tuple_type":
+        return _list_hint(path, value)
     if kind == "string_type" and isinstance(value, tuple) and all(isinstance(word, str) for word in value):
         return f"write them as one text: '{' '.join(value)}'"
-    if kind == "tuple_type" and isinstance(value, int | float | str):
-        return f"write [{value}]"
-    return None
+    if kind == "number" and isinstance(value, bool) and path[-2:-1] == ("values",):
+        return f"put it in quotes if it is a word of a choice: '{str(value).lower()}'"
+    return _word_hint(kind, value) if isinstance(value, str) else None
+
+
+def _values_hint(name: str, value: float | str) -> str:
+    if isinstance(value, str) and (span := _SPAN.fullmatch(value)):
+        role = "ranks" if name in ("p", "ranks") else "size"
+        keys = f"{{role: {role}, range: {{start: {span[1]}, stop: {span[2]}, step: 1}}}}"
+        return f"write `{name}: {keys}`, or `factor: 2` for `step`"
+    return f"write at least two values, as in `{name}: [{value}, ...]`; what never varies is no parameter"
+
+
+def _section_hint(path: KeyPath, value: object) -> str | None:
+    if isinstance(value, tuple):
+        pairs = [word.partition("=") for word in value if isinstance(word, str) and "=" in word]
+        return f"write {{{', '.join(f'{name}: {text}' for name, _, text in pairs)}}}" if pairs else None
+    keys = list(_keys_at(path))
+    if not keys or not isinstance(value, int | float | str):
+        return None
+    if path == ("strategy",):
+        value = nearest(str(value), STRATEGIES.names) or value
+    return f"write `{path[-1]}: {{{keys[0]}: {_SWITCHES.get(str(value).lower(), value)}}}`"
+
+
+def _list_hint(path: KeyPath, value: object) -> str | None:
+    keys, kind = list(_keys_at((*path, 0))), _schema_at((*path, 0), "type")
+    if keys:
+        return f"begin the list with `- {keys[0]}: {value}`" if isinstance(value, str) else None
+    if isinstance(value, Mapping) or kind in ("object", None):
+        return "write each in braces, as in `[{p: 4, n: 100}]`"
+    return None if isinstance(value, str) and kind == "integer" else f"write [{value}]"
+
+
+def _word_hint(kind: str, text: str) -> str | None:
+    if kind == "bool_type" and text.lower() in _SWITCHES:
+        return f"write {_SWITCHES[text.lower()]}"
+    if kind not in ("number", "word", "int_type", "float_type"):
+        return None
+    if thousands := _THOUSANDS.fullmatch(text):
+        return f"write {float(thousands[1]) * 1000 ** (1 + 'km'.index(thousands[2].lower())):.15g}"
+    plain = text.strip().replace("_", "").replace(",", "").lstrip("0")
+    is_number = plain and plain.replace(".", "", 1).isdigit()
+    return f"write {plain}, without quotes, separators or leading zeros" if is_number else None
 
 
 def _shown(value: object) -> str:

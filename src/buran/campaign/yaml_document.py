@@ -255,5 +255,7 @@ def _syntax_mistake(path: Path, text: str, error: yaml.MarkedYAMLError) -> Mista
         hint = "put commands and expressions in quotes"
     elif "<stream end>" in str(error.problem):
         hint = "close what is open above: a bracket, a brace or a quote"
+    elif "end of stream" in str(error.problem) and error.context_mark is not None:
+        hint = f"close the quote that line {error.context_mark.line + 1} opens"
     why = ", ".join(part for part in (error.context, error.problem) if part)
     return Mistake((), "the file is not valid YAML", why, hint, path, line)

@@ -229,7 +229,7 @@ def _kind(tables: tuple[_Table, ...], what: str, without: bytes | None = None) -
 
 _SUMMARY = "the table of `nsys stats --report cuda_gpu_kern_sum --format csv`"
 NSIGHT = reader_of(
-    f"{_SUMMARY}, or an export of Nsight Systems to SQLite",
+    "GPU kernels of Nsight Systems, CSV or SQLite",
     RankFiles(
         (
             _kind(_NSIGHT, _SUMMARY, b"does not contain CUDA kernel data"),
@@ -238,4 +238,7 @@ NSIGHT = reader_of(
     ),
 )
 _STATISTICS = "results.stats.csv of rocprof, or kernel_stats.csv or kernel_trace.csv of rocprofv3"
-ROCPROF = reader_of(_STATISTICS, RankFiles((_kind(_ROCPROF, _STATISTICS), _kind(_ROCPROF_TRACE, _STATISTICS))))
+ROCPROF = reader_of(
+    "kernel statistics or a kernel trace of rocprof",
+    RankFiles((_kind(_ROCPROF, _STATISTICS), _kind(_ROCPROF_TRACE, _STATISTICS))),
+)

@@ -156,4 +156,4 @@ def reader_of(what: str, files: RankFiles) -> Reader:
     what
         A file, as text.
     """
-    return Reader(f"{what}, or a folder of these for the ranks of a run", files.recognises, files.read)
+    return Reader(f"{what}, or a folder of them, one for each rank", files.recognises, files.read)
