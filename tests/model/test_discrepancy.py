@@ -9,7 +9,7 @@ from buran.model import ModelSet, fit_models
 from buran.model.discrepancy import Along, Discrepancy, Process, discrepancies, left_over_at, logarithms, scales_of
 from buran.model.repetitions import scatter_of
 from buran.model.terms import ModelFunction
-from buran.model.tuning import DISCREPANCY
+from buran.model.tuning import DISCREPANCY, SEARCH
 from buran.prior.algebra import power
 from buran_studies.functions import grid
 from buran_studies.noise import inject
@@ -83,7 +83,7 @@ def test_parameters_that_never_vary_or_are_zero_have_finite_processes():
 def test_many_points_are_thinned_to_a_bound():
     points = np.stack([np.linspace(1, 1000, 5000), np.tile([1.0, 2], 2500)], axis=1)
     one, *_ = discrepancies(points, (2 * points[:, :1] ** 0.1).T, np.ones((1, 5000)), np.zeros(1), np.zeros(1))
-    assert len(one.process.points) == 128
+    assert len(one.process.points) == SEARCH.combinations
     shift, _ = left_over_at([one], [ModelFunction(1.0)], np.array([[1000.0, 2.0]]))
     assert np.exp(shift[0, 0]) == pytest.approx(2 * 1000**0.1, rel=0.02)
 
@@ -156,8 +156,8 @@ def test_a_process_without_a_trend_has_its_deviation_far_beyond_the_points():
 
 
 def test_an_interval_of_a_price_reaches_farther_above_than_below_and_never_zero():
-    n = np.array([[600.0], [1200.0], [2400.0]])
-    fit = fit_models(n, 1e-9 * n.T**2 * np.array([[1.01, 0.99, 1.0]]))
+    n = np.array([[150.0], [300.0], [600.0], [1200.0], [2400.0]])
+    fit = fit_models(n, 1e-9 * n.T**2 * np.array([[1.0, 1.01, 0.99, 1.01, 0.99]]))
     far = np.array([[240_000.0]])
     (lower,), (upper,) = (end[:, 0] for end in fit.predict_interval(far))
     predicted = fit.predict(far)[0, 0]

@@ -58,7 +58,7 @@ def test_squares_on_three_values(values: tuple[int, ...]) -> None:
 
 
 def test_a_normal_form_that_gives_all_values_but_for_rounding_comes_before_one_that_passes_through_them() -> None:
-    points = np.array(list(product((4, 8, 16), (20, 30, 40, 50))), dtype=float)
+    points = np.array(list(product((4, 8, 16), (20, 30, 40))), dtype=float)
     values = np.round(1000 * points[:, 1] ** 2 * np.log2(points[:, 1]))[None]
     through = exact_models(points, values)[0]
     assert through is not None and passes_through(through.function, points)

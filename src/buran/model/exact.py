@@ -264,7 +264,7 @@ class _Parameter:
         costs = np.array([terms.cost for terms in options])[:, None]
         scores = spare * np.where(constant, bits_beyond, bits) - costs
         scores[~fits] = -np.inf
-        order = np.argsort(-scores, axis=0, kind="stable")[: SEARCH.beam]
+        order = np.argsort(-scores, axis=0, kind="stable")[: SearchOptions.alternatives]
         out = []
         for call in range(calls):
             near = order[scores[order[:, call], call] > scores[order[0, call], call] - EXACT.margin, call]
@@ -332,7 +332,7 @@ class _Solver:
         """Return formulas of call paths that the same sets of terms explain along each parameter."""
         out: list[list[Formula]] = [[] for _ in calls]
         combined = sorted(product(*chosen), key=lambda some: sum(terms.cost for terms in some))
-        for some in combined[: SEARCH.beam]:
+        for some in combined[: SearchOptions.alternatives]:
             products = list(product(*(_places(terms) for terms in some)))
             columns = self.columns(products)
             if len(products) < columns.shape[1] and reduced(columns[None])[2][0]:

@@ -13,7 +13,7 @@ import numpy as np
 from buran.model.alternative import Alternative, divided
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
-from buran.model.tuning import CERTAIN, SEARCH, UNCERTAINTY
+from buran.model.tuning import CERTAIN, FEW_VALUES, SEARCH, UNCERTAINTY
 
 _PLAIN = [(Fraction(0), 1), (Fraction(1, 2), 0), (Fraction(1), 0), (Fraction(1), 1), (Fraction(2), 0), (Fraction(3), 0)]
 _FALLING = [(Fraction(-1, 2), 0), (Fraction(-1), 0), (Fraction(-2), 0)]
@@ -26,8 +26,9 @@ def with_other_growth(
     """Put next to each hypothesis others that have its values wherever a parameter has one of its few values.
 
     Along a parameter with two values or more, but no more than `SEARCH.fewest`, a constant and as many plain terms as
-    are needed go through whatever a hypothesis says there. Those whose terms all rise, and those that rise to a bound,
-    as neighbours of a rank do, share its weight with it equally: nothing measured distinguishes them.
+    are needed go through whatever a hypothesis says there. Those whose terms all rise, by up to a power more than the
+    hypothesis, and those that rise to a bound, as neighbours of a rank do, share half of its weight: nothing measured
+    distinguishes them.
 
     Parameters
     ----------
@@ -51,7 +52,7 @@ def with_other_growth(
         others: list[_Other] = []
         if alternative.weight >= UNCERTAINTY.least * most:
             others = [other for p, values in few.items() for other in _through(alternative, p, values, far, at_far)]
-        share = alternative.weight / (1 + len(others))
+        share = alternative.weight / 2 / max(len(others), 1)  # two equal parts
         first.append((alternative.weight - share * len(others), float(at_far[-1])))
         beside += [(share, float(other.at_far[-1])) for other in others]
         made += others
@@ -121,8 +122,10 @@ def _through(alternative: Alternative, parameter: int, values: Array, far: Array
         return []
     if any(len(factor.columns) > 1 for along, _ in parts for factor in along):
         return []  # how these parameters act together is what the formula says
+    power, log = max(term.lead(parameter) for term in function.terms)
+    steepest = power + Fraction(log, 2) + FEW_VALUES.steeper
     shapes, rests = (tuple(some) for some in zip(*parts, strict=True))
-    others = _shares(shapes, parameter, far.shape[1], tuple(values.tolist()), float(far[:, parameter].max()))
+    others = _shares(shapes, parameter, far.shape[1], tuple(values.tolist()), float(far[:, parameter].max()), steepest)
     if not others:
         return []
     positive, ones = bool((at_far >= 0).all()), np.ones(len(far))
@@ -154,6 +157,7 @@ def _shares(
     parameters: int,
     values: tuple[float, ...],
     end: float,
+    steepest: Fraction,
 ) -> tuple[tuple[tuple[PowerLog, ...], Array], ...]:
     """Return other functions that go through the same values, with shape (shape, function): how much of each.
 
@@ -167,7 +171,7 @@ def _shares(
     at = np.zeros((len(values), parameters))
     at[:, parameter] = values
     wanted = np.array([Term(along).evaluate(at) if along else np.ones(len(values)) for along in shapes])
-    rising = combinations([PowerLog(*pair) for pair in _PLAIN], len(values) - 1)
+    rising = combinations([PowerLog(*pair) for pair in _PLAIN if pair[0] <= steepest], len(values) - 1)
     bounded = combinations([PowerLog(*pair) for pair in _FALLING], len(values) - 1)
     reach = tuple(np.geomspace(values[0], end, _STEPS).tolist())
     rounding = CERTAIN * np.abs(wanted).max()

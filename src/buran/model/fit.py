@@ -17,7 +17,7 @@ from buran.model.discrepancy import discrepancies
 from buran.model.exact import exact_models, passes_through
 from buran.model.mixture import Target
 from buran.model.model import Model, Quality, predict_models, prediction_interval
-from buran.model.nearly import near_models
+from buran.model.nearly import near_models, without_rounding
 from buran.model.quality import adjusted_r2, relative_weights, rss, smape
 from buran.model.regression import loo_error, regress
 from buran.model.scatter import Scatter
@@ -140,7 +140,7 @@ def fit_models(
         fitted = _fit_complete(here, weighted, space, options, progress)
         if default:
             _extend(here, weighted, exact[calls], fitted, options)
-            _follow(here, weighted, exact[calls], fitted)
+            _follow(here, weighted, exact[calls], fitted, space)
         for call, model in zip(calls, fitted, strict=True):
             formula = models[call]
             if formula is None or _is_simpler(model, formula):
@@ -239,13 +239,21 @@ def _extend(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model]
                 fitted[place] = model
 
 
-def _follow(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model]) -> None:
-    """Replace models that exact values do not follow by formulas that they follow nearly, where there are some."""
-    missed = [place for place in np.flatnonzero(exact).tolist() if fitted[place].quality.error > EXACT.near]
-    if missed:
-        values = np.ldexp(weighted.values, weighted.binary[:, None])
-        for place, model in zip(missed, near_models(points, values[missed]), strict=True):
-            fitted[place] = model or fitted[place]
+def _follow(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model], space: Spaces) -> None:
+    """Replace models that exact values do not follow by formulas that they follow nearly, where there are some.
+
+    Those that they follow lose the terms that follow rounding.
+    """
+    counted = np.flatnonzero(exact).tolist()
+    if not counted:
+        return
+    values = np.ldexp(weighted.values, weighted.binary[:, None])
+    missed = [place for place in counted if fitted[place].quality.error > EXACT.near]
+    for place, model in zip(missed, near_models(points, values[missed]) if missed else (), strict=True):
+        fitted[place] = model or fitted[place]
+    bases = [space_of(space, p).candidates(column) for p, column in enumerate(points.T)]
+    for place in counted:
+        fitted[place] = without_rounding(points, values[place], fitted[place], bases)
 
 
 def _explain(
@@ -262,8 +270,10 @@ def _explain(
 
 
 def _is_simpler(model: Model, formula: Model) -> bool:
-    """Tell whether a model in normal form gives all values but for their rounding, with fewer terms than a formula."""
-    return model.quality.error < CERTAIN and len(model.function.terms) < len(formula.function.terms)
+    """Tell whether a model in normal form gives all counts but for their rounding, with fewer terms than a formula."""
+    quality = model.quality
+    rounded = quality.rss <= quality.points / 4 and quality.error <= EXACT.near  # whole numbers leave a half at most
+    return rounded and len(model.function.terms) < len(formula.function.terms)
 
 
 def _check(points: Array, values: Array, weights: Array | None) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.model.alternative import Alternative
+from buran.model.basis import BasisFunction
 from buran.model.candidates import Ids
 from buran.model.exact import Formula, model_of_formulas
 from buran.model.few_values import cancels_through
@@ -27,7 +28,7 @@ from buran.model.quality import adjusted_r2, relative_weights, rss, smape
 from buran.model.search import SearchOptions
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.tuning import CERTAIN, EXACT, SEARCH
-from buran.numerics.least_squares import least_norm, unit_columns
+from buran.numerics.least_squares import beside, least_norm, span, unit_columns
 
 _RISING = tuple(
     PowerLog(Fraction(power), log)
@@ -61,6 +62,68 @@ def near_models(points: Array, values: Array) -> list[Model | None]:
     columns = np.array([term.evaluate(points) if term.factors else np.ones(len(points)) for term in terms])
     grids = _Grids.of(terms, columns, shapes)
     return [_near_model(points, row, terms, columns, grids) for row in values]
+
+
+def without_rounding(points: Array, values: Array, model: Model, bases: Sequence[Sequence[BasisFunction]]) -> Model:
+    """Return a model of counts without terms that say nothing but how these are rounded.
+
+    Whole numbers leave a rest of a few units, which two terms of a parameter follow by chance closer than the one that
+    the program has. As long as one term in the place of two leaves no more than that, it takes it.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter), distinct rows.
+    values
+        Shape (point,), finite; without noise.
+    bases
+        Of each parameter: the functions that terms may have.
+    """
+    weights = relative_weights(values[None])[0]
+    most = min(_unit_of(values), EXACT.near / float(weights.max()))
+    terms = list(model.function.terms)
+    while found := _with_one_for_two(points, values, terms, bases, most):
+        terms = found
+    if len(terms) == len(model.function.terms):
+        return model
+    columns = np.stack([np.ones(len(points)), *(term.evaluate(points) for term in terms)], axis=1)
+    function = _function(least_norm(columns, values), [Term(()), *terms])
+    made = model_of_formulas(points, values, [(function, 0.0)])
+    return model if made is None else _judged(made, points, values, weights)
+
+
+def _with_one_for_two(
+    points: Array, values: Array, terms: Sequence[Term], bases: Sequence[Sequence[BasisFunction]], most: float
+) -> list[Term] | None:
+    """Return the terms without one of them, or with one in the place of two that differ in a parameter alone.
+
+    Of all those, the set that leaves least at the worst point; None where that is more than `most`.
+    """
+    best, least = None, most
+    for (i, one), (j, two) in combinations(enumerate(terms), 2):
+        others = [term for k, term in enumerate(terms) if k not in (i, j)]
+        candidates = [one, two]
+        for p, functions in enumerate(bases):
+            rest, other = ([factor for factor in term.factors if factor.parameter != p] for term in (one, two))
+            if rest == other:
+                candidates += [Term(tuple(sorted((*rest, Factor(p, basis))))) for basis in functions]
+        # r = b - Q'Q b, c' = c - Q'Q c; what c' leaves of r at the worst point
+        basis = span(np.stack([np.ones(len(points)), *(term.evaluate(points) for term in others)], axis=1))
+        rows = beside(np.array([term.evaluate(points) for term in candidates]).T, basis).T
+        left = beside(values[:, None], basis)[:, 0]
+        squares = np.maximum((rows**2).sum(axis=1), np.finfo(float).tiny)
+        worst = np.abs(left - ((rows @ left) / squares)[:, None] * rows).max(axis=1)
+        if worst.min() <= least:
+            best, least = [*others, candidates[int(worst.argmin())]], float(worst.min())
+    return best
+
+
+def _unit_of(values: Array) -> float:
+    """Return the largest number that divides all differences of counts, as two basic blocks for each round do."""
+    whole = np.rint(values)
+    if (values != whole).any() or np.abs(whole).max() >= 2.0**53:
+        return 1.0
+    return float(max(np.gcd.reduce(np.abs(whole - whole[0]).astype(np.int64)), 1))
 
 
 def _shapes(points: Array) -> list[list[tuple[Factor, ...]]]:
@@ -145,7 +208,7 @@ def _near_model(points: Array, values: Array, terms: list[Term], columns: Array,
 
 
 def _extended(members: Ids, basis: Array, rest: Array, columns: Array) -> tuple[Ids, Array, Array]:
-    """Add each column to each set; return the `SEARCH.beam` sets that leave least."""
+    """Add each column to each set; return the `SearchOptions.alternatives` sets that leave least."""
     # c' = c - Q'Q c for each set and column
     rows = columns[None] - np.einsum("stp,sct->scp", basis, np.einsum("stp,cp->sct", basis, columns))
     length = np.linalg.norm(rows, axis=2)
@@ -153,12 +216,12 @@ def _extended(members: Ids, basis: Array, rest: Array, columns: Array) -> tuple[
     # |r'|^2 = |r|^2 - (c' r)^2
     gain = np.einsum("scp,sp->sc", rows, rest)
     left = np.where(length > _DEPENDENT, (rest**2).sum(axis=1)[:, None] - gain**2, np.inf)
-    most = (members.shape[1] + 1) * SEARCH.beam  # sets turn up repeatedly
+    most = (members.shape[1] + 1) * SearchOptions.alternatives  # sets turn up repeatedly
     order = np.argsort(left, axis=None, kind="stable")[:most]
     order = order[np.isfinite(left.ravel()[order])]
     parent, column = np.divmod(order, len(columns))
     grown = np.sort(np.column_stack([members[parent], column]), axis=1)
-    first = np.sort(np.unique(grown, axis=0, return_index=True)[1])[: SEARCH.beam]
+    first = np.sort(np.unique(grown, axis=0, return_index=True)[1])[: SearchOptions.alternatives]
     parent, column = parent[first], column[first]
     added = rows[parent, column]
     rest = rest[parent] - gain[parent, column][:, None] * added

@@ -18,7 +18,6 @@ from buran.model.candidates import (
     Mask,
     TermTable,
     falls_with,
-    is_dense,
     line_misfit,
     lines,
     log_misfit,
@@ -58,8 +57,8 @@ class SearchOptions:
     max_terms
         Terms beside the constant.
     beam
-        Hypotheses of one size kept to be extended; by default few for a single parameter and where half of the grid
-        was measured, which tells hypotheses apart early, else as many as `alternatives`.
+        Hypotheses of one size kept to be extended; by default few for a single parameter and where there are many
+        points, which tell hypotheses apart early, else as many as `alternatives`.
     alternatives
         Hypotheses remembered for the uncertainty of the selection, the chosen one among them.
     nonnegative
@@ -89,11 +88,12 @@ class SearchOptions:
         if self.criterion not in CRITERIA:
             raise UsageError(f"no criterion is called {self.criterion!r}", hint=f"choose from {', '.join(CRITERIA)}")
 
-    def width(self, parameters: int, dense: bool) -> int:
-        """Return the number of hypotheses to keep; `dense`: whether half of the grid was measured, see `is_dense`."""
+    def width(self, points: int, parameters: int) -> int:
+        """Return the number of hypotheses to keep."""
         if self.beam is not None:
             return self.beam
-        return SEARCH.beam if parameters == 1 or dense else self.alternatives
+        few = parameters == 1 or points >= SEARCH.beam * parameters
+        return SEARCH.beam if few else self.alternatives
 
 
 def search(
@@ -141,7 +141,7 @@ def search(
         return tables, hypotheses
     on_lines = [lines(points, p) for p in range(parameters)]
     products = patterns(tuple(_listed(table, parameters) for table in tables))
-    width = options.width(parameters, is_dense(points))
+    width = options.width(count, parameters)
     chunk = max(1, _CHUNK_BYTES // (8 * len(products) * max(count, 2 * width)))
     for start in range(0, len(values), chunk):
         part = slice(start, start + chunk)
@@ -219,6 +219,7 @@ def _beam_search(
     if options.criterion == "error":
         scores = score(errors, np.zeros((calls, 1)), count, 1)
     hypotheses.scores[:, 0], hypotheses.ahead[:, 0] = scores[:, 0], dictionary.level
+    before = np.full(calls, np.inf)  # smallest errors with a term less
     beam: Beam | None = None
     for terms in range(1, largest + 1):
         if terms == 1:
@@ -261,7 +262,8 @@ def _beam_search(
             keep &= (scatter.degrees < count) | (smallest >= noise * left_out)
         if terms >= max(2, len(tables)):
             lacking = (scatter.degrees > 0) & (smallest > noise)
-            keep &= better | lacking
+            keep &= better | (smallest < before[active]) | lacking
+        before[active] = smallest
         least[active] = np.minimum(least[active], smallest)
         if terms == largest or not keep.any():
             break

@@ -102,7 +102,7 @@ def _other_structures(
     least = (((function.evaluate(points) - values) / size) ** 2).sum()
     out: list[Alternative] = []
     others = [other for pairs in left_open.open for other in structures(alternative, left_open.base, pairs)]
-    readings = 1 + 2 * len(left_open.open)  # sums and products, beside what the hypothesis says itself
+    readings = 3 * len(left_open.open)  # of each a sum, a product, and what the hypothesis says itself
     for other in others:
         at_ends = other.function.evaluate(left_open.far)
         if not np.isfinite(at_ends).all() or (positive and not (at_ends >= 0).all()):

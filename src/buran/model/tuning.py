@@ -18,7 +18,12 @@ class SearchTuning:
         "values of a parameter that show one term beside a constant; what fewer say is passed through",
         "a line through two values leaves nothing over",
     )
-    beam: int = tuned(8, "hypotheses of one size, or terms of one parameter, that are taken further", ABLATION)
+    beam: int = tuned(
+        8,
+        "hypotheses of one size, or terms of one parameter, that are taken further; of several parameters where there "
+        "are as many points for each",
+        ABLATION,
+    )
     combinations: int = tuned(200, "products, or places, that are looked at, about", ABLATION)
     steady: float = tuned(0.15, "error up to which a model says something, and by which a time falls", MODELLER)
     floor: float = tuned(1e-3, "of a call path's largest value: smaller values weigh no more than this one", JUDGED)
@@ -49,6 +54,16 @@ class UncertaintyTuning:
 
 
 UNCERTAINTY = UncertaintyTuning()
+
+
+@dataclass(frozen=True)
+class FewValuesTuning:
+    """Constants of growth along a parameter with two or three values."""
+
+    steeper: int = tuned(1, "powers by which other functions through the same values may be steeper", JUDGED)
+
+
+FEW_VALUES = FewValuesTuning()
 
 
 @dataclass(frozen=True)
