@@ -50,24 +50,25 @@ def average_process(inputs: Array, values: Array) -> tuple[Array, Array]:
     from scipy.linalg.lapack import dpotrf, dpotrs  # it takes long, and models do without
 
     size = inputs.shape[1]
-    unit = spread_evenly(AVERAGE.draws, size + 2)
+    unit = spread_evenly(AVERAGE.draws, size + 1)
     lengths = np.where(np.ptp(inputs, axis=0) > 0, _between(unit[:, :size], *AVERAGE.lengths), 1.0)
-    signal = (float(np.sqrt(np.mean(values**2))) or 1e-12) * _between(unit[:, size], *AVERAGE.signals)
-    noise = signal * _between(unit[:, size + 1], *AVERAGE.noises)
+    noise = _between(unit[:, size], *AVERAGE.noises)
     likelihood, pull = np.empty(AVERAGE.draws), np.empty((AVERAGE.draws, len(inputs)))
     gaps = np.square(inputs[:, None] - inputs[None])
     for draw in range(AVERAGE.draws):
-        covariance = signal[draw] ** 2 * np.exp(-0.5 * (gaps @ lengths[draw] ** -2.0))
+        covariance = np.exp(-0.5 * (gaps @ lengths[draw] ** -2.0))
         covariance[np.diag_indices(len(inputs))] += noise[draw] ** 2
         root, failed = dpotrf(covariance, lower=1)
         if failed:
             raise np.linalg.LinAlgError("the covariance of a process with noise is not positive")
         pull[draw] = dpotrs(root, values, lower=1)[0]
-        likelihood[draw] = -0.5 * values @ pull[draw] - np.log(root.diagonal()).sum()
+        # the variance of the signal, of which covariances are shares, is the likeliest one: y' C^-1 y / n
+        signal = max(values @ pull[draw] / len(values), np.finfo(np.float64).tiny)
+        likelihood[draw] = -0.5 * len(values) * np.log(signal) - np.log(root.diagonal()).sum()
     share = np.exp(likelihood - likelihood.max())
     best = np.argsort(-share, kind="stable")[: AVERAGE.kept]
     share = share[best] / share[best].sum()
-    return lengths[best], pull[best] * (share * signal[best] ** 2)[:, None]
+    return lengths[best], pull[best] * share[:, None]
 
 
 def _between(unit: Array, low: float, high: float) -> Array:

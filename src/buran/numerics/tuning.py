@@ -47,7 +47,6 @@ class AverageTuning:
     lengths: tuple[float, float] = tuned(
         (0.3, 12.0), "ends of the length scales, in standard deviations of a variable", CORRECTIONS
     )
-    signals: tuple[float, float] = tuned((0.3, 3.0), "ends of the signal, in the values' root mean square", CORRECTIONS)
     noises: tuple[float, float] = tuned((0.02, 1.0), "ends of the noise, in the signal", CORRECTIONS)
 
 
