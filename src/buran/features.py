@@ -155,7 +155,8 @@ class ReportSection:
     is_first
         Whether it stands before the call paths; else after what bounds them.
     answer
-        Returns what the report begins with.
+        Returns what the report says at its beginning: before all else if `is_first`, else after what stops the program
+        from scaling.
     cost
         Returns what of a value belongs to what the campaign cost, in a few words.
     notes

@@ -96,7 +96,9 @@ def test_few_steps_stand_for_all_where_work_repeats(tmp_path: Path, capsys: pyte
     assert "Grows with s" not in text and "s has 3 values" not in text
 
 
-@pytest.mark.parametrize("steps", ["min(s, 200)", "(s + 30 * floor(s / 500))", "s**1.2"], ids=["ends", "output", "adapts"])
+@pytest.mark.parametrize(
+    "steps", ["min(s, 200)", "(s + 30 * floor(s / 500))", "s**1.2"], ids=["ends", "output", "adapts"]
+)
 def test_few_steps_enter_no_model_where_counts_refute_it(
     steps: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
 
 import numpy as np
 
@@ -16,7 +15,6 @@ from buran.report.rises import RISES, Evidence, Rise, rises_of, varied, whole_al
 from buran.wording import named, shown_value
 
 _WORST = 3
-_PAYS = 0.5  # of the cores' time: where less is of use, more ranks no longer pay
 _ERRORS = 2.0  # standard errors from which on two predictions differ
 _CONTRADICTS = 0.5  # of the prediction: models that differ by less tell the same story
 
@@ -27,32 +25,34 @@ class Headline:
 
     Attributes
     ----------
-    changes
-        What became of an earlier version; None without one.
+    first
+        What features say before all else, as what became of an earlier version.
     scaling
         What stops the program from scaling.
-    efficiency
-        How far more ranks pay, where the campaign says what they mean; None where it does not.
+    further
+        What other features say of that.
     rises
         What that is made from.
     """
 
-    changes: Answer | None
+    first: tuple[Answer, ...]
     scaling: Answer
+    further: tuple[Answer, ...] = ()
     rises: tuple[Rise, ...] = ()
-    efficiency: Answer | None = None
 
 
 def headline_of(report: Report, call_paths: CallPaths | None, no_models: str) -> Headline:
     """Return what a report begins with."""
     rises = rises_of(report, call_paths)
-    return Headline(_changes(report), _scaling(report, call_paths, rises, no_models), rises, _efficiency(report))
+    scaling = _scaling(report, call_paths, rises, no_models)
+    return Headline(_of_features(report, first=True), scaling, _of_features(report, first=False), rises)
 
 
-def _changes(report: Report) -> Answer | None:
-    """Return what the sections of features have to say first."""
-    answers = (each.answer(value, report) for each, value in sections_of(report) if each.answer is not None)
-    return next((answer for answer in answers if answer is not None), None)
+def _of_features(report: Report, *, first: bool) -> tuple[Answer, ...]:
+    """Return what the sections of features say before, or after what stops the program from scaling."""
+    sections = [(each, value) for each, value in sections_of(report) if each.is_first is first]
+    answers = (each.answer(value, report) for each, value in sections if each.answer is not None)
+    return tuple(answer for answer in answers if answer is not None)
 
 
 def _scaling(report: Report, call_paths: CallPaths | None, rises: Sequence[Rise], no_models: str) -> Answer:
@@ -112,34 +112,6 @@ def _scaling(report: Report, call_paths: CallPaths | None, rises: Sequence[Rise]
         for rise in sizes[:1]
     ]
     return Answer(question, answer, [*facts, *_contradiction(path, report), *_apart(report, call_paths)])
-
-
-def _efficiency(report: Report) -> Answer | None:
-    """Say up to how many ranks it pays to divide one amount of work, or how well ranks use more of it."""
-    table = report.efficiency
-    if table is None or not table.asked:
-        return None
-    question = "Up to how many ranks does it pay?" if table.divided else "How efficient is it at the target?"
-    facts = [table.contradiction] if table.contradiction else []
-    if not table.along or table.target is None or not np.isfinite([efficiency for _, efficiency in table.along]).all():
-        return Answer(question, "Not known", [*facts, "There are no models of the times of all call paths"])
-    (fewest, _), *_, (most, at_target) = table.along
-    percent, reach = f"{100 * at_target:.0f} %", table.target.global_interval
-    interval = "" if reach is None else f"; {100 * LEVEL:.0f} % interval {100 * reach[0]:.0f} to {100 * reach[1]:.0f} %"
-    paying = [ranks for ranks, _ in takewhile(lambda each: each[1] >= _PAYS, table.along)]
-    last = f"{max(paying):g}" if paying else f"less than {fewest:g}"
-    if not table.divided:
-        half = "" if most in paying else f"; {100 * _PAYS:.0f} % up to {last} ranks"
-        return Answer(question, percent, [f"Of the speed on {fewest:g} ranks{interval}{half}", *facts])
-    fastest, efficiency = max(table.along, key=lambda each: each[0] * each[1])
-    if fastest < most:
-        facts.append(
-            f"Fastest on {fastest:g} ranks, {fastest * efficiency / fewest:.3g} times as fast as on {fewest:g}"
-        )
-    if most in paying:
-        return Answer(question, f"{last}, the target", [f"There {percent} of all cores is of use{interval}", *facts])
-    beyond = f"Beyond, less than {100 * _PAYS:.0f} % of all cores is of use; on {most:g} ranks {percent}{interval}"
-    return Answer(question, last, [beyond, *facts])
 
 
 def _whole(report: Report, call_paths: CallPaths, name: str) -> list[str]:

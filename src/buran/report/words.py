@@ -29,9 +29,7 @@ def percent(ratio: float | None) -> str:
 
 def answers_of(report: Report, data: Mapping[str, Any], headline: Headline) -> list[Answer]:
     """Return what a reader wants to know at first sight."""
-    changes = [] if headline.changes is None else [headline.changes]
-    efficiency = [] if headline.efficiency is None else [headline.efficiency]
-    return [*changes, headline.scaling, *efficiency, _how_sure(report, data), _cost(report), _next(report)]
+    return [*headline.first, headline.scaling, *headline.further, _how_sure(report, data), _cost(report), _next(report)]
 
 
 def _target(report: Report) -> dict[str, float]:

@@ -169,7 +169,7 @@ def asked(word: str, made, **times):
     said = told(times)
     of_runs = [({"p": point["p"], "n": 100}, *rest) for point, *rest in made(1, 2, 4)]
     table = efficiency_table(said, of_runs, [], "p", [], word)
-    return headline_about(replace(said, efficiency=table)), table
+    return headline_about(replace(said, further={"efficiency": table})), table
 
 
 def test_strong_scaling_is_asked_up_to_how_many_ranks_it_pays():
@@ -179,33 +179,31 @@ def test_strong_scaling_is_asked_up_to_how_many_ranks_it_pays():
     assert table.along[-1][1] == pytest.approx(table.target.global_)
     low, high = table.target.global_interval
     assert low <= table.target.global_ <= high
-    answer = headline.efficiency
+    (answer,) = headline.further
     assert "how many ranks" in answer.question and answer.answer == "32"  # 39 by the formula, fastest at 40
     assert any("Fastest on 32 ranks, 19.5 times" in fact for fact in answer.facts)
     sure, _ = asked("strong", runs, relax=model((16.0, -1, 0)), MPI_Allreduce=model((1e-4, 0, 0)))
-    assert sure.efficiency.answer == "1024, the target"
+    assert sure.further[0].answer == "1024, the target"
 
 
 def test_weak_scaling_is_asked_for_the_efficiency_at_the_target():
     times = {"relax": model((1.0, 0, 0)), "MPI_Allreduce": model((0.05, 1 / 2, 0))}
     headline, table = asked("weak", weak, **times)
     assert table.along[-1][1] == pytest.approx(1 / (1 + 0.05 * 32)) == pytest.approx(table.target.global_)
-    answer = headline.efficiency
+    (answer,) = headline.further
     assert "efficient" in answer.question and answer.answer == "38 %"
     assert any("up to 256 ranks" in fact for fact in answer.facts)
     # A wrong word is answered all the same, and said to be wrong.
     wrong, table = asked("strong", weak, **times)
-    assert table.contradiction in wrong.efficiency.facts
+    assert table.contradiction in wrong.further[0].facts
 
 
 def test_without_a_word_or_models_efficiency_is_not_asked_for_or_not_known():
     times = {"relax": model((1.0, 0, 0))}
-    assert asked("auto", weak, **times)[0].efficiency is None
-    said = replace(
-        report(None), efficiency=efficiency_table(report(experiment(3)), list(weak(1, 2)), [], "p", [], "weak")
-    )
-    said = replace(said, efficiency=replace(said.efficiency, target=None, along=()))
-    assert headline_about(said).efficiency.answer == "Not known"
+    assert asked("auto", weak, **times)[0].further == ()
+    table = efficiency_table(report(experiment(3)), list(weak(1, 2)), [], "p", [], "weak")
+    said = replace(report(None), further={"efficiency": replace(table, target=None, along=())})
+    assert headline_about(said).further[0].answer == "Not known"
 
 
 def test_points_that_only_counting_runs_have_are_in_the_table():

@@ -2,18 +2,50 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from pathlib import Path
+
+import numpy as np
 
 from buran.features import ReportSection
 from buran.loop.history import History
 from buran.plugins.efficiency.campaign import efficiency_of_campaign
 from buran.plugins.efficiency.table import EfficiencyTable, efficiency_page, efficiency_text
-from buran.report.content import Report
+from buran.report.content import LEVEL, Answer, Report
+
+_PAYS = 0.5  # of the cores' time: where less is of use, more ranks no longer pay
 
 
 def _value(history: History, report: Report, folder: Path | None) -> EfficiencyTable | None:
     """Return the efficiencies once the campaign's report is written."""
     return None if folder is None else efficiency_of_campaign(history, report)
+
+
+def _answer(table: EfficiencyTable, report: Report) -> Answer | None:
+    """Say up to how many ranks it pays to divide one amount of work, or how well ranks use more of it."""
+    if not table.asked:
+        return None
+    question = "Up to how many ranks does it pay?" if table.divided else "How efficient is it at the target?"
+    facts = [table.contradiction] if table.contradiction else []
+    if not table.along or table.target is None or not np.isfinite([efficiency for _, efficiency in table.along]).all():
+        return Answer(question, "Not known", [*facts, "There are no models of the times of all call paths"])
+    (fewest, _), *_, (most, at_target) = table.along
+    percent, reach = f"{100 * at_target:.0f} %", table.target.global_interval
+    interval = "" if reach is None else f"; {100 * LEVEL:.0f} % interval {100 * reach[0]:.0f} to {100 * reach[1]:.0f} %"
+    paying = [ranks for ranks, _ in takewhile(lambda each: each[1] >= _PAYS, table.along)]
+    last = f"{max(paying):g}" if paying else f"less than {fewest:g}"
+    if not table.divided:
+        half = "" if most in paying else f"; {100 * _PAYS:.0f} % up to {last} ranks"
+        return Answer(question, percent, [f"Of the speed on {fewest:g} ranks{interval}{half}", *facts])
+    fastest, efficiency = max(table.along, key=lambda each: each[0] * each[1])
+    if fastest < most:
+        facts.append(
+            f"Fastest on {fastest:g} ranks, {fastest * efficiency / fewest:.3g} times as fast as on {fewest:g}"
+        )
+    if most in paying:
+        return Answer(question, f"{last}, the target", [f"There {percent} of all cores is of use{interval}", *facts])
+    beyond = f"Beyond, less than {100 * _PAYS:.0f} % of all cores is of use; on {most:g} ranks {percent}{interval}"
+    return Answer(question, last, [beyond, *facts])
 
 
 SECTION = ReportSection(
@@ -24,5 +56,6 @@ SECTION = ReportSection(
     lambda table, report: efficiency_page(table),
     plot=lambda table: {"divided": table.divided},
     notes=lambda table: [table.contradiction] if table.contradiction else [],
+    answer=_answer,
     order=-1,
 )
