@@ -119,7 +119,7 @@ def odds(scores: Array, points: int) -> Array:
         Shape (call path, hypothesis).
     points
         Number of points. Gaussian noise would give as many nats for one of the score, the logarithm of an error.
-        Half of it is what the errors of the best of many hypotheses, small by choice, are worth: intervals then
+        A third of it is what the errors of the best of many hypotheses, small by choice, are worth: intervals then
         hold what they should (studies/benchmarks/modeller.py).
     """
     gap = scores - scores.min(axis=1, keepdims=True)

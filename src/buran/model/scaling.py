@@ -24,7 +24,7 @@ def falling_parameters(points: Array, totals: Array) -> tuple[int, ...]:
     -------
     tuple
         Columns of `points`. On most lines of three and more points that differ in this parameter alone, the value
-        falls from step to step, and by a fifth at least from the first point to the last.
+        falls from step to step, and by a share of `SEARCH.steady` at least from the first point to the last.
     """
     measured = np.isfinite(totals)
     points, totals = points[measured], totals[measured]

@@ -27,7 +27,7 @@ class SearchTuning:
     combinations: int = tuned(200, "products, or places, that are looked at, about", ABLATION)
     steady: float = tuned(0.15, "error up to which a model says something, and by which a time falls", MODELLER)
     floor: float = tuned(1e-3, "of a call path's largest value: smaller values weigh no more than this one", JUDGED)
-    belief: float = tuned(0.5, "nats of odds for a nat of the score, times the points", ABLATION)
+    belief: float = tuned(0.3, "nats of odds for a nat of the score, times the points", ABLATION)
     reach: float = tuned(
         8.0, "times the largest value of each parameter: up to there no prediction is negative", JUDGED
     )
@@ -89,9 +89,11 @@ PRICES = "ablation on drifting prices, seeds 1 to 3 (docs/evidence/price.md)"
 class DiscrepancyTuning:
     """Constants of the process on what models leave over."""
 
-    price: float = tuned(0.3, "standard deviation of the process beside counted work, in nats", PRICES)
     deviations: tuple[float, ...] = tuned(
-        (0.1, 0.3), "the same beside a function found by search, which follows most: the evidence chooses", JUDGED
+        (0.1, 0.3),
+        "standard deviations of the process, in nats: the last beside counted work; beside a function found by "
+        "search, which follows most, the evidence chooses",
+        PRICES,
     )
     noises: tuple[float, ...] = tuned(
         (0.01, 0.03, 0.1, 0.3, 1.0), "of a value: the evidence chooses; the first one repetitions do not show", JUDGED
@@ -99,6 +101,11 @@ class DiscrepancyTuning:
     usual: float = tuned(0.03, "noise that is expected before anything is measured", PRICES)
     slope: float = tuned(0.5, "of the deviation, for each nat of a parameter: a trend", PRICES)
     length: float = tuned(0.7, "of the measured range of a parameter's logarithm: length scale", PRICES)
+
+    @property
+    def price(self) -> float:
+        """Return the standard deviation beside counted work."""
+        return self.deviations[-1]
 
 
 DISCREPANCY = DiscrepancyTuning()
