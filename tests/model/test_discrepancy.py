@@ -157,7 +157,7 @@ def test_a_process_without_a_trend_has_its_deviation_far_beyond_the_points():
 
 def test_an_interval_of_a_price_reaches_farther_above_than_below_and_never_zero():
     n = np.array([[150.0], [300.0], [600.0], [1200.0], [2400.0]])
-    fit = fit_models(n, 1e-9 * n.T**2 * np.array([[1.0, 1.01, 0.99, 1.01, 0.99]]))
+    fit = fit_models(n, 1e-9 * n.T**2 * np.array([[1.0, 1.001, 0.999, 1.001, 0.999]]))
     far = np.array([[240_000.0]])
     (lower,), (upper,) = (end[:, 0] for end in fit.predict_interval(far))
     predicted = fit.predict(far)[0, 0]

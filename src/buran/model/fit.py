@@ -234,8 +234,9 @@ def _extend(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model]
     if lost:
         steeper = _fit_complete(points, weighted.of(lost), space.extended(), options, None)
         for place, model in zip(lost, steeper, strict=True):
+            share = 1.0 if exact[place] else SEARCH.progress
             still_lost = exact[place] and model.quality.error > SEARCH.steady
-            if model.quality.error < fitted[place].quality.error and not still_lost:
+            if model.quality.error < share * fitted[place].quality.error and not still_lost:
                 fitted[place] = model
 
 

@@ -262,7 +262,7 @@ def _beam_search(
             keep &= (scatter.degrees < count) | (smallest >= noise * left_out)
         if terms >= max(2, len(tables)):
             lacking = (scatter.degrees > 0) & (smallest > noise)
-            keep &= better | (smallest < before[active]) | lacking
+            keep &= better | (smallest < SEARCH.progress * before[active]) | lacking
         before[active] = smallest
         least[active] = np.minimum(least[active], smallest)
         if terms == largest or not keep.any():

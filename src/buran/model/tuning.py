@@ -25,6 +25,11 @@ class SearchTuning:
         ABLATION,
     )
     combinations: int = tuned(200, "products, or places, that are looked at, about", ABLATION)
+    progress: float = tuned(
+        0.5,
+        "an error so much smaller than without a term, or a steeper power, speaks for it whatever the score says",
+        "ablation: with 1, cubic counts of CoMD that are rounded become n^(5/2) log2(n)^2",
+    )
     steady: float = tuned(0.15, "error up to which a model says something, and by which a time falls", MODELLER)
     floor: float = tuned(1e-3, "of a call path's largest value: smaller values weigh no more than this one", JUDGED)
     belief: float = tuned(0.3, "nats of odds for a nat of the score, times the points", ABLATION)
