@@ -173,7 +173,7 @@ def test_measured_times_count_without_their_hooks():
 
 
 def test_what_was_kept_stays_down_to_half_the_threshold():
-    near = models("time", kernel=(1e-6,), setup=(4e-9,))
+    near = models("time", kernel=(1e-6,), setup=(6e-9,))
     assert "setup" not in kept(refine(TREE, near, None, [80.0]))
     assert "setup" in kept(refine(TREE, near, None, [80.0], known={"setup": FunctionVerdict(True, "before")}))
 

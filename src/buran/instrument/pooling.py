@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from buran.campaign.plan import POINTS_OF_BOTH
 from buran.experiment.build import Run, experiment_from_profiles
@@ -29,6 +30,7 @@ from buran.profile.regroup import combine, fold, project
 STRIDE = 1 << 20
 """Repetitions under the n-th earlier filter have numbers from n times this on."""
 _SHARE, _UNCERTAINTY, _BLOCKS = "correction_share", "correction_uncertainty", "correction_blocks"
+_CHANCE = float(ndtri(1 - COMMON.matters / 2))  # standard deviations: more is chance in one of a hundred cases
 _EXACT = 1e-30  # squares below are none
 _HOPELESS = 1e6  # uncertainties are cut there: an infinite one is no number to work with
 
@@ -351,7 +353,7 @@ def _judged(whole: Experiment, groups: NDArray[np.int64], earlier: Sequence[Earl
         sure &= comparable[:, None, None]
         proven = POINTS_OF_BOTH if group.counting else 0
         agrees = _agrees(known, np.where(sure, time[:, :, columns], np.nan), uncertainty[:, :, columns], proven)
-        as_good = ~beside[:, :, None] | (uncertainty[:, :, columns] <= POOLING.as_good)
+        as_good = ~beside[:, :, None] | (uncertainty[:, :, columns] <= COMMON.matters)
         taken[:, :, columns] = sure & agrees[:, None, None] & as_good
         if group.counting:
             shown = _share_of_time(known, time[:, :, columns], sure & agrees[:, None, None])
@@ -406,7 +408,7 @@ def _agrees(direct: Floats, corrected: Floats, uncertainty: Floats, proven: int 
     squares = np.where(common, (gap - mean[:, None]) ** 2, 0.0).sum(axis=1) + POOLING.scatter**2
     spread = np.sqrt(squares) / np.maximum(number, 1)
     largest = np.where(np.isfinite(corrected), np.nan_to_num(uncertainty), 0.0).max(axis=(1, 2))
-    near: Mask = np.abs(mean) <= POOLING.agreement + POOLING.sigmas * np.hypot(spread, largest)
+    near: Mask = np.abs(mean) <= COMMON.matters + _CHANCE * np.hypot(spread, largest)
     # one pair of single runs, of which one may have been disturbed, refutes nothing
     agreeing: Mask = (number >= proven) & ((number < POINTS_OF_BOTH) | near)
     return agreeing

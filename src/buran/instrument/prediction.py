@@ -44,8 +44,6 @@ class RegionPrediction:
         The call paths, in the models' order.
     seconds
         Shape (call path,): exclusive time at the target; NaN without a model; 0 for starting and ending MPI.
-    upper_s
-        Shape (call path,): upper end of the 90 % interval, at most `FILTERS.largest_ratio` times `seconds`.
     origin_s
         Shape (call path,): at the smallest value of each parameter.
     points
@@ -65,7 +63,6 @@ class RegionPrediction:
 
     tree: CallTree
     seconds: Floats
-    upper_s: Floats
     origin_s: Floats
     points: Floats
     visits: Floats
@@ -114,12 +111,6 @@ class RegionPrediction:
     def bare_share(self) -> Floats:
         """Shape (region,): of the total, without hooks of leaves that are mostly hooks."""
         return self._share(np.where(self.mostly_hooks(0.0), np.maximum(self.own_s - self.hook_s, 0), self.own_s))
-
-    @cached_property
-    def upper_share(self) -> Floats:
-        """Shape (region,): with the uncertainty of the models, without hooks."""
-        uncertainty = self.by_region(self.upper_s) - self.own_s
-        return self.bare_share + self._share(np.nan_to_num(uncertainty))
 
     def mostly_hooks(self, ratio: float) -> Mask:
         """Mark functions that call nothing measured and whose hooks take more than a share of their time."""
@@ -270,8 +261,6 @@ def predict_regions(
     # What counts do not allow is noise, extrapolated: it would leave no share to the functions that matter.
     allowed_s = ALLOWANCE.factor * allowed_times(time, {models.metric: models for models in work}, at)
     seconds[:, 0] = np.minimum(seconds[:, 0], allowed_s)
-    upper = time.predict_interval(at[None], 0.9, "mean")[1][:, 0] if len(tree) else np.zeros(0)
-    upper = np.where(np.isfinite(upper), upper, np.inf)
     number = np.full((len(tree), 1 + len(places)), np.nan)
     if visits is not None:
         number = visits.predict(np.concatenate([at[None], places]))
@@ -281,7 +270,6 @@ def predict_regions(
     return RegionPrediction(
         tree,
         seconds[:, 0],
-        np.clip(upper, seconds[:, 0], FILTERS.largest_ratio * seconds[:, 0]),
         seconds[:, 1],
         places,
         number,

@@ -248,11 +248,11 @@ def refine(
 ) -> Refinement:
     """Choose the functions to instrument in the next iteration, by what they will matter at the target.
 
-    Kernels are functions with a share of the predicted time, at the upper end of their intervals, that changes
-    between the smallest point and the target; functions one of whose call paths has no model; functions whose
-    further metrics (basic blocks, bytes) grow to such a share; and functions in which ranks wait for each other as
-    long. If they hold too little of the time, the next largest join them. Kept is what leads to kernels and to MPI
-    operations with such a share. What then costs too much goes: the least time per visit first.
+    Kernels are functions with a share of the predicted time that changes between the smallest point and the target;
+    functions one of whose call paths has no model; functions whose further metrics (basic blocks, bytes) grow to such a
+    share; and functions in which ranks wait for each other as long. If they hold too little of the time, the next
+    largest join them. Kept is what leads to kernels and to MPI operations with such a share, and, as models err, what
+    has a part of it. What then costs too much goes: the least time per visit first.
 
     Parameters
     ----------
@@ -292,10 +292,9 @@ def refine(
     least = np.where(before, wishes.share / 2, wishes.share)
     distorted = prediction.mostly_hooks(wishes.hook_share)
     seen, grew = _measured(prediction, ends_s, _visits_there(time, visits, threads))
-    positive = prediction.total_s > 0
+    share = prediction.bare_share
     with np.errstate(invalid="ignore"):
-        share: Floats = np.where(distorted, prediction.bare_share, prediction.upper_share)
-        large: Mask = ((share >= least) | (seen >= least)) & ~unknown & positive
+        large: Mask = ((share >= least) | (seen >= least)) & ~unknown & (prediction.total_s > 0)
     busy: Mask = np.any([growing >= wishes.share for _, growing in prediction.work] or [np.zeros_like(large)], axis=0)
     steady = prediction.constant & prediction.filterable & ~grew & ~busy
     waiting = _waiting(prediction, imbalance, wishes.share) & prediction.filterable

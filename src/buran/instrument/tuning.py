@@ -26,9 +26,6 @@ class FilterTuning:
     steady: float = tuned(
         0.1, "times that change by less than this share between the smallest point and the target are constant", JUDGED
     )
-    largest_ratio: float = tuned(
-        2.0, "a function counts at most as this multiple of its predicted time, however uncertain its model", JUDGED
-    )
     limit: float = tuned(
         0.05, "time in hooks over time without that a campaign may start with, where it names no limit", JUDGED
     )
@@ -52,15 +49,10 @@ class PoolingTuning:
         "of a single run, until several are known; a corrected time that is more uncertain is left out",
         "evidence/overhead.md: 2 to 15 %, on a busy machine 10 to 30 %",
     )
-    as_good: float = tuned(
-        0.005, "uncertainty up to which a corrected time is used with uncorrected ones of its point", JUDGED
-    )
     loop_uncertainty: float = tuned(
         0.5, "of the cost in a loop: a program has other caches, and loses inlining", JUDGED
     )
     least_uncertainty: float = tuned(0.2, "of any cost: functions are not alike", JUDGED)
-    agreement: float = tuned(0.02, "difference of corrected and uncorrected times that counts as none", JUDGED)
-    sigmas: float = tuned(3.0, "standard errors by which they may differ beyond", JUDGED)
     counting: float = tuned(
         0.05,
         "of the time, that counting takes before the program itself shows it",
