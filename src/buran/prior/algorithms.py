@@ -12,7 +12,7 @@ from buran.model.terms import Array, ModelFunction
 from buran.numerics.tuning import COMMON
 from buran.prior.prior import Prior
 from buran.prior.regression import regress
-from buran.prior.tuning import ALGORITHMS, COEFFICIENTS
+from buran.prior.tuning import COEFFICIENTS
 
 
 def with_algorithms(points: Array, values: Array, priors: Sequence[Prior | None]) -> list[Prior | None]:
@@ -51,7 +51,7 @@ def others_pay(usual: Array, wide: Array, values: Array) -> Mask:
     """Return shape (call path,): whether a design with more columns explains values (call path, point) much better."""
     if len(usual) <= wide.shape[1] + 1:  # the correction for few points has no value
         return np.zeros(len(values), dtype=np.bool_)
-    return np.asarray(_criterion(usual, values) - _criterion(wide, values) > ALGORITHMS.gain)
+    return np.asarray(_criterion(usual, values) - _criterion(wide, values) > COEFFICIENTS.gain)
 
 
 def _criterion(design: Array, values: Array) -> Array:

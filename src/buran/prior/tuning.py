@@ -42,30 +42,12 @@ class CoefficientTuning:
         "code that was counted",
         JUDGED,
     )
-
-
-COEFFICIENTS = CoefficientTuning()
-
-
-@dataclass(frozen=True)
-class WaitingTuning:
-    """Constants of the test for waiting."""
-
-    draws: int = tuned(999, "draws of noise alone", JUDGED)
-
-
-WAITING_TEST = WaitingTuning()
-
-
-@dataclass(frozen=True)
-class AlgorithmTuning:
-    """Constants of algorithms that an MPI operation may have."""
-
     gain: float = tuned(
         4.0,
         "by which terms of other algorithms must lower the Bayesian information criterion",
         "of 0, 4, 8 and 14: with 4, 2 of 100 models without these terms get them at 75 % noise",
     )
+    draws: int = tuned(999, "draws of noise alone, that waiting is told from", JUDGED)
 
 
-ALGORITHMS = AlgorithmTuning()
+COEFFICIENTS = CoefficientTuning()

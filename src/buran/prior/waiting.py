@@ -18,7 +18,7 @@ from buran.prior.algebra import added, product, scaled
 from buran.prior.noise import PointNoise
 from buran.prior.prior import Column, Prior
 from buran.prior.regression import Fitted, regress
-from buran.prior.tuning import WAITING_TEST
+from buran.prior.tuning import COEFFICIENTS
 
 # How waiting grows with the processes: trees; wavefronts on grids of three dimensions and of two; shared queues and
 # chains that let one process through at a time.
@@ -171,7 +171,7 @@ def _diagnose_group(
         return [without(row, verdict) for row in range(len(plain))]
     columns = np.stack([wait.evaluate(points) for wait in waits], axis=1)
     random = np.random.default_rng(seed)
-    drawn = random.normal(size=(WAITING_TEST.draws, len(points)))
+    drawn = random.normal(size=(COEFFICIENTS.draws, len(points)))
     out = []
     for row in range(len(plain)):
         gains, along = _gains(design, columns, base.weights[row], base.weights[row] * values[row])
@@ -179,7 +179,7 @@ def _diagnose_group(
         ratio = gains[0] * (along[0] > 0)
         if point_noise is not None and point_noise.degrees[row] >= COMMON.few:
             freedom = point_noise.degrees[row]
-            unsure = np.sqrt(freedom / random.chisquare(freedom, WAITING_TEST.draws))
+            unsure = np.sqrt(freedom / random.chisquare(freedom, COEFFICIENTS.draws))
             p_value = _rarity(along[0].max(), point_noise.deviation[row].min() * unsure * np.abs(far).max(axis=1))
         elif degrees >= COMMON.few:
             p_value = _rarity(ratio.max(), chance.max(axis=1))
@@ -195,7 +195,7 @@ def _diagnose_group(
 
 def _rarity(gain: float, chance: Array) -> float:
     """Return how often chance alone reaches what was found."""
-    return float((1 + (chance >= gain).sum()) / (1 + WAITING_TEST.draws))
+    return float((1 + (chance >= gain).sum()) / (1 + COEFFICIENTS.draws))
 
 
 def ranks_above_one(points: Array, processes: int) -> int:

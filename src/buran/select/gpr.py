@@ -39,7 +39,7 @@ from buran.select.observations import Observations
 from buran.select.protocol import Advice, Budget, PlanningState, Settings, Strategy
 from buran.select.simple import BeginsWithBase, best_rated, nothing_left, without_progress
 from buran.select.space import Array, Ids, Space
-from buran.select.tuning import PROCESSES
+from buran.select.tuning import PLANNING
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process import GaussianProcessRegressor
@@ -199,7 +199,7 @@ def largest(measured: Observations) -> list[tuple[int, float]]:
     total = np.nansum(np.where(measured.runs > 0, np.abs(measured.means), 0.0), axis=1)
     total = total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
     usable = (np.where(measured.runs > 0, measured.means, 0.0) > 0).sum(axis=1) >= 2
-    order = [call for call in np.argsort(-total, kind="stable").tolist() if usable[call]][: PROCESSES.most_calls]
+    order = [call for call in np.argsort(-total, kind="stable").tolist() if usable[call]][: PLANNING.most_calls]
     return [(call, float(total[call])) for call in order]
 
 

@@ -62,7 +62,7 @@ class PlanningTuning:
         "values along each parameter's line; with fewer, a one-parameter model cannot tell its terms apart",
         "five values tell n from n log n (tutorial/your-own-program.md)",
     )
-    comparing: float = tuned(1 / 20, "of a budget, that these baseline runs may take beyond the first", JUDGED)
+    comparing: float = tuned(1 / 20, "of a budget, that baselines beside timed runs may take beyond the first", JUDGED)
     batch: int = tuned(5, "runs a round for strategies that rate one run after the other", JUDGED)
     sampled: float = tuned(
         3.0,
@@ -70,28 +70,12 @@ class PlanningTuning:
         "between the least and the most of evidence/caches.md",
     )
     farthest: float = tuned(1000.0, "factor beyond all points from which on no model is trusted", JUDGED)
-
-
-PLANNING = PlanningTuning()
-
-
-@dataclass(frozen=True)
-class ProcessTuning:
-    """Constants of strategies that are guided by processes and ensembles."""
-
     most_calls: int = tuned(
         20, "call paths with processes of their own: those with the largest shares of the run time", JUDGED
     )
+    shrinkage: float = tuned(
+        0.1, "runs that the guess of what single runs take is worth: a second point outweighs it", JUDGED
+    )
 
 
-PROCESSES = ProcessTuning()
-
-
-@dataclass(frozen=True)
-class RunTimeTuning:
-    """Constants of predicting single runs."""
-
-    shrinkage: float = tuned(0.1, "runs that the guess is worth: a second point outweighs it", JUDGED)
-
-
-RUN_TIMES = RunTimeTuning()
+PLANNING = PlanningTuning()
