@@ -251,8 +251,7 @@ class StrategyKeys(Keys, title="StrategyPart"):
     )
     max_iterations: OfPlan[Annotated[int, Field(ge=1, le=100)] | None] = Field(
         None,
-        description="Limit of rounds of planning and measuring; by default 4 with `full` and `lines`, 12 with the "
-        "others, which mostly end earlier.",
+        description="Limit of rounds of planning and measuring; by default 12. Most campaigns end earlier.",
     )
     batch: OfPlan[Annotated[int, Field(ge=1)] | None] = Field(
         None,

@@ -53,7 +53,7 @@ def question_of(history: History) -> Question:
         effort_repetitions=config.effort_repetitions,
         warmup=config.warmup,
         strategy=config.strategy.name,
-        max_iterations=config.strategy.max_iterations or _most_rounds(config.strategy.name),
+        max_iterations=config.strategy.max_iterations or PLANNING.rounds,
         refine=config.refinement.enabled and config.goal != "models",
         seed=config.seed,
         build=partial(_build_spec, session, [plan.filter_text for plan in history.plans if not plan.imported]),
@@ -103,10 +103,6 @@ def _full_steps(history: History) -> dict[str, int]:
     plans = history.plans if steps else ()
     done = [plan for plan in plans if history.layout.findings(history.campaign, plan.iteration).is_file()]
     return {name: steps[name] for name in history.findings(done[-1].iteration).not_repeated} if done else {}
-
-
-def _most_rounds(strategy: str) -> int:
-    return PLANNING.filters if abilities_of(strategy).all_at_once else PLANNING.rounds
 
 
 def _has_pilot(session: Session) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from buran.model import Model, ModelFunction, Term
 from buran.model.alternative import prepare
 from buran.model.discrepancy import Along, Process, left_over_at, logarithms, scales_of
-from buran.model.tuning import DISCREPANCY
+from buran.model.tuning import ALLOWANCE, DISCREPANCY
 from buran.prior.prior import Prior
 from buran.select.forecast import by_powers
 from buran.select.observations import Observations
@@ -98,7 +98,7 @@ def belief_of(measured: Observations, space: Space, unseen: bool = True) -> Targ
     noise = measured.noise[modelled]
     predicted = values[modelled]
     groups = np.zeros(len(models), dtype=np.int64) if measured.groups is None else measured.groups[modelled]
-    most = BELIEF.wild * by_powers(measured.points, measured.means[modelled], space.target[None])[:, 0]
+    most = ALLOWANCE.factor * by_powers(measured.points, measured.means[modelled], space.target[None])[:, 0]
     share = _shares(np.minimum(np.abs(predicted[:, -1]), most), groups)
     priors = [measured.prior_of(call) for call in modelled]
     mean_noise = float((share * noise).sum())

@@ -22,9 +22,6 @@ class BeliefTuning:
         "those measured: who waits there, and which algorithm is taken, is in no count",
         JUDGED,
     )
-    wild: float = tuned(
-        10.0, "times what powers of the parameters say, that a call path counts for at the target at the most", JUDGED
-    )
     directions: int = tuned(24, "of the belief that are kept; the others hold next to nothing", JUDGED)
 
 
@@ -45,10 +42,9 @@ class PlanningTuning:
     )
     rounds: int = tuned(
         12,
-        "most rounds of a strategy that chooses by what was measured: a guard, the budget ends most campaigns before",
+        "most rounds: a guard; the budget, or a filter that has settled, ends most campaigns before",
         "of all campaigns of evidence/campaigns.md",
     )
-    filters: int = tuned(4, "most rounds of other strategies, under a new filter each but the first", JUDGED)
     base_share: float = tuned(1 / 8, "of what is left, that a run of the base may take", JUDGED)
     half: float = tuned(
         1 / 2,
