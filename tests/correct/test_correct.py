@@ -70,10 +70,9 @@ def test_averages_hold_every_set_of_terms() -> None:
 
 
 def test_a_process_wins_only_by_a_margin() -> None:
-    gate = Gate(gain=0.07, bare_gain=0.15, formula_bonus=0.1)
+    gate = Gate(gain=0.1)
     assert gate.choose({"terms": 0.5, "process": 0.46}, ["terms"]) == "terms"
     assert gate.choose({"terms": 0.5, "process": 0.44}, ["terms"]) == "process"
-    assert gate.choose({"terms": 0.99, "process": 0.87}, ["terms"]) == "terms", "few points flatter it"
 
 
 def test_larger_errors_at_the_largest_points_count_only_if_chance_is_unlikely() -> None:
@@ -114,9 +113,9 @@ def test_formulas_win_unless_something_else_is_much_better() -> None:
     assert gate.choose({"1 term": 0.5, "process": 0.4}, ["1 term"]) == "process"
 
 
-@pytest.mark.parametrize(("few", "folds"), [(40, len(PLACES)), (5, 7)])
+@pytest.mark.parametrize(("few", "folds"), [(40, len(PLACES)), (7, 7)])
 def test_folds_hold_every_point_out_and_the_largest_together(few: int, folds: int) -> None:
-    masks = Gate(few=few, folds=7).masks(PLACES[:, 0], np.random.default_rng(0))
+    masks = Gate(few=few).masks(PLACES[:, 0], np.random.default_rng(0))
     assert len(masks) == folds + 1 and ((~masks[:-1]).sum(axis=0) == 1).all()
     assert PLACES[~masks[-1], 0].min() > PLACES[masks[-1], 0].max()
 
@@ -247,9 +246,7 @@ def test_invalid_predictions_are_missing_ones() -> None:
 def test_files_and_code_predict_the_same(case: object, tmp_path: Path) -> None:
     n = PLACES[:, 1]
     values = contended(PLACES) * np.exp(0.3 * np.sin(2.5 * np.log(n)))
-    model = correct(
-        base_model(), PLACES, values, case=case, gate=Gate(gain=-9, bare_gain=-9, forward_limit=99, formula_bonus=-1)
-    )  # type: ignore[arg-type]
+    model = correct(base_model(), PLACES, values, case=case, gate=Gate(gain=-9, forward_level=0))  # type: ignore[arg-type]
     at = np.concatenate([PLACES, [[500.0, 20.0]]])
     expected = model.predict(at).value
     write_corrected(tmp_path / "model.json", model)

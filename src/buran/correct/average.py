@@ -11,7 +11,6 @@ import numpy as np
 from buran.correct.base import BaseModel
 from buran.correct.formula import Array
 from buran.correct.terms import TermModel
-from buran.correct.tuning import CORRECTION
 
 
 @dataclass(frozen=True)
@@ -56,20 +55,17 @@ class Average:
         return np.asarray(mean * share)
 
 
-def averaged(models: Sequence[TermModel], points: int) -> Average:
-    """Average models by what they leave over at points that were left out.
+def averaged(models: Sequence[TermModel]) -> Average:
+    """Average models by what they leave over at points that were left out: by the inverses of the sums of squares.
 
-    A weight is the likelihood to the power of an eighth: few points say little about which of many similar terms is the
-    right one, and the average of different wrong ones extrapolates better than any of them.
+    The average of different wrong models extrapolates better than any of them.
 
     Parameters
     ----------
     models
         With terms, and with costs of points left out.
-    points
-        Number that they were fitted to.
     """
     ranked = sorted((model for model in models if math.isfinite(model.cost)), key=lambda model: model.cost)
     costs = np.array([model.cost for model in ranked])
-    weights = (costs / max(costs[0], 1e-300)) ** (-CORRECTION.temper * points / 2)
+    weights = 1 / np.maximum(costs / max(costs[0], 1e-300), 1)
     return Average(tuple(ranked), tuple((weights / weights.sum()).tolist()))

@@ -44,23 +44,21 @@ def objection(model: Corrected, points: Array) -> str | None:
     bad = ~np.isfinite(prediction.value)
     if bad.any():
         return f"it gives no positive time at {_place(at[bad][0], names)}"
-    wild = (prediction.factor < CORRECTION.smallest) | (prediction.factor > CORRECTION.largest)
+    wild = (prediction.factor < 1 / CORRECTION.largest) | (prediction.factor > CORRECTION.largest)
     if wild.any():
         worst = int(np.argmax(np.abs(np.log(prediction.factor))))
         return (
             f"at {_place(at[worst], names)} it changes the base model by a factor of {prediction.factor[worst]:.3g}, "
-            f"which is no correction any more ({CORRECTION.smallest:g} to {CORRECTION.largest:g})"
+            f"which is no correction any more ({1 / CORRECTION.largest:g} to {CORRECTION.largest:g})"
         )
     for i, (name, variable) in enumerate(model.base.variables.items()):
         if variable.monotone is None:
             continue
-        lines = (low * (high / low) ** spread_evenly(CORRECTION.lines, len(low)))[:, None, :].repeat(
-            CORRECTION.steps, axis=1
-        )
-        lines[:, :, i] = low[i] * (high[i] / low[i]) ** np.linspace(0, 1, CORRECTION.steps)
+        shape = (CORRECTION.samples // CORRECTION.places, CORRECTION.places)
+        lines = (low * (high / low) ** spread_evenly(shape[0], len(low)))[:, None, :].repeat(shape[1], axis=1)
+        lines[:, :, i] = low[i] * (high[i] / low[i]) ** np.linspace(0, 1, shape[1])
         flat = lines.reshape(-1, len(low))
         sign = 1.0 if variable.monotone == "increasing" else -1.0
-        shape = (CORRECTION.lines, CORRECTION.steps)
         with np.errstate(all="ignore"):
             rises = np.diff(np.log(model.predict(flat).value).reshape(shape), axis=1) * sign
             plain = np.diff(np.log(model.base.evaluate(np.array(model.theta), flat)).reshape(shape), axis=1) * sign

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from buran.correct.formula import Array
 from buran.numerics.intervals import of_mean
-from buran.numerics.origin import CORRECTIONS, JUDGED, tuned
+from buran.numerics.origin import CORRECTIONS, tuned
 
 Masks = NDArray[np.bool_]
 
@@ -20,39 +20,21 @@ class Gate:
     """What a correction has to show."""
 
     few: int = tuned(
-        40,
-        "points up to which they are left out one by one: with 16, a division into parts decides more than they do",
-        JUDGED,
+        20, "points up to which they are left out one by one; more are divided into so many parts", CORRECTIONS
     )
-    folds: int = tuned(5, "parts that more points are divided into", CORRECTIONS)
     forward_share: float = tuned(
         0.25, "largest part of the points by scale, which is predicted from the others", CORRECTIONS
     )
     gain: float = tuned(
         0.15,
-        "share of the base model's error that must disappear at left-out points",
+        "share of the error at left-out points that a correction takes off, and what is less simple, a term more or a "
+        "Gaussian process, off that of what is simpler",
         "first 0.1, then 0.07; the fresh seed 20261120 showed that to be too small (evidence/correction.md)",
-    )
-    bare_gain: float = tuned(
-        0.3,
-        "the same where a Gaussian process takes part, which few points flatter",
-        "first 0.15; changed while the method was built, no figures kept (evidence/correction.md)",
-    )
-    formula_bonus: float = tuned(
-        0.15, "share by which what has a Gaussian process must beat what has none", CORRECTIONS
     )
     forward_level: float = tuned(
         0.01,
         "chance of refusing wrongly in the paired test of the errors at the largest points",
         "first 0.05; changed while the method was built, no figures kept (evidence/correction.md)",
-    )
-    forward_limit: float = tuned(
-        1.05,
-        "forward error over the base model's that is never refused",
-        "first 1.25; changed while the method was built, no figures kept (evidence/correction.md)",
-    )
-    term_price: float = tuned(
-        0.03, "share of the error that each term after the first must at least take away", CORRECTIONS
     )
     fits: float = tuned(
         0.01, "root mean square of the base model's logarithmic residuals below which it is left alone", CORRECTIONS
@@ -69,7 +51,7 @@ class Gate:
             Source of the division.
         """
         count = len(scale)
-        folds = count if count <= self.few else self.folds
+        folds = min(count, self.few)
         part = np.empty(count, dtype=np.int64)
         part[random.permutation(count)] = np.arange(count) % folds
         limit = np.quantile(scale, 1 - self.forward_share)
@@ -102,12 +84,12 @@ class Gate:
 
     def choose(self, inside: Mapping[str, float], formulas: Sequence[str]) -> str:
         """Return the best candidate by its error over the base model's at left-out points."""
-        ranked = {name: inside[name] * (1 + self.term_price * i) for i, name in enumerate(formulas)}
+        ranked = {name: inside[name] / (1 - self.gain) ** i for i, name in enumerate(formulas)}
         best = min(ranked, key=lambda name: ranked[name])
         others = [name for name in inside if name not in formulas]
         if others:
             other = min(others, key=lambda name: inside[name])
-            if inside[other] < min((1 - self.formula_bonus) * ranked[best], 1 - self.bare_gain):
+            if inside[other] < (1 - self.gain) * ranked[best]:
                 return other
         return best
 
@@ -139,7 +121,7 @@ class Gate:
         """Whether errors at the same points are larger, by a paired t test on one side."""
         if not np.isfinite(ahead).all():
             return True
-        if ahead.mean() <= self.forward_limit * base.mean():
+        if ahead.mean() <= base.mean():
             return False
         if len(base) < 2:
             return True

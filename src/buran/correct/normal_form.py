@@ -60,5 +60,5 @@ def base_of_function(
 
 
 def _coefficient(value: float) -> Parameter:
-    ends = sorted((value / CORRECTION.span, value * CORRECTION.span))
+    ends = sorted((value / CORRECTION.largest, value * CORRECTION.largest))
     return Parameter(value, ends[0], ends[1], log=value > 0)

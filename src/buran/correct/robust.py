@@ -16,7 +16,7 @@ from buran.correct.formula import Array
 from buran.correct.gate import Gate, Masks
 from buran.correct.mecp.expression import Case
 from buran.correct.mecp.search import evolve
-from buran.correct.mecp.tuning import COMPETING
+from buran.correct.mecp.tuning import EvolutionTuning
 from buran.correct.residual import fit_residual
 from buran.correct.terms import Problem, TermModel, fit_base, grow, library
 from buran.correct.thresholds import find_thresholds
@@ -152,11 +152,14 @@ def _candidates(
             best = min((model for model in usable if len(model.terms) == count), key=lambda model: model.cost)
             out[f"{count} term{'s' if count > 1 else ''}"] = replace(plain, terms=Average((best,), (1.0,)))
     elif usable:
-        out["terms"] = replace(plain, terms=averaged(usable, len(points)))
+        out["terms"] = replace(plain, terms=averaged(usable))
     if options.case is not None:
         random = spawned(options.seed, _TRIALS, options.case, search)
         theta = np.array(fitted.theta)
-        evolved = evolve(base, points, np.exp(logs), options.case, theta, random, COMPETING, "log")
+        published = EvolutionTuning()
+        # All searches together take as much as a published one.
+        part = replace(published, population=max(published.population // len(problem.used), 2))
+        evolved = evolve(base, points, np.exp(logs), options.case, theta, random, part, "log")
         out["program"] = replace(plain, evolved=evolved)
     if not options.formula and len(points) <= CORRECTION.most_points:
         process = fit_residual(points, logs - np.log(base.evaluate(np.array(fitted.theta), points)))

@@ -151,6 +151,12 @@ class Problem:
         return low, high, np.array([parameter.log for parameter in parameters], dtype=bool)
 
 
+def starts_of(problem: Problem) -> Array:
+    """Return where fits of the base model's parameters begin, shape (start, parameter), in the unit box."""
+    first = problem.unit(problem.base.start)
+    return np.vstack([first, np.random.default_rng(0).uniform(0.15, 0.85, (_STARTS - 1, len(first)))])
+
+
 def fit_base(problem: Problem) -> list[TermModel]:
     """Fit the base model's parameters to the logarithms of the values, for each search."""
     searches, size, starts = len(problem.used), len(problem.base.parameters), _STARTS
@@ -158,9 +164,7 @@ def fit_base(problem: Problem) -> list[TermModel]:
         residuals = _plain(problem)
         costs = np.square(residuals(np.zeros((searches, 0)), np.arange(searches))).sum(axis=1)
         return [TermModel((), (), float(cost)) for cost in costs]
-    first = problem.unit(problem.base.start)
-    spread = np.random.default_rng(0).uniform(0.15, 0.85, (starts - 1, size))
-    start = np.tile(np.concatenate([first[None], spread]), (searches, 1))
+    start = np.tile(starts_of(problem), (searches, 1))
     rows = np.repeat(np.arange(searches), starts)
     few = replace(problem, used=problem.used[rows])
     fits = least_squares(_plain(few), start)
@@ -189,31 +193,23 @@ def grow(problem: Problem, bases: Sequence[TermModel], terms: Sequence[Correctio
     shapes = np.stack([term.growth(problem.points) for term in terms]) if terms else np.zeros((0, len(problem.points)))
     scales = _scales(problem, bases, terms, shapes)
     out = [[base] for base in bases]
-    beams: list[list[_State]] = [[_State(base, ())] for base in bases]
+    states = [_State(base, ()) for base in bases]
     for _ in range(CORRECTION.most_terms):
         rows, chosen, start = [], [], []
-        for search, beam in enumerate(beams):
-            seen: set[tuple[int, ...]] = set()
-            for state in beam:
-                for term in _promising(problem, search, state, terms, shapes, scales[search]):
-                    numbers = (*state.numbers, term)
-                    key = tuple(sorted(numbers))
-                    if key in seen:
-                        continue
-                    seen.add(key)
-                    rows.append(search)
-                    chosen.append(numbers)
-                    shares = [
-                        t.coefficient / scales[search, n] for t, n in zip(state.model.terms, state.numbers, strict=True)
-                    ]
-                    start.append([*problem.unit(np.array(state.model.theta)), *shares, 0.05])
+        for search, state in enumerate(states):
+            sizes = scales[search]
+            shares = [t.coefficient / sizes[n] for t, n in zip(state.model.terms, state.numbers, strict=True)]
+            for term in _promising(problem, search, state, terms, shapes, sizes):
+                rows.append(search)
+                chosen.append((*state.numbers, term))
+                start.append([*problem.unit(np.array(state.model.theta)), *shares, 0.05])
         if not rows:
             break
         models = _fit_jointly(problem, np.array(rows), np.array(chosen), np.array(start), terms, shapes, scales)
-        for search in range(len(beams)):
+        for search in sorted(set(rows)):
             fitted = [(m, numbers) for m, numbers, row in zip(models, chosen, rows, strict=True) if row == search]
             fitted.sort(key=lambda pair: pair[0].cost)
-            beams[search] = [_State(*pair) for pair in fitted[: CORRECTION.beam]]
+            states[search] = _State(*fitted[0])
             out[search] += [model for model, _ in fitted]
     return out
 
@@ -228,7 +224,7 @@ def refit(problem: Problem, theta: Sequence[float], models: Sequence[Sequence[Co
     shares = np.array([[term.coefficient for term in model] for model in models])
     shares = np.divide(shares, sizes, out=np.zeros_like(sizes), where=sizes > 0)
     start = np.concatenate(
-        [np.tile(problem.unit(np.array(theta)), (len(models), 1)), np.clip(shares, 0, CORRECTION.largest_coefficient)],
+        [np.tile(problem.unit(np.array(theta)), (len(models), 1)), np.maximum(shares, 0)],
         axis=1,
     )
     rows = np.zeros(len(models), dtype=np.int64)
@@ -300,7 +296,7 @@ def _fit_jointly(
     size = len(problem.base.parameters)
     few = replace(problem, used=problem.used[rows])
     sizes = np.take_along_axis(scales[rows], chosen, axis=1)
-    upper = np.concatenate([np.ones((len(rows), size)), np.full(chosen.shape, CORRECTION.largest_coefficient)], axis=1)
+    upper = np.concatenate([np.ones((len(rows), size)), np.full(chosen.shape, np.inf)], axis=1)
     carriers = np.array([term.carrier for term in terms])
     function = _residuals(few, carriers[chosen], chosen, shapes, sizes)
     fits = least_squares(function, start, upper)

@@ -62,13 +62,10 @@ def average_process(inputs: Array, values: Array) -> tuple[Array, Array]:
         if failed:
             raise np.linalg.LinAlgError("the covariance of a process with noise is not positive")
         pull[draw] = dpotrs(root, values, lower=1)[0]
-        # the variance of the signal, of which covariances are shares, is the likeliest one: y' C^-1 y / n
-        signal = max(values @ pull[draw] / len(values), np.finfo(np.float64).tiny)
+        signal = max(values @ pull[draw] / len(values), np.finfo(np.float64).tiny)  # the likeliest variance
         likelihood[draw] = -0.5 * len(values) * np.log(signal) - np.log(root.diagonal()).sum()
     share = np.exp(likelihood - likelihood.max())
-    best = np.argsort(-share, kind="stable")[: AVERAGE.kept]
-    share = share[best] / share[best].sum()
-    return lengths[best], pull[best] * share[:, None]
+    return lengths, pull * (share / share.sum())[:, None]
 
 
 def _between(unit: Array, low: float, high: float) -> Array:

@@ -42,8 +42,7 @@ COMMON = CommonTuning()
 class AverageTuning:
     """Constants of a Gaussian process that is averaged over its hyperparameters."""
 
-    draws: int = tuned(192, "draws of the hyperparameters", CORRECTIONS)
-    kept: int = tuned(24, "draws whose weights matter", CORRECTIONS)
+    draws: int = tuned(64, "draws of the hyperparameters", CORRECTIONS)
     lengths: tuple[float, float] = tuned(
         (0.3, 12.0), "ends of the length scales, in standard deviations of a variable", CORRECTIONS
     )
@@ -51,3 +50,13 @@ class AverageTuning:
 
 
 AVERAGE = AverageTuning()
+
+
+@dataclass(frozen=True)
+class ScatterTuning:
+    """Of what few values tell."""
+
+    fewest: int = tuned(3, "values that tell how they scatter or grow", "two always lie on a line")
+
+
+SCATTER = ScatterTuning()

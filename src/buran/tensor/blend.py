@@ -191,6 +191,8 @@ def _validate(
         errors.append(float(np.abs(part.predict(there) - values[outside]).mean()))
         return sweep > BLEND.patience + int(np.argmin(errors)) + 1
 
-    fit_part(places.take(inside), values[inside], bases, options, np.random.default_rng(seed), watch=watch)
+    part = fit_part(places.take(inside), values[inside], bases, options, np.random.default_rng(seed), watch=watch)
+    if not errors:  # main effects alone
+        watch(options.sweeps, part)
     best = int(np.argmin(errors))
-    return errors[best], best + 1
+    return errors[best], best + 1 if options.rank else options.sweeps

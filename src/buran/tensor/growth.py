@@ -140,7 +140,7 @@ class Extrapolation:
         if len(means) == 1:
             return np.asarray(means[0])
         # Products of lines run away where several parameters are far out: they may correct monomials by so much.
-        return np.asarray(means[0] + np.clip(means[1] - means[0], -GROWTH.apart, GROWTH.apart) / 2)
+        return np.asarray(means[0] + np.clip(means[1] - means[0], -GROWTH.slack, GROWTH.slack) / 2)
 
 
 def _distance(there: Array, here: Array, axis: Axis) -> Array:
@@ -179,14 +179,12 @@ def fit_growth(
     """
     scores: dict[str, list[float]] = {name: [] for name in CANDIDATES}
     errors: dict[str, list[Array]] = {name: [] for name in CANDIDATES}
-    tested = 0
     for octaves in GROWTH.octaves:
         inside, outside = cut_off(points, axes, free, octaves)
         if len(outside) < _FEWEST:
             inside, outside = cut_off(points, axes, free, octaves, together=False)
         if len(outside) < _FEWEST or len(inside) < 50:
             continue
-        tested = max(tested, len(outside)) if octaves == 1 else tested
         inner_axes = narrowed(points[inside], axes, free)
         base = _lines(points[inside], logs[inside], inner_axes, 12, 6, 1e-2, random)
         for name in CANDIDATES:
@@ -199,13 +197,12 @@ def fit_growth(
             errors[name].append(np.quantile(gaps, np.linspace(0, 1, _QUANTILES)))
     if len(free) > 1:
         name, reason = _FALLBACK, "several parameters may leave the range together"
-    elif tested < GROWTH.enough:
-        name, reason = _FALLBACK, f"only {tested} observations are left to try candidates on"
+    elif not scores[_FALLBACK]:
+        name, reason = _FALLBACK, "too few observations are left to try candidates on"
     else:
-        means = {candidate: float(np.mean(inner_axes)) for candidate, inner_axes in scores.items()}
+        means = {candidate: float(np.mean(own)) for candidate, own in scores.items()}
         name = min(means, key=lambda candidate: means[candidate])
-        name = name if means[name] < GROWTH.better * means[_FALLBACK] else _FALLBACK
-        reason = f"mean error {np.mean(scores[name]):.3g} at the largest measured values, predicted from smaller ones"
+        reason = f"mean error {means[name]:.3g} at the largest measured values, predicted from smaller ones"
     models = _fit(name, points, logs, axes, free, random)
     tried = np.array(errors[name]) if errors[name] else _UNTRIED
     return Extrapolation(free, models, _slopes(points, logs, axes, random), f"{name}: {reason}", tried)

@@ -8,13 +8,12 @@ cells.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.linalg import solveh_banded
 
 from buran.tensor.axes import Array, Axis, Whole
-from buran.tensor.tuning import SMOOTH
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,8 +147,6 @@ def fit_part(
     bases: Sequence[Basis],
     options: PartOptions,
     random: np.random.Generator,
-    *,
-    start: CPPart | None = None,
     watch: Callable[[int, CPPart], bool] | None = None,
 ) -> CPPart:
     """Fit main effects and factors by alternating least squares, one mode at a time.
@@ -158,39 +155,23 @@ def fit_part(
     ----------
     values
         Shape (point,): standardised logarithms of times.
-    start
-        Goes on from there.
     watch
         Called after each sweep; True ends the fit.
     """
     modes = [_Mode(places, j, basis) for j, basis in enumerate(bases)]
-    part = start if start is not None else _additive(places, values, bases, modes, options)
-    if options.rank and not part.factors:
-        part.factors = [
-            (0.05 if j == 0 else 0.3) * random.standard_normal((basis.size, options.rank)) + (j > 0)
-            for j, basis in enumerate(bases)
-        ]
+    part, alone = CPPart([np.zeros(basis.size) for basis in bases]), replace(options, rank=0)
+    for _ in range(options.sweeps):
+        _sweep(places, values, modes, part, alone)
+    if not options.rank:
+        return part
+    part.factors = [
+        (0.05 if j == 0 else 0.3) * random.standard_normal((basis.size, options.rank)) + (j > 0)
+        for j, basis in enumerate(bases)
+    ]
     for sweep in range(options.sweeps):
         _sweep(places, values, modes, part, options)
         if watch is not None and watch(sweep + 1, part):
             break
-        if not options.rank:
-            break
-    return part
-
-
-def _additive(
-    places: Places, values: Array, bases: Sequence[Basis], modes: Sequence[_Mode], options: PartOptions
-) -> CPPart:
-    part = CPPart([np.zeros(basis.size) for basis in bases])
-    one = np.ones((len(values), 1))
-    rest = values.copy()
-    for _ in range(SMOOTH.additive_sweeps):
-        for j, mode in enumerate(modes):
-            rest += places.rows(j, part.main[j])
-            part.main[j] = mode.solve(one, rest, options)[:, 0]
-            _centre(part.main, j, places)
-            rest -= places.rows(j, part.main[j])
     return part
 
 
@@ -277,7 +258,7 @@ class _Mode:
                 right[i + 1] += right_hand[part] @ b
         scale = np.maximum(np.einsum("nr,nr->r", rows, rows).astype(np.float64) / count, 1e-12)
         ridge = np.full(width, options.ridge)
-        ridge[0] = SMOOTH.main_ridge
+        ridge[0] = np.sqrt(np.finfo(np.float64).eps)  # for nodes without observations
         here = np.arange(width)
         diagonal /= count
         below /= count

@@ -13,8 +13,6 @@ class SmoothTuning:
 
     few: int = tuned(16, "a numerical parameter with at most this many values has a node at each of them", TENSORS)
     log_from: float = tuned(4.0, "positive values over at least this ratio are taken as logarithmic", TENSORS)
-    main_ridge: float = tuned(1e-6, "ridge of the main effects", TENSORS)
-    additive_sweeps: int = tuned(3, "sweeps over main effects", TENSORS)
     edge: float = tuned(0.1, "of the measured range: how far functions go on beyond it without extrapolation", JUDGED)
 
 
@@ -55,11 +53,12 @@ class GrowthTuning:
 
     powers: tuple[float, ...] = tuned((0.0, 0.5, 1.0), "exponents of monomials", TENSORS)
     most_monomials: int = tuned(256, "monomials", TENSORS)
-    enough: int = tuned(100, "observations that choose how growth is modelled", TENSORS)
-    slack: float = tuned(0.5, "by what a slope may differ from that of the upper range", TENSORS)
-    apart: float = tuned(0.5, "logarithms up to which lines may correct monomials; half of it counts", TENSORS)
+    slack: float = tuned(
+        0.5,
+        "by what a slope may differ from that of the upper range, and logarithms by which lines may correct monomials",
+        TENSORS,
+    )
     octaves: tuple[int, int] = tuned((1, 2), "doublings of the range that are held back to choose", TENSORS)
-    better: float = tuned(0.85, "of the fallback's error, before another one is trusted", TENSORS)
 
 
 GROWTH = GrowthTuning()

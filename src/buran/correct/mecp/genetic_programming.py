@@ -35,7 +35,7 @@ def next_trees(
     donors = forest.paths(others[crossed], random)[-1][1]
     number = int((~crossed).sum())
     fresh = forest.random(
-        number, np.full(number, search.mutation_depth), np.zeros(number, dtype=bool), bases[~crossed], search.nodes,
+        number, np.full(number, search.initial_depth), np.zeros(number, dtype=bool), bases[~crossed], search.nodes,
         random,
     )  # fmt: skip
     by = np.zeros(len(roots), dtype=np.int64)

@@ -19,7 +19,7 @@ from buran.correct.mecp.expression import Case, Evolved
 from buran.correct.mecp.search import evolve
 from buran.correct.mecp.trees import Ids
 from buran.correct.mecp.tuning import PROCEDURE, EvolutionTuning
-from buran.correct.terms import Problem
+from buran.correct.terms import Problem, starts_of
 from buran.errors import UsageError
 from buran.files import finite_or_none
 
@@ -139,9 +139,7 @@ def fit_original(base: BaseModel, train: Data) -> Array:
 
     if not base.parameters:
         return base.start
-    first = problem.unit(base.start)
-    starts = np.concatenate([first[None], spawned(0, _SPLIT).uniform(0.1, 0.9, (PROCEDURE.starts, len(first)))])
-    fits = least_squares(residuals, starts, iterations=PROCEDURE.iterations)
+    fits = least_squares(residuals, starts_of(problem))
     return np.asarray(problem.theta(fits.at[int(np.argmin(fits.cost))]))
 
 

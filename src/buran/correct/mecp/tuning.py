@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from buran.numerics.origin import tuned
 
 TABLE_1 = "published: Table 1 of the MECP paper"
 PUBLISHED = "published: text of the MECP paper"
 SILENT = "ours: the MECP paper does not say (explanation/correction.md)"
-COMPETES = "smaller, as the search is repeated for each point left out; no record of tuning"
 
 
 @dataclass(frozen=True)
@@ -22,21 +21,10 @@ class EvolutionTuning:
     initial_depth: int = tuned(7, "depth of the first trees, at most", TABLE_1)
     elite: float = tuned(0.05, "share of the best that goes on unchanged", SILENT)
     nodes: int = tuned(60, "nodes of a tree, at most", SILENT)
-    mutation_depth: int = tuned(3, "depth of the new part of a mutated tree", SILENT)
     constant: float = tuned(10.0, "random constants R are between this and its negative", SILENT)
     on_parameters: float = tuned(0.5, "share of operators that act on free parameters, not on the tree", SILENT)
     blend: float = tuned(0.3, "how far beyond both parents crossed parameters may lie, in their distances", SILENT)
     spread: float = tuned(0.1, "standard deviation of a parameter's mutation, in shares of its bounds", SILENT)
-
-
-@dataclass(frozen=True)
-class CompetingTuning:
-    """Constants of the search that competes with terms, where it differs from the published one."""
-
-    population: int = tuned(500, "programs", COMPETES)
-    generations: int = tuned(40, "generations", COMPETES)
-    initial_depth: int = tuned(5, "depth of the first trees, at most", COMPETES)
-    nodes: int = tuned(25, "nodes of a tree, at most", COMPETES)
 
 
 @dataclass(frozen=True)
@@ -45,9 +33,6 @@ class ProcedureTuning:
 
     trials: int = tuned(30, "trials of a case", PUBLISHED)
     case: int = tuned(4, "case without a choice: the most robust one", PUBLISHED)
-    starts: int = tuned(7, "random starts of the original model's fit, beside its own", SILENT)
-    iterations: int = tuned(60, "steps of this fit, at most", SILENT)
 
 
-COMPETING = EvolutionTuning(**asdict(CompetingTuning()))
 PROCEDURE = ProcedureTuning()

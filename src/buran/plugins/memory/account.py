@@ -28,7 +28,7 @@ from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.text import format_function, python_names
 from buran.plugins.memory.distances import DistanceModels
 from buran.plugins.memory.outgrown import Outgrown
-from buran.plugins.memory.tuning import MEMORY
+from buran.plugins.memory.tuning import MEMORY, SHOWN
 from buran.prior.algebra import added, multiplied
 from buran.prior.prior import Column, Cost, Prior
 
@@ -132,7 +132,7 @@ class MemoryAccount:
             if share is not None:
                 parts.append(multiplied(self.distances.number(mode), share))
         whole = added(parts)
-        least = MEMORY.least * np.maximum(whole.evaluate(everywhere), _TINY)
+        least = MEMORY.matters * np.maximum(whole.evaluate(everywhere), _TINY)
         terms = zip(whole.coefficients, whole.terms, strict=True)
         kept = [(c, term) for c, term in terms if (np.abs(c * term.evaluate(everywhere)) > least).any()]
         function = ModelFunction(whole.constant, tuple(c for c, _ in kept), tuple(term for _, term in kept))
@@ -185,7 +185,7 @@ class PageAccount:
         for row, faults in enumerate(self.faults):
             here = np.isfinite(values[row])
             if faults is not None and here.any():
-                rest = values[row][here] - self.cost.seconds[-1] / MEMORY.alone * faults.evaluate(points[here])
+                rest = values[row][here] - self.cost.seconds[-1] / SHOWN.bound * faults.evaluate(points[here])
                 out[row] = np.median(rest) < 0
         return out
 
@@ -265,13 +265,13 @@ def expected_cost(seconds: Cost3) -> tuple[Cost, tuple[Cost, ...]] | None:
     bounds = bounds_of(seconds)
     if bounds is None:
         return None
-    probabilities = np.linspace(0.0, 1.0, MEMORY.draws * MEMORY.parts)
-    costs = np.exp(np.interp(probabilities, [0.0, 0.5, 1.0], np.log(bounds)))
-    whole, *parts = (
-        (float(np.median(some)), float(np.sqrt(((some - np.median(some)) ** 2).mean())))
-        for some in (costs, *np.split(costs, MEMORY.parts))
-    )
-    return whole, tuple(parts)
+    nodes, weights = np.polynomial.legendre.leggauss(MEMORY.parts)
+    first = np.arange(MEMORY.parts)[:, None] / MEMORY.parts
+    at = [first + (1 + nodes) / 2 / MEMORY.parts, first + 0.5 / MEMORY.parts, np.array(0.5)]
+    costs, medians, median = (np.exp(np.interp(some, [0.0, 0.5, 1.0], np.log(bounds))) for some in at)
+    within, beside = (np.sqrt((costs - middle) ** 2 @ weights / 2) for middle in (medians, median))
+    parts = tuple(zip(medians[:, 0].tolist(), within.tolist(), strict=True))
+    return (float(median), float(np.sqrt((beside**2).mean()))), parts
 
 
 def bounds_of(seconds: Cost3) -> Cost3 | None:
@@ -279,8 +279,8 @@ def bounds_of(seconds: Cost3) -> Cost3 | None:
     least, middle, most = seconds
     if not most > 0:
         return None
-    middle = min(max(middle, MEMORY.least_of_latency * most), most)
-    return min(max(least, MEMORY.least_of_latency * middle), middle), middle, most
+    middle = min(max(middle, MEMORY.matters * most), most)
+    return min(max(least, MEMORY.matters * middle), middle), middle, most
 
 
 def is_written(parameters: tuple[str, ...]) -> bool:

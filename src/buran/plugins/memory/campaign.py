@@ -15,12 +15,14 @@ from buran.loop.run_time import with_parts
 from buran.loop.session import Session
 from buran.model.model_set import ModelSet
 from buran.model.terms import Array
+from buran.numerics.intervals import ONE_DEVIATION
+from buran.numerics.tuning import SCATTER
 from buran.plugins.memory.account import MemoryAccount
 from buran.plugins.memory.costs import cache_cost, ranks_of_a_node
 from buran.plugins.memory.elsewhere import Drawing, Speed
 from buran.plugins.memory.keys import machine_of
 from buran.plugins.memory.machine_file import MachineFile
-from buran.plugins.memory.tuning import ELSEWHERE
+from buran.plugins.memory.tuning import SPEED
 from buran.prior.paths import Source
 from buran.prior.prior import Prior
 from buran.prior.tables import PathModel
@@ -192,10 +194,10 @@ def speed_of(here: MachineFile, there: MachineFile) -> Speed:
         They have too few in common.
     """
     kinds = [kind for kind in here.codes if kind in there.codes]
-    if len(kinds) < ELSEWHERE.fewest:
+    if len(kinds) < SCATTER.fewest:
         raise UsageError(
             "two machines cannot be compared",
-            why=f"their files have {len(kinds)} kinds of code in common, and {ELSEWHERE.fewest} are the fewest",
+            why=f"their files have {len(kinds)} kinds of code in common, and {SCATTER.fewest} are the fewest",
             hint="write both files with the same version of `buran doctor --calibrate`",
         )
     ratios = {kind: there.codes[kind] / here.codes[kind] for kind in kinds}
@@ -243,7 +245,7 @@ def _without_misses(model: PathModel) -> Prior:
 
 def _deviation(models: ModelSet, at: Array) -> Array:
     """Return standard deviations by the models' intervals, shape (call path, point); 0 without a model."""
-    low, high = models.predict_interval(at, ELSEWHERE.one)
+    low, high = models.predict_interval(at, ONE_DEVIATION)
     return np.nan_to_num((high - low) / 2, posinf=np.inf)
 
 
@@ -271,7 +273,7 @@ def _notes(
     if crowded:
         out.append(f"ranks are taken to fill more nodes, of {there.cores} cores each")
     busiest = max((here, there), key=lambda machine: machine.spread)
-    if speed.noise and busiest.spread > ELSEWHERE.busy:
+    if speed.noise and busiest.spread > SPEED.noise:
         out.append(
             f"{busiest.host} was busy when it was calibrated, its rounds up to {100 * busiest.spread:.0f} % longer "
             "than the least: that is in the interval"

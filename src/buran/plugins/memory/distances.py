@@ -340,7 +340,7 @@ def _modes(dictionary: Laws, owner: Ids, law: Ids, place: Array) -> tuple[Ids, I
     o, a, p = owner[order], alike[order], place[order]
     with np.errstate(invalid="ignore"):
         gap = np.nan_to_num(np.diff(p))
-    begins = (o[1:] != o[:-1]) | (a[1:] != a[:-1]) | (gap > DISTANCES.apart)
+    begins = (o[1:] != o[:-1]) | (a[1:] != a[:-1]) | (gap > STEPS)
     mode[order] = np.concatenate([[0], begins.cumsum()])[: len(order)]
     row = np.zeros(int(mode.max(initial=-1)) + 1, dtype=np.int64)
     row[mode] = owner

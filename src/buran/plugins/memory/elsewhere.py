@@ -20,9 +20,9 @@ import numpy as np
 
 from buran.model.discrepancy import left_over_at
 from buran.model.terms import Array
-from buran.numerics.intervals import of_mixture
+from buran.numerics.intervals import ONE_DEVIATION, of_mixture
 from buran.plugins.memory.account import Cost3, MemoryAccount, bounds_of
-from buran.plugins.memory.tuning import ELSEWHERE, MEMORY
+from buran.plugins.memory.tuning import MEMORY
 from buran.prior.prior import Column
 from buran.prior.resilient import Resilient
 
@@ -124,7 +124,7 @@ class Elsewhere:
         with np.errstate(divide="ignore", invalid="ignore"):  # Welch and Satterthwaite
             degrees = np.where(variance > 0, variance**2 / parts.sum(axis=2), _SURE).min(axis=-1)
         count = middle.shape[1]
-        weights = np.tile(ELSEWHERE.weights if count > 1 else (1.0,), len(middle)) / len(middle)
+        weights = np.full(len(middle) * count, 1 / (len(middle) * count))
         flat = (len(middle) * count, 1, -1)
         sums, scale = (each.reshape(flat) for each in (middle.sum(axis=2), np.sqrt(variance)))
         low, high = _mixture(sums, scale, degrees.reshape(flat[:2]), weights, level)
@@ -132,7 +132,8 @@ class Elsewhere:
 
     @cached_property
     def _weights(self) -> Array:
-        return np.tile(ELSEWHERE.weights, MEMORY.parts) / MEMORY.parts
+        count = self.middle[1:, 1:, 0, 0].size
+        return np.full(count, 1 / count)
 
 
 def _mixture(middle: Array, scale: Array, degrees: Array, weights: Array, level: float) -> tuple[Array, Array]:
@@ -154,7 +155,8 @@ class Drawing:
     """What is entered for each call path at some points, shape (point, parameter)."""
 
     def __init__(self, speed: Speed, there: MemoryAccount, points: Array, count: int) -> None:
-        probabilities = np.array(ELSEWHERE.probabilities)
+        edges = np.linspace(0, 1, MEMORY.parts**2 + 1)
+        probabilities = (edges[1:] + edges[:-1]) / 2
         cores = speed.at(probabilities)
         self._cores = np.append(speed.middle, cores)
         between = np.append(0.5, probabilities)
@@ -259,5 +261,5 @@ class Drawing:
 
 def _misses(there: MemoryAccount, size: float, points: Array) -> tuple[Array, Array]:
     """Return misses and their standard deviations, shape (call path, point); 0 where nothing tells these."""
-    low, high = there.distances.misses_interval(points, size, ELSEWHERE.one)
+    low, high = there.distances.misses_interval(points, size, ONE_DEVIATION)
     return there.distances.misses(points, size), np.where(np.isfinite(high), (high - low) / 2, 0.0)

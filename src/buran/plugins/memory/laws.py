@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from buran.model.terms import Array
 from buran.numerics.least_squares import nonnegative, unit_columns
+from buran.numerics.tuning import SCATTER
 from buran.plugins.memory.tuning import DISTANCES
 from buran.profile.reuse import LEAST_DISTANCE, NEVER
 
@@ -359,7 +360,7 @@ class Laws:
         low, high = (span[:, here] for span in self._spans)
         mass = nearer[np.arange(len(here)), high] - nearer[np.arange(len(here)), low]
         is_known = LEAST_DISTANCE[np.minimum(places[:, here].astype(np.int64), NEVER - 1)] >= self.resolution[here]
-        grows = (law == 0) | (is_known.sum(axis=1) >= min(DISTANCES.fewest, len(here)))
+        grows = (law == 0) | (is_known.sum(axis=1) >= min(SCATTER.fewest, len(here)))
         seen = np.flatnonzero(grows & ((mass / near.sum(axis=1)).min(axis=1) >= DISTANCES.seen))
         allowed = self._no_steeper(limit, near.sum(axis=1), here)
         growth = self.numbers(allowed, self.points[here])
@@ -379,7 +380,7 @@ class Laws:
     def _needed(self, number: Array, here: Ids) -> Ids:
         """Return the laws that are not steeper than what a number of accesses needs; usual ones if none explain it."""
         allowed = self._flattest(np.arange(len(self.counts)), number, here)
-        return np.flatnonzero((self._steepness <= DISTANCES.usual).all(axis=1)) if allowed is None else allowed
+        return np.flatnonzero((self._steepness <= float(max(_SIZES))).all(axis=1)) if allowed is None else allowed
 
     def _no_steeper(self, limit: Ids, number: Array, here: Ids) -> Ids:
         """Return the laws, within a limit, that are not steeper than what a number of accesses needs."""

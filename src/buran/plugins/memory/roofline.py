@@ -70,7 +70,7 @@ def roofline_of(
     names = level_names(machine.caches)
     rows = []
     seconds[starts_or_ends(tree.names)] = 0.0
-    there = seconds.all(axis=1) & (seconds[:, 1] >= SHOWN.path * seconds[:, 1].sum())
+    there = seconds.all(axis=1) & (seconds[:, 1] >= SHOWN.little * seconds[:, 1].sum())
     for row in np.flatnonzero(there)[np.argsort(-seconds[there, 1], kind="stable")][:_MOST_ROWS].tolist():
         other = ""
         if waits(regions[row]):

@@ -16,7 +16,7 @@ from buran.measure.bundle import PROFILE
 from buran.plugins.memory.keys import cache_ways, caches_kib
 from buran.plugins.memory.misses import caches_of, histogram, misses, ways_of, with_misses
 from buran.plugins.memory.sets import has_known_sets, misses_of_sets, used_sets
-from buran.plugins.memory.tuning import DISTANCES
+from buran.plugins.memory.tuning import DISTANCES, SHOWN
 from buran.profile.call_paths import read_profile
 from buran.profile.profile import Profile
 from buran.profile.reuse import FIRST_RATE, LAST_RATE, LINE, SETS, USUAL_RATE
@@ -131,8 +131,8 @@ def crowded(profile: Profile, cache_bytes: float, ways: int | None, point: str =
     all_of, of_any = accesses.sum(axis=(1, 2)), misses(accesses, cache_bytes).sum(axis=1)
     of_sets = misses_of_sets(profile, cache_bytes, ways).sum(axis=1)
     beyond = of_sets - of_any
-    matters = (beyond > DISTANCES.crowded * all_of) & (beyond > DISTANCES.crowded_misses * of_any)
-    matters &= beyond > DISTANCES.crowded_part * of_sets.sum()
+    matters = beyond > SHOWN.bound * of_any
+    matters &= beyond > SHOWN.kind * of_sets.sum()
     sets = used_sets(profile)
     return [
         (

@@ -178,7 +178,7 @@ def measured_size(kernel: _Kernel, cpu: int, sizes: list[_Cache], beyond: float)
         return sizes
     fast, slow = (apart.seconds("triad", size, [cpu]) for size in (near, beyond))
     middle = float(np.sqrt(fast * slow))
-    if slow < SPEED.slower * fast or apart.seconds("triad", far, [cpu]) < middle:
+    if slow < (1 + SPEED.noise) * fast or apart.seconds("triad", far, [cpu]) < middle:
         return sizes
     found = near
     for _ in range(_TRIES):
@@ -218,7 +218,7 @@ def _beyond_caches(sizes: Sequence[_Cache]) -> float:
 
 def _room() -> float:
     available = machine_state()["memory_available_kib"]
-    return SPEED.share * 1024 * available if available else float("inf")
+    return SPEED.full * 1024 * available if available else float("inf")
 
 
 def _one_of_each_core() -> list[int]:

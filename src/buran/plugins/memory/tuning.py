@@ -8,24 +8,6 @@ from buran.numerics.origin import JUDGED, tuned
 
 
 @dataclass(frozen=True)
-class ElsewhereTuning:
-    """Of times on another machine."""
-
-    probabilities: tuple[float, ...] = tuned(
-        (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975), "at which ratios of speed stand for all of them", JUDGED
-    )
-    weights: tuple[float, ...] = tuned(
-        (0.05, 0.1, 0.2, 0.3, 0.2, 0.1, 0.05), "of these", "what lies between the middles of neighbours"
-    )
-    one: float = tuned(0.683, "level of an interval of one standard deviation", "the normal distribution")
-    busy: float = tuned(0.2, "spread of a calibration that is worth a word", JUDGED)
-    fewest: int = tuned(3, "kinds of code that both machines were timed with", "of fewer, they do not scatter")
-
-
-ELSEWHERE = ElsewhereTuning()
-
-
-@dataclass(frozen=True)
 class DistanceTuning:
     """Of models of reuse distances."""
 
@@ -42,8 +24,6 @@ class DistanceTuning:
     floor: float = tuned(1e-3, "of the accesses; fewer misses weigh no more", JUDGED)
     misfit: float = tuned(0.03, "relative, up to which a law explains a number of accesses", JUDGED)
     far: float = tuned(64.0, "lines, from which on an access may miss a cache", JUDGED)
-    fewest: int = tuned(3, "points at which a distance must be known for growth to follow", "of fewer, it is a guess")
-    usual: float = tuned(3.0, "largest power of a number of accesses that no law explains", JUDGED)
     slow: float = tuned(
         0.3,
         "price of a power of growth, in root mean squares of the misfit: ties go to slow growth",
@@ -63,10 +43,6 @@ class DistanceTuning:
         "lines of the sample; shorter ones are not distinguished",
         "of 8 pairs, a third is seen too many or few",
     )
-    crowded: float = tuned(0.01, "of a call path's accesses that miss for want of ways in a set are named", JUDGED)
-    crowded_misses: float = tuned(0.5, "of its misses without sets, which these must be", JUDGED)
-    crowded_part: float = tuned(0.05, "of a run's misses, which these must be", JUDGED)
-    apart: float = tuned(4.0, "bins without accesses, a doubling, between two modes of one law", JUDGED)
     leaving: float = tuned(
         0.1, "of a mode's accesses, which miss where a cache is left: the middle of the steep part comes later", JUDGED
     )
@@ -76,12 +52,16 @@ class DistanceTuning:
 class MemoryTuning:
     """Of misses in models of time."""
 
-    matters: float = tuned(0.01, "of a call path's time: misses of a level that can take less are left out", JUDGED)
-    least: float = tuned(0.01, "of the misses, from which on a mode of distances is in the model of time", JUDGED)
-    parts: int = tuned(
-        5, "parts of equal probability of a cost that no point shows, as alternatives of a model", JUDGED
+    matters: float = tuned(
+        0.01,
+        "of a whole, what is left out below: misses in a call path's time, a mode in the misses, the ends of a cost",
+        JUDGED,
     )
-    draws: int = tuned(200, "costs of each part, from which its median and its deviation are computed", JUDGED)
+    parts: int = tuned(
+        5,
+        "parts of equal probability of a cost that no point shows; ratios of two machines' speeds have its square",
+        JUDGED,
+    )
     hidden: float = tuned(0.1, "of a line's time at full bandwidth, which it costs where other work hides it", JUDGED)
     unforeseen: float = tuned(
         1 / 8,
@@ -91,31 +71,31 @@ class MemoryTuning:
     fault: float = tuned(
         2.0, "times as much, or as little, as in the calibration, which a page fault takes at the most", JUDGED
     )
-    alone: float = tuned(
-        0.5, "of a call path's time: if page faults can take so much, they are a prior without counted blocks", JUDGED
-    )
-    least_of_latency: float = tuned(
-        0.01, "of the middle, which a miss costs at least, and of the most, which the middle is at least", JUDGED
-    )
 
 
 @dataclass(frozen=True)
 class ShownTuning:
     """Of what a report shows."""
 
-    kind: float = tuned(0.05, "of a call path's misses, from which on a kind of access is named", JUDGED)
-    path: float = tuned(0.001, "of all time at the target, from which on a call path has a row", JUDGED)
-    bound: float = tuned(0.5, "of a call path's time, from which on one thing bounds it", "the larger part")
-    slowest: float = tuned(1e-3, "of the machine's operations a second: what does fewer is not drawn", JUDGED)
+    kind: float = tuned(
+        0.05, "of a call path's misses, from which on a kind of access is named, and of a run's, crowded sets", JUDGED
+    )
+    little: float = tuned(
+        0.001, "of all time at the target, or of the machine's operations a second, what is not shown below", JUDGED
+    )
+    bound: float = tuned(
+        0.5, "of a call path's time, or of its misses, from which on one thing explains it", "the larger part"
+    )
 
 
 @dataclass(frozen=True)
 class SpeedTuning:
     """Of measuring a machine."""
 
-    full: float = tuned(0.5, "of a cache: the rest is for what else the core touches", JUDGED)
-    share: float = tuned(0.5, "of the memory that is free", JUDGED)
-    slower: float = tuned(1.2, "times as long, which streams must take beyond a cache to show where it ends", JUDGED)
+    full: float = tuned(0.5, "of a cache, or of the memory that is free: the rest is for what else runs", JUDGED)
+    noise: float = tuned(
+        0.2, "relative, what two times differ by at least, where it is worth a word or shows where a cache ends", JUDGED
+    )
     largest_spread: float = tuned(
         1.0, "times longer than the least, which the median round may take for the test to be sure", JUDGED
     )

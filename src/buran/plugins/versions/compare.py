@@ -130,7 +130,7 @@ def _notes(before: Side, after: Side) -> list[str]:
     if (
         before.overhead is not None
         and after.overhead is not None
-        and abs(before.overhead - after.overhead) > COMPARED.hooks
+        and abs(before.overhead - after.overhead) > COMPARED.share
     ):
         shown = " and ".join(f"{100 * (ratio - 1):+.1f} %" for ratio in (before.overhead, after.overhead))
         notes.append(f"Instrumentation adds {shown} of CPU time before and after: it may cause such differences.")

@@ -34,8 +34,8 @@ The paper numbers no algorithm. Where ours differs, and why:
 - A parameter with at most 16 values has a node at each: there is nothing to interpolate.
 - Rows without observations become zero, the fixed point of an update that would only change their signs.
 - Newton steps keep the curvature and the factors positive, where the loss is not convex and a step would leave the
-  barrier; a sweep that makes the error ten times larger is undone. Positive factors start at the size of the data:
-  the ridge would slow down those that have to make up for much smaller ones.
+  barrier; the best sweep counts. Positive factors start at the size of the data: the ridge would slow down those
+  that have to make up for much smaller ones.
 - At most 12 parameters of a point lie between nodes: each doubles the work of Eq. 5.
 - Cells, rank and lambda are chosen on a fifth of the observations, those of the positive tensor on the largest values;
   the paper searches exhaustively, and prints the smallest error on its test set, which a user does not have.

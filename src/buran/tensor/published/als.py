@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from buran.tensor.axes import Array, Whole
-from buran.tensor.published.tuning import LEAST_SQUARES
 
 Factors = list[Array]
 
@@ -90,8 +89,5 @@ def complete(
             factors[j][np.diff(start) == 0] = 0.0
             np.take(factors[j].astype(np.float32), columns[j], axis=0, out=rows, mode="clip")
             np.multiply(before, rows, out=before)
-        error = before.sum(axis=1, dtype=np.float64) - values
         balance(factors)
-        if error @ error / count < LEAST_SQUARES.small_mse:
-            break
     return factors

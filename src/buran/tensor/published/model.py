@@ -150,7 +150,7 @@ def fit_published(
     grown = None
     if free:
         ranks = CHOICE.growth_ranks if options.growth_rank is None else (options.growth_rank,)
-        counts = [(c,) * len(axes) for c in CHOICE.growth_cells] if options.cells is None else [choice.cells]
+        counts = [(c,) * len(axes) for c in CHOICE.cells] if options.cells is None else [choice.cells]
         tried = list(product(counts, ranks))
         grown = _choose_grown(points, times, axes, free, tried, options.nodes, choice.ridge, seed)
     quantiles = np.quantile(np.abs(residuals), np.linspace(0, 1, 101)) if len(residuals) else np.full(101, np.nan)
@@ -182,36 +182,30 @@ def _choose(
     seed: int,
 ) -> tuple[Choice, Array]:
     cells, rank, ridge = options.cells, options.rank, options.ridge
-    d = len(axes)
-    large = len(times) > CHOICE.large
     size = len(order) // CHOICE.parts
-    parts = [order[k * size : (k + 1) * size] for k in range(1 if large else CHOICE.tried_parts)]
+    outside, inside = order[:size], order[size:]
     many = [j for j, axis in enumerate(axes) if not axis.is_categorical and not len(axis.values)]
-    grids = [tuple(cells)] if cells is not None else [(c,) * d for c in (CHOICE.cells_large if large else CHOICE.cells)]
+    grids = [tuple(cells)] if cells is not None else [(c,) * len(axes) for c in CHOICE.cells]
     if not many:
         grids = grids[:1]
-    ranks = (rank,) if rank is not None else (CHOICE.ranks_large if large else CHOICE.ranks)
+    ranks = CHOICE.ranks if rank is None else (rank,)
     tried: dict[Choice, tuple[float, Array]] = {}
 
     def error(choice: Choice) -> float:
         if choice not in tried:
-            modes, rests = _modes(axes, choice.cells, options.nodes), []
-            for k, outside in enumerate(parts):
-                inside = np.concatenate([order[: k * size], order[(k + 1) * size :]])
-                factors = _complete(
-                    fill_cells(points[inside], times[inside], modes), modes, choice, options.sweeps, seed + k
-                )
-                found = np.log(np.maximum(predict_log_linear(points[outside], modes, factors), 1e-14))
-                rests.append(found - np.log(times[outside]))
-            rest = np.concatenate(rests)
+            modes = _modes(axes, choice.cells, options.nodes)
+            elements = fill_cells(points[inside], times[inside], modes)
+            factors = _complete(elements, modes, choice, options.sweeps, seed)
+            found = np.log(np.maximum(predict_log_linear(points[outside], modes, factors), 1e-14))
+            rest = found - np.log(times[outside])
             tried[choice] = float(np.abs(rest).mean()), rest
         return tried[choice][0]
 
-    ridges = (ridge,) if ridge is not None else (CHOICE.ridges_large if large else CHOICE.ridges)
+    ridges = CHOICE.ridges if ridge is None else (ridge,)
     if size == 0:
         return Choice(grids[0], ranks[0], ridges[-1]), np.zeros(0)
     best = min((Choice(grid, own, ridges[0]) for grid, own in product(grids, ranks)), key=error)
-    if cells is None and len(many) > 1 and not large:
+    if cells is None and len(many) > 1:
         for j in many:  # a parameter may need fewer nodes than the others
             half = tuple(c // 2 if i == j else c for i, c in enumerate(best.cells))
             best = min(best, replace(best, cells=half), key=error)

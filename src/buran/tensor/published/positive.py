@@ -22,8 +22,7 @@ def complete_positive(
     """Fit a CP decomposition with positive elements (Sections 4.2.2 and 5.3 of the CPR paper).
 
     Minimises the sum of ``(log t - log t^)^2``. The barrier's weight falls from 10 to 1e-11 by factors of 8 for each
-    factor and sweep, as in the reference implementation. A sweep after which the error is ten times larger is undone
-    and ends the fit.
+    factor and sweep, as in the reference implementation. The best sweep counts.
 
     Parameters
     ----------
@@ -47,9 +46,10 @@ def complete_positive(
             factors[j] = _newton(index, values, factors, j, ridge)
         model = rows_product(factors, index).sum(axis=1)
         error = float(np.mean(np.log(values / model) ** 2))
-        if not np.isfinite(error) or error > POSITIVE.worse * best_error:
+        if not np.isfinite(error):
             break
-        best, best_error = [f.copy() for f in factors], error
+        if error < best_error:
+            best, best_error = [f.copy() for f in factors], error
     share = scale ** (1 / len(sizes))
     return [factor * share for factor in best]
 
@@ -75,12 +75,12 @@ def _newton(index: Whole, values: Array, factors: Factors, j: int, ridge: float)
             gap = np.log(ordered / model)
             gradient = weight * factor - eta / (2 * factor)
             gradient[present] -= np.add.reduceat((gap / model)[:, None] * product, start, axis=0)
-            curvature = (np.maximum(1 + gap, POSITIVE.least_curvature) / model**2)[:, None] * squares
+            curvature = (np.maximum(1 + gap, POSITIVE.least) / model**2)[:, None] * squares
             hessian = np.zeros((size, rank, rank))
             hessian[present] = np.add.reduceat(curvature, start, axis=0).reshape(-1, rank, rank)
             hessian += (weight + eta / (2 * factor**2))[:, :, None] * eye
             step = _solve(hessian, gradient)
-            moved = np.clip(factor - step, POSITIVE.to_boundary * factor, factor / POSITIVE.to_boundary)
+            moved = np.clip(factor - step, POSITIVE.least * factor, factor / POSITIVE.least)
             change = np.linalg.norm(moved - factor) / max(float(np.linalg.norm(factor)), 1e-300)
             factor = moved
             if change < POSITIVE.small_step:

@@ -13,16 +13,6 @@ SPLINES = "Friedman, Multivariate Adaptive Regression Splines, 1991"
 
 
 @dataclass(frozen=True)
-class LeastSquaresTuning:
-    """Constants of alternating least squares; at most 100 sweeps, as in the paper, is a default of `CPRegressor`."""
-
-    small_mse: float = tuned(1e-5, "mean squared error of the logarithms that ends the sweeps", TENSORS)
-
-
-LEAST_SQUARES = LeastSquaresTuning()
-
-
-@dataclass(frozen=True)
 class PositiveTuning:
     """Constants of the positive tensor, by Newton steps with a barrier."""
 
@@ -32,9 +22,9 @@ class PositiveTuning:
     steps: int = tuned(40, "Newton steps for one weight, at most", PAPER)
     small_step: float = tuned(1e-3, "relative change of a factor that ends them", PROGRAM)
     sweeps: int = tuned(10, "sweeps over the factors", TENSORS)
-    worse: float = tuned(10.0, "times the smallest error so far: the sweep is undone and ends the fit", TENSORS)
-    least_curvature: float = tuned(0.1, "where the model is e times too large, the loss is not convex", TENSORS)
-    to_boundary: float = tuned(0.1, "share of an element that a step leaves; it grows by at most the inverse", TENSORS)
+    least: float = tuned(
+        0.1, "share of an element that a step leaves, and of the curvature where the loss is not convex", TENSORS
+    )
 
 
 POSITIVE = PositiveTuning()
@@ -46,8 +36,6 @@ class SplineTuning:
 
     penalty: float = tuned(3.0, "of a knot, in degrees of freedom", SPLINES)
     end: int = tuned(7, "distinct values at either end without a knot", f"{SPLINES}: the end span at a level of 0.05")
-    most_terms: int = tuned(10, "hinges and the constant", TENSORS)
-    least_gain: float = tuned(1e-3, "of the squared error: what a pair of hinges saves at least", TENSORS)
 
 
 SPLINE = SplineTuning()
@@ -57,16 +45,10 @@ SPLINE = SplineTuning()
 class ChoiceTuning:
     """Constants of what is chosen on observations that are left out."""
 
-    parts: int = tuned(5, "equal parts of the observations, of which some are left out in turn", TENSORS)
-    tried_parts: int = tuned(2, "of them are left out where observations are few, with a random start each", TENSORS)
-    large: int = tuned(6000, "observations above which one part is enough", TENSORS)
-    cells: tuple[int, ...] = tuned((8, 16, 32), "nodes that are tried", RANGES + TENSORS)
-    cells_large: tuple[int, ...] = tuned((16, 32, 64), "those for many observations", RANGES + TENSORS)
-    ranks: tuple[int, ...] = tuned((4, 8, 16), "ranks that are tried", RANGES + TENSORS)
-    ranks_large: tuple[int, ...] = tuned((16, 32), "those for many observations", RANGES + TENSORS)
+    parts: int = tuned(5, "equal parts of the observations, of which one is left out", TENSORS)
+    cells: tuple[int, ...] = tuned((8, 16, 32), "nodes that are tried, of the positive tensor, too", RANGES + TENSORS)
+    ranks: tuple[int, ...] = tuned((4, 8, 16, 32), "ranks that are tried", RANGES + TENSORS)
     ridges: tuple[float, ...] = tuned((1e-5, 1e-4, 1e-3), "lambdas that are tried", RANGES + TENSORS)
-    ridges_large: tuple[float, ...] = tuned((1e-5, 1e-4), "those for many observations", RANGES + TENSORS)
-    growth_cells: tuple[int, ...] = tuned((8, 16), "nodes of the positive tensor", RANGES + TENSORS)
     growth_ranks: tuple[int, ...] = tuned((1, 2, 4), "ranks of the positive tensor", RANGES + TENSORS)
     enough: int = tuned(8, "observations of a node that enters the spline, or from which on growth is chosen", TENSORS)
 
