@@ -38,6 +38,7 @@ FEATURES = {
     "schedulers": ("run campaign.yaml --profile pbs --dry-run", "the scheduler 'pbs' is not installed"),
 }
 FURTHER = {
+    "formats": (("check measured.yaml", "the key 'measure' is not known here"),),
     "memory": (
         ("check misses.yaml", "'misses_level_1' is not known here"),
         ("predict model.json --machine other.json", "the option 'predict.machine' is not installed"),
@@ -80,6 +81,7 @@ def test_the_core_works_without_plugins(tmp_path: Path, missing: list[str]) -> N
     (tmp_path / "caches.yaml").write_text(CAMPAIGN + "memory: {caches_kib: [32]}\n")
     (tmp_path / "misses.yaml").write_text(CAMPAIGN + "metrics: [time, visits, misses_level_1]\n")
     (tmp_path / "printed.yaml").write_text(CAMPAIGN + "sanity: {found: [PASSED]}\n")
+    (tmp_path / "measured.yaml").write_text(CAMPAIGN + "measure: perf\n")
     (tmp_path / "versions.yaml").write_text(CAMPAIGN + "compare_with: before\n")
     (tmp_path / "a.c").write_text("int main(void) { return 0; }\n")
     shutil.copy(ROOT / "tests" / "data" / "extrap" / "stencil.txt", tmp_path)

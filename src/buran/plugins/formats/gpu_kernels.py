@@ -63,7 +63,7 @@ _ROCPROF_TRACE = (
     _Table("kernelname", ("starttimestamp", "endtimestamp")),
 )
 _OTHER_STATISTICS = re.compile(
-    r"(?:^|[._])(?:(?:hip|hsa|marker|rccl|rocdecode|rocjpeg|ompt)(?:_api)?|(?:memory_)?copy|\w+_memory|memory_\w+|domain)"
+    r"(?:^|[._-])(?:(?:hip|hsa|marker|rccl|rocdecode|rocjpeg|ompt)(?:_api)?|(?:memory_)?copy|\w+_memory|memory_\w+|domain)"
     r"_stats\.csv$"
 )
 """Files of rocprof with the columns of its kernels, but of other things."""
