@@ -396,7 +396,7 @@ class CommandKeys(Keys, title="Command"):
         None,
         description="Measuring tool and its options, before the program. Runs start in a folder of their own, so "
         "files need no path.",
-        examples=["perf stat -x, -o perf.csv --", "tau_exec -T serial"],
+        examples=["tau_exec -T serial"],
     )
     wraps: OfTarget[Literal["program", "launcher"]] = Field(
         "program",
@@ -406,13 +406,12 @@ class CommandKeys(Keys, title="Command"):
     variables: OfTarget[dict[Text, Plain]] = Field(
         default_factory=dict,
         description="Environment variables of measured runs.",
-        examples=[{"CALI_CONFIG": "hatchet-region-profile,output=profile.json"}],
+        examples=[{"CALI_CONFIG": "hatchet-region-profile"}],
     )
     afterwards: OfTarget[Text | None] = Field(
         None,
         description="Shell command, in the run's folder, that makes the profile; not timed. `$BURAN_BINARY` is the "
-        "program, `$BURAN_RANKS` the number of its ranks.",
-        examples=['gprof -b -p "$BURAN_BINARY" gmon.out > profile.txt'],
+        "program, `$BURAN_RANKS` its number of ranks.",
     )
     profile: OfTarget[Text | None] = Field(
         None,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from profiles_of_tools import hpctoolkit
 
 from buran.campaign.load import load_campaign
 from buran.errors import ConfigError
@@ -25,10 +26,9 @@ PROGRAM = '#!/bin/sh\necho "solve: 0.$1 s"\ntest -z "$GMON_OUT_PREFIX" || touch 
 SIZES = {"n": {"role": "size", "values": [1, 2, 4, 5, 8]}}
 
 
-def campaign(folder: Path, measure: Any, **keys: Any) -> Path:
+def campaign(folder: Path, measure: Any, script: str = PROGRAM, **keys: Any) -> Path:
     keys = {"backend": "command", "measure": measure, "parameters": SIZES, **keys}
-    path = write_campaign_of(PROGRAM, folder, **keys)
-    return path
+    return write_campaign_of(script, folder, **keys)
 
 
 def measured(path: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
@@ -143,6 +143,44 @@ def test_each_rank_leaves_a_file_and_their_mean_counts(tmp_path: Path, monkeypat
     assert models.keys() == {"time", "task_clock", "page_faults", "context_switches"}
     assert models["page_faults"].models[0].function.lead(0) == (2, 0)
     assert models["task_clock"].models[0].function.constant == pytest.approx(0.01)
+
+
+def test_hpctoolkit_leaves_a_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("hatchet")
+    for n in SIZES["n"]["values"]:  # type: ignore[attr-defined]
+        hpctoolkit(tmp_path / "databases" / str(n), [(0, 1e6, 1e6 * n)])
+    run = 'while [ "$1" != -o ]; do shift; done; folder=$2; shift 2; "$@" || exit 1; mkdir -p $folder'
+    stub(tmp_path, "hpcrun", f'{run}; echo $2 > "$folder/program-000000-000-a8c0-$$-0.hpcrun"', monkeypatch)
+    stub(tmp_path, "hpcstruct", 'test -d "$1"', monkeypatch)
+    copy = f'cp -r {tmp_path}/databases/$(cat "$3"/*.hpcrun) "$2"'
+    stub(tmp_path, "hpcprof", f'test "$1" = -o && {copy}', monkeypatch)
+    session = measured(campaign(tmp_path, "hpctoolkit"), monkeypatch)
+    assert not reasons(session)
+    times = models_of(session)["time"]
+    solve = next(row for row, path in enumerate(times.call_paths) if path.endswith("->solve"))
+    assert times.models[solve].function.lead(0) == (1, 0)
+
+
+CALIPER = """#!/bin/sh
+test -z "$CALI_CONFIG" || echo '{"data": [['$1'.5, 0], [1.0, 1]], "columns": ["time", "path"],
+  "column_metadata": [{"is_value": true, "attribute.unit": "sec"}, {"is_value": false}],
+  "nodes": [{"label": "main", "column": "path"}, {"label": "solve", "column": "path", "parent": 0}]}' \
+  > "${CALI_CONFIG##*output=}"
+"""
+
+
+def test_caliper_leaves_a_profile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = measured(campaign(tmp_path, "caliper", CALIPER), monkeypatch)
+    assert not reasons(session)
+    times = models_of(session)["time"]
+    main = next(row for row, path in enumerate(times.call_paths) if path.endswith("main"))
+    assert times.models[main].function.lead(0) == (1, 0)
+
+
+def test_a_program_without_caliper_fails_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = reasons(measured(campaign(tmp_path, "caliper", parameters={"n": [1, 2]}), monkeypatch))
+    assert said
+    assert all("left no file profile.json" in reason for reason in said)
 
 
 @pytest.mark.parametrize("tool", ["perf", "gprof"])

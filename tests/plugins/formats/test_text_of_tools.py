@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from buran.errors import FormatError
+from buran.errors import FormatError, UsageError
+from buran.experiment.modelling import model_experiment
 from buran.experiment.read import read_experiment
 from buran.experiment.single_run import read_single_run
 from buran.files import not_synced
@@ -61,6 +62,34 @@ def test_gprof_is_read_as_functions_of_the_program(tmp_path: Path) -> None:
     assert seconds["program->main"] == 0.05
     assert visits["program->ns::mid(int, char const*)"] == 1
     assert read_single_run(path).values["time"][0, 0] == pytest.approx(0.5)
+
+
+def test_folders_have_a_file_for_each_rank(tmp_path: Path) -> None:
+    for n, ranks in ((1, 1), (2, 2)):
+        (tmp_path / f"runs.n{n}.r1").mkdir()
+        for rank in range(ranks):
+            (tmp_path / f"runs.n{n}.r1" / f"{rank}.txt").write_text(
+                GPROF.replace("0.45        4", f"0.45        {4 + rank}")
+            )
+    table = read_experiment(tmp_path)
+    leaf = table.tree.names.index("program->leaf")
+    assert table.parameters == ("n",)
+    assert table.over_locations("visits")[leaf, :, 0].tolist() == [4, 4.5]
+    assert table.over_locations("visits", "sum")[leaf, :, 0].tolist() == [4, 9]
+
+
+def test_ranks_with_other_events_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("1,,cycles,0,100.00,,\n2,,instructions,0,100.00,,\n")
+    (tmp_path / "b.csv").write_text("1,,cycles,0,100.00,,\n<not counted>,,instructions,0,0.00,,\n")
+    with pytest.raises(FormatError, match="instructions is not in all ranks"):
+        read_experiment(tmp_path)
+
+
+def test_one_run_makes_no_model(tmp_path: Path) -> None:
+    path = tmp_path / "perf.csv"
+    path.write_text(PERF)
+    with pytest.raises(UsageError, match="needs runs with different parameters"):
+        model_experiment(read_experiment(path))
 
 
 @pytest.mark.parametrize(

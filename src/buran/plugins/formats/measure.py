@@ -46,16 +46,16 @@ class MeasureKeys(Keys, title="Measure"):
         return {"tool": data} if isinstance(data, str) else data
 
     tool: OfTarget[Annotated[str, OneOf(lambda: tuple(_TOOLS))]] = Field(
-        description="`perf`: counts of events. `gprof`: time and visits of functions. `hpctoolkit`: time of call "
-        "paths, with the extra `hatchet`. `caliper`: time of marked regions. `printed`: the program's own clock."
+        description="`perf`: events. `gprof`: time and visits of functions. `hpctoolkit`: time of call paths. "
+        "`caliper`: time of marked regions. `printed`: the program's clock."
     )
     events: OfTarget[tuple[_Event, ...]] = Field(
         (),
-        description=f"Of `perf`, as `perf list` shows them; each is a metric. By default {', '.join(_EVENTS)}.",
-        examples=[["instructions", "cache-misses"]],
+        description=f"Of `perf list`; each is a metric. By default {', '.join(_EVENTS)}.",
+        examples=[["instructions"]],
     )
     clock: OfTarget[NumberPattern | None] = Field(
-        None, description="Of `printed`: as `command.clock`.", examples=[r"solve: (\S+) s"]
+        None, description="As `command.clock`."
     )
 
     @property
@@ -245,8 +245,7 @@ FEATURE = Feature(
     Key(
         Annotated[MeasureKeys, OrText()] | None,
         None,
-        "A tool that measures the program as it is, on each rank: short for `backend: command` and keys of `command`. "
-        "A text is its `tool`.",
+        "A tool that measures the program as it is: short for keys of `command`. A text is its `tool`.",
         ["perf", {"tool": "printed", "clock": r"solve: (\S+) s"}],
     ),
     base=_base,
