@@ -65,7 +65,7 @@ class MeasureKeys(Keys, title="Measure"):
 
 
 @dataclass(frozen=True)
-class _Tool:
+class _Preset:
     """What a tool needs.
 
     Attributes
@@ -140,17 +140,17 @@ def _caliper(keys: MeasureKeys) -> Mapping[str, Any]:
     }
 
 
-_TOOLS: Mapping[str, _Tool] = {
-    "perf": _Tool(_perf, programs=("perf",), install="Debian: linux-perf; others: perf, or linux-tools"),
-    "gprof": _Tool(_gprof, ("time", "visits"), ("gprof",), "it comes with the compiler, in binutils"),
-    "hpctoolkit": _Tool(
+_TOOLS: Mapping[str, _Preset] = {
+    "perf": _Preset(_perf, programs=("perf",), install="Debian: linux-perf; others: perf, or linux-tools"),
+    "gprof": _Preset(_gprof, ("time", "visits"), ("gprof",), "it comes with the compiler, in binutils"),
+    "hpctoolkit": _Preset(
         _hpctoolkit,
         programs=("hpcrun", "hpcstruct", "hpcprof"),
         install="Spack: spack install hpctoolkit, or a module",
         extra=("hatchet", "hatchet"),
     ),
-    "caliper": _Tool(_caliper),
-    "printed": _Tool(lambda keys: {"clock": keys.clock}),
+    "caliper": _Preset(_caliper),
+    "printed": _Preset(lambda keys: {"clock": keys.clock}),
 }
 
 
