@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--environment", metavar="NAME", help="environment to check")
     add_profile(parser)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    add_loudness(parser, "name every point with its ranks, cores and nodes")
+    add_loudness(parser, "name every point")
 
 
 def run(arguments: argparse.Namespace) -> int:

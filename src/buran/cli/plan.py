@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_campaign_file(parser, OF_RESULTS)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    add_loudness(parser, "name the builds of every point's runs")
+    add_loudness(parser, "name the builds of runs")
 
 
 def run(arguments: argparse.Namespace) -> int:
