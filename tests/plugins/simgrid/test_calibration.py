@@ -75,7 +75,7 @@ def test_neighbours_share_a_value_between_them(values: list[float], share: float
         ({"p": 64, "n": 20}, None),
         ({"p": 1, "n": 161}, "n was 10 to 160 there"),
         ({"p": 1, "n": 9}, "n was 10 to 160 there"),
-        ({"p": 1}, "a parameter 'n', which the campaign lacks"),
+        ({"p": 1}, "a parameter 'n', which the campaign does not have"),
         ({"p": 1, "n": 10, "m": 3}, "no parameter 'm'"),
     ],
 )

@@ -23,7 +23,7 @@ def _value(history: History, report: Report, folder: Path | None) -> EfficiencyT
 
 def _answer(table: EfficiencyTable, report: Report) -> Answer | None:
     """Say up to how many ranks it pays to divide one amount of work, or how well ranks use more of it."""
-    if not table.asked:
+    if not table.stated:
         return None
     question = "Up to how many ranks does it pay?" if table.divided else "How efficient is it at the target?"
     facts = [table.contradiction] if table.contradiction else []

@@ -95,7 +95,7 @@ class EfficiencyTable:
         Whether ranks share one amount of work (strong scaling); else each has its own (weak scaling).
     contradiction
         What measurements say against the campaign's word for that; empty for nothing.
-    asked
+    stated
         Whether the campaign has a word for that.
     along
         Numbers of ranks, doubled from the fewest to the target's, with the global efficiency by the models of call
@@ -108,7 +108,7 @@ class EfficiencyTable:
     sources: Sequence[tuple[str, str, str]]
     divided: bool = True
     contradiction: str = ""
-    asked: bool = False
+    stated: bool = False
     along: Sequence[tuple[float, float]] = ()
 
 

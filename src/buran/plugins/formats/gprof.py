@@ -41,15 +41,15 @@ def read_gprof(path: Path) -> tuple[RankValues]:
     visits: dict[CallPath, float] = {(_ROOT,): 1.0}
     for row in rows:
         name = row["name"].strip()
-        place = (_ROOT, Region(name))
-        if place in seconds:
+        call_path = (_ROOT, Region(name))
+        if call_path in seconds:
             raise FormatError(
                 f"gprof's profile has {name!r} twice",
                 where=path,
                 why="two functions of a name, in two files of the program",
                 hint="give one of them another name",
             )
-        seconds[place], visits[place] = float(row["time"]), float(row["calls"] or "1")
+        seconds[call_path], visits[call_path] = float(row["time"]), float(row["calls"] or "1")
     return (RankValues({"time": seconds, "visits": visits}, {}),)
 
 

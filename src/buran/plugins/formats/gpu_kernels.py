@@ -156,8 +156,8 @@ def _rank(found: Mapping[str, Sequence[float]], path: Path) -> RankValues:
         raise FormatError("no kernels are in the file", where=path, why="its table has no rows", hint=hint)
     values: dict[str, dict[CallPath, float]] = {"time": {(_ROOT,): 0.0}, "visits": {(_ROOT,): 1.0}}
     for name, (seconds, launches) in found.items():
-        place = (_ROOT, Region(name, paradigm="gpu"))
-        values["time"][place], values["visits"][place] = seconds, launches
+        call_path = (_ROOT, Region(name, paradigm="gpu"))
+        values["time"][call_path], values["visits"][call_path] = seconds, launches
     return RankValues(values, {})
 
 

@@ -82,9 +82,9 @@ class _Tool:
                 problems.append(error)
         if not frames:
             raise FormatError("no profile can be read", where=path, why=str(problems[0]) if problems else None)
-        told = [{**point_of_name(run), **self.metadata(run), **_ranks(frame)} for run, frame in frames.items()]
-        names = parameters_of(told, list(frames))
-        points = [{name: float(run[name]) for name in names} for run in told]
+        described = [{**point_of_name(run), **self.metadata(run), **_ranks(frame)} for run, frame in frames.items()]
+        names = parameters_of(described, list(frames))
+        points = [{name: float(run[name]) for name in names} for run in described]
         return from_graphframes(zip(points, frames.values(), strict=True))
 
     def _frame(self, path: Path) -> Any:

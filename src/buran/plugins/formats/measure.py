@@ -1,4 +1,4 @@
-"""The key ``measure`` of campaign files: a tool that measures the program as it is, with what it needs to be told.
+"""The key ``measure`` of campaign files: a tool that measures the program as it is, with what it needs to know.
 
 It is short for keys of the section ``command``. Each rank leaves a file of its own in the folder `_FILES`, whose name
 has host and process; a run without the files of all ranks is a failed one.

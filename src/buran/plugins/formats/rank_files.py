@@ -94,11 +94,11 @@ class RankFiles:
                 problems.append(error)
         if not runs and problems:
             raise problems[0]
-        told = [
+        described = [
             {**point_of_name(run), **({"ranks": str(len(ranks))} if len(runs) > 1 else {})}
             for run, ranks in runs.items()
         ]
-        parameters = parameters_of(told, list(runs)) if len(runs) > 1 else list(told[0])
+        parameters = parameters_of(described, list(runs)) if len(runs) > 1 else list(described[0])
         table = Collector(tuple(parameters))
         units = {name: unit for ranks in runs.values() for rank in ranks for name, unit in rank.units.items()}
         for name, unit in units.items():
@@ -106,15 +106,15 @@ class RankFiles:
         everywhere: dict[str, dict[CallPath, None]] = defaultdict(dict)
         for ranks in runs.values():
             for name in ranks[0].values:
-                everywhere[name] |= dict.fromkeys(place for rank in ranks for place in rank.values[name])
-        for at, ranks in zip(told, runs.values(), strict=True):
+                everywhere[name] |= dict.fromkeys(call_path for rank in ranks for call_path in rank.values[name])
+        for at, ranks in zip(described, runs.values(), strict=True):
             point = table.point([float(at[name]) for name in parameters])
             for name in ranks[0].values:
                 cells: NDArray[np.float64] = np.array(
-                    [[rank.values[name].get(place, 0.0) for rank in ranks] for place in everywhere[name]]
+                    [[rank.values[name].get(call_path, 0.0) for rank in ranks] for call_path in everywhere[name]]
                 )
-                for place, statistics in zip(everywhere[name], aggregate_set(cells).tolist(), strict=True):
-                    number = table.call_path(SEPARATOR.join(region.name for region in place), place)
+                for call_path, statistics in zip(everywhere[name], aggregate_set(cells).tolist(), strict=True):
+                    number = table.call_path(SEPARATOR.join(region.name for region in call_path), call_path)
                     table.add(number, name, point, statistics)
         return table.finish(path)
 

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 from pathlib import Path
 
-from buran.cli.terminal import table
+from buran.cli.terminal import note, table
 from buran.errors import Exit, UsageError
 
 
@@ -44,8 +44,8 @@ def _calibrate(path: Path, caches_kib: str | None) -> int:
     if machine.page_bytes:
         print(f"pages of {machine.page_bytes / 1024:.0f} KiB, as programs get them")
     print(f"{1e-9 * machine.flops:.3g} GFLOP/s a core; {1e-9 * machine.flops_busy:.3g} with all cores busy")
-    for note in (f"the median round took up to {100 * machine.spread:.0f} % longer than the least", *machine.notes):
-        print(f"note: {note}")
+    for text in (f"the median round took up to {100 * machine.spread:.0f} % longer than the least", *machine.notes):
+        note(text)
     print(f"written to {path}")
     return int(Exit.DONE)
 

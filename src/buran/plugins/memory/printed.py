@@ -108,11 +108,11 @@ def _print(found: OtherMachine, rows: Sequence[Mapping[str, Any]], level: float)
     if len(cells) > _MOST_ROWS:
         print(f"and {len(cells) - _MOST_ROWS} more call paths, see --csv")
     print()
-    for line in _doubts(found):
+    for line in _uncertainties(found):
         print(line)
 
 
-def _doubts(found: OtherMachine) -> list[str]:
+def _uncertainties(found: OtherMachine) -> list[str]:
     """Say what the prediction rests on, and what makes its interval wide at the last point."""
     kinds = ", ".join(f"{kind} {ratio:.2g}" for kind, ratio in found.speed.kinds.items())
     out = [

@@ -1,6 +1,6 @@
 """What of a campaign file a Score-P would refuse, or Buran overwrite: looked at before anything is built.
 
-What is asked of the installation is left open where it does not say.
+What the installation is to answer is left open where it does not say.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class CostsBeyond:
 
     Attributes
     ----------
-    points, beside
+    points, nearest
         Shape (point, parameter): the measured point that each is compared with.
     growth
         By call path, shape (point,): factor by which a block is more expensive than there.
@@ -50,7 +50,7 @@ class CostsBeyond:
     """
 
     points: Array
-    beside: Array
+    nearest: Array
     growth: Mapping[str, Array]
     doubt: float
 
@@ -71,28 +71,28 @@ def costs_beyond(times: ModelSet, counted: Sequence[Run], tree: CallTree, campai
     aim = np.array([float(campaign.target[name]) for name in times.parameters])
     fixed = {*campaign.parallel_parameters, *campaign.choices}
     grown = [k for k, name in enumerate(times.parameters) if name not in fixed and 0 < measured[:, k].max() < aim[k]]
-    points, beside = [], []
+    points, nearest = [], []
     for k in grown:
         largest = measured[measured[:, k] == measured[:, k].max()]
         near = largest[np.argmin(np.abs(largest - aim).sum(axis=1))]
         steps = math.ceil(math.log(aim[k] / near[k], _STEP))
         for value in np.geomspace(near[k], aim[k], steps + 1)[1:].tolist():
             points.append(np.where(np.arange(len(aim)) == k, value, near))
-            beside.append(near)
+            nearest.append(near)
     if len(grown) > 1:
         points.append(np.where(np.isin(np.arange(len(aim)), grown), aim, near))
-        beside.append(near)
-    blocks = counts_at(counted, "basic_blocks", tree, np.array([*points, *beside])) if points else None
+        nearest.append(near)
+    blocks = counts_at(counted, "basic_blocks", tree, np.array([*points, *nearest])) if points else None
     if blocks is None:
         return None
     with np.errstate(divide="ignore", invalid="ignore"):
-        costs = times.predict(np.array([*points, *beside])) / blocks
+        costs = times.predict(np.array([*points, *nearest])) / blocks
         growth = costs[:, : len(points)] / costs[:, len(points) :]
     farthest = np.array(points[-1:])
     low, high = (np.nansum(end[np.isfinite(end).all(axis=1)]) for end in times.predict_interval(farthest))
     return CostsBeyond(
         np.array(points),
-        np.array(beside),
+        np.array(nearest),
         dict(zip(times.call_paths, np.where(np.isfinite(growth) & (growth > 0), growth, 1.0), strict=True)),
         float((high - max(low, 0.0)) / 2 / np.nansum(times.predict(farthest))),
     )
@@ -210,7 +210,7 @@ def _with_costs_beyond(
 ) -> tuple[Array, Costs]:
     """Add points beyond the measured sizes: how much more expensive blocks are there is known."""
     place = {point: row for row, point in enumerate(map(tuple, points.tolist()))}
-    at = np.array([place.get(tuple(point), -1) for point in beyond.beside.tolist()])
+    at = np.array([place.get(tuple(point), -1) for point in beyond.nearest.tolist()])
     known = at >= 0
     growth = np.array([beyond.growth.get(name, np.ones(len(at)))[known] for name in names])
     further = log_costs[:, at[known]] + np.log(growth)

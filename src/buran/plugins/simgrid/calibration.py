@@ -95,7 +95,7 @@ class Calibration(Stored):
             values = self.values(name)
             if name not in point:
                 if len(values) > 1:
-                    return f"it has a parameter {name!r}, which the campaign lacks"
+                    return f"it has a parameter {name!r}, which the campaign does not have"
             elif name in self.choices and point[name] not in values:
                 return f"{name} was {listed(values)} there"
             elif name not in self.parallel and not values[0] <= point[name] <= values[-1]:

@@ -59,7 +59,7 @@ class SimulatedMachine(ThisMachine):
         return ()
 
     def launch_options(self, point: Point) -> tuple[str, ...]:
-        """Return what the launcher is told: the machine, where ranks go, and how time passes."""
+        """Return what the launcher gets: the machine, where ranks go, and how time passes."""
         platform, placement = self.simgrid.at(point), self.simgrid.campaign.placement(point)
         keys = platform.keys
         options = {"smpi/simulate-computation": "no", "surf/precision": "1e-12"}

@@ -27,7 +27,7 @@ _HEAD = """<?xml version='1.0'?>
 _TAIL = """  </zone>
 </platform>
 """
-# Computation is told to SimGrid in seconds, whatever a node's speed is.
+# SimGrid gets computation in seconds, whatever a node's speed is.
 _SPEED = "1Gf"
 
 

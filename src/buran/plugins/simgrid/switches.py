@@ -266,9 +266,9 @@ def _python(
     size, above, below = (f"({format_function(function, parameters, 'python')})" for function in by)
     parts = []
     for ranks, end, function in cases:
-        asked = [f"{size} < {ranks!r}"] * (ranks < math.inf) + [f"{above} < {end!r} * {below}"] * (end < math.inf)
+        conditions = [f"{size} < {ranks!r}"] * (ranks < math.inf) + [f"{above} < {end!r} * {below}"] * (end < math.inf)
         text = f"({format_function(function, parameters, 'python')})"
-        parts.append(f"{text} if {' and '.join(asked)} else " if asked else text)
+        parts.append(f"{text} if {' and '.join(conditions)} else " if conditions else text)
     return "".join(parts)
 
 
