@@ -182,6 +182,9 @@ def test_strong_scaling_is_asked_up_to_how_many_ranks_it_pays():
     (answer,) = headline.further
     assert "how many ranks" in answer.question and answer.answer == "32"  # 39 by the formula, fastest at 40
     assert any("Fastest on 32 ranks, 19.5 times" in fact for fact in answer.facts)
+    waiting = {"relax": model((1.0, 0, 0)), "MPI_Allreduce": model((1.0, 1, 0))}
+    slower, table = asked("strong", runs, **waiting)
+    assert dict(table.along)[1] == 0.5 and "Fastest on 1 rank" in slower.further[0].facts
     sure, _ = asked("strong", runs, relax=model((16.0, -1, 0)), MPI_Allreduce=model((1e-4, 0, 0)))
     assert sure.further[0].answer == "1024, the target"
 

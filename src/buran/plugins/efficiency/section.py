@@ -12,6 +12,7 @@ from buran.loop.history import History
 from buran.plugins.efficiency.campaign import efficiency_of_campaign
 from buran.plugins.efficiency.table import EfficiencyTable, efficiency_page, efficiency_text
 from buran.report.content import LEVEL, Answer, Report
+from buran.wording import counted
 
 _PAYS = 0.5  # of the cores' time: where less is of use, more ranks no longer pay
 
@@ -36,12 +37,13 @@ def _answer(table: EfficiencyTable, report: Report) -> Answer | None:
     last = f"{max(paying):g}" if paying else f"less than {fewest:g}"
     if not table.divided:
         half = "" if most in paying else f"; {100 * _PAYS:.0f} % up to {last} ranks"
-        return Answer(question, percent, [f"Of the speed on {fewest:g} ranks{interval}{half}", *facts])
-    fastest, efficiency = max(table.along, key=lambda each: each[0] * each[1])
+        fact = f"Global efficiency on {most:g} ranks, compared with {counted(int(fewest), 'rank')}{interval}{half}"
+        return Answer(question, percent, [fact, *facts])
+    speeds = {ranks: ranks * efficiency for ranks, efficiency in table.along}
+    fastest = max(speeds, key=speeds.__getitem__)
     if fastest < most:
-        facts.append(
-            f"Fastest on {fastest:g} ranks, {fastest * efficiency / fewest:.3g} times as fast as on {fewest:g}"
-        )
+        gain = f", {speeds[fastest] / speeds[fewest]:.3g} times as fast as on {fewest:g}" if fastest > fewest else ""
+        facts.append(f"Fastest on {counted(int(fastest), 'rank')}{gain}")
     if most in paying:
         return Answer(question, f"{last}, the target", [f"There {percent} of all cores is of use{interval}", *facts])
     beyond = f"Beyond, less than {100 * _PAYS:.0f} % of all cores is of use; on {most:g} ranks {percent}{interval}"

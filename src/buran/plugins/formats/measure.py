@@ -54,9 +54,7 @@ class MeasureKeys(Keys, title="Measure"):
         description=f"Of `perf list`; each is a metric. By default {', '.join(_EVENTS)}.",
         examples=[["instructions"]],
     )
-    clock: OfTarget[NumberPattern | None] = Field(
-        None, description="As `command.clock`."
-    )
+    clock: OfTarget[NumberPattern | None] = Field(None, description="As `command.clock`.")
 
     @property
     def counted(self) -> tuple[str, ...]:
