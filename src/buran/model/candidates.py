@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.model.basis import NO_GROWTH, Array, BasisFunction
-from buran.model.tuning import SEARCH
+from buran.model.tuning import CERTAIN, SEARCH
 
 Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -123,7 +123,8 @@ def falls_with(points: Array, values: Array) -> Mask:
     logs = np.log(np.maximum(points, np.finfo(np.float64).tiny))
     design = np.column_stack([np.ones(len(points)), logs - logs.mean(axis=0)])
     coefficients = np.linalg.lstsq(design, values.T, rcond=None)[0]
-    return np.asarray(coefficients[1:].T < 0)
+    rounding = CERTAIN * np.abs(values).max(axis=1, keepdims=True, initial=0.0)
+    return np.asarray(coefficients[1:].T < -rounding)
 
 
 def lines(points: Array, parameter: int) -> list[Ids]:
