@@ -113,6 +113,17 @@ def test_statistics_of_calls_are_no_kernels(tmp_path: Path, name: str) -> None:
         read_experiment(path)
 
 
+@pytest.mark.parametrize(("name", "how"), [("a.nsys-rep", "nsys export"), ("a_results.db", "rocprofv3 --output")])
+def test_files_that_must_be_exported_first_are_refused_with_the_command(tmp_path: Path, name: str, how: str) -> None:
+    if name.endswith("db"):
+        sqlite3.connect(tmp_path / name).execute("CREATE TABLE rocpd_string_1 (id INTEGER)").connection.close()
+    else:
+        (tmp_path / name).write_bytes(b"QUADD\0\0\1")
+    for path in (tmp_path / name, tmp_path):
+        with pytest.raises(FormatError, match=how):
+            read_experiment(path)
+
+
 def export(path: Path, launches: list[tuple[int, int, int, int]], **changes: str) -> Path:
     """Write an export with launches: process, name, start and end."""
     database = sqlite3.connect(path)

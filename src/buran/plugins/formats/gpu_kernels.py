@@ -6,7 +6,7 @@ import csv
 import re
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -227,6 +227,23 @@ def _kind(tables: tuple[_Table, ...], what: str, without: bytes | None = None) -
     return Kind((".csv", ".txt"), recognises, lambda path: _of_table(path, tables, what))
 
 
+def _is_rocprof_database(sample: Sample) -> bool:
+    try:
+        return sample.head.startswith(_DATABASE) and any(name.startswith("rocpd_") for name in _tables(sample.path))
+    except sqlite3.Error:
+        return False
+
+
+def _unexported(suffixes: tuple[str, ...], recognises: Callable[[Sample], bool], how: str) -> Kind:
+    """Return files of a tool that must be exported first."""
+
+    def refuse(path: Path) -> list[RankValues]:
+        raise FormatError("such files are not read as they are", where=path, hint=f"export it: {how}")
+
+    return Kind(suffixes, recognises, refuse)
+
+
+_REPORTS = (".nsys-rep", ".qdrep")
 _SUMMARY = "the table of `nsys stats --report cuda_gpu_kern_sum --format csv`"
 NSIGHT = reader_of(
     "GPU kernels of Nsight Systems, CSV or SQLite",
@@ -234,11 +251,18 @@ NSIGHT = reader_of(
         (
             _kind(_NSIGHT, _SUMMARY, b"does not contain CUDA kernel data"),
             Kind((".sqlite",), _is_nsight_database, _of_database),
+            _unexported(_REPORTS, lambda sample: sample.path.suffix in _REPORTS, "nsys export --type sqlite FILE"),
         )
     ),
 )
 _STATISTICS = "results.stats.csv of rocprof, or kernel_stats.csv or kernel_trace.csv of rocprofv3"
 ROCPROF = reader_of(
     "kernel statistics or a kernel trace of rocprof",
-    RankFiles((_kind(_ROCPROF, _STATISTICS), _kind(_ROCPROF_TRACE, _STATISTICS))),
+    RankFiles(
+        (
+            _kind(_ROCPROF, _STATISTICS),
+            _kind(_ROCPROF_TRACE, _STATISTICS),
+            _unexported((".db",), _is_rocprof_database, "rocprofv3 --output-format csv"),
+        )
+    ),
 )
