@@ -194,7 +194,7 @@ def test_weak_scaling_is_asked_for_the_efficiency_at_the_target():
     headline, table = asked("weak", weak, **times)
     assert table.along[-1][1] == pytest.approx(1 / (1 + 0.05 * 32)) == pytest.approx(table.target.global_)
     (answer,) = headline.further
-    assert "efficient" in answer.question and answer.answer == "38 %"
+    assert "efficient" in answer.question and answer.answer == "38.5 %"
     assert any("up to 256 ranks" in fact for fact in answer.facts)
     # A wrong word is answered all the same, and said to be wrong.
     wrong, table = asked("strong", weak, **times)

@@ -31,12 +31,12 @@ def _answer(table: EfficiencyTable, report: Report) -> Answer | None:
     if not table.along or table.target is None or not np.isfinite([efficiency for _, efficiency in table.along]).all():
         return Answer(question, "Not known", [*facts, "There are no models of the times of all call paths"])
     (fewest, _), *_, (most, at_target) = table.along
-    percent, reach = f"{100 * at_target:.0f} %", table.target.global_interval
-    interval = "" if reach is None else f"; {100 * LEVEL:.0f} % interval {100 * reach[0]:.0f} to {100 * reach[1]:.0f} %"
+    percent, reach = f"{100 * at_target:.3g} %", table.target.global_interval
+    interval = "" if reach is None else f"; {100 * LEVEL:.0f} % interval {100 * reach[0]:.3g} to {100 * reach[1]:.3g} %"
     paying = [ranks for ranks, _ in takewhile(lambda each: each[1] >= _PAYS, table.along)]
     last = f"{max(paying):g}" if paying else f"less than {fewest:g}"
     if not table.divided:
-        half = "" if most in paying else f"; {100 * _PAYS:.0f} % up to {last} ranks"
+        half = "" if most in paying else f"; {100 * _PAYS:.0f} % up to {last} rank{'' if last == '1' else 's'}"
         fact = f"Global efficiency on {most:g} ranks, compared with {counted(int(fewest), 'rank')}{interval}{half}"
         return Answer(question, percent, [fact, *facts])
     speeds = {ranks: ranks * efficiency for ranks, efficiency in table.along}
