@@ -269,7 +269,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("memory with a unit", {"resources": {"memory_mb": "4G"}}, "resources.memory_mb", "megabytes"),
     ("expected", {"resources": {"expected_time": "1 / (n - 40)"}}, "resources.expected_time", "n = 10"),
     ("resource type", {"resources": {"nodes": True}}, "resources.nodes", "number or an expression"),
-    ("points and values", {"points": [{"p": 1, "n": 1}, {"p": 2, "n": 2}]}, f"{P}.values", "leave it out"),
+    ("points and values", {"points": [{"p": 1, "n": 1}, {"p": 2, "n": 2}]}, f"{P}.values", "write its role alone"),
     (
         "evaluation name",
         {"evaluation_points": [{"p": 1, "m": 9}]},

@@ -20,7 +20,7 @@ class Gate:
     """What a correction has to show."""
 
     few: int = tuned(
-        20, "points up to which they are left out one by one; more are divided into so many parts", CORRECTIONS
+        20, "points up to which they are left out one by one; more are divided into this number of parts", CORRECTIONS
     )
     forward_share: float = tuned(
         0.25, "largest part of the points by scale, which is predicted from the others", CORRECTIONS
