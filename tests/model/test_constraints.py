@@ -23,7 +23,7 @@ def test_work_whose_unit_time_drifts_keeps_its_complexity():
         assert np.abs(model.function.evaluate(points) / mean[0] - 1).max() < 0.3
 
 
-def test_alternatives_are_weighted_after_their_constraints():
+def test_no_alternative_with_weight_misses_the_values_widely():
     sizes = np.array([8.0, 12.0, 16.0, 34.0, 42.0])
     points = np.array([(p, n) for n in sizes for p in (1, 2)])
     times = points[:, 1] ** 3 * (1 + 0.79 * np.clip((points[:, 1] - 11) / 19, 0, 1))

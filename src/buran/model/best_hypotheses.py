@@ -24,26 +24,22 @@ class BestHypotheses:
         Shape (call path, hypothesis): infinite where there are fewer hypotheses.
     ahead
         Shape (call path, hypothesis): prediction one step beyond the points; see `beyond`.
-    penalties
-        Shape (call path, hypothesis): what is added to the score for constraints on coefficients; NaN where the
-        hypothesis was not fitted with them yet.
     """
 
     rows: NDArray[np.int16]
     scores: Array
     ahead: Array
-    penalties: Array
 
     @classmethod
     def of(cls, calls: int, hypotheses: int, terms: int, parameters: int) -> BestHypotheses:
         """Make room for that many hypotheses."""
         rows = np.zeros((calls, hypotheses, terms, parameters), dtype=np.int16)
         scores = np.full((calls, hypotheses), np.inf)
-        return cls(rows, scores, np.zeros(scores.shape), np.full(scores.shape, np.nan))
+        return cls(rows, scores, np.zeros(scores.shape))
 
     def of_calls(self, part: slice) -> BestHypotheses:
         """Return a view of some call paths."""
-        return BestHypotheses(self.rows[part], self.scores[part], self.ahead[part], self.penalties[part])
+        return BestHypotheses(self.rows[part], self.scores[part], self.ahead[part])
 
     def enter(self, calls: Ids, rows: Ids, scores: Array, ahead: Array) -> None:
         """Add hypotheses (call path, hypothesis, term, parameter) with their scores; the best remain."""
@@ -84,29 +80,12 @@ class BestHypotheses:
         moved = np.flatnonzero(chosen > 0)
         self._put_first(moved, chosen[moved])
 
-    def penalise_first(self, calls: Ids, penalty: Array) -> Ids:
-        """Rank `calls` again, whose first hypothesis fits worse with constraints by `penalty` (call path,).
-
-        What is returned to users is ranked, not what was fitted before the constraint.
-
-        Returns
-        -------
-        array
-            Those of `calls` whose first hypothesis is another now, and was not fitted with constraints yet.
-        """
-        self.penalties[calls, 0] = penalty
-        rows = calls[penalty > 0]
-        with_penalty = self.scores[rows] + np.nan_to_num(self.penalties[rows])
-        chosen = np.argmin(with_penalty, axis=1)
-        self._put_first(rows, chosen)
-        return np.asarray(rows[np.isnan(self.penalties[rows, 0])])
-
     def _put_first(self, calls: Ids, chosen: Ids) -> None:
         """Move the hypothesis `chosen` (call path,) of some `calls` to the front; the others keep their order."""
         column = np.arange(self.scores.shape[1])[None]
         old = chosen[:, None]
         order = np.where(column == 0, old, np.where(column <= old, column - 1, column))
-        for array in (self.rows, self.scores, self.ahead, self.penalties):
+        for array in (self.rows, self.scores, self.ahead):
             array[calls] = array[calls[:, None], order]
 
 

@@ -56,9 +56,8 @@ class Block:
     def alternatives(self, calls: Sequence[int]) -> list[tuple[Alternative, ...]]:
         """Fit the hypotheses within reach for some call paths, all of the same size together."""
         call_rows = np.array(calls, dtype=np.int64)
-        penalty = np.nan_to_num(self.hypotheses.penalties[call_rows])
-        within_reach = odds(self.hypotheses.scores[call_rows] + penalty, len(self.points)) > UNCERTAINTY.least
-        place, hypothesis = np.nonzero(within_reach)
+        weight = odds(self.hypotheses.scores[call_rows], len(self.points))
+        place, hypothesis = np.nonzero(weight > UNCERTAINTY.least)
         rows = self.hypotheses.rows[call_rows[place], hypothesis]
         size = rows.any(axis=2).sum(axis=1)
         groups = []
@@ -67,10 +66,7 @@ class Block:
             at = call_rows[place[some]]
             chosen = rows[some, :terms].astype(np.int64)
             fitted = regress(self.points, self.values[at], self.weights[at], self.tables, chosen, self.nonnegative)
-            penalty[place[some], hypothesis[some]] = fitted.penalty
             groups.append((some, chosen, fitted))
-        scores = self.hypotheses.scores[call_rows] + penalty
-        weight = np.where(within_reach, odds(scores, len(self.points)), 0.0)
         # the few that stand for the mixture of a call path: only these become functions
         alike, predicted = self._distinguished(call_rows[place], place, groups)
         standing, shares = _representatives(len(calls), place, alike, weight[place, hypothesis], predicted)

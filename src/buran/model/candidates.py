@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations, product
-from math import comb
+from math import comb, prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,7 +111,7 @@ def _nature(functions: tuple[BasisFunction, ...]) -> tuple[Mask, Mask, Ids, Arra
 
 def is_dense(points: Array) -> bool:
     """Tell whether at least half of the grid that the values of the parameters span was measured."""
-    return bool(2 * len(points) >= np.prod([float(len(np.unique(column))) for column in points.T]))
+    return 2 * len(points) >= prod(len(np.unique(column)) for column in points.T)
 
 
 def falls_with(points: Array, values: Array) -> Mask:
@@ -124,7 +124,7 @@ def falls_with(points: Array, values: Array) -> Mask:
     design = np.column_stack([np.ones(len(points)), logs - logs.mean(axis=0)])
     coefficients = np.linalg.lstsq(design, values.T, rcond=None)[0]
     rounding = CERTAIN * np.abs(values).max(axis=1, keepdims=True, initial=0.0)
-    return np.asarray(coefficients[1:].T < -rounding)
+    return np.asarray(-rounding > coefficients[1:].T)
 
 
 def lines(points: Array, parameter: int) -> list[Ids]:

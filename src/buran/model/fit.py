@@ -363,26 +363,16 @@ def _fit_complete(
     tables, hypotheses = search(points, values, weights, scatter, space, options, progress)
     block = Block(points, values, weights, binary, tables, hypotheses, options.nonnegative)
     models: list[Model | None] = [None] * len(values)
-    # a hypothesis that constraints made worse competes again, with the error that it has now
-    open_calls = np.arange(len(values))
-    while len(open_calls):
-        size = hypotheses.rows[open_calls, 0].any(axis=2).sum(axis=1)
-        changed = []
-        for terms in np.unique(size):
-            calls = open_calls[size == terms]
-            chosen, penalty = _final_fit(block, calls, int(terms))
-            for call, model in zip(calls.tolist(), chosen, strict=True):
-                models[call] = model
-            changed.append(hypotheses.penalise_first(calls, penalty))
-        open_calls = np.concatenate(changed)
+    size = hypotheses.rows[:, 0].any(axis=2).sum(axis=1)
+    for terms in np.unique(size):
+        calls = np.flatnonzero(size == terms)
+        for call, model in zip(calls.tolist(), _final_fit(block, calls, int(terms)), strict=True):
+            models[call] = model
     return [model for model in models if model is not None]
 
 
-def _final_fit(block: Block, calls: Ids, terms: int) -> tuple[list[Model], Array]:
-    """Fit the chosen hypotheses exactly, drop what contributes nothing, and judge the result.
-
-    Also return by how much constraints made hypotheses worse.
-    """
+def _final_fit(block: Block, calls: Ids, terms: int) -> list[Model]:
+    """Fit the chosen hypotheses exactly, drop what contributes nothing, and judge the result."""
     values, weights, binary = block.values[calls], block.weights[calls], block.binary[calls]
     chosen = block.hypotheses.rows[calls, 0, :terms].astype(np.int64)
     regression = regress(block.points, values, weights, block.tables, chosen, block.nonnegative)
@@ -404,4 +394,4 @@ def _final_fit(block: Block, calls: Ids, terms: int) -> tuple[list[Model], Array
     for c, figure in enumerate(figures):
         function, _ = block.functions.make(chosen[c], coefficients[c], regression.free[c])
         out.append(Model(function, Quality(count, *figure), LazyAlternatives(block, int(calls[c]))))
-    return out, regression.penalty
+    return out

@@ -37,9 +37,6 @@ class Regression:
         Shape (call path,): variance of the weighted residuals; NaN without a degree of freedom.
     inverse
         Shape (call path, column, column): of the normal matrix.
-    penalty
-        Shape (call path,): logarithm of the factor by which the leave-one-out error grew when coefficients were
-        constrained; 0 where they were not.
     """
 
     design: Array
@@ -50,7 +47,6 @@ class Regression:
     degrees: Ids
     spread: Array
     inverse: Array
-    penalty: Array
 
     def of(self, rows: Ids) -> Regression:
         """Return the part for some call paths."""
@@ -76,25 +72,15 @@ def regress(
     constrained = (
         np.ones(calls, dtype=bool) if nonnegative else _negative(tables, chosen, solution.coefficients, values)
     )
-    penalty = np.zeros(calls)
-    residual = values - np.einsum("cpk,ck->cp", design, solution.coefficients)
     if constrained.any():
-        before = _log_error(residual, solution.hat, weights)
         solution = without_negative(solution, design, values, weights, constrained)
-        residual = values - np.einsum("cpk,ck->cp", design, solution.coefficients)
-        penalty = np.where(constrained, np.maximum(_log_error(residual, solution.hat, weights) - before, 0.0), 0.0)
+    residual = values - np.einsum("cpk,ck->cp", design, solution.coefficients)
     degrees = count - solution.free.sum(axis=1)
     squares = ((residual * weights) ** 2).sum(axis=1)
     spread = np.divide(squares, degrees, out=np.full(calls, np.nan), where=degrees > 0)
     return Regression(
-        design, solution.coefficients, solution.free, solution.hat, residual, degrees, spread, solution.inverse, penalty
+        design, solution.coefficients, solution.free, solution.hat, residual, degrees, spread, solution.inverse
     )
-
-
-def _log_error(residual: Array, hat: Array, weights: Array) -> Array:
-    """Logarithm of the leave-one-out error, shape (call path,); of the residual where that is not defined."""
-    error, plain = loo_error(residual, hat, weights), np.abs(residual * weights).mean(axis=1)
-    return np.asarray(np.log(np.hypot(np.where(np.isfinite(error), error, plain), _ROUNDING)))
 
 
 def _negative(tables: list[TermTable], chosen: Ids, coefficients: Array, values: Array) -> Mask:
