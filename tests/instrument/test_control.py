@@ -12,7 +12,8 @@ from buran.instrument.callgraph import CALL, make_graph
 from buran.instrument.control import beyond_startup, times_as_expensive
 from buran.instrument.measured import MeasuredOverhead, ends_s, imbalance_s
 from buran.instrument.pira import filter_and_expand, filter_only, hotspots
-from buran.instrument.refine import NEVER_CALLED, Wishes, refine
+from buran.instrument.refine import refine
+from buran.instrument.refinement import NEVER_CALLED, Wishes
 from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import FunctionVerdict, read_verdicts, write_verdicts
 from buran.model import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term

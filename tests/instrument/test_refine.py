@@ -9,7 +9,8 @@ import pytest
 from buran.errors import UsageError
 from buran.instrument.filter_file import parse
 from buran.instrument.filter_list import WRITERS, list_of
-from buran.instrument.refine import Wishes, predicted_overhead, refine
+from buran.instrument.refine import refine
+from buran.instrument.refinement import Wishes, predicted_overhead
 from buran.model import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
 from buran.profile.profile import CallTree, Region
 

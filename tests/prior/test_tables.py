@@ -16,7 +16,8 @@ from buran.loop.model import of_steady_counts, without_waiting_at
 from buran.model.model import predict_models, prediction_interval
 from buran.prior.algebra import added
 from buran.prior.campaign import noise_resilient
-from buran.prior.paths import Source, project, waits
+from buran.prior.paths import Source, waits
+from buran.prior.projection import project
 from buran.prior.resilient import PUBLISHED
 from buran.prior.tables import models_from_priors
 from buran.prior.waiting import Verdict

@@ -9,7 +9,7 @@ from typing import Any
 
 from buran.errors import UsageError
 from buran.instrument.filter_file import format_filter, only
-from buran.instrument.refine import DROPPED, NEVER_CALLED, Refinement
+from buran.instrument.refinement import DROPPED, NEVER_CALLED, Refinement
 from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import FunctionVerdict, Verdicts
 from buran.profile.symbols import variants

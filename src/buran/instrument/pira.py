@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike
 from buran.instrument.aggregation import threshold
 from buran.instrument.callgraph import CallGraph, Ids
 from buran.instrument.prediction import Floats, Mask, RegionPrediction, predict_regions, symbol_of
-from buran.instrument.refine import Refinement
+from buran.instrument.refinement import Refinement
 from buran.model import ModelSet
 from buran.profile.profile import CallTree
 

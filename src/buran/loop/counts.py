@@ -8,7 +8,7 @@ from buran.experiment.build import Run, experiment_from_profiles
 from buran.loop.collect import only
 from buran.model.terms import Array, predict
 from buran.prior.effort import effort_of
-from buran.prior.paths import taken_up
+from buran.prior.projection import taken_up
 from buran.profile.profile import CallTree
 
 

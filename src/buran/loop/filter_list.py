@@ -13,7 +13,7 @@ from buran.instrument.filter_file import parse
 from buran.instrument.filter_list import WRITERS, FilterList, list_of
 from buran.instrument.measured import PointOverhead
 from buran.instrument.prediction import MAINS, symbol_of
-from buran.instrument.refine import Refinement
+from buran.instrument.refinement import Refinement
 from buran.loop.collect import experiment_of, in_store
 from buran.loop.history import History
 from buran.loop.overhead import overheads_by_filter

@@ -16,7 +16,7 @@ from buran.experiment.table import Experiment
 from buran.files import read_json, write_json, write_text
 from buran.instrument import filter_file
 from buran.instrument.measured import MeasuredOverhead
-from buran.instrument.refine import predicted_overhead
+from buran.instrument.refinement import predicted_overhead
 from buran.loop.collect import estimated_times, in_store, overhead
 from buran.loop.crowded import sharing
 from buran.loop.history import History

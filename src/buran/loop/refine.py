@@ -28,7 +28,8 @@ from buran.instrument.guard import guard, guarded, longest
 from buran.instrument.pattern import named_by_any
 from buran.instrument.pira import filter_and_expand, filter_only, hotspots
 from buran.instrument.prediction import predict_regions
-from buran.instrument.refine import Refinement, Wishes, refine, with_wishes
+from buran.instrument.refine import refine, with_wishes
+from buran.instrument.refinement import Refinement, Wishes
 from buran.instrument.start import start_filter
 from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import FunctionVerdict, read_verdicts, write_verdicts

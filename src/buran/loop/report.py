@@ -26,7 +26,7 @@ from buran.experiment.extrap_tree import write_extrap_tree
 from buran.features import FEATURES, sections, sections_of
 from buran.files import write_bytes, write_json, write_text
 from buran.instrument.filter_list import WRITERS
-from buran.instrument.refine import predicted_overhead
+from buran.instrument.refinement import predicted_overhead
 from buran.loop import program_model
 from buran.loop.collect import in_store, profiles_of
 from buran.loop.correct import correct_kernels

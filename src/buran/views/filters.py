@@ -24,7 +24,8 @@ from buran.instrument.graph_sources import graph_of_features, graph_of_tree, wit
 from buran.instrument.measured import ends_s, imbalance_s, threads_of
 from buran.instrument.metacg import read_metacg, write_metacg
 from buran.instrument.pattern import named_by, plain
-from buran.instrument.refine import KEPT, Wishes, refine
+from buran.instrument.refine import refine
+from buran.instrument.refinement import KEPT, Wishes
 from buran.instrument.selection import select
 from buran.instrument.tuning import FILTERS
 from buran.loop.filter_list import current_list, recommended_filter

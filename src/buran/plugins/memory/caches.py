@@ -17,7 +17,7 @@ from buran.plugins.memory.cache_table import CachedPath, CacheTable, Leaving
 from buran.plugins.memory.distances import DistanceModels, distance_models
 from buran.plugins.memory.misses import streamed
 from buran.plugins.memory.tuning import SHOWN
-from buran.prior.paths import taken_up
+from buran.prior.projection import taken_up
 from buran.profile.profile import CallTree
 from buran.profile.reuse import BIN_METRICS, FAR, FOLLOWED, LAST_RATE, LINE
 from buran.report.curves import rounded

@@ -19,7 +19,8 @@ from buran.plugins.memory.caches import Divided, models_of
 from buran.plugins.memory.machine_file import Level, MachineFile
 from buran.plugins.memory.tuning import MEMORY
 from buran.prior.effort import Steadiness, effort_of
-from buran.prior.paths import taken_up, work_of_a_thread
+from buran.prior.paths import work_of_a_thread
+from buran.prior.projection import taken_up
 from buran.profile.metrics import MINOR_FAULTS
 from buran.profile.profile import CallTree
 from buran.profile.reuse import LINE

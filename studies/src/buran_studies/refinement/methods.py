@@ -19,7 +19,8 @@ from buran.instrument.graph_sources import graph_of_features, with_measured
 from buran.instrument.guard import guard, guarded, longest, stretch
 from buran.instrument.measured import ends_s, imbalance_s
 from buran.instrument.pira import filter_and_expand, filter_only, hotspots
-from buran.instrument.refine import Refinement, Wishes, refine
+from buran.instrument.refine import refine
+from buran.instrument.refinement import Refinement, Wishes
 from buran.instrument.start import EVERYTHING
 from buran.instrument.verdicts import FunctionVerdict
 from buran.measure.toolchain.hook_cost import cost_of_hooks
