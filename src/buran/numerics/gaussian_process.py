@@ -10,7 +10,7 @@ import numpy as np
 
 from buran.numerics.arrays import Array
 from buran.numerics.sequence import spread_evenly
-from buran.numerics.tuning import AVERAGE
+from buran.numerics.tuning import AVERAGE, COMMON
 
 
 def matern(one: Array, other: Array, lengths: Array | float = 1.0) -> Array:
@@ -65,7 +65,9 @@ def average_process(inputs: Array, values: Array) -> tuple[Array, Array]:
         signal = max(values @ pull[draw] / len(values), np.finfo(np.float64).tiny)  # the likeliest variance
         likelihood[draw] = -0.5 * len(values) * np.log(signal) - np.log(root.diagonal()).sum()
     share = np.exp(likelihood - likelihood.max())
-    return lengths, pull * (share / share.sum())[:, None]
+    order = np.argsort(-share, kind="stable")
+    best = order[: np.searchsorted(share[order].cumsum(), (1 - COMMON.matters) * share.sum()) + 1]
+    return lengths[best], pull[best] * (share[best] / share[best].sum())[:, None]
 
 
 def _between(unit: Array, low: float, high: float) -> Array:

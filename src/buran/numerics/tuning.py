@@ -42,7 +42,7 @@ COMMON = CommonTuning()
 class AverageTuning:
     """Constants of a Gaussian process that is averaged over its hyperparameters."""
 
-    draws: int = tuned(64, "draws of the hyperparameters", CORRECTIONS)
+    draws: int = tuned(192, "draws of the hyperparameters", CORRECTIONS)
     lengths: tuple[float, float] = tuned(
         (0.3, 12.0), "ends of the length scales, in standard deviations of a variable", CORRECTIONS
     )
