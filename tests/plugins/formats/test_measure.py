@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from profiles_of_tools import hpctoolkit
+from profiles_of_tools import hpctoolkit, tau
 
 from buran.campaign.load import load_campaign
 from buran.errors import ConfigError
@@ -159,6 +159,22 @@ def test_hpctoolkit_leaves_a_database(tmp_path: Path, monkeypatch: pytest.Monkey
     times = models_of(session)["time"]
     solve = next(row for row, path in enumerate(times.call_paths) if path.endswith("->solve"))
     assert times.models[solve].function.lead(0) == (1, 0)
+
+
+def test_tau_leaves_two_clocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("hatchet")
+    for n in SIZES["n"]["values"]:  # type: ignore[attr-defined]
+        for clock, share in (("TIME", 2), ("CPU_TIME", 1)):
+            times = {("main",): 1e6, ("main", "solve"): 1e6 * n * share}
+            tau(tmp_path / "profiles" / str(n) / f"MULTI__{clock}", [times])
+    run = f'test "$1 $2 $TAU_METRICS" = "-T mpi TIME:CPU_TIME" && cp -r {tmp_path}/profiles/$4/* .'
+    stub(tmp_path, "tau_exec", run, monkeypatch)
+    session = measured(campaign(tmp_path, "tau"), monkeypatch)
+    assert not reasons(session)
+    models = models_of(session)
+    assert models.keys() == {"time", "visits", "cpu_time"}
+    solve = next(row for row, path in enumerate(models["cpu_time"].call_paths) if path.endswith("->solve"))
+    assert models["cpu_time"].predict(np.array([[10.0]]))[solve] == pytest.approx(10)
 
 
 CALIPER = """#!/bin/sh

@@ -46,8 +46,8 @@ class MeasureKeys(Keys, title="Measure"):
         return {"tool": data} if isinstance(data, str) else data
 
     tool: OfTarget[Annotated[str, OneOf(lambda: tuple(_TOOLS))]] = Field(
-        description="`perf`: events. `gprof`: time and visits of functions. `hpctoolkit`: time of call paths. "
-        "`caliper`: time of marked regions. `printed`: the program's clock."
+        description="`perf`: events. `gprof`: time and visits of functions. `hpctoolkit`, `tau`: of "
+        "call paths. `caliper`: time of marked regions. `printed`: the program's clock."
     )
     events: OfTarget[tuple[_Event, ...]] = Field(
         (),
@@ -130,6 +130,19 @@ def _hpctoolkit(keys: MeasureKeys) -> Mapping[str, Any]:
     }
 
 
+def _tau(keys: MeasureKeys) -> Mapping[str, Any]:
+    return {
+        "wrapper": "tau_exec -T mpi",
+        "wraps": "program",
+        "extra_flags": "-g -no-pie -finstrument-functions",
+        "variables": {"TAU_CALLPATH": "1", "TAU_CALLPATH_DEPTH": "100", "TAU_METRICS": "TIME:CPU_TIME"},
+        "afterwards": f"{_all_ranks('MULTI__TIME/profile.*.0.0')}; mkdir {_FILES} && mv MULTI__* {_FILES}",
+        "profile": _FILES,
+        "format": "tau",
+        "further_metrics": ("cpu_time",),
+    }
+
+
 def _caliper(keys: MeasureKeys) -> Mapping[str, Any]:
     return {
         "variables": {"CALI_CONFIG": "hatchet-region-profile,output=profile.json"},
@@ -146,6 +159,9 @@ _TOOLS: Mapping[str, _Preset] = {
         programs=("hpcrun", "hpcstruct", "hpcprof"),
         install="Spack: spack install hpctoolkit, or a module",
         extra=("hatchet", "hatchet"),
+    ),
+    "tau": _Preset(
+        _tau, ("time", "visits"), ("tau_exec",), "built with MPI and BFD: spack install tau", ("hatchet", "hatchet")
     ),
     "caliper": _Preset(_caliper),
     "printed": _Preset(lambda keys: {"clock": keys.clock}),
