@@ -57,8 +57,9 @@ def _verbs(parsers: Mapping[str, argparse.ArgumentParser], lists: Mapping[str, S
 def _line(action: argparse.Action) -> str:
     value = _value(action)
     if action.option_strings:
-        value = f" {value}" if value else ""
-        name = ", ".join(f"`{option}{value}`" for option in action.option_strings)
+        value = f" {value}" if value and not (action.choices and action.metavar is None) else ""
+        *first, last = action.option_strings
+        name = ", ".join([*(f"`{option}`" for option in first), f"`{last}{value}`"])
     else:
         name = f"`{value}`"
     meaning = _plain((action.help or "") % {"default": action.default})

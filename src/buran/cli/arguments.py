@@ -8,7 +8,7 @@ from pathlib import Path
 CAMPAIGN_FILE = Path("campaign.yaml")
 """What is meant where no campaign file is named: that of the current folder."""
 
-OF_RESULTS = ", or a folder of its results, as results/NAME"
+OF_RESULTS = ", or its results/NAME"
 """Note on the campaign file of verbs that take such a folder for it."""
 
 COMPLETED_BY = "complete"
@@ -30,7 +30,7 @@ _PROFILES = {
 
 def add_campaign_file(parser: argparse.ArgumentParser, note: str = "") -> None:
     """Declare the campaign file; `note` says what is special about it."""
-    _add(parser, CAMPAIGN_FILE, "campaign file" + note + f" (default: {CAMPAIGN_FILE} of this folder)")
+    _add(parser, CAMPAIGN_FILE, "campaign file" + note + f" (default: {CAMPAIGN_FILE})")
 
 
 def add_optional_campaign_file(parser: argparse.ArgumentParser, note: str) -> None:

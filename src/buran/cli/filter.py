@@ -17,7 +17,7 @@ FORMATS = ("scorep", "tau", "plain", "xray", "json", "metacg")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    add_optional_campaign_file(parser, f": its newest filter (default: {CAMPAIGN_FILE} of this folder)")
+    add_optional_campaign_file(parser, f": its newest filter (default: {CAMPAIGN_FILE})")
     parser.add_argument("-o", "--output", type=Path, help="write there instead of printing")
     parser.add_argument("--format", choices=FORMATS, default="scorep", help="of the list (default scorep)")
     parser.add_argument("--json", action="store_true", help="same as --format json; also for --check and --diff")
