@@ -89,7 +89,6 @@ def test_the_central_hypothesis_comes_first():
         np.array([[[[1]], [[2]], [[3]]], [[[0]], [[2]], [[3]]]], dtype=np.int16),
         np.zeros((2, 3)),
         np.array([[1.0, 9.0, 4.0], [1.0, 9.0, 4.0]]),
-        np.full((2, 3), np.nan),
     )
     of_few = deepcopy(found.of_calls(slice(1)))
     found.put_central_first(5, np.array([True, True]), np.ones((2, 3), dtype=bool))
