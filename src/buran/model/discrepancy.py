@@ -211,7 +211,7 @@ def discrepancies(
     evidence = [
         _evidence(kept, left, noise[rows], degrees[rows], scales, pairs) for rows, kept, left, _, scales in parts
     ]
-    pooled = _pooled(np.concatenate(evidence))
+    pooled = _pooled(np.concatenate(evidence), pairs)
     for (rows, kept, left, modelled_logs, scales), each in zip(parts, evidence, strict=True):
         best = np.argmax(each + pooled, axis=1)
         processes = {k: Process(kept, *scales, *pairs[k].tolist()) for k in np.unique(best).tolist()}
@@ -251,11 +251,13 @@ def _evidence(
     return np.asarray(out - 0.5 * known * (np.log(pairs[:, 1] ** 2) + seen / pairs[:, 1] ** 2))
 
 
-def _pooled(evidence: Array) -> Array:
-    """Return the logarithm of what all call paths together say of each pair, shape (pair,); at first all are alike."""
-    share = np.exp(evidence - evidence.max(axis=1, keepdims=True))
+def _pooled(evidence: Array, pairs: Array) -> Array:
+    """Return the logarithm of what all call paths together say of each pair, shape (pair,), the usual one included."""
+    usual = np.exp(-np.abs(np.log(pairs[:, 1] / DISCREPANCY.usual)))
+    usual /= usual.sum()
+    share = np.exp(evidence - evidence.max(axis=1, keepdims=True)) * usual
     share /= share.sum(axis=1, keepdims=True)
-    return np.asarray(np.log(share.sum(axis=0) + UNCERTAINTY.prior / evidence.shape[1]))
+    return np.asarray(np.log((share.sum(axis=0) + UNCERTAINTY.prior * usual) / (len(share) + UNCERTAINTY.prior)))
 
 
 def _thinned(points: Array, left: Array, lengths: Array) -> tuple[Ids, Array]:

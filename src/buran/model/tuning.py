@@ -55,7 +55,7 @@ class UncertaintyTuning:
         "of the weight, at which the hypotheses of a call path are divided, each part with one that stands for it",
         "of 300 generated call paths the ends of 90 % intervals move by 2 % in the middle half",
     )
-    prior: float = tuned(4.0, "observations that what is thought before any is worth", JUDGED)
+    prior: float = tuned(4.0, "observations that what is usual is worth beside those of a campaign", JUDGED)
 
 
 UNCERTAINTY = UncertaintyTuning()
@@ -103,6 +103,7 @@ class DiscrepancyTuning:
     noises: tuple[float, ...] = tuned(
         (0.01, 0.03, 0.1, 0.3, 1.0), "of a value: the evidence chooses; the first one repetitions do not show", JUDGED
     )
+    usual: float = tuned(0.03, "noise that is expected before anything is measured", PRICES)
     slope: float = tuned(0.5, "of the deviation, for each nat of a parameter: a trend", PRICES)
     length: float = tuned(0.7, "of the measured range of a parameter's logarithm: length scale", PRICES)
 
