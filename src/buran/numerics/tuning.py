@@ -32,7 +32,7 @@ class CommonTuning:
         "share costs, degrees of freedom of noise",
         "the fewest that tell growth from a constant, and scatter",
     )
-    steps: int = tuned(40, "of an iteration that has not settled before", JUDGED)
+    steps: int = tuned(12, "of an iteration that has not settled before", JUDGED)
 
 
 COMMON = CommonTuning()
