@@ -13,7 +13,7 @@ from simulated import measured, plain, space
 from buran.model import Factor, ModelFunction, PowerLog, Term
 from buran.select.base import base_places
 from buran.select.belief import TargetBelief, belief_of, fewer
-from buran.select.design import Design, after_run, allocate, gains, worthiest
+from buran.select.design import Design, after_run, allocate, gains, whole_runs, worthiest
 from buran.select.forecast import Forecast, predicted_s
 from buran.select.observations import Observations
 from buran.select.protocol import Budget, PlanningState
@@ -103,7 +103,8 @@ def test_every_belief_has_a_plan() -> None:
         assert cost @ plan <= budget * (1 + 1e-9) and 0 <= remains <= 1
         gain = gains(own)
         assert np.isfinite(gain).all() and (gain >= 0).all() and (gain <= 1 + 1e-9).all()
-        whole = np.floor(plan + 0.5).astype(np.int64)
+        whole = whole_runs(own, plan, cost, budget, room)
+        assert (whole >= 0).all() and (whole <= room).all() and cost @ whole <= budget * (1 + 1e-9)
         chosen = worthiest(own, whole, cost, budget)
         assert (np.bincount(chosen, minlength=places) <= whole).all()
         for place in chosen:
@@ -134,6 +135,18 @@ def test_one_place_of_which_nothing_is_known_leaves_what_is_known_of_others() ->
     others = np.arange(30) != 3
     before, after = (np.sqrt((each[others] ** 2).sum(axis=1)) for each in (factors, kept))
     assert (after <= before * (1 + 1e-3)).all() and after[-1] == pytest.approx(before[-1], rel=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(100, 110))
+def test_few_runs_are_chosen_as_well_as_by_trying_all_plans(seed: int) -> None:
+    own = belief(2, seed=seed)
+    cost, room = np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0]), np.full(6, 3.0)
+    runs = whole_runs(own, allocate(own, cost, 40.0, room)[0], cost, 40.0, room)
+    assert cost @ runs <= 40 and (runs <= room).all()
+    every = [np.array(plan, dtype=np.float64) for plan in product(range(4), repeat=6)]
+    best = min(left_over(own, plan) for plan in every if plan.any() and cost @ plan <= 40)
+    before = float(own.share**2 @ (own.factors[:, -1] ** 2).sum(axis=1))
+    assert before - left_over(own, runs.astype(np.float64)) >= 0.85 * (before - best)
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -79,7 +79,7 @@ class Design:
         if remains > 1 - COMMON.matters:
             return Advice(stop=_no_run_helps(measured, space), expected_error=error)
         part = max(self.part, 1 / state.rounds_left) if state.rounds_left else self.part
-        counts = _rounded(plan, cost, left)
+        counts = whole_runs(belief, plan, cost, left, room)
         if state.points is not None:
             kept = set(worthiest(belief, np.minimum(counts, 1), np.ones(len(cost)), state.points))
             counts = np.where(np.isin(np.arange(len(counts)), list(kept)), counts, 0)
@@ -228,12 +228,63 @@ def _distinguishes(belief: TargetBelief) -> Mask:
     return np.asarray(weight @ (belief.disagreement[:, :-1] * whole) > 0.5 * (weight @ whole**2))
 
 
-def _rounded(plan: Array, cost: Array, left: float) -> Ids:
-    """Return whole numbers of runs, at least one."""
-    counts = np.floor(plan + 0.5).astype(np.int64)
-    if not counts.any():
-        counts[np.argmax(np.where(cost <= left, plan, 0.0))] = 1
+def whole_runs(belief: TargetBelief, plan: Array, cost: Array, budget: float, room: Array) -> Ids:
+    """Turn a plan into whole numbers: rounding would never make the expensive runs of which it has a part.
+
+    For each place that the plan spends something on, one run more than the whole ones there is followed by those that
+    remove most variance for what they cost, as long as the budget reaches; the best of these plans is taken.
+
+    Parameters
+    ----------
+    plan
+        Shape (place,): not rounded, as `allocate` finds it.
+    cost, budget, room
+        As for `allocate`.
+
+    Returns
+    -------
+    runs
+        Shape (place,).
+    """
+    places = np.flatnonzero(_matters(plan * cost) & (cost <= budget) & (plan > 0))
+    heavy = _matters(belief.share**2 * (belief.factors[:, -1] ** 2).sum(axis=1))
+    part = replace(
+        belief,
+        factors=belief.factors[heavy][:, [*places, -1]],
+        noise=belief.noise[heavy],
+        share=belief.share[heavy],
+    )
+    price, most = cost[places], room[places]
+    whole = np.floor(plan[places]).astype(np.int64)
+    for place in np.repeat(np.arange(len(places)), whole).tolist():
+        part = after_run(part, place)
+    left = budget - float(price @ whole)
+    best, least = whole, np.inf
+    for first in np.flatnonzero((price <= left) & (whole < most)).tolist():
+        runs, remains = _filled(part, first, price, left, most - whole)
+        if remains < least:
+            best, least = whole + runs, remains
+    counts = np.zeros(len(cost), dtype=np.int64)
+    counts[places] = best
     return counts
+
+
+def _matters(parts: Array) -> Mask:
+    """Return which parts are at least a hundredth of all together, or the largest."""
+    return np.asarray(parts >= min(COMMON.matters * parts.sum(), parts.max(initial=0.0)))
+
+
+def _filled(belief: TargetBelief, first: int, price: Array, budget: float, room: Array) -> tuple[Ids, float]:
+    """Return a plan (place,) that begins with one run at a place, and the variance at the target that it leaves."""
+    runs = np.zeros(len(price), dtype=np.int64)
+    place: int | None = first
+    while place is not None:
+        runs[place] += 1
+        budget -= price[place]
+        belief = after_run(belief, place)
+        fits = (price <= budget) & (runs < room)
+        place = int(np.argmax(np.where(fits, gains(belief) / price, -1.0))) if fits.any() else None
+    return runs, belief.variance
 
 
 def worthiest(belief: TargetBelief, counts: Ids, cost: Array, part: float) -> list[int]:
