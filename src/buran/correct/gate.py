@@ -36,9 +36,6 @@ class Gate:
         "chance of refusing wrongly in the paired test of the errors at the largest points",
         "first 0.05; changed while the method was built, no figures kept (evidence/correction.md)",
     )
-    fits: float = tuned(
-        0.01, "root mean square of the base model's logarithmic residuals below which it is left alone", CORRECTIONS
-    )
 
     def masks(self, scale: Array, random: np.random.Generator) -> Masks:
         """Return shape (fold, point), True where a fold trains; the last one is the forward fold.

@@ -21,6 +21,7 @@ from buran.correct.residual import fit_residual
 from buran.correct.terms import Problem, TermModel, fit_base, grow, library
 from buran.correct.thresholds import find_thresholds
 from buran.correct.tuning import CORRECTION
+from buran.numerics.tuning import COMMON
 
 Errors = Mapping[str, float]
 
@@ -63,7 +64,7 @@ def correct_robustly(base: BaseModel, data: Data, options: Competition) -> Corre
         return replace(plain, report=report)
 
     scale = _scale(base, data.points, np.array(first.theta))
-    if level <= gate.fits:
+    if level <= COMMON.matters:
         fits = f"the base model already fits: it is {100 * level:.2g} % off on average"
         return refused(fits, *_errors_alone(base, data, first, gate, scale))
     if len(data.points) < CORRECTION.fewest:

@@ -50,13 +50,3 @@ class AverageTuning:
 
 
 AVERAGE = AverageTuning()
-
-
-@dataclass(frozen=True)
-class ScatterTuning:
-    """Of what few values tell."""
-
-    fewest: int = tuned(3, "values that tell how they scatter or grow", "two always lie on a line")
-
-
-SCATTER = ScatterTuning()

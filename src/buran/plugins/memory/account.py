@@ -26,6 +26,7 @@ from buran.model.derived import derived_or_none
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.text import format_function, python_names
+from buran.numerics.tuning import COMMON
 from buran.plugins.memory.distances import DistanceModels
 from buran.plugins.memory.outgrown import Outgrown
 from buran.plugins.memory.tuning import MEMORY, SHOWN
@@ -132,7 +133,7 @@ class MemoryAccount:
             if share is not None:
                 parts.append(multiplied(self.distances.number(mode), share))
         whole = added(parts)
-        least = MEMORY.matters * np.maximum(whole.evaluate(everywhere), _TINY)
+        least = COMMON.matters * np.maximum(whole.evaluate(everywhere), _TINY)
         terms = zip(whole.coefficients, whole.terms, strict=True)
         kept = [(c, term) for c, term in terms if (np.abs(c * term.evaluate(everywhere)) > least).any()]
         function = ModelFunction(whole.constant, tuple(c for c, _ in kept), tuple(term for _, term in kept))
@@ -221,7 +222,7 @@ def _with_columns(
         for column, seconds in columns(row):
             expected = expected_cost(seconds)
             share = np.maximum(column.function.evaluate(everywhere), 0.0) * seconds[-1] / np.maximum(whole, _TINY)
-            if expected is not None and share.max(initial=0.0) > MEMORY.matters:
+            if expected is not None and share.max(initial=0.0) > COMMON.matters:
                 added_columns.append(replace(column, cost=expected[0], parts=expected[1]))
         out[row] = replace(prior, columns=(*prior.columns, *added_columns))
     return out
@@ -279,8 +280,8 @@ def bounds_of(seconds: Cost3) -> Cost3 | None:
     least, middle, most = seconds
     if not most > 0:
         return None
-    middle = min(max(middle, MEMORY.matters * most), most)
-    return min(max(least, MEMORY.matters * middle), middle), middle, most
+    middle = min(max(middle, COMMON.matters * most), most)
+    return min(max(least, COMMON.matters * middle), middle), middle, most
 
 
 def is_written(parameters: tuple[str, ...]) -> bool:

@@ -16,7 +16,7 @@ from buran.loop.session import Session
 from buran.model.model_set import ModelSet
 from buran.model.terms import Array
 from buran.numerics.intervals import ONE_DEVIATION
-from buran.numerics.tuning import SCATTER
+from buran.numerics.tuning import COMMON
 from buran.plugins.memory.account import MemoryAccount
 from buran.plugins.memory.costs import cache_cost, ranks_of_a_node
 from buran.plugins.memory.elsewhere import Drawing, Speed
@@ -194,10 +194,10 @@ def speed_of(here: MachineFile, there: MachineFile) -> Speed:
         They have too few in common.
     """
     kinds = [kind for kind in here.codes if kind in there.codes]
-    if len(kinds) < SCATTER.fewest:
+    if len(kinds) < COMMON.few:
         raise UsageError(
             "two machines cannot be compared",
-            why=f"their files have {len(kinds)} kinds of code in common, and {SCATTER.fewest} are the fewest",
+            why=f"their files have {len(kinds)} kinds of code in common, and {COMMON.few} are the fewest",
             hint="write both files with the same version of `buran doctor --calibrate`",
         )
     ratios = {kind: there.codes[kind] / here.codes[kind] for kind in kinds}

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from buran.model.terms import Array
 from buran.numerics.least_squares import nonnegative, unit_columns
-from buran.numerics.tuning import SCATTER
+from buran.numerics.tuning import COMMON
 from buran.plugins.memory.tuning import DISTANCES
 from buran.profile.reuse import LEAST_DISTANCE, NEVER
 
@@ -147,7 +147,7 @@ def laws_of(points: Array) -> tuple[Law, ...]:
             power = first[grown[0]]
             for less in sorted({Fraction(0), power - 1}):
                 second = tuple(less if column == grown[0] else one for column, one in enumerate(first))
-                out += [Law(first, second, part / (1 + part)) for part in DISTANCES.parts]
+                out += [Law(first, second, part) for part in DISTANCES.lesser]
     return tuple(out)
 
 
@@ -265,7 +265,7 @@ class Laws:
         if not len(here) or self.resolution.any():
             return near, 0.0
         followed, misfit = self._followed(number[here], here)
-        common = misfit > DISTANCES.misfit
+        common = misfit > COMMON.noise
         if not common or self._followed(far[here] * followed, here)[1] >= self._followed(far[here], here)[1]:
             return near, 0.0
         out = near.copy()
@@ -310,7 +310,7 @@ class Laws:
         is_known = LEAST_DISTANCE[:NEVER] >= self.resolution[here, None]
         at, edge = np.nonzero(is_known & (top > _EDGES))
         largest = np.maximum((beyond * is_known).max(axis=1), 1.0)
-        scale = 1 / (beyond + DISTANCES.floor * largest[:, None])[at, edge]
+        scale = 1 / (beyond + COMMON.floor * largest[:, None])[at, edge]
         share = np.where(edge > 0, beyond_edge(self.places(law, place, points)[:, at], spread[:, None], edge), 1.0)
         design, values = (self.numbers(count, points)[:, at] * share * scale).T, beyond[at, edge] * scale
         # One more row makes slow growth win where nothing else decides, as it does below the resolution.
@@ -325,7 +325,7 @@ class Laws:
         if not len(here):
             return self._none
         count = self._no_steeper(limit, number[here], here)
-        scale = 1 / (number[here] + DISTANCES.floor * number.max())
+        scale = 1 / (number[here] + COMMON.floor * number.max())
         design = (self.numbers(count, self.points[here]) * scale).T
         weight = self._weights(design, number[here] * scale, here)
         return Cells(np.zeros_like(count), np.full(len(count), np.inf), np.ones(len(count)), count, weight).used()
@@ -360,7 +360,7 @@ class Laws:
         low, high = (span[:, here] for span in self._spans)
         mass = nearer[np.arange(len(here)), high] - nearer[np.arange(len(here)), low]
         is_known = LEAST_DISTANCE[np.minimum(places[:, here].astype(np.int64), NEVER - 1)] >= self.resolution[here]
-        grows = (law == 0) | (is_known.sum(axis=1) >= min(SCATTER.fewest, len(here)))
+        grows = (law == 0) | (is_known.sum(axis=1) >= min(COMMON.few, len(here)))
         seen = np.flatnonzero(grows & ((mass / near.sum(axis=1)).min(axis=1) >= DISTANCES.seen))
         allowed = self._no_steeper(limit, near.sum(axis=1), here)
         growth = self.numbers(allowed, self.points[here])
@@ -400,7 +400,7 @@ class Laws:
         Few accesses, of which a part was looked at, scatter as such numbers do: no law has to follow that.
         """
         rate = np.maximum(self.resolution[here] / DISTANCES.resolved, 1.0)
-        near = float(np.sqrt(DISTANCES.misfit**2 + np.mean(rate / number)))
+        near = float(np.sqrt(COMMON.noise**2 + np.mean(rate / number)))
         design = (self.numbers(np.arange(len(self.counts)), self.points[here]) / number).T
 
         def misfit(columns: Ids) -> float:

@@ -13,6 +13,7 @@ from buran.experiment.build import Run
 from buran.loop.counts import counts_at
 from buran.model.model_set import ModelSet
 from buran.model.terms import Array
+from buran.numerics.tuning import COMMON
 from buran.plugins.memory.caches import models_of
 from buran.plugins.memory.machine_file import MachineFile
 from buran.plugins.memory.roofline_table import BLOCKS, MPI, WAITING, BoundPath, Roofline, Work, level_names
@@ -70,7 +71,7 @@ def roofline_of(
     names = level_names(machine.caches)
     rows = []
     seconds[starts_or_ends(tree.names)] = 0.0
-    there = seconds.all(axis=1) & (seconds[:, 1] >= SHOWN.little * seconds[:, 1].sum())
+    there = seconds.all(axis=1) & (seconds[:, 1] >= COMMON.floor * seconds[:, 1].sum())
     for row in np.flatnonzero(there)[np.argsort(-seconds[there, 1], kind="stable")][:_MOST_ROWS].tolist():
         other = ""
         if waits(regions[row]):

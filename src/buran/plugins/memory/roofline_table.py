@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from buran.numerics.tuning import COMMON
 from buran.plugins.memory.cache_table import size_text
-from buran.plugins.memory.tuning import SHOWN
 from buran.report.files import environment
 from buran.report.plain import briefs, section
 from buran.wording import named
@@ -149,7 +149,7 @@ def roofline_page(roofline: Roofline, target: Mapping[str, float]) -> str:
 def roofline_plot(roofline: Roofline) -> dict[str, Any] | None:
     """Return what the page draws: roofs, and call paths as lines from the largest measured point to the target."""
     names = briefs([row.call_path for row in roofline.rows])
-    least = SHOWN.little * roofline.flops
+    least = COMMON.floor * roofline.flops
     placed = [
         [name, [_place(work) for work in (row.now, row.target)]]
         for name, row in zip(names, roofline.rows, strict=True)

@@ -11,18 +11,11 @@ from buran.numerics.origin import JUDGED, tuned
 class DistanceTuning:
     """Of models of reuse distances."""
 
-    parts: tuple[float, ...] = tuned(
-        (0.15, 0.4),
-        "second product of powers over the first one, at the largest point",
-        "of 0.1 to 0.4 what places the cliffs of the stencil and the blocked product best",
-    )
     lesser: tuple[float, ...] = tuned(
         (0.1, 0.25),
-        "of a number of accesses at the largest point, which boundaries are without",
-        "an eighth is missing in HPCCG",
+        "share of a second product of powers at the largest point: in a distance, and in accesses, without boundaries",
+        "of 0.1 to 0.3 what places the cliffs of the stencil and the blocked product; an eighth is missing in HPCCG",
     )
-    floor: float = tuned(1e-3, "of the accesses; fewer misses weigh no more", JUDGED)
-    misfit: float = tuned(0.03, "relative, up to which a law explains a number of accesses", JUDGED)
     far: float = tuned(64.0, "lines, from which on an access may miss a cache", JUDGED)
     slow: float = tuned(
         0.3,
@@ -52,11 +45,6 @@ class DistanceTuning:
 class MemoryTuning:
     """Of misses in models of time."""
 
-    matters: float = tuned(
-        0.01,
-        "of a whole, what is left out below: misses in a call path's time, a mode in the misses, the ends of a cost",
-        JUDGED,
-    )
     parts: int = tuned(
         5,
         "parts of equal probability of a cost that no point shows; ratios of two machines' speeds have its square",
@@ -79,9 +67,6 @@ class ShownTuning:
 
     kind: float = tuned(
         0.05, "of a call path's misses, from which on a kind of access is named, and of a run's, crowded sets", JUDGED
-    )
-    little: float = tuned(
-        0.001, "of all time at the target, or of the machine's operations a second, what is not shown below", JUDGED
     )
     bound: float = tuned(
         0.5, "of a call path's time, or of its misses, from which on one thing explains it", "the larger part"

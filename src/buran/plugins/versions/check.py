@@ -14,6 +14,7 @@ from buran.model import fit_models
 from buran.model.model_set import ModelSet
 from buran.model.repetitions import Repetition, over_repetitions
 from buran.model.text import growth_class
+from buran.numerics.tuning import COMMON
 from buran.plugins.versions.counts import (
     CALLS,
     Counted,
@@ -95,7 +96,7 @@ class CheckedCounts:
     moved: tuple[Pair, ...] = ()
 
 
-def check_counts(before: Side, table: Experiment, share: float = COMPARED.share) -> CheckedCounts:
+def check_counts(before: Side, table: Experiment, share: float = COMMON.matters) -> CheckedCounts:
     """Compare all counts with those of the earlier version; they are exact, if they do not depend on the run."""
     earlier = before.counts
     if earlier is None:
@@ -139,9 +140,7 @@ def _checked(
     second = first.copy()
     growth: dict[int, tuple[str, str]] = {}
     changed = np.flatnonzero(differs)
-    fitted = (
-        fit_models(points, counted.second[changed]).models if len(points) >= COMPARED.growth else [None] * len(changed)
-    )
+    fitted = fit_models(points, counted.second[changed]).models if len(points) >= COMMON.few else [None] * len(changed)
     for row, model in zip(changed.tolist(), fitted, strict=True):
         change, earlier = changes[row], folded.models[row]
         if model is None:
@@ -190,7 +189,7 @@ def check_times(
     folded = fold_models(models, fold(models.call_paths, common), common)
     predicted = folded.predict(points)
     shares = np.maximum(*(shares_of(np.maximum(np.nan_to_num(values), 0.0)) for values in (predicted, measured)))
-    matter = np.flatnonzero((shares >= COMPARED.share).any(axis=1))
+    matter = np.flatnonzero((shares >= COMMON.matters).any(axis=1))
     whole = before.models.get(RUNTIME)
     single = 1 - (1 - COMPARED.level) / ((len(matter) + (whole is not None)) * len(points))
     checked: list[Checked] = []

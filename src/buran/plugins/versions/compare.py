@@ -12,6 +12,7 @@ from buran.errors import UsageError
 from buran.model.model_set import ModelSet
 from buran.model.text import format_function, format_leading, growth_class
 from buran.numerics.intervals import of_ratio
+from buran.numerics.tuning import COMMON
 from buran.plugins.versions.counts import Counted, count_in_both, count_modelled, operations_of_one, unsteady_rows
 from buran.plugins.versions.difference import Change, Comparison, Difference, OneSided, Verdict
 from buran.plugins.versions.fold import common_call_paths, fold, fold_models
@@ -27,7 +28,7 @@ Array = NDArray[np.float64]
 
 
 def compare_sides(
-    before: Side, after: Side, level: float = COMPARED.level, share: float = COMPARED.share
+    before: Side, after: Side, level: float = COMPARED.level, share: float = COMMON.matters
 ) -> Comparison:
     """Compare an earlier campaign with a later one, at the target of the later.
 
@@ -130,7 +131,7 @@ def _notes(before: Side, after: Side) -> list[str]:
     if (
         before.overhead is not None
         and after.overhead is not None
-        and abs(before.overhead - after.overhead) > COMPARED.share
+        and abs(before.overhead - after.overhead) > COMMON.matters
     ):
         shown = " and ".join(f"{100 * (ratio - 1):+.1f} %" for ratio in (before.overhead, after.overhead))
         notes.append(f"Instrumentation adds {shown} of CPU time before and after: it may cause such differences.")
@@ -253,7 +254,7 @@ class _Metric:
 
     def _verdict(self, difference: Difference) -> Verdict:
         measured = None if difference.measured is None else difference.measured.verdict
-        alike = self.counted is not None and len(self.counted.points) >= COMPARED.alike
+        alike = self.counted is not None and len(self.counted.points) >= COMMON.few
         if difference.exact and measured is not None and (measured != "same" or alike):
             return measured
         verdicts = [difference.target.verdict] if measured is None else [difference.target.verdict, measured]

@@ -13,7 +13,7 @@ from buran.experiment.table import Aggregate, Experiment
 from buran.model.model_set import ModelSet
 from buran.model.repetitions import Repetition, over_repetitions
 from buran.numerics.intervals import of_mean
-from buran.numerics.tuning import SCATTER
+from buran.numerics.tuning import COMMON
 from buran.plugins.versions.fold import Places
 
 Array = NDArray[np.float64]
@@ -42,13 +42,13 @@ class Measured:
 
         The means are geometric, and the scatter of the ratios over points says how uncertain they are: noise of both
         sides is in it, and a difference that is not the same everywhere widens the interval. NaN with fewer than
-        `SCATTER.fewest` points.
+        `COMMON.few` points.
         """
         first, second = (over_repetitions(side, self.repetition) for side in self.values)
         here = (first > 0) & (second > 0)
         logs = np.log(np.where(here, second, 1.0)) - np.log(np.where(here, first, 1.0))
         mean, reach = of_mean(np.where(here, logs, np.nan), level)
-        enough = here.sum(axis=1) >= SCATTER.fewest
+        enough = here.sum(axis=1) >= COMMON.few
         bounds = (np.where(enough, np.exp(logarithms), np.nan) for logarithms in (mean, mean - reach, mean + reach))
         return cast(tuple[Array, Array, Array], tuple(bounds))
 

@@ -55,12 +55,13 @@ def run(arguments: argparse.Namespace) -> int | None:
 
 
 def _compare(session: Session, arguments: argparse.Namespace) -> int:
+    from buran.numerics.tuning import COMMON
     from buran.plugins.versions.condition import broken_by, parse_conditions
     from buran.plugins.versions.results import NAME, compare_with, write_comparison
     from buran.plugins.versions.tuning import COMPARED
 
     level = COMPARED.level if arguments.level is None else arguments.level
-    share = COMPARED.share if arguments.share is None else arguments.share
+    share = COMMON.matters if arguments.share is None else arguments.share
     for option, value, fits in (("--level", level, 0 < level < 1), ("--share", share, 0 <= share < 1)):
         if not fits:
             raise UsageError(f"{option} is a share between 0 and 1", why=f"it is {value:g}")

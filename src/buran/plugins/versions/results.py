@@ -9,6 +9,7 @@ from buran.campaign.results import REPORT, results_folder
 from buran.errors import UsageError
 from buran.files import write_json, write_text
 from buran.loop.session import Session
+from buran.numerics.tuning import COMMON
 from buran.plugins.versions.ci import comparison_junit, comparison_markdown
 from buran.plugins.versions.compare import compare_sides
 from buran.plugins.versions.condition import Broken
@@ -22,7 +23,7 @@ NAME = "comparison"
 
 
 def compare_with(
-    session: Session, other: Path, level: float = COMPARED.level, share: float = COMPARED.share
+    session: Session, other: Path, level: float = COMPARED.level, share: float = COMMON.matters
 ) -> Comparison:
     """Compare a finished campaign with an earlier one.
 

@@ -150,8 +150,7 @@ def fit_published(
     grown = None
     if free:
         ranks = CHOICE.growth_ranks if options.growth_rank is None else (options.growth_rank,)
-        counts = [(c,) * len(axes) for c in CHOICE.cells] if options.cells is None else [choice.cells]
-        tried = list(product(counts, ranks))
+        tried = [(choice.cells, rank) for rank in ranks]
         grown = _choose_grown(points, times, axes, free, tried, options.nodes, choice.ridge, seed)
     quantiles = np.quantile(np.abs(residuals), np.linspace(0, 1, 101)) if len(residuals) else np.full(101, np.nan)
     return PublishedModel(tuple(modes), tuple(factors), grown, choice, quantiles)
@@ -183,7 +182,7 @@ def _choose(
 ) -> tuple[Choice, Array]:
     cells, rank, ridge = options.cells, options.rank, options.ridge
     size = len(order) // CHOICE.parts
-    outside, inside = order[:size], order[size:]
+    parts = [order[k * size : (k + 1) * size] for k in range(CHOICE.tried_parts)]
     many = [j for j, axis in enumerate(axes) if not axis.is_categorical and not len(axis.values)]
     grids = [tuple(cells)] if cells is not None else [(c,) * len(axes) for c in CHOICE.cells]
     if not many:
@@ -193,11 +192,14 @@ def _choose(
 
     def error(choice: Choice) -> float:
         if choice not in tried:
-            modes = _modes(axes, choice.cells, options.nodes)
-            elements = fill_cells(points[inside], times[inside], modes)
-            factors = _complete(elements, modes, choice, options.sweeps, seed)
-            found = np.log(np.maximum(predict_log_linear(points[outside], modes, factors), 1e-14))
-            rest = found - np.log(times[outside])
+            modes, rests = _modes(axes, choice.cells, options.nodes), []
+            for k, outside in enumerate(parts):
+                inside = np.concatenate([order[: k * size], order[(k + 1) * size :]])
+                elements = fill_cells(points[inside], times[inside], modes)
+                factors = _complete(elements, modes, choice, options.sweeps, seed + k)
+                found = np.log(np.maximum(predict_log_linear(points[outside], modes, factors), 1e-14))
+                rests.append(found - np.log(times[outside]))
+            rest = np.concatenate(rests)
             tried[choice] = float(np.abs(rest).mean()), rest
         return tried[choice][0]
 
