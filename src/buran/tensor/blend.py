@@ -99,7 +99,7 @@ def fit_blend(
         inside, outside = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
         bins = make_features(points[inside], axes, main.main, (values - alone)[inside]).bins(points, axes)
         tried = Trial(bins, values, several, alone, inside, outside)
-        tries = {share: tried.attempt(share, room, random) for share in (0.0, best)}
+        tries = {share: tried.attempt(share, room, random) for share in (weight * best for weight in BLEND.shares)}
         share = min(tries, key=lambda tested: float(np.abs(tries[tested][1]).mean()))
         number, residuals = tries[share]
         rest = values - alone - share * apart

@@ -26,6 +26,9 @@ class BlendTuning:
     folds: int = tuned(4, "parts that are left out in turn", TENSORS)
     most_choosing: int = tuned(4000, "observations that nodes, ranks and penalties are chosen on", TENSORS)
     shapes: tuple[int, ...] = tuned((4, 8, 16, 24), "numbers that are tried, of nodes and of the rank", TENSORS)
+    shares: tuple[float, ...] = tuned(
+        (0.0, 0.5, 1.0), "of the CP parts' share by least squares, which are tried with trees", TENSORS
+    )
     patience: int = tuned(4, "steps without a smaller error that end a trial", TENSORS)
     most_parts: int = tuned(
         10, "CP parts", "first 6; changed while the method was built, no figures kept (evidence/tensor.md)"

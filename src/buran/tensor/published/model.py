@@ -150,7 +150,8 @@ def fit_published(
     grown = None
     if free:
         ranks = CHOICE.growth_ranks if options.growth_rank is None else (options.growth_rank,)
-        tried = [(choice.cells, rank) for rank in ranks]
+        counts = [(c,) * len(axes) for c in CHOICE.growth_cells] if options.cells is None else [choice.cells]
+        tried = list(product(counts, ranks))
         grown = _choose_grown(points, times, axes, free, tried, options.nodes, choice.ridge, seed)
     quantiles = np.quantile(np.abs(residuals), np.linspace(0, 1, 101)) if len(residuals) else np.full(101, np.nan)
     return PublishedModel(tuple(modes), tuple(factors), grown, choice, quantiles)

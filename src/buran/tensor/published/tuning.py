@@ -50,6 +50,7 @@ class ChoiceTuning:
     cells: tuple[int, ...] = tuned((8, 16, 32, 64), "nodes that are tried", RANGES + TENSORS)
     ranks: tuple[int, ...] = tuned((4, 8, 16, 32), "ranks that are tried", RANGES + TENSORS)
     ridges: tuple[float, ...] = tuned((1e-5, 1e-4, 1e-3), "lambdas that are tried", RANGES + TENSORS)
+    growth_cells: tuple[int, ...] = tuned((8, 16), "nodes of the positive tensor", RANGES + TENSORS)
     growth_ranks: tuple[int, ...] = tuned((1, 2, 4), "ranks of the positive tensor", RANGES + TENSORS)
     enough: int = tuned(8, "observations of a node that enters the spline, or from which on growth is chosen", TENSORS)
 
