@@ -25,7 +25,7 @@ class Hinges:
 
 
 def fit_hinges(x: Array, y: Array) -> Hinges:
-    """Fit by adding pairs of hinges, then dropping terms, by generalised cross-validation.
+    """Fit by adding pairs of hinges while the error falls, then dropping terms by generalised cross-validation.
 
     Parameters
     ----------
@@ -33,18 +33,18 @@ def fit_hinges(x: Array, y: Array) -> Hinges:
         Shape (point,).
     """
     terms: list[tuple[float, float]] = []
+    error = _rss(x, y, terms)[0]
     distinct = np.unique(x)
     # Near the ends, noise would decide on the slope that goes on beyond them (Friedman's end span).
-    knots = np.concatenate([distinct[:1], distinct[SPLINE.end : len(distinct) - SPLINE.end]]).tolist()
-    score = _gcv(x, y, terms)
-    while score > 1e-24 * float(y @ y):
-        tries = [[*terms, (knot, 1.0), (knot, -1.0)] for knot in knots]
-        scores = [_gcv(x, y, hinges) for hinges in tries]
-        if min(scores) >= score:
+    knots = np.concatenate([distinct[:1], distinct[SPLINE.end : len(distinct) - SPLINE.end]])
+    while len(terms) + 2 < SPLINE.most_terms and len(terms) + 3 < len(x) and error > 1e-12 * max(float(y @ y), 1e-300):
+        tried = [(_rss(x, y, [*terms, (float(k), 1.0), (float(k), -1.0)])[0], float(k)) for k in knots]
+        best, knot = min(tried)
+        if error - best < SPLINE.least_gain * error:
             break
-        score = min(scores)
-        terms = tries[scores.index(score)]
-    chosen = terms
+        terms += [(knot, 1.0), (knot, -1.0)]
+        error = best
+    chosen, score = terms, _gcv(x, y, terms)
     while terms:
         tries = [terms[:i] + terms[i + 1 :] for i in range(len(terms))]
         scores = [_gcv(x, y, knots) for knots in tries]

@@ -36,6 +36,8 @@ class SplineTuning:
 
     penalty: float = tuned(3.0, "of a knot, in degrees of freedom", SPLINES)
     end: int = tuned(7, "distinct values at either end without a knot", f"{SPLINES}: the end span at a level of 0.05")
+    most_terms: int = tuned(10, "hinges and the constant", TENSORS)
+    least_gain: float = tuned(1e-3, "of the squared error: what a pair of hinges saves at least", TENSORS)
 
 
 SPLINE = SplineTuning()
