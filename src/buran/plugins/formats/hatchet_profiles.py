@@ -10,7 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -183,13 +185,26 @@ def _hpctoolkit(hatchet: Any, path: Path) -> Any:
         frame = _with_metrics(frame, {}, {"time (inc)": ("time (inc)", 1.0)})  # in seconds
         frame.metadata["ranks"] = ranks
         return frame
-    frame = hatchet.from_hpctoolkit(str(path))
+    with _threads_for_processes():
+        frame = hatchet.from_hpctoolkit(str(path))
     column = next((name for name in frame.inc_metrics if name == "time (inc)"), None)
     if column is None:
         why = f"it has {', '.join(frame.inc_metrics)}"
         raise FormatError("the database has no time", where=path, why=why, hint="measure with hpcrun -e CPUTIME")
     head = (path / "experiment.xml").read_text(errors="replace")
     return _with_metrics(frame, {}, {column: (column, 1.0 if "CPUTIME (sec)" in head else 1e-6)})
+
+
+@contextmanager
+def _threads_for_processes() -> Iterator[None]:
+    """Let Hatchet read in threads: while runs are measured, processes that it forks lose the signal that ends them."""
+    reader = from_extra("hatchet.readers.hpctoolkit_reader", EXTRA, "databases of HPCToolkit")
+    own = reader.mp
+    reader.mp = SimpleNamespace(Pool=ThreadPool, sharedctypes=own.sharedctypes)
+    try:
+        yield
+    finally:
+        reader.mp = own
 
 
 def _timemory(hatchet: Any, path: Path) -> Any:
