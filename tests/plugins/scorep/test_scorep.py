@@ -239,7 +239,7 @@ def campaign_with(filtering="compile", **scorep):
     settings = SimpleNamespace(**{"process_memory_mb": 128, "effort_metric": None, "options": "", **scorep})
     refinement = SimpleNamespace(enabled=True, filtering=filtering)
     config = SimpleNamespace(compiler="auto", counters=(), scorep=settings, refinement=refinement)
-    return SimpleNamespace(path=Path("campaign.yaml"), config=config)
+    return SimpleNamespace(path=Path("campaign.yaml"), config=config, compiler="auto")
 
 
 def test_unknown_backends_are_refused():

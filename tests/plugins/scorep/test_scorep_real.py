@@ -33,7 +33,8 @@ def backend(tmp_path_factory):
     refinement = SimpleNamespace(enabled=True, filtering="compile")
     config = SimpleNamespace(compiler="auto", counters=(), scorep=settings, refinement=refinement)
     scratch = tmp_path_factory.mktemp("scorep")
-    return SYSTEMS.load("scorep").open(SimpleNamespace(path=Path("campaign.yaml"), config=config), scratch)
+    campaign = SimpleNamespace(path=Path("campaign.yaml"), config=config, compiler="auto")
+    return SYSTEMS.load("scorep").open(campaign, scratch)
 
 
 def built(backend, folder, make, binary, filter_text=""):
