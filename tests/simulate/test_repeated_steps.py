@@ -87,7 +87,7 @@ def test_few_steps_stand_for_all_where_work_repeats(tmp_path: Path, capsys: pyte
     history = campaign(tmp_path, "s")
     points = measured(history)
     assert {point["s"] for point in points} == {60, 120, FULL}
-    assert [point["n"] for point in points if point["s"] == FULL] == [16]  # the cheapest alone proves it
+    assert {point["n"] for point in points if point["s"] == FULL} == {16}  # the cheapest alone proves it
     assert max(point["n"] for point in points) == TARGET  # few steps reach the target's own size
     assert error(history) < 0.05
     assert all(prior["repeats"] == {"s": "proven"} for prior in history.findings(last(history)).priors)
