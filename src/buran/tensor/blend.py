@@ -124,7 +124,8 @@ def _left_out(
     random: np.random.Generator,
 ) -> tuple[Array, Array]:
     """Return predictions by what has not seen the observation: CP parts, (part, point), and main effects, (point,)."""
-    ranks = [*[options.rank] * min(members, BLEND.folds), 0]
+    several = int(np.clip(BLEND.folds * BLEND.most_choosing // len(values), 1, min(members, BLEND.folds)))
+    ranks = [*[options.rank] * several, 0]  # of many observations, one part takes long enough
     out = np.full((len(ranks), len(values)), values.mean())
     for fold in range(BLEND.folds):
         inside, outside = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
