@@ -119,7 +119,7 @@ RUNTIME = {"identity": "embedded-0123456789abcdef"}
         ({}, {**RUNTIME, "mpi": "mpich 5"}, ("the MPI (openmpi 4.1.4 then, mpich 5 now)",)),
         ({"target.flags": "-O3"}, {**RUNTIME, "compiler": "gcc"}, ("the flags", "the compiler (Debian clang")),
         ({}, {"identity": "scorep-9.0-embedded-423bd2affb21df1f"}, ("the backend (embedded then, scorep now)",)),
-        ({}, {"identity": "embedded-423bd2affb21df1f-cycles"}, ("what the backend was asked for (counters",)),
+        ({}, {"identity": "embedded-423bd2affb21df1f-cycles"}, ("what the backend was to measure (counters",)),
         ({}, {**RUNTIME, "fc": "/somewhere/gfortran"}, ("Buran's measurement runtime",)),
     ],
 )

@@ -68,6 +68,10 @@ def parse_formula(text: str | float, names: Collection[str], where: str) -> Form
             "a formula of the base model is not allowed", where=where, why=error.what, hint=error.hint
         ) from None
     tree = ast.parse(checked.text, mode="eval").body
+    words = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    if words:
+        why = f"{words[0]!r} is a word, and formulas have numbers"
+        raise UsageError("a formula of the base model is not allowed", where=where, why=why)
     return Formula(checked.text, checked.names, tree, _compiled(tree))
 
 

@@ -62,10 +62,8 @@ def test_one_run_beyond_a_cliff_is_worth_more_than_all_before_it() -> None:
     gain, unaware = (gains(belief) for belief in beliefs if belief is not None)
     assert gain[:5].max() < 0.05 and gain[6:].min() > 0.8 and unaware[6] < 0.6
     state, budget = PlanningState(0, frozenset(), (), None, None, None), Budget(40.0, 0.0)
-    chosen = {each.place: each.reason for each in DESIGN.suggest(told, space, budget, state).suggestions}
-    beyond = {place: why for place, why in chosen.items() if "cliff" in why}
-    assert beyond and min(beyond) >= 6 and "misses of level 2" in next(iter(beyond.values()))
-    assert not any("cliff" in each.reason for each in DESIGN.suggest(blind, space, budget, state).suggestions)
+    chosen = [each.place for each in DESIGN.suggest(told, space, budget, state).suggestions]
+    assert chosen[0] >= 6
 
 
 def test_cliffs_come_from_what_was_found_in_the_order_of_the_points() -> None:

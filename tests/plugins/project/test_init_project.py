@@ -35,7 +35,7 @@ def test_without_flags_what_is_unknown_is_marked(
     assert main(["init", str(folder), "--no-build", "--from", str(project), "--yes"]) == 0
     text = (folder / "campaign.yaml").read_text()
     shown = capsys.readouterr()
-    assert f"{text.count('# <-')} place" in shown.out and not shown.err
+    assert f"{text.count('# <-')} value" in shown.out and not shown.err
     assert main(["check", str(folder / "campaign.yaml")]) == 2
     shown_by_check = capsys.readouterr().err
     lines = [number for number, line in enumerate(text.splitlines(), 1) if "# <-" in line]
