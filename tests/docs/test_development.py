@@ -217,14 +217,14 @@ def test_a_strategy_is_one_file(install: Install, capsys: pytest.CaptureFixture[
             "n": {"role": "size", "values": [10, 20, 40, 80, 160, 320, 640]},
         },
         "metrics": ["time", "visits"],
-        "strategy": {"name": "farthest", "max_iterations": 6, "batch": 9},
+        "strategy": {"name": "farthest", "max_iterations": 9, "batch": 9},
         "refinement": {"enabled": False},
     }
     (folder / "campaign.json").write_text(json.dumps(campaign))
     with not_synced():
         session = open_session(folder / "campaign.json")
         last = carry_out(session)
-    assert last.done
+    assert last.done and last.reason == "every point is measured"
     far = next(plan for plan in History.open(session).plans if "far from all that was measured" in plan.reason)
     assert far.bundles[0].point["p"] == 64
 

@@ -19,7 +19,7 @@ from buran.select.base import base_places
 from buran.select.forecast import Forecast, predicted_s
 from buran.select.observations import Observations
 from buran.select.protocol import Budget, PlanningState
-from buran.select.simple import TWICE, Base, without_progress
+from buran.select.simple import TWICE, Base, next_in_order, without_progress
 from buran.select.space import Array, Space
 from buran.select.strategies import base_of, strategy_of
 from buran_studies.functions import terms_prior
@@ -265,3 +265,11 @@ def test_any_space_has_an_answer(pairs: list[tuple[int, int]], name: str, budget
     runs = measured(base_places(own).tolist(), plain, 1, own=own)
     advice = strategy_of(name, base=TWICE).suggest(runs, own, Budget(budget), PlanningState())
     assert advice.suggestions or advice.stop
+
+
+def test_without_a_budget_the_end_is_that_every_point_is_measured() -> None:
+    """Fewer runs than a point may have at most are no sign that the budget ended."""
+    forecast = Forecast(np.full(4, 2), np.full(4, 0.1), np.ones(4, bool))
+    advice = next_in_order(np.arange(4), forecast, Budget(np.inf, 0.0), 2, None, "next")
+    assert advice.stop == "every point is measured" and not advice.budget_reached
+    assert next_in_order(np.arange(4), forecast, Budget(0.05, 0.0), 3, None, "next").budget_reached

@@ -150,9 +150,10 @@ def best_rated(
     return Advice(suggestions(chosen, forecast, scores, reasons, budget), notes=notes)
 
 
-def nothing_left(forecast: Forecast) -> Advice:
-    """Return the advice to stop, with the reason."""
-    open_ = bool(forecast.free.any())
+def nothing_left(forecast: Forecast, repetitions: int | None = None) -> Advice:
+    """Return the advice to stop, with the reason: all points have as many runs as allowed, or `repetitions`."""
+    wanted = forecast.free if repetitions is None else forecast.free & (forecast.runs < repetitions)
+    open_ = bool(wanted.any())
     return Advice(
         stop="nothing more fits into the budget" if open_ else "every point is measured", budget_reached=open_
     )
@@ -237,7 +238,7 @@ def next_in_order(
         if len(runs) >= most:
             break
     out = suggestions(runs, forecast, [-float(forecast.cost[place]) for place in runs], [why] * len(runs), budget)
-    return Advice(out[:most]) if out else nothing_left(forecast)
+    return Advice(out[:most]) if out else nothing_left(forecast, repetitions)
 
 
 FULL, LINES = Fixed(), Fixed(lines=True)
