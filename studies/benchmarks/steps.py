@@ -206,7 +206,7 @@ def main() -> None:
     arguments.folder.mkdir(parents=True, exist_ok=True)
     given = sorted(arguments.codes.glob("*.yaml")) if arguments.codes else []
     programs = [each for each in (*PROGRAMS, *map(Program.read, given)) if each.name in (arguments.only or [each.name])]
-    print("| program | proven | nearly linear | not linear | wrongly proven | target s | steps: error %, core s | all |")
+    print("| program | proven | nearly linear | not linear | wrong | target s | steps: error %, core s | all |")
     for program in programs:
         files = {role: run(arguments.folder.resolve(), program, role, arguments.percent) for role in ("steps", "all")}
         if None not in files.values():
