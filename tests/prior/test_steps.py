@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buran.campaign.steps import FEWEST, step_values
-from buran.prior.steps import Repeats, repeats
+from buran.prior.steps import Repeats, repeats, that_repeat
 
 FULL = 600
 STEPS = np.array(step_values(FULL), dtype=np.float64)
@@ -109,3 +109,13 @@ def test_few_numbers_of_steps_are_small_and_different(full):
     few, more, last = step_values(full)
     assert 2 <= few < more < last == full
     assert more <= max(3, 0.2 * full + 1)
+
+
+def test_kinds_of_operations_that_drift_with_the_data_refute_nothing():
+    assert that_repeat(
+        ("visits", "basic_blocks", "flops", "stores", "time", "bytes_sent", "communicator_size_max")
+    ) == (
+        "visits",
+        "basic_blocks",
+        "bytes_sent",
+    )

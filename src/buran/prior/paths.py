@@ -22,7 +22,7 @@ from buran.prior.communication import POLLS, Operation, operation_of
 from buran.prior.effort import OPEN, Effort, Steadiness, by_visits, effort_of, power_law, with_sums
 from buran.prior.prior import ALONE, KnownMpi, Prior, communication_prior, computation_prior
 from buran.prior.projection import project
-from buran.prior.steps import Repeats, repeats
+from buran.prior.steps import Repeats, repeats, that_repeat
 from buran.prior.volume import bytes_of
 from buran.profile.metrics import MINOR_FAULTS, WORKING_THREADS, metric_of, stands_for
 from buran.profile.profile import CallTree, Region
@@ -116,7 +116,7 @@ def priors_of(
 
 def _of_repeated_work(priors: PathPriors, counts: _Counts, steps: Mapping[str, float]) -> PathPriors:
     """Return priors that know along which parameters their work repeats."""
-    exact = [values for metric, values in counts.values.items() if metric_of(metric).role == "exact"]
+    exact = [counts.values[metric] for metric in that_repeat(counts.values)]
     columns = {name: counts.wide.parameters.index(name) for name in steps}
     verdicts = [repeats(counts.points, exact, columns[name], full) for name, full in steps.items()]
     said = tuple(dict(zip(steps, row, strict=True)) for row in zip(*verdicts, strict=True)) or priors.repeats

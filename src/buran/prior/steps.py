@@ -9,7 +9,7 @@ linear, which is less than repetitions of a time differ by.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -19,7 +19,7 @@ from buran.model.candidates import Mask
 from buran.model.repetitions import over_repetitions
 from buran.model.terms import Array
 from buran.numerics.tuning import COMMON
-from buran.profile.metrics import metric_of, stands_for
+from buran.profile.metrics import stands_for, work_metrics
 
 _ROUNDING = 1e-9
 """Relative: counts are means over ranks, so that whole numbers are not whole any more."""
@@ -68,6 +68,12 @@ def repeats(points: Array, counts: Sequence[Array], column: int, full: float) ->
     return tuple(map(Repeats, np.where(off <= COMMON.matters, shown, Repeats.REFUTED).tolist()))
 
 
+def that_repeat(metrics: Iterable[str]) -> tuple[str, ...]:
+    """Return the counts of which costs are multiples: kinds of operations, as stores, may drift with the data."""
+    names = tuple(metrics)
+    return tuple(name for name in names if name == "visits" or name in work_metrics(names))
+
+
 def not_repeated(counted: Experiment, steps: Mapping[str, float]) -> dict[str, tuple[str, ...]]:
     """Return the parameters along which counts refute that work repeats, for more than a hundredth of it.
 
@@ -80,7 +86,7 @@ def not_repeated(counted: Experiment, steps: Mapping[str, float]) -> dict[str, t
     steps
         Parameters, with their numbers in the full run.
     """
-    exact = {name: counted.over_locations(name) for name in counted.metrics if metric_of(name).role == "exact"}
+    exact = {name: counted.over_locations(name) for name in that_repeat(counted.metrics)}
     metric = next(iter((*stands_for("computation", exact), *exact)), None)
     if metric is None:
         return {}
