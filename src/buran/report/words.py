@@ -19,6 +19,7 @@ from buran.wording import counted, named
 _WORST = 3
 _STEPS = 3
 _MATTERS = 0.01  # of the prediction at the target: less is not worth a sentence
+_OPEN = 1e4  # times the lower end of an interval: above, it says nothing
 _WIDE = 5.0  # times the lower end of an interval: above, it says too little to call a run time known
 
 
@@ -49,16 +50,19 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
         is_wide = np.isfinite(low + high) and high > _WIDE * low
         if not is_wide:
             answer = f"{at:.4g} s"
-        elif low > 0 and not report.unknown.advice:
+        elif low > 0 and high < _OPEN * low and not report.unknown.advice:
             answer = f"Between {low:.2g} and {high:.2g} s"
         reach = f"{low:.3g} to {high:.3g} s" if np.isfinite(low + high) else "unknown: too few points"
+        is_open = low > 0 and not high < _OPEN * low
+        if is_open:
+            reach = f"wider than a factor of {_OPEN:g}"
         if report.tensor is not None:
             reach = "not known: a tensor model has none beyond what was measured"
         guess = f": about {at:.4g} s, but the" if is_wide else ";"
         facts.append(
             f"Run time at {named(target)}{guess} {100 * LEVEL:.0f} % interval {'is ' if is_wide else ''}{reach}"
         )
-        if report.target_cores and not report.unknown.advice:
+        if report.target_cores and not report.unknown.advice and not is_open:
             least, likely, most = (each * report.target_cores / 3600 for each in (low, at, high))
             hours = f"{least:.2g} to {most:.2g}" if is_wide else f"{likely:.3g}"
             cores = _number(report.target_cores, "core", "cores")
