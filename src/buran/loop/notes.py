@@ -170,7 +170,10 @@ def _kind(findings: Findings, campaign: Campaign) -> list[str]:
 
 def _side_by_side(history: History) -> list[str]:
     """Say how long runs take with other choices than the target's, at points that are else the same."""
-    campaign, seconds, notes = history.session.campaign, baseline(history.runs, Purpose.MODEL), []
+    campaign, notes = history.session.campaign, list[str]()
+    if not campaign.choices:
+        return notes
+    seconds = baseline(history.runs, Purpose.MODEL)
     for name in campaign.choices:
         ours, ratios = campaign.target[name], dict[Value, list[float]]()
         for point, taken in seconds.items():

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.model.basis import NO_GROWTH, Array, BasisFunction
-from buran.model.tuning import CERTAIN, SEARCH
+from buran.model.tuning import SEARCH
+from buran.numerics.intervals import ROUNDING
+from buran.numerics.tuning import COMMON
 
 Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -123,7 +125,7 @@ def falls_with(points: Array, values: Array) -> Mask:
     logs = np.log(np.maximum(points, np.finfo(np.float64).tiny))
     design = np.column_stack([np.ones(len(points)), logs - logs.mean(axis=0)])
     coefficients = np.linalg.lstsq(design, values.T, rcond=None)[0]
-    rounding = CERTAIN * np.abs(values).max(axis=1, keepdims=True, initial=0.0)
+    rounding = ROUNDING * np.abs(values).max(axis=1, keepdims=True, initial=0.0)
     return np.asarray(-rounding > coefficients[1:].T)
 
 
@@ -141,7 +143,7 @@ def lines(points: Array, parameter: int) -> list[Ids]:
     order = np.lexsort((points[:, parameter], group.reshape(-1)))
     by_values: dict[bytes, list[Ids]] = {}
     for line in np.split(order, 1 + np.flatnonzero(np.diff(group.reshape(-1)[order]))):
-        if len(line) >= SEARCH.fewest:
+        if len(line) >= COMMON.few:
             by_values.setdefault(points[line, parameter].tobytes(), []).append(line)
     return [np.stack(same_values) for same_values in by_values.values()]
 

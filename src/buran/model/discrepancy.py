@@ -26,6 +26,7 @@ from buran.model.candidates import Ids
 from buran.model.terms import Array, ModelFunction, predict
 from buran.model.tuning import DISCREPANCY, SEARCH, UNCERTAINTY
 from buran.numerics.gaussian_process import matern
+from buran.numerics.tuning import COMMON
 
 
 class Along(IntEnum):
@@ -155,7 +156,7 @@ def ratios(logs: Array, modelled: Array) -> Array:
     What a model says below a small share of its largest value counts as that share: a ratio to 0 says nothing.
     """
     largest = np.max(modelled, axis=-1, keepdims=True)
-    floor = np.maximum(SEARCH.floor * np.where(largest > 0, largest, 1.0), _TINY)
+    floor = np.maximum(COMMON.floor * np.where(largest > 0, largest, 1.0), _TINY)
     return np.where(largest > 0, logs - np.log(np.maximum(modelled, floor)), 0.0)
 
 
@@ -192,7 +193,7 @@ def discrepancies(
     out: list[Discrepancy | None] = [None] * len(values)
     largest = np.nanmax(np.where(np.isfinite(values), values, 0.0), axis=1, keepdims=True, initial=0.0)
     usable = np.isfinite(values) & (largest > 0)
-    floor = np.maximum(SEARCH.floor * largest, _TINY)
+    floor = np.maximum(COMMON.floor * largest, _TINY)
     logs = np.log(np.where(usable, np.maximum(np.nan_to_num(values), floor), 1.0))
     if along is None:
         along = np.full((len(values), points.shape[1]), Along.TREND)

@@ -45,6 +45,7 @@ from buran.model.terms import Array, ModelFunction, Term
 from buran.model.tuning import EXACT, SEARCH
 from buran.numerics.modular import PRIME, Residues, checks, inverse, reduced, solved, spans
 from buran.numerics.modular import product as modular_product
+from buran.numerics.tuning import COMMON
 
 _SEED = 20  # of the tests; which numbers they are does not matter
 
@@ -147,12 +148,12 @@ def _in_monomials(
     basis, needed = spans(columns, residues)
     _, bits = solver.counts.bits(np.arange(size)[None])
     spare = (size - 1 - needed) * bits - np.log2(1 + len(table))
-    proven = (needed < len(basis)) & (size - 1 - needed >= SEARCH.fewest) & (spare >= EXACT.margin)
+    proven = (needed < len(basis)) & (size - 1 - needed >= COMMON.few) & (spare >= EXACT.margin)
     used_by_any = sorted({c for term in table for f in term.factors for c in f.columns})
     for p in [] if is_named else used_by_any:  # a guess must follow from the points without the largest values, too
         rest = points[:, p] < points[:, p].max()
         places, enough = spans(columns[:, rest], residues[:, rest])
-        checked = len(np.unique(points[rest][:, used_by_any], axis=0)) - 1 - needed >= SEARCH.fewest
+        checked = len(np.unique(points[rest][:, used_by_any], axis=0)) - 1 - needed >= COMMON.few
         alike = np.array([places[: k + 1] == basis[: k + 1] for k in range(len(basis) + 1)])
         proven &= (enough == needed) & checked & alike[np.minimum(needed, len(basis))]
     for last in np.unique(needed[proven]).tolist():
@@ -188,7 +189,7 @@ def _are_proven(chosen: Sequence[Scores], known: Sequence[_Parameter]) -> bool:
 def _is_proven(scores: Scores, values: int) -> bool:
     """Tell whether so many values of a parameter determine its best terms."""
     best = next(iter(scores))
-    return scores[best] >= EXACT.margin if best.terms else values >= SEARCH.fewest
+    return scores[best] >= EXACT.margin if best.terms else values >= COMMON.few
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,7 +218,7 @@ class _Parameter:
     @property
     def is_passed(self) -> bool:
         """Whether terms may pass through all values, as there are few."""
-        return self.levels <= SEARCH.fewest
+        return self.levels <= COMMON.few
 
     @classmethod
     def of(cls, points: Array, parameter: int, variables: tuple[DerivedValue, ...] = ()) -> _Parameter | None:

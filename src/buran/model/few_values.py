@@ -13,7 +13,9 @@ import numpy as np
 from buran.model.alternative import Alternative, divided
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
-from buran.model.tuning import CERTAIN, FEW_VALUES, SEARCH, UNCERTAINTY
+from buran.model.tuning import FEW_VALUES, SEARCH, UNCERTAINTY
+from buran.numerics.intervals import ROUNDING
+from buran.numerics.tuning import COMMON
 
 _PLAIN = [(Fraction(0), 1), (Fraction(1, 2), 0), (Fraction(1), 0), (Fraction(1), 1), (Fraction(2), 0), (Fraction(3), 0)]
 _FALLING = [(Fraction(-1, 2), 0), (Fraction(-1), 0), (Fraction(-2), 0)]
@@ -25,7 +27,7 @@ def with_other_growth(
 ) -> tuple[Alternative, ...]:
     """Put next to each hypothesis others that have its values wherever a parameter has one of its few values.
 
-    Along a parameter with two values or more, but no more than `SEARCH.fewest`, a constant and as many plain terms as
+    Along a parameter with two values or more, but no more than `COMMON.few`, a constant and as many plain terms as
     are needed go through whatever a hypothesis says there. Those whose terms all rise, by up to a power more than the
     hypothesis, and those that rise to a bound, as neighbours of a rank do, share half of its weight: nothing measured
     distinguishes them.
@@ -38,7 +40,7 @@ def with_other_growth(
         Parameters along which the growth is known.
     """
     levels = {p: np.unique(column) for p, column in enumerate(points.T) if p not in known}
-    few = {p: values for p, values in levels.items() if 2 <= len(values) <= SEARCH.fewest and values[0] >= 1}
+    few = {p: values for p, values in levels.items() if 2 <= len(values) <= COMMON.few and values[0] >= 1}
     if not few or not alternatives:
         return tuple(alternatives)
     ends = [sorted({column.min(), column.max(), SEARCH.reach * column.max()}) for column in points.T]
@@ -72,7 +74,7 @@ def cancels_through(function: ModelFunction, points: Array) -> bool:
     """
     for p, column in enumerate(points.T):
         values = len(np.unique(column))
-        if not 2 <= values <= SEARCH.fewest:
+        if not 2 <= values <= COMMON.few:
             continue
         sizes: dict[tuple[Factor, ...], list[float]] = {}
         apart: set[tuple[Factor, ...]] = {()} if function.constant else set()
@@ -174,11 +176,11 @@ def _shares(
     rising = combinations([PowerLog(*pair) for pair in _PLAIN if pair[0] <= steepest], len(values) - 1)
     bounded = combinations([PowerLog(*pair) for pair in _FALLING], len(values) - 1)
     reach = tuple(np.geomspace(values[0], end, _STEPS).tolist())
-    rounding = CERTAIN * np.abs(wanted).max()
+    rounding = ROUNDING * np.abs(wanted).max()
     out = []
     for some in (*rising, *bounded):
         shares = np.linalg.solve(_columns(some, values).T, wanted.T).T
-        shares[np.abs(shares) < CERTAIN * np.abs(shares).max(axis=1, keepdims=True)] = 0.0
+        shares[np.abs(shares) < ROUNDING * np.abs(shares).max(axis=1, keepdims=True)] = 0.0
         if some[0].exponent < 0:
             falls = np.diff(shares @ _columns(some, reach)).min() < -rounding
         else:

@@ -25,7 +25,8 @@ from buran.model.scoring import MEAN_ABSOLUTE
 from buran.model.search import Progress, SearchOptions, search
 from buran.model.space import Spaces, full_space, is_full, space_of
 from buran.model.terms import Array
-from buran.model.tuning import CERTAIN, DISCREPANCY, EXACT, SEARCH
+from buran.model.tuning import DISCREPANCY, EXACT, SEARCH
+from buran.numerics.intervals import ROUNDING
 
 _LARGEST = 1e150  # squares of larger values overflow
 
@@ -176,7 +177,7 @@ def with_discrepancies(
 
 def _leaves(model: Model | None) -> bool:
     """Tell whether a model leaves something over that has a logarithm: no negative values, no exact ones."""
-    return model is not None and not model.signed and not model.quality.error < CERTAIN
+    return model is not None and not model.signed and not model.quality.error < ROUNDING
 
 
 def _first_alike(values: Array, exact: Mask) -> Ids:
@@ -225,7 +226,7 @@ def _extend(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model]
         bases = [factor.basis for term in model.function.terms for factor in term.factors]
         if is_exact:
             return error > SEARCH.steady or any(space.ends_at(basis) for basis in bases)
-        missed = options.criterion == "error" and error > max(noise, CERTAIN)
+        missed = options.criterion == "error" and error > max(noise, ROUNDING)
         return missed and (error > SEARCH.steady or any(basis.lead[0] >= space.steepest for basis in bases))
 
     lost = [

@@ -27,8 +27,10 @@ from buran.model.powers import PowerLog
 from buran.model.quality import adjusted_r2, relative_weights, rss, smape
 from buran.model.search import SearchOptions
 from buran.model.terms import Array, Factor, ModelFunction, Term
-from buran.model.tuning import CERTAIN, EXACT, SEARCH
+from buran.model.tuning import EXACT
+from buran.numerics.intervals import ROUNDING
 from buran.numerics.least_squares import beside, least_norm, span, unit_columns
+from buran.numerics.tuning import COMMON
 
 _RISING = tuple(
     PowerLog(Fraction(power), log)
@@ -159,7 +161,7 @@ class _Grids:
         """List the sets, of terms with columns (term, point); none where too few points would tell their terms."""
         varied = [shape for shape in shapes if len(shape) > 1]
         count = columns.shape[1]
-        if len(varied) != 2 or count < 2 ** len(varied) + SEARCH.fewest:
+        if len(varied) != 2 or count < 2 ** len(varied) + COMMON.few:
             return cls(np.zeros((0, 0), dtype=np.int64), np.zeros((0, count, 0)))
         place = {term.factors: number for number, term in enumerate(terms)}
         pairs = product(varied[0][1:], varied[1][1:])
@@ -185,7 +187,7 @@ def _near_model(points: Array, values: Array, terms: list[Term], columns: Array,
     grid = grids.nearest(values, weights)
     # each set: orthonormal basis Q (set, term, point), rest r = b - Q'Q b (set, point)
     members, basis, rest = np.zeros((1, 0), np.int64), np.zeros((1, 0, count)), target[None]
-    for number in range(1, min(SearchOptions.max_terms, count - SEARCH.fewest) + 1):
+    for number in range(1, min(SearchOptions.max_terms, count - COMMON.few) + 1):
         members, basis, rest = _extended(members, basis, rest, scaled)
         sets = [
             *map(tuple, members[np.abs(rest).max(axis=1) <= EXACT.near].tolist()),
@@ -196,7 +198,7 @@ def _near_model(points: Array, values: Array, terms: list[Term], columns: Array,
             coefficients = least_norm(unit[:, chosen], target)
             # a chance sum meets each point that it was not fitted to with the probability of its misfit
             worst = float(np.abs(target - coefficients @ scaled[chosen]).max())
-            bits = (count - number) * -np.log2(max(worst, CERTAIN)) - number * np.log2(len(terms))
+            bits = (count - number) * -np.log2(max(worst, ROUNDING)) - number * np.log2(len(terms))
             function = _function(coefficients / length[chosen], [terms[term] for term in chosen])
             if worst <= EXACT.near and bits >= EXACT.margin and not cancels_through(function, points):
                 formulas.append((function, float(bits)))

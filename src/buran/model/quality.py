@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.model.terms import Array
-from buran.model.tuning import SEARCH
+from buran.numerics.tuning import COMMON
 
 _SAME = 1e-12  # of the largest value: differences below are rounding
 
@@ -64,4 +64,4 @@ def relative_weights(values: Array) -> Array:
     """
     size = np.abs(values)
     largest = np.max(np.where(np.isfinite(size), size, 0.0), axis=1, keepdims=True, initial=0.0)
-    return np.asarray(1 / np.where(largest > 0, np.maximum(size, SEARCH.floor * largest), 1.0 + 0 * size))
+    return np.asarray(1 / np.where(largest > 0, np.maximum(size, COMMON.floor * largest), 1.0 + 0 * size))

@@ -10,10 +10,10 @@ from buran.model.beam import BOUND
 from buran.model.candidates import Ids, Mask, TermTable
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.tuning import SEARCH
+from buran.numerics.intervals import ROUNDING
 from buran.numerics.least_squares import again, solve, without_negative
 
 _VOID = 1e-9  # share of the values below which a contribution is rounding
-_ROUNDING = 1e-9  # share of its parts below which a sum is 0
 _TOGETHER = 100  # functions; more would need much memory at once
 
 
@@ -100,7 +100,7 @@ def _negative(tables: list[TermTable], chosen: Ids, coefficients: Array, values:
         parts = coefficients[some, 1:, None] * columns
         least = coefficients[some, :1] + parts.sum(axis=1)
         size = np.abs(coefficients[some, :1]) + np.abs(parts).sum(axis=1)
-        out[some] = (least < -_ROUNDING * size).any(axis=1)
+        out[some] = (least < -ROUNDING * size).any(axis=1)
     return out
 
 

@@ -40,7 +40,7 @@ class Costs:
         "for each parameter that matters, and each further plain factor of it",
         "ablation: without, noise around a constant stays a constant in 83 instead of 90 % (evidence/models.md)",
     )
-    doubt: float = tuned(
+    implausible: float = tuned(
         0.5,
         "for each other negative coefficient: of a falling term, or of one that another outgrows; added to the score, "
         "too, if there is one of the latter; and added times the error and the degree of growth beyond 1: one chance "
@@ -179,12 +179,12 @@ def cost_of(
         outgrown &= growth[..., None] <= growth[:, :, None]
     negative = coefficients < 0
     covered = negative & ~falling & (outgrown & ~negative[:, :, None]).any(axis=3)
-    out += costs.doubt * ((negative & falling) | covered).sum(axis=2)
+    out += costs.implausible * ((negative & falling) | covered).sum(axis=2)
     handicap = _EQUAL * (rows > 0).sum(axis=(2, 3))
     handicap += costs.coefficient * (negative & ~falling & ~covered).sum(axis=2)
     handicap += costs.coefficient * (negative & few).sum(axis=2)  # no two values show a bound that is risen to
-    handicap += costs.doubt * covered.any(axis=2)
-    handicap += costs.doubt * np.minimum(errors, 1.0) * steepness
+    handicap += costs.implausible * covered.any(axis=2)
+    handicap += costs.implausible * np.minimum(errors, 1.0) * steepness
     if nonnegative:
         handicap[negative.any(axis=2)] = np.inf
     below = predicted.min(axis=2) < -BOUND * np.abs(predicted).max(axis=2)

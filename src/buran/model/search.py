@@ -38,9 +38,11 @@ from buran.model.scoring import (
 )
 from buran.model.space import Spaces, space_of
 from buran.model.terms import Array
-from buran.model.tuning import CERTAIN, SEARCH
+from buran.model.tuning import SEARCH
 from buran.numerics.arrays import best
+from buran.numerics.intervals import ROUNDING
 from buran.numerics.threads import one_thread
+from buran.numerics.tuning import COMMON
 
 Progress = Callable[[int], None]
 _ARRAYS = 8  # of the size of all terms at all points that the search has at once
@@ -152,7 +154,7 @@ def search(
             dictionary = _dictionary(points, tables, on_lines, products, y, w, falls)
             error = _beam_search(tables, dictionary, y, w, scatter.of(part), options, width, part_hypotheses)
         if options.criterion == "error":
-            steady = (error > CERTAIN) & (error < SEARCH.steady)
+            steady = (error > ROUNDING) & (error < SEARCH.steady)
             part_hypotheses.put_central_first(count, steady, _is_plain(tables, part_hypotheses.rows))
         if progress is not None:
             progress(len(y))
@@ -169,7 +171,7 @@ def _is_plain(tables: list[TermTable], rows: NDArray[np.int16]) -> Mask:
     """
     plain = np.ones(rows.shape[:2], dtype=bool)
     for p, table in enumerate(tables):
-        if len(table.same_value) <= SEARCH.fewest:
+        if len(table.same_value) <= COMMON.few:
             factors = rows[..., p : p + 1]
             plain &= (table.plain | (np.arange(len(table.plain)) == 0))[factors].all(axis=(2, 3))
             plain &= first_occurrence(factors).sum(axis=(2, 3)) <= 1
@@ -261,8 +263,8 @@ def _beam_search(
             left_out = (count / (count - terms - 1)) ** 0.5  # by so much errors at left-out points exceed the noise
             keep &= (scatter.degrees < count) | (smallest >= noise * left_out)
         if terms >= max(2, len(tables)):
-            lacking = (scatter.degrees > 0) & (smallest > noise)
-            keep &= better | (smallest < SEARCH.progress * before[active]) | lacking
+            unexplained = (scatter.degrees > 0) & (smallest > noise)
+            keep &= better | (smallest < SEARCH.progress * before[active]) | unexplained
         before[active] = smallest
         least[active] = np.minimum(least[active], smallest)
         if terms == largest or not keep.any():

@@ -15,11 +15,12 @@ from buran.model.candidates import is_dense
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.together import Pairs, pairs_apart, pairs_varied, usual_values
 from buran.model.tuning import SEARCH, UNCERTAINTY
+from buran.numerics.intervals import ROUNDING
+from buran.numerics.tuning import COMMON
 
 Polynomial = dict[tuple[Factor, ...], Array]
 """Coefficient of each term, by its factors, followed by its derivatives with respect to the hypothesis's ones."""
 Subset = tuple[int, ...]  # of the parameters
-_ROUNDING = 1e-9  # relative
 
 
 def with_structures(
@@ -96,7 +97,7 @@ def _other_structures(
     function = alternative.function
     if any(len(factor.columns) > 1 for term in function.terms for factor in term.factors):
         return []  # how these parameters act together is what the formula says
-    size = max(alternative.noise, _ROUNDING) * np.maximum(np.abs(values), SEARCH.floor * np.abs(values).max())
+    size = max(alternative.noise, ROUNDING) * np.maximum(np.abs(values), COMMON.floor * np.abs(values).max())
     size = np.where(size > 0, size, 1.0)
     positive = bool((function.evaluate(left_open.far) >= 0).all())
     least = (((function.evaluate(points) - values) / size) ** 2).sum()
@@ -209,7 +210,7 @@ def _alternative(alternative: Alternative, polynomial: Polynomial) -> Alternativ
     size = np.abs([coefficient[0] for coefficient in polynomial.values()]).max(initial=0.0)
     constant = polynomial.get((), np.zeros(2 + len(alternative.function.terms)))
     terms = {Term(factors): polynomial[factors] for factors in polynomial if factors}
-    kept = sorted((term for term, c in terms.items() if abs(c[0]) > _ROUNDING**2 * size), key=lambda t: t.growth_order)
+    kept = sorted((term for term, c in terms.items() if abs(c[0]) > ROUNDING**2 * size), key=lambda t: t.growth_order)
     rows = np.array([constant, *(terms[term] for term in reversed(kept))])
     function = ModelFunction(float(rows[0, 0]), tuple(rows[1:, 0].tolist()), tuple(reversed(kept)))
     covariance: tuple[tuple[float, ...], ...] = ()
@@ -222,4 +223,4 @@ def _same(one: ModelFunction, other: ModelFunction) -> bool:
     """Tell whether two functions differ by rounding alone."""
     both = [{(): f.constant} | dict(zip(f.terms, f.coefficients, strict=True)) for f in (one, other)]
     size = max(abs(coefficient) for part in both for coefficient in part.values())
-    return all(abs(both[0].get(key, 0.0) - both[1].get(key, 0.0)) <= _ROUNDING * size for key in both[0] | both[1])
+    return all(abs(both[0].get(key, 0.0) - both[1].get(key, 0.0)) <= ROUNDING * size for key in both[0] | both[1])

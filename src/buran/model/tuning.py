@@ -13,11 +13,6 @@ ABLATION = "ablation, seed 4242 (evidence/models.md)"
 class SearchTuning:
     """Constants of the search for hypotheses."""
 
-    fewest: int = tuned(
-        3,
-        "values of a parameter that show one term beside a constant; what fewer say is passed through",
-        "a line through two values leaves nothing over",
-    )
     beam: int = tuned(
         8,
         "hypotheses of one size, or terms of one parameter, that are taken further; of several parameters where there "
@@ -31,15 +26,12 @@ class SearchTuning:
         "ablation: with 1, cubic counts of CoMD that are rounded become n^(5/2) log2(n)^2",
     )
     steady: float = tuned(0.15, "error up to which a model says something, and by which a time falls", MODELLER)
-    floor: float = tuned(1e-3, "of a call path's largest value: smaller values weigh no more than this one", JUDGED)
     belief: float = tuned(0.3, "nats of odds for a nat of the score, times the points", ABLATION)
     reach: float = tuned(
         8.0, "times the largest value of each parameter: up to there no prediction is negative", JUDGED
     )
 
 
-CERTAIN = 1e-9
-"""Relative error up to which a value is met but for rounding."""
 SEARCH = SearchTuning()
 
 

@@ -13,7 +13,7 @@ class CommonTuning:
 
     matters: float = tuned(
         0.01,
-        "of a time, a variance, a count or a limit: what is less changes nothing that is told from it",
+        "of a time, a variance, a count or a limit: what is less changes no conclusion",
         "judgement: `scorep-score -g` leaves what has less than 1 % of a trace in, too",
     )
     nearly: float = tuned(0.9, "of a time or a variance: so much stands for all of it", JUDGED)

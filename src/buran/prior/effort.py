@@ -22,7 +22,7 @@ from buran.model.tuning import DISCREPANCY, SEARCH
 from buran.numerics.least_squares import exponents
 from buran.numerics.tuning import COMMON
 from buran.prior.algebra import added, multiplied
-from buran.prior.tuning import COUNTS, ROUNDING
+from buran.prior.tuning import COUNTS, OF_MEANS
 
 
 class Steadiness(StrEnum):
@@ -179,7 +179,7 @@ def by_visits(effort: Effort, points: Array, counts: Array, visits: Array) -> Ef
         if of_calls is None or of_visit is None or calls.steadiness[place] is Steadiness.UNEXPLAINED:
             continue
         function = multiplied(of_calls, of_visit)
-        much_less = each.residual[place] <= max(ROUNDING, residual[row] / COUNTS.close)
+        much_less = each.residual[place] <= max(OF_MEANS, residual[row] / COUNTS.close)
         if whole is None or much_less or _size(function) <= _size(whole):
             functions[row], residual[row] = function, misfit(points, single[[row]], [function])[0]
             steadiness[row] = steadiness_of(points, single[row], function, float(residual[row]))
@@ -206,14 +206,14 @@ def steadiness_of(points: Array, counts: Array, function: ModelFunction | None, 
     """
     if function is not None and cancels_through(function, points):
         return Steadiness.UNEXPLAINED
-    if function is None or residual <= ROUNDING:
+    if function is None or residual <= OF_MEANS:
         return Steadiness.EXACT
     if residual <= COMMON.matters:
         return Steadiness.DATA_DEPENDENT
     here = np.isfinite(counts)
     measured = counts[here]
     gaps = measured - function.evaluate(points[here])
-    met = np.abs(gaps) <= ROUNDING * measured
+    met = np.abs(gaps) <= OF_MEANS * measured
     if met.mean() >= COUNTS.mostly and (gaps[~met] < 0).all():
         return Steadiness.DATA_DEPENDENT
     varied = float(((measured - measured.mean()) ** 2).sum())
@@ -227,7 +227,7 @@ def _functions(
     fit = fit_models(points, values, space=space, exact=np.full(len(values), exact), variables=variables)
     functions = [ModelFunction(0.0) if model is None else model.function for model in fit.models]
     residual = misfit(points, values, functions)
-    for row in np.flatnonzero(residual > ROUNDING).tolist() if exact else ():
+    for row in np.flatnonzero(residual > OF_MEANS).tolist() if exact else ():
         if (limit := limit_of(points, values[row])) is not None:
             functions[row] = ModelFunction(limit)
             residual[row] = misfit(points, values[[row]], [functions[row]])[0]

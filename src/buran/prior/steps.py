@@ -18,11 +18,10 @@ from buran.experiment.table import Experiment
 from buran.model.candidates import Mask
 from buran.model.repetitions import over_repetitions
 from buran.model.terms import Array
+from buran.numerics.intervals import ROUNDING
 from buran.numerics.tuning import COMMON
 from buran.profile.metrics import stands_for, work_metrics
 
-_ROUNDING = 1e-9
-"""Relative: counts are means over ranks, so that whole numbers are not whole any more."""
 _FEWEST = 3
 _NAMED = 5
 
@@ -63,7 +62,7 @@ def repeats(points: Array, counts: Sequence[Array], column: int, full: float) ->
         off = np.maximum(off, gaps)
         complete |= whole
         counted |= seen
-    linear = np.where(off <= _ROUNDING, Repeats.PROVEN, Repeats.NEARLY)
+    linear = np.where(off <= ROUNDING, Repeats.PROVEN, Repeats.NEARLY)
     shown = np.where(complete & counted, linear, Repeats.OPEN)
     return tuple(map(Repeats, np.where(off <= COMMON.matters, shown, Repeats.REFUTED).tolist()))
 

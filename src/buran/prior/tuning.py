@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from buran.numerics.origin import JUDGED, tuned
 
-ROUNDING = 1e-6
+OF_MEANS = 1e-6
 """Relative: a count that is this near to a function is met by it, as means over ranks are rounded."""
 
 
@@ -47,7 +47,7 @@ class CoefficientTuning:
         "by which terms of other algorithms must lower the Bayesian information criterion",
         "of 0, 4, 8 and 14: with 4, 2 of 100 models without these terms get them at 75 % noise",
     )
-    draws: int = tuned(999, "draws of noise alone, that waiting is told from", JUDGED)
+    draws: int = tuned(999, "draws of noise alone, which waiting is compared with", JUDGED)
 
 
 COEFFICIENTS = CoefficientTuning()

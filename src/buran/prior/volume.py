@@ -16,7 +16,7 @@ from buran.model.space import Spaces
 from buran.model.terms import Array, ModelFunction
 from buran.prior.algebra import multiplied
 from buran.prior.effort import Effort, effort_of, steadiness_of
-from buran.prior.tuning import COUNTS, ROUNDING
+from buran.prior.tuning import COUNTS, OF_MEANS
 
 _ONE = ModelFunction(1.0)
 _WHOLE = 1e-9  # of the largest message: rounding of the division
@@ -70,8 +70,8 @@ def bytes_of(
                 product = multiplied(multiplied(calls_model, message), _ONE if size is None else size)
                 choices.append((product, float(message_effort.residual[0])))
         closest = min(gap for _, gap in choices)
-        rounding = 1.0 / least if least > 0 else ROUNDING  # messages have whole numbers of bytes
-        good = [choice for choice in choices if choice[1] <= max(COUNTS.close * closest, ROUNDING, rounding)]
+        rounding = 1.0 / least if least > 0 else OF_MEANS  # messages have whole numbers of bytes
+        good = [choice for choice in choices if choice[1] <= max(COUNTS.close * closest, OF_MEANS, rounding)]
         functions[row], residual[row] = min(good, key=lambda choice: (_coefficients(choice[0]), choice[1]))
         median_counts = over_repetitions(counts[row][None], "median")[0]
         steadiness[row] = steadiness_of(points, median_counts, functions[row], float(residual[row]))

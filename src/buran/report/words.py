@@ -48,12 +48,12 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
     if report.runtime is not None and (model := report.runtime.models[0]) is not None and reach_s is not None:
         at, low, high = reach_s
         is_wide = np.isfinite(low + high) and high > _WIDE * low
+        is_open = low > 0 and not high < _OPEN * low
         if not is_wide:
             answer = f"{at:.4g} s"
-        elif low > 0 and high < _OPEN * low and not report.unknown.advice:
+        elif low > 0 and not is_open and not report.unknown.advice:
             answer = f"Between {low:.2g} and {high:.2g} s"
         reach = f"{low:.3g} to {high:.3g} s" if np.isfinite(low + high) else "unknown: too few points"
-        is_open = low > 0 and not high < _OPEN * low
         if is_open:
             reach = f"wider than a factor of {_OPEN:g}"
         if report.tensor is not None:

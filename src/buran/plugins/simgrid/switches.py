@@ -66,16 +66,7 @@ class KnownAlgorithms:
         size: ModelFunction | None,
         parameters: Sequence[str],
     ) -> dict[str, ModelFunction]:
-        """Return messages and bytes that pass one after the other, of all calls; empty where that is not known.
-
-        Parameters
-        ----------
-        visits, volume, size
-            Calls, bytes of the cost model, and ranks of the communicator, which are known if they are a single power of
-            one parameter.
-        parameters
-            Names, by column of the points.
-        """
+        """Return what `buran.prior.prior.KnownMpi` says, where sizes are a single power of one parameter."""
         rows, parts = self.rows(operation), None if size is None else single(size)
         if not rows or size is None or parts is None or parts[1] is None or len(parts[1].factors) > 1:
             return {}
