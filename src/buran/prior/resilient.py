@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -148,21 +148,24 @@ def fit_priors(
     priors = with_algorithms(points, values, priors)
     out: list[Resilient | None] = [None] * len(priors)
     left_open = None if counted is None else OpenStructure.untold(counted)
-    for rows in _groups(values, priors):
-        group_priors = [prior for row in rows if (prior := priors[row]) is not None]
-        worth = None if noise is None else noise.of_rows(rows).worth
-        design, fitted = _fit_group(points, values[rows], group_priors, options, worth)
-        models = _models(points, values[rows], group_priors, design, fitted, left_open)
+    groups = [
+        _Group.of(points, values, rows, priors, options, None if noise is None else noise.of_rows(rows).worth)
+        for rows in _groups(values, priors)
+    ]
+    others = _noise_of_all(groups) if options.share else None
+    for group in groups:
+        fitted = group.fitted(others)
+        models = _models(points, group, fitted, left_open)
         parts, fits = [], []
-        untold = _untold(group_priors[0], fitted)
-        for some in zip(*(prior.with_parts(untold) for prior in group_priors), strict=True):
-            _, part = _fit_group(points, values[rows], some, options, worth)
-            fits.append(part)
-            parts.append(_models(points, values[rows], some, design, part, left_open))
+        untold = _untold(group.priors[0], fitted)
+        for some in zip(*(prior.with_parts(untold) for prior in group.priors), strict=True):
+            part = _Group.of(points, values, group.rows, dict(zip(group.rows, some, strict=True)), options, group.worth)
+            fits.append(part.fitted(others))
+            parts.append(_models(points, part, fits[-1], left_open))
         models = [_mixed(model, some) for model, *some in zip(models, *parts, strict=True)]
-        for place, row in enumerate(rows):
+        for place, row in enumerate(group.rows):
             out[row] = Resilient(
-                group_priors[place],
+                group.priors[place],
                 tuple(fitted.coefficients[place].tolist()),
                 models[place],
                 float(fitted.noise[place]),
@@ -217,10 +220,10 @@ def predictions(
     values = _checked(points, values, priors)
     priors = with_algorithms(points, values, priors)
     out = np.full((len(priors), len(at)), np.nan)
-    for rows in _groups(values, priors):
-        group_priors = [prior for row in rows if (prior := priors[row]) is not None]
-        _, fitted = _fit_group(points, values[rows], group_priors, options)
-        out[rows] = fitted.coefficients @ group_priors[0].design(at).T
+    groups = [_Group.of(points, values, rows, priors, options) for rows in _groups(values, priors)]
+    others = _noise_of_all(groups) if options.share else None
+    for group in groups:
+        out[group.rows] = group.fitted(others).coefficients @ group.priors[0].design(at).T
     return out
 
 
@@ -246,29 +249,88 @@ def _groups(values: Array, priors: Sequence[Prior | None]) -> list[list[int]]:
     return [rows for rows in places.values() if rows]
 
 
-def _fit_group(
-    points: Array,
-    values: Array,
-    priors: Sequence[Prior],
-    options: FitOptions,
-    worth: Array | None = None,
-) -> tuple[Array, Fitted]:
-    """Fit call paths that have the same columns."""
-    design = priors[0].design(points)
-    effort = np.array([[column.effort for column in prior.columns] for prior in priors])
-    with_effort: Mask = np.asarray(effort[:, 1:].any(axis=1))
-    start = np.where(with_effort[:, None], effort @ design.T, np.abs(design).sum(axis=1))
-    start = np.where(start > 0, start, start.max(axis=1, keepdims=True, initial=0.0))
-    belief = _with_given(_own_belief(values, effort, start, options), priors[0], len(priors))
-    fit = partial(regress, design, values, outliers=options.outliers, worth=worth)
-    first = fit(nonnegative=options.nonnegative, start=start, belief=belief)
-    if not options.share or len(priors) < COMMON.few or design.shape[1] < 2:
-        return design, first
-    noise = _pooled_noise(first)
-    # what is fixed at 0 would make the mean over call paths too large
-    positive = np.maximum(first.coefficients @ design.T, 0.0)
-    shared = _shared_belief(fit(nonnegative=False, start=positive), effort, belief)
-    return design, fit(nonnegative=options.nonnegative, start=start, belief=shared, noise=noise)
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Call paths that have the same columns, each fitted alone.
+
+    Attributes
+    ----------
+    rows
+        Numbers of the call paths.
+    priors
+        Of each.
+    values
+        Shape (call path, point).
+    design
+        Shape (point, column).
+    worth
+        Shape (call path, point): weights of points.
+    start, effort
+        Shapes (call path, point) and (call path, column): a first guess, and what each column counts.
+    belief
+        What is expected of coefficients.
+    alone
+        See `Fitted`.
+    """
+
+    rows: list[int]
+    priors: list[Prior]
+    values: Array
+    design: Array
+    worth: Array | None
+    start: Array
+    effort: Array
+    belief: Belief | None
+    options: FitOptions
+
+    @classmethod
+    def of(
+        cls,
+        points: Array,
+        values: Array,
+        rows: list[int],
+        priors: Sequence[Prior | None] | Mapping[int, Prior],
+        options: FitOptions,
+        worth: Array | None = None,
+    ) -> _Group:
+        """Collect what is known before any value is looked at, but for the size of a column's cost."""
+        own = [prior for row in rows if (prior := priors[row]) is not None]
+        design = own[0].design(points)
+        effort = np.array([[column.effort for column in prior.columns] for prior in own])
+        with_effort: Mask = np.asarray(effort[:, 1:].any(axis=1))
+        start = np.where(with_effort[:, None], effort @ design.T, np.abs(design).sum(axis=1))
+        start = np.where(start > 0, start, start.max(axis=1, keepdims=True, initial=0.0))
+        belief = _with_given(_own_belief(values[rows], effort, start, options), own[0], len(own))
+        return cls(rows, own, values[rows], design, worth, start, effort, belief, options)
+
+    @cached_property
+    def alone(self) -> Fitted:
+        """Fits of each call path by its values alone."""
+        return self._fit(nonnegative=self.options.nonnegative, start=self.start, belief=self.belief)
+
+    @cached_property
+    def _fit(self) -> Callable[..., Fitted]:
+        return partial(regress, self.design, self.values, outliers=self.options.outliers, worth=self.worth)
+
+    def fitted(self, others: float | None) -> Fitted:
+        """Return fits that borrow the noise of `others`, a share of the value, and costs within the group.
+
+        The moderated variance of G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3 (2004): a
+        call path with no more points than coefficients has an interval, too.
+        """
+        if others is None:
+            return self.alone
+        belief = self.belief
+        if len(self.priors) >= COMMON.few and self.design.shape[1] >= 2:
+            # what is fixed at 0 would make the mean over call paths too large
+            positive = np.maximum(self.alone.coefficients @ self.design.T, 0.0)
+            belief = _shared_belief(self._fit(nonnegative=False, start=positive), self.effort, belief)
+        # s~^2 = (d s^2 + d0 s0^2) / (d + d0), with d + d0 degrees of freedom
+        degrees = self.alone.degrees + COMMON.worth
+        own = self.alone.degrees * np.nan_to_num(self.alone.noise) ** 2
+        noise = np.sqrt((own + COMMON.worth * others**2) / degrees) + LEAST_NOISE
+        made = self._fit(nonnegative=self.options.nonnegative, start=self.start, belief=belief, noise=noise)
+        return replace(made, noise=noise, degrees=degrees)
 
 
 def _own_belief(values: Array, effort: Array, start: Array, options: FitOptions) -> Belief | None:
@@ -295,12 +357,12 @@ def _with_given(belief: Belief | None, prior: Prior, count: int) -> Belief | Non
     return Belief(np.where(given, mean, own.mean), np.where(given, deviation, own.deviation), given)
 
 
-def _pooled_noise(fitted: Fitted) -> Array:
-    has_freedom = fitted.degrees > 0
-    squares = np.where(has_freedom, np.nan_to_num(fitted.noise) ** 2, 0.0)
-    pooled = (squares * fitted.degrees).sum() / max(fitted.degrees.sum(), 1.0)
-    drawn = (fitted.degrees * squares + COMMON.worth * pooled) / (fitted.degrees + COMMON.worth)
-    return np.asarray(np.sqrt(drawn) + LEAST_NOISE)
+def _noise_of_all(groups: Sequence[_Group]) -> float | None:
+    """Return the noise of a value, as a share of it, from the residuals of all call paths; None if none tells it."""
+    fits = [group.alone for group in groups]
+    degrees = sum(float(fitted.degrees.sum()) for fitted in fits)
+    squares = sum(float((fitted.degrees * np.nan_to_num(fitted.noise) ** 2).sum()) for fitted in fits)
+    return float(np.sqrt(squares / degrees)) if degrees > 0 else None
 
 
 def _shared_belief(fitted: Fitted, effort: Array, path_belief: Belief | None) -> Belief:
@@ -331,14 +393,8 @@ def _shared_belief(fitted: Fitted, effort: Array, path_belief: Belief | None) ->
     return Belief(mean, deviation, None if path_belief is None else path_belief.given)
 
 
-def _models(
-    points: Array,
-    values: Array,
-    priors: Sequence[Prior],
-    design: Array,
-    fitted: Fitted,
-    left_open: OpenStructure | None,
-) -> list[Model]:
+def _models(points: Array, group: _Group, fitted: Fitted, left_open: OpenStructure | None) -> list[Model]:
+    values, design, priors = group.values, group.design, group.priors
     predicted = fitted.coefficients @ design.T
     here = np.isfinite(values)
     bound = 1 - fitted.leverage < 1e-9
