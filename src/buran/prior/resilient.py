@@ -238,11 +238,18 @@ def _checked(points: Array, values: Array, priors: Sequence[Prior | None]) -> Ar
 
 
 def _groups(values: Array, priors: Sequence[Prior | None]) -> list[list[int]]:
-    """Return rows of call paths whose priors have the same columns; without those that have no prior or no value."""
+    """Return rows of call paths whose priors have the same columns; without those that have no prior or no value.
+
+    Columns with the same function count different things: seconds of a message are no price of a basic block.
+    """
     measured: Mask = np.asarray(np.isfinite(values).any(axis=1))
-    same = {id(prior): prior.functions for prior in priors if prior is not None}  # hashing them takes long
-    places: dict[tuple[ModelFunction, ...], list[int]] = {}
-    groups = {number: places.setdefault(functions, []) for number, functions in same.items()}
+    same = {
+        id(prior): tuple((column.name, column.function) for column in prior.columns)
+        for prior in priors
+        if prior is not None
+    }  # hashing them takes long
+    places: dict[tuple[tuple[str, ModelFunction], ...], list[int]] = {}
+    groups = {number: places.setdefault(columns, []) for number, columns in same.items()}
     for row, prior in enumerate(priors):
         if prior is not None and bool(measured[row]):
             groups[id(prior)].append(row)
