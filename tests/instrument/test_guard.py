@@ -14,6 +14,7 @@ from buran.instrument.filter_file import parse
 from buran.instrument.guard import guard, guarded, longest, stretch, throttle, visit_cost_of
 from buran.instrument.start import EVERYTHING, start_filter
 from buran.instrument.tuning import FILTERS
+from buran.numerics.tuning import COMMON
 from buran.profile.profile import CallTree, Region
 from buran.select.pilot import pilot_places
 
@@ -89,7 +90,7 @@ def test_few_visits_and_long_ones_stay_though_the_limit_is_out_of_reach() -> Non
     visits = np.array([1.0, 1e5, 3e4, 300.0, 300.0])
     seconds = np.array([1e-2, 3e-3, 15e-3, 3e-5, 1e-6])
     found = throttle(tree, seconds, visits, 100e-9)
-    assert set(found.verdicts) == {"accessor"} and found.after > FILTERS.limit
+    assert set(found.verdicts) == {"accessor"} and found.after > COMMON.overhead
 
 
 def test_what_is_to_be_kept_stays_whatever_it_costs() -> None:
@@ -155,7 +156,7 @@ def test_guarded_filters_let_everything_else_through() -> None:
         assert rules.matches("kernel()", "_Z6kernelv") and rules.matches("main", "main")
     nothing = throttle(TREE, seconds, np.zeros(5), COST_S)
     assert guarded(EVERYTHING, nothing) == EVERYTHING and nothing.before == 0
-    assert FILTERS.limit < 1
+    assert COMMON.overhead < 1
 
 
 GRAPH = make_graph(

@@ -9,7 +9,8 @@ from buran.model import ModelSet, fit_models
 from buran.model.discrepancy import Along, Discrepancy, Process, discrepancies, left_over_at, logarithms, scales_of
 from buran.model.repetitions import scatter_of
 from buran.model.terms import ModelFunction
-from buran.model.tuning import DISCREPANCY, SEARCH
+from buran.model.tuning import DISCREPANCY
+from buran.numerics.tuning import COMMON
 from buran.prior.algebra import power
 from buran_studies.functions import grid
 from buran_studies.noise import inject
@@ -83,7 +84,7 @@ def test_parameters_that_never_vary_or_are_zero_have_finite_processes():
 def test_many_points_are_thinned_to_a_bound():
     points = np.stack([np.linspace(1, 1000, 5000), np.tile([1.0, 2], 2500)], axis=1)
     one, *_ = discrepancies(points, (2 * points[:, :1] ** 0.1).T, np.ones((1, 5000)), np.zeros(1), np.zeros(1))
-    assert len(one.process.points) == SEARCH.combinations
+    assert len(one.process.points) == COMMON.combinations
     shift, _ = left_over_at([one], [ModelFunction(1.0)], np.array([[1000.0, 2.0]]))
     assert np.exp(shift[0, 0]) == pytest.approx(2 * 1000**0.1, rel=0.02)
 

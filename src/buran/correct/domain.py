@@ -11,6 +11,7 @@ from buran.correct.base import BaseModel
 from buran.correct.corrected import Corrected
 from buran.correct.formula import Array
 from buran.correct.tuning import CORRECTION
+from buran.model.tuning import ALLOWANCE
 from buran.numerics.sequence import spread_evenly
 
 
@@ -44,12 +45,12 @@ def objection(model: Corrected, points: Array) -> str | None:
     bad = ~np.isfinite(prediction.value)
     if bad.any():
         return f"it gives no positive time at {_place(at[bad][0], names)}"
-    wild = (prediction.factor < 1 / CORRECTION.largest) | (prediction.factor > CORRECTION.largest)
+    wild = (prediction.factor < 1 / ALLOWANCE.factor) | (prediction.factor > ALLOWANCE.factor)
     if wild.any():
         worst = int(np.argmax(np.abs(np.log(prediction.factor))))
         return (
             f"at {_place(at[worst], names)} it changes the base model by a factor of {prediction.factor[worst]:.3g}, "
-            f"which is no correction any more ({1 / CORRECTION.largest:g} to {CORRECTION.largest:g})"
+            f"which is no correction any more ({1 / ALLOWANCE.factor:g} to {ALLOWANCE.factor:g})"
         )
     for i, (name, variable) in enumerate(model.base.variables.items()):
         if variable.monotone is None:

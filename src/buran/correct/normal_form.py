@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from buran.correct.base import BaseModel, Parameter, Variable
-from buran.correct.tuning import CORRECTION
 from buran.errors import UsageError
 from buran.model.terms import ModelFunction
 from buran.model.text import format_function, python_names
+from buran.model.tuning import ALLOWANCE
 
 
 def base_of_function(
@@ -60,5 +60,5 @@ def base_of_function(
 
 
 def _coefficient(value: float) -> Parameter:
-    ends = sorted((value / CORRECTION.largest, value * CORRECTION.largest))
+    ends = sorted((value / ALLOWANCE.factor, value * ALLOWANCE.factor))
     return Parameter(value, ends[0], ends[1], log=value > 0)

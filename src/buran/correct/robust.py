@@ -162,7 +162,7 @@ def _candidates(
         part = replace(published, population=max(published.population // len(problem.used), 2))
         evolved = evolve(base, points, np.exp(logs), options.case, theta, random, part, "log")
         out["program"] = replace(plain, evolved=evolved)
-    if not options.formula and len(points) <= CORRECTION.most_points:
+    if not options.formula and len(points) <= COMMON.combinations:
         process = fit_residual(points, logs - np.log(base.evaluate(np.array(fitted.theta), points)))
         terms = {name: candidate for name, candidate in out.items() if candidate.terms is not None}
         out["process"] = replace(plain, process=process)
@@ -230,8 +230,8 @@ def _notes(base: BaseModel, fitted: TermModel, data: Data) -> tuple[str, ...]:
             notes.append(f"{name} was measured from {low:g} to {high:g}, beyond its declared range")
     if not any(variable.scale for variable in base.variables.values()):
         notes.append("no variable is declared to be a scale: the longest runs are the ones predicted from the others")
-    if len(data.points) > CORRECTION.most_points:
-        notes.append(f"with more than {CORRECTION.most_points} points no Gaussian process is tried")
+    if len(data.points) > COMMON.combinations:
+        notes.append(f"with more than {COMMON.combinations} points no Gaussian process is tried")
     wrong = without_time(base, np.array(fitted.theta), data.points)
     if wrong is not None:
         notes.append(f"{wrong}: there is nothing to correct, and no prediction")

@@ -14,6 +14,7 @@ from buran.correct.base import BaseModel
 from buran.correct.fit import Residuals, least_squares, left_out_cost
 from buran.correct.formula import Array
 from buran.correct.tuning import CORRECTION
+from buran.model.tuning import SEARCH
 from buran.numerics.least_squares import beside
 
 Shape = Literal["power", "log2", "hinge", "one"]
@@ -277,7 +278,7 @@ def _promising(
     gains = np.maximum(_gains(projected, rest), 0.5 * _gains(columns, residual))
     gains[scales <= 0] = 0
     gains[list(state.numbers)] = 0
-    order = np.argsort(-gains, kind="stable")[: CORRECTION.polished]
+    order = np.argsort(-gains, kind="stable")[: SEARCH.beam]
     return [int(n) for n in order if gains[n] > 0]
 
 

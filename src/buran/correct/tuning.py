@@ -13,15 +13,8 @@ class CorrectionTuning:
 
     powers: tuple[float, ...] = tuned((-1.0, -0.5, 0.5, 1.0), "exponents of a term's growth", CORRECTIONS)
     most_terms: int = tuned(3, "terms", CORRECTIONS)
-    polished: int = tuned(8, "candidates of each step that are fitted jointly", CORRECTIONS)
     freeze: float = tuned(2.0, "beyond this times the trained values a correction stays as it is", CORRECTIONS)
-    largest: float = tuned(
-        10.0, "factor, or its inverse, that may still be a correction or a fit of a coefficient", JUDGED
-    )
     samples: int = tuned(2000, "places at which the factor, and a declared direction, are checked", JUDGED)
-    most_points: int = tuned(
-        200, "points up to which a Gaussian process is tried", "the time of a fit grows with the third power; first 400"
-    )
     fewest: int = tuned(8, "points below which no correction can be judged", JUDGED)
     places: int = tuned(
         33, "places along a variable that are looked at: for thresholds, and for a declared direction", JUDGED

@@ -75,7 +75,7 @@ def guard(
     hooked_s: float,
     plain_s: float,
     calibrated_s: float,
-    limit: float = FILTERS.limit,
+    limit: float = COMMON.overhead,
     keep: Sequence[str] = (),
 ) -> Throttled:
     """Throttle by the point of an experiment whose functions took longest.
@@ -149,7 +149,7 @@ def throttle(
     seconds: Floats,
     visits: Floats,
     visit_cost_s: float,
-    limit: float = FILTERS.limit,
+    limit: float = COMMON.overhead,
     keep: Sequence[str] = (),
 ) -> Throttled:
     """Find the functions to leave out before anything larger is run: the shortest visits first.
@@ -181,7 +181,7 @@ def throttle(
     allowed = limit * bare
     each_s = np.maximum(own_s - hooks, 0.0) / np.where(number > 0, number, 1.0)
     order = np.lexsort((-hooks, each_s))
-    mostly_hooks, many = hooks > FILTERS.distorting * own_s, hooks > COMMON.matters * hooks.sum()
+    mostly_hooks, many = hooks > COMMON.larger * own_s, hooks > COMMON.matters * hooks.sum()
     order = order[(free & mostly_hooks & many)[order]]
     left = float(hooks.sum()) - np.concatenate([[0.0], np.cumsum(hooks[order])])
     count = int(np.argmax(left <= allowed)) if left[-1] <= allowed else len(order)

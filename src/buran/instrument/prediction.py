@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from buran.errors import UsageError
 from buran.experiment.allowance import allowed_times
-from buran.instrument.tuning import FILTERS
+from buran.instrument.tuning import POOLING
 from buran.model import ModelSet
 from buran.model.tuning import ALLOWANCE
 from buran.profile.profile import SEPARATOR, CallTree, Region
@@ -138,7 +138,7 @@ class RegionPrediction:
         """Regions whose time is the same at the smallest point and at the target."""
         before, after = self.by_region(self.origin_s), self.own_s
         with np.errstate(invalid="ignore"):
-            return np.abs(after - before) <= FILTERS.steady * np.maximum(after, before)
+            return np.abs(after - before) <= POOLING.scatter * np.maximum(after, before)
 
     # -- of a choice --------------------------------------------------------------------------------
 
@@ -289,5 +289,5 @@ def _growing_share(tree: CallTree, models: ModelSet, at: Floats, origin: Floats)
         by_name[name] = by_name.get(name, np.zeros(2)) + row
     total = float(values[:, 0].sum()) or 1.0
     of_region = np.array([by_name.get(region.name, np.zeros(2)) for region in tree.regions]).reshape(-1, 2)
-    share: Floats = np.where(of_region[:, 0] > (1 + FILTERS.steady) * of_region[:, 1], of_region[:, 0] / total, 0.0)
+    share: Floats = np.where(of_region[:, 0] > (1 + POOLING.scatter) * of_region[:, 1], of_region[:, 0] / total, 0.0)
     return share

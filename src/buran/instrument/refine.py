@@ -15,7 +15,7 @@ from buran.instrument.expansion import unexplored_kernels
 from buran.instrument.pattern import named_by, named_by_any, plain
 from buran.instrument.prediction import FILTERABLE, Floats, Mask, RegionPrediction, predict_regions, symbol_of
 from buran.instrument.refinement import CONSTANT, DROPPED, KEPT, Refinement, Wishes
-from buran.instrument.tuning import FILTERS
+from buran.instrument.tuning import FILTERS, POOLING
 from buran.instrument.verdicts import Verdicts
 from buran.model import ModelSet
 from buran.profile.cubex_read import PARAMETRIZED
@@ -182,7 +182,7 @@ def _measured(prediction: RegionPrediction, ends_s: Floats | None, visits: Float
     )
     bare = np.maximum(by_region[:, 1] - hooks, 0.0)
     total = float(by_region[:, 1].sum())
-    return bare / (total or 1.0), by_region[:, 1] > (1 + FILTERS.steady) * by_region[:, 0]
+    return bare / (total or 1.0), by_region[:, 1] > (1 + POOLING.scatter) * by_region[:, 0]
 
 
 def _waiting(prediction: RegionPrediction, imbalance: Floats | None, share: float) -> Mask:

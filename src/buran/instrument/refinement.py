@@ -11,7 +11,6 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.instrument.prediction import FILTERABLE, MAINS, Floats, Mask, RegionPrediction, symbol_of
-from buran.instrument.tuning import FILTERS
 from buran.instrument.verdicts import FunctionVerdict
 from buran.numerics.tuning import COMMON
 from buran.profile.profile import Region
@@ -49,7 +48,7 @@ class Wishes:
     """
 
     share: float = 0.01
-    hook_share: float = FILTERS.distorting
+    hook_share: float = COMMON.larger
     overhead: float | None = 0.05
     coverage: float = 0.95
     constants: bool = False

@@ -22,13 +22,6 @@ class FilterTuning:
         "16 lists of eight programs: without it they lack up to six functions of up to 0.4 % of the time, one of "
         "1.9 % under hooks in everything; with no least share up to 80 more come in, none of them above 0.05 %",
     )
-    distorting: float = tuned(0.5, "of a function's own time: hooks that take more distort it", JUDGED)
-    steady: float = tuned(
-        0.1, "times that change by less than this share between the smallest point and the target are constant", JUDGED
-    )
-    limit: float = tuned(
-        0.05, "time in hooks over time without that a campaign may start with, where it names no limit", JUDGED
-    )
     most_expensive_visit: float = tuned(
         20.0,
         "times the calibrated cost that a visit has at most where hooks prevent inlining: what else a run with hooks "
@@ -46,7 +39,8 @@ class PoolingTuning:
 
     scatter: float = tuned(
         0.1,
-        "of a single run, until several are known; a corrected time that is more uncertain is left out",
+        "of a single run, until several are known; a corrected time that is more uncertain is left out, one that "
+        "changes by less is constant",
         "evidence/overhead.md: 2 to 15 %, on a busy machine 10 to 30 %",
     )
     loop_uncertainty: float = tuned(

@@ -37,7 +37,6 @@ from buran.select.observations import Observations
 from buran.select.planner import next_plan
 from buran.select.question import Knowledge, Question
 from buran.select.space import Array
-from buran.select.tuning import PLANNING
 
 
 def question_of(history: History) -> Question:
@@ -53,7 +52,7 @@ def question_of(history: History) -> Question:
         effort_repetitions=config.effort_repetitions,
         warmup=config.warmup,
         strategy=config.strategy.name,
-        max_iterations=config.strategy.max_iterations or PLANNING.rounds,
+        max_iterations=config.strategy.max_iterations or COMMON.steps,
         refine=config.refinement.enabled and config.goal != "models",
         seed=config.seed,
         build=partial(_build_spec, session, [plan.filter_text for plan in history.plans if not plan.imported]),

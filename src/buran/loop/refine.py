@@ -41,6 +41,7 @@ from buran.measure.toolchain.static_features import StaticFeatures, StaticFuncti
 from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet
 from buran.model.repetitions import over_repetitions
+from buran.numerics.tuning import COMMON
 from buran.profile.metrics import work_metrics
 
 _VALUES = 3  # of a parameter: the fewest that tell growth from a constant
@@ -153,7 +154,7 @@ def _guarded(history: History) -> tuple[str, dict[str, FunctionVerdict]]:
     ]
     hooked_s, plain_s = pairs[-1] if pairs else (0.0, 0.0)
     wishes = wishes_of(history.session)
-    limit = wishes.overhead or FILTERS.limit
+    limit = wishes.overhead or COMMON.overhead
     decision = guard(experiment, hooked_s, plain_s, visit_cost_s(history), limit, wishes.keep)
     return guarded(findings.filter_text, decision), dict(decision.verdicts)
 

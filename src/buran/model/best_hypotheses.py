@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from buran.model.candidates import Ids, Mask
 from buran.model.terms import Array
-from buran.model.tuning import SEARCH, UNCERTAINTY
+from buran.model.tuning import SEARCH
+from buran.numerics.tuning import COMMON
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,7 @@ class BestHypotheses:
         best = self.rows[np.arange(len(self.rows)), np.argmin(self.scores, axis=1)]
         steady = steady & best.any(axis=(1, 2))
         weight = odds(self.scores, points)
-        likely = weight >= UNCERTAINTY.least
+        likely = weight >= COMMON.matters
         some = likely & plain
         likely = np.where(some.any(axis=1, keepdims=True), some, likely)
         order = np.argsort(self.ahead, axis=1, kind="stable")

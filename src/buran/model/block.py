@@ -17,7 +17,7 @@ from buran.model.few_values import with_other_growth
 from buran.model.regression import Functions, Regression, regress
 from buran.model.structures import OpenStructure, with_structures
 from buran.model.terms import Array
-from buran.model.tuning import UNCERTAINTY
+from buran.numerics.tuning import COMMON
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Block:
         """Fit the hypotheses within reach for some call paths, all of the same size together."""
         call_rows = np.array(calls, dtype=np.int64)
         weight = odds(self.hypotheses.scores[call_rows], len(self.points))
-        place, hypothesis = np.nonzero(weight > UNCERTAINTY.least)
+        place, hypothesis = np.nonzero(weight > COMMON.matters)
         rows = self.hypotheses.rows[call_rows[place], hypothesis]
         size = rows.any(axis=2).sum(axis=1)
         groups = []

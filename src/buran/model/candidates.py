@@ -248,7 +248,7 @@ def patterns(lengths: tuple[int, ...]) -> Ids:
     for size in range(1, parameters + 1):
         best = max(lengths, default=0)
         if size > 1:
-            best = max(int((SEARCH.combinations / comb(parameters, size)) ** (1 / size)), size // parameters)
+            best = max(int((COMMON.combinations / comb(parameters, size)) ** (1 / size)), size // parameters)
         for chosen in combinations(range(parameters), size):
             for places in product(*(range(1, 1 + min(lengths[p], best)) for p in chosen)):
                 row = [0] * parameters

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from buran.model.basis import Lead
 from buran.model.terms import Array, ModelFunction
-from buran.model.tuning import SEARCH
+from buran.numerics.tuning import COMMON
 
 Order = Literal["first", "second", "same", "neither"]
 
@@ -63,7 +63,7 @@ def _crossings(first: ModelFunction, second: ModelFunction, point: Array, parame
     if begin <= 0:
         begin = 1.0
     end = max(float(point[parameter]), begin) / np.finfo(np.float64).eps  # beyond, numbers are no longer exact
-    grid = np.geomspace(begin, end, SEARCH.combinations)
+    grid = np.geomspace(begin, end, COMMON.combinations)
 
     def gap(x: Array | float) -> Array:
         at = np.array(np.broadcast_to(point, (*np.shape(x), len(point))))

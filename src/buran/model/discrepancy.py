@@ -254,7 +254,7 @@ def _evidence(
 
 def _pooled(evidence: Array, pairs: Array) -> Array:
     """Return the logarithm of what all call paths together say of each pair, shape (pair,), the usual one included."""
-    usual = np.exp(-np.abs(np.log(pairs[:, 1] / DISCREPANCY.usual)))
+    usual = np.exp(-np.abs(np.log(pairs[:, 1] / COMMON.noise)))
     usual /= usual.sum()
     share = np.exp(evidence - evidence.max(axis=1, keepdims=True)) * usual
     share /= share.sum(axis=1, keepdims=True)
@@ -266,13 +266,13 @@ def _thinned(points: Array, left: Array, lengths: Array) -> tuple[Ids, Array]:
 
     The process costs the cube of its points; neighbours nearer than a length scale say the same.
     """
-    if len(points) <= SEARCH.combinations:
+    if len(points) <= COMMON.combinations:
         return np.arange(len(points)), left
     inputs = logarithms(points, points) / lengths
     kept = [int(np.argmax(inputs.sum(axis=1)))]
     gap = np.linalg.norm(inputs - inputs[kept[0]], axis=1)
     owner = np.zeros(len(points), dtype=np.int64)
-    while len(kept) < SEARCH.combinations and gap.max() > 0:
+    while len(kept) < COMMON.combinations and gap.max() > 0:
         kept.append(int(np.argmax(gap)))
         distance = np.linalg.norm(inputs - inputs[kept[-1]], axis=1)
         owner[distance < gap] = len(kept) - 1

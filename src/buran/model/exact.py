@@ -422,7 +422,7 @@ class _Solver:
         random = np.random.default_rng(_SEED)
         tried = 0
         for size in range(1, min(most, columns.shape[1] - 1) + 1):  # one value at least is not needed
-            if tried + comb(len(products), size) > SEARCH.combinations:
+            if tried + comb(len(products), size) > COMMON.combinations:
                 break
             sets = np.array(list(combinations(range(len(products)), size)), dtype=np.int64).reshape(-1, size)
             tried += len(sets)

@@ -13,7 +13,7 @@ import numpy as np
 from buran.model.alternative import Alternative, divided
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
-from buran.model.tuning import FEW_VALUES, SEARCH, UNCERTAINTY
+from buran.model.tuning import FEW_VALUES, SEARCH
 from buran.numerics.intervals import ROUNDING
 from buran.numerics.tuning import COMMON
 
@@ -52,7 +52,7 @@ def with_other_growth(
     for alternative in alternatives:
         at_far = alternative.function.evaluate(far)
         others: list[_Other] = []
-        if alternative.weight >= UNCERTAINTY.least * most:
+        if alternative.weight >= COMMON.matters * most:
             others = [other for p, values in few.items() for other in _through(alternative, p, values, far, at_far)]
         share = alternative.weight / 2 / max(len(others), 1)  # two equal parts
         first.append((alternative.weight - share * len(others), float(at_far[-1])))

@@ -25,8 +25,9 @@ from buran.model.scoring import MEAN_ABSOLUTE
 from buran.model.search import Progress, SearchOptions, search
 from buran.model.space import Spaces, full_space, is_full, space_of
 from buran.model.terms import Array
-from buran.model.tuning import DISCREPANCY, EXACT, SEARCH
+from buran.model.tuning import DISCREPANCY, SEARCH
 from buran.numerics.intervals import ROUNDING
+from buran.numerics.tuning import COMMON
 
 _LARGEST = 1e150  # squares of larger values overflow
 
@@ -250,7 +251,7 @@ def _follow(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model]
     if not counted:
         return
     values = np.ldexp(weighted.values, weighted.binary[:, None])
-    missed = [place for place in counted if fitted[place].quality.error > EXACT.near]
+    missed = [place for place in counted if fitted[place].quality.error > COMMON.matters]
     for place, model in zip(missed, near_models(points, values[missed]) if missed else (), strict=True):
         fitted[place] = model or fitted[place]
     bases = [space_of(space, p).candidates(column) for p, column in enumerate(points.T)]
@@ -274,7 +275,9 @@ def _explain(
 def _is_simpler(model: Model, formula: Model) -> bool:
     """Tell whether a model in normal form gives all counts but for their rounding, with fewer terms than a formula."""
     quality = model.quality
-    rounded = quality.rss <= quality.points / 4 and quality.error <= EXACT.near  # whole numbers leave a half at most
+    rounded = (
+        quality.rss <= quality.points / 4 and quality.error <= COMMON.matters
+    )  # whole numbers leave a half at most
     return rounded and len(model.function.terms) < len(formula.function.terms)
 
 

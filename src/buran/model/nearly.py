@@ -44,7 +44,7 @@ _DEPENDENT = 1e-6  # length of a column of length 1 that must remain next to oth
 
 
 def near_models(points: Array, values: Array) -> list[Model | None]:
-    """Find formulas that miss no count by more than `EXACT.near`.
+    """Find formulas that miss no count by more than `COMMON.matters`.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def without_rounding(points: Array, values: Array, model: Model, bases: Sequence
         Of each parameter: the functions that terms may have.
     """
     weights = relative_weights(values[None])[0]
-    most = min(_unit_of(values), EXACT.near / float(weights.max()))
+    most = min(_unit_of(values), COMMON.matters / float(weights.max()))
     terms = list(model.function.terms)
     while found := _with_one_for_two(points, values, terms, bases, most):
         terms = found
@@ -190,7 +190,7 @@ def _near_model(points: Array, values: Array, terms: list[Term], columns: Array,
     for number in range(1, min(SearchOptions.max_terms, count - COMMON.few) + 1):
         members, basis, rest = _extended(members, basis, rest, scaled)
         sets = [
-            *map(tuple, members[np.abs(rest).max(axis=1) <= EXACT.near].tolist()),
+            *map(tuple, members[np.abs(rest).max(axis=1) <= COMMON.matters].tolist()),
             *combinations(sorted(grid), number),
         ]
         formulas: list[Formula] = []
@@ -200,7 +200,7 @@ def _near_model(points: Array, values: Array, terms: list[Term], columns: Array,
             worst = float(np.abs(target - coefficients @ scaled[chosen]).max())
             bits = (count - number) * -np.log2(max(worst, ROUNDING)) - number * np.log2(len(terms))
             function = _function(coefficients / length[chosen], [terms[term] for term in chosen])
-            if worst <= EXACT.near and bits >= EXACT.margin and not cancels_through(function, points):
+            if worst <= COMMON.matters and bits >= EXACT.margin and not cancels_through(function, points):
                 formulas.append((function, float(bits)))
         formulas.sort(key=lambda formula: -formula[1])
         model = model_of_formulas(points, values, formulas)

@@ -17,8 +17,9 @@ from buran.model.derived import DerivedValue, neighbours
 from buran.model.powers import PowerLog
 from buran.model.search import SearchOptions
 from buran.model.terms import Factor
-from buran.model.tuning import EXACT, SEARCH
+from buran.model.tuning import EXACT
 from buran.numerics.modular import PRIME, Residues, inverse, residues
+from buran.numerics.tuning import COMMON
 
 _WHOLE = 2**53  # larger whole numbers are not all numbers of a computer
 _LARGEST = 2**62  # of a whole number of 64 bits
@@ -163,7 +164,7 @@ def monomials(
     out.sort(key=lambda entry: entry[1])
     return tuple(
         RationalTerm(factors, cost, {Fraction(i): value for i, value in enumerate(values)})
-        for factors, cost, values in out[: SEARCH.combinations]
+        for factors, cost, values in out[: COMMON.combinations]
     )
 
 

@@ -9,9 +9,9 @@ import numpy as np
 from buran.model.beam import BOUND
 from buran.model.candidates import Ids, Mask, TermTable
 from buran.model.terms import Array, Factor, ModelFunction, Term
-from buran.model.tuning import SEARCH
 from buran.numerics.intervals import ROUNDING
 from buran.numerics.least_squares import again, solve, without_negative
+from buran.numerics.tuning import COMMON
 
 _VOID = 1e-9  # share of the values below which a contribution is rounding
 _TOGETHER = 100  # functions; more would need much memory at once
@@ -87,7 +87,7 @@ def _negative(tables: list[TermTable], chosen: Ids, coefficients: Array, values:
     """Mark functions that are negative somewhere in the range of `TermTable.range`, of values that are not."""
     out = np.zeros(len(values), dtype=bool)
     rows = np.flatnonzero((coefficients < 0).any(axis=1) & (values >= 0).all(axis=1))
-    most = max(2, int(SEARCH.combinations ** (1 / len(tables))))
+    most = max(2, int(COMMON.combinations ** (1 / len(tables))))
     places = [
         np.unique(np.linspace(0, len(table.range) - 1, min(most, len(table.range))).astype(int)) for table in tables
     ]

@@ -14,7 +14,7 @@ from buran.model.alternative import Alternative
 from buran.model.candidates import is_dense
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.together import Pairs, pairs_apart, pairs_varied, usual_values
-from buran.model.tuning import SEARCH, UNCERTAINTY
+from buran.model.tuning import SEARCH
 from buran.numerics.intervals import ROUNDING
 from buran.numerics.tuning import COMMON
 
@@ -46,7 +46,7 @@ def with_structures(
     beside: list[Alternative] = []
     for alternative in alternatives:
         others: list[Alternative] = []
-        if alternative.weight >= UNCERTAINTY.least * most:
+        if alternative.weight >= COMMON.matters * most:
             others = _other_structures(alternative, points, values, left_open)
         out.append(replace(alternative, weight=alternative.weight - sum(other.weight for other in others)))
         beside += others
@@ -110,7 +110,7 @@ def _other_structures(
             continue  # what cannot be negative is not, in any structure
         gap = (((other.function.evaluate(points) - values) / size) ** 2).sum() - least
         share = np.exp(-max(gap, 0.0) / 2) / readings
-        if share > UNCERTAINTY.least:
+        if share > COMMON.matters:
             out.append(replace(other, weight=float(share * alternative.weight)))
     return out
 

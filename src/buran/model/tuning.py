@@ -15,11 +15,10 @@ class SearchTuning:
 
     beam: int = tuned(
         8,
-        "hypotheses of one size, or terms of one parameter, that are taken further; of several parameters where there "
-        "are as many points for each",
+        "hypotheses of one size, terms of one parameter, or corrections, that are taken further; of several parameters "
+        "where there are as many points for each",
         ABLATION,
     )
-    combinations: int = tuned(200, "products, or places, that are looked at, about", ABLATION)
     progress: float = tuned(
         0.5,
         "an error so much smaller than without a term, or a steeper power, speaks for it whatever the score says",
@@ -39,9 +38,6 @@ SEARCH = SearchTuning()
 class UncertaintyTuning:
     """Constants of what is left open: intervals and noise."""
 
-    least: float = tuned(
-        1e-2, "smaller weights of hypotheses move no end of an interval", "first 0.001; no record of why it grew"
-    )
     parts: tuple[float, ...] = tuned(
         (0.01, 0.03, 0.08, 0.2, 0.5, 0.8, 0.92, 0.97, 0.99),
         "of the weight, at which the hypotheses of a call path are divided, each part with one that stands for it",
@@ -73,7 +69,6 @@ class ExactTuning:
 
     most_bits: int = tuned(12, "bits that the terms of one parameter may cost together", JUDGED)
     margin: float = tuned(4.0, "bits that prove a formula, a further term, or one formula against another", JUDGED)
-    near: float = tuned(1e-2, "relative misfit at any point up to which a sum of few terms explains a count", JUDGED)
 
 
 EXACT = ExactTuning()
@@ -95,7 +90,6 @@ class DiscrepancyTuning:
     noises: tuple[float, ...] = tuned(
         (0.01, 0.03, 0.1, 0.3, 1.0), "of a value: the evidence chooses; the first one repetitions do not show", JUDGED
     )
-    usual: float = tuned(0.03, "noise that is expected before anything is measured", PRICES)
     slope: float = tuned(0.5, "of the deviation, for each nat of a parameter: a trend", PRICES)
     length: float = tuned(0.7, "of the measured range of a parameter's logarithm: length scale", PRICES)
 
@@ -114,7 +108,8 @@ class AllowanceTuning:
 
     factor: float = tuned(
         10.0,
-        "times what was measured times the growth of counts: a larger prediction is not known",
+        "times what was measured times the growth of counts, or times an analytical model and its coefficients: a "
+        "larger prediction is not known, and no correction",
         "the cost of a unit of work grows less from caches to memory or with waiting for the network; the absurd "
         "predictions of AMG and miniVite were a hundred times beyond",
     )

@@ -50,12 +50,12 @@ def average_process(inputs: Array, values: Array) -> tuple[Array, Array]:
     from scipy.linalg.lapack import dpotrf, dpotrs  # it takes long, and models do without
 
     size = inputs.shape[1]
-    unit = spread_evenly(AVERAGE.draws, size + 1)
+    unit = spread_evenly(COMMON.combinations, size + 1)
     lengths = np.where(np.ptp(inputs, axis=0) > 0, _between(unit[:, :size], *AVERAGE.lengths), 1.0)
     noise = _between(unit[:, size], *AVERAGE.noises)
-    likelihood, pull = np.empty(AVERAGE.draws), np.empty((AVERAGE.draws, len(inputs)))
+    likelihood, pull = np.empty(COMMON.combinations), np.empty((COMMON.combinations, len(inputs)))
     gaps = np.square(inputs[:, None] - inputs[None])
-    for draw in range(AVERAGE.draws):
+    for draw in range(COMMON.combinations):
         covariance = np.exp(-0.5 * (gaps @ lengths[draw] ** -2.0))
         covariance[np.diag_indices(len(inputs))] += noise[draw] ** 2
         root, failed = dpotrf(covariance, lower=1)

@@ -13,10 +13,16 @@ class CommonTuning:
 
     matters: float = tuned(
         0.01,
-        "of a time, a variance, a count or a limit: what is less changes no conclusion",
+        "of a time, a variance, a weight, a count or a limit: what is less changes no conclusion",
         "judgement: `scorep-score -g` leaves what has less than 1 % of a trace in, too",
     )
-    nearly: float = tuned(0.9, "of a time or a variance: so much stands for all of it", JUDGED)
+    nearly: float = tuned(0.9, "of a time, a variance, a weight or accesses: so much stands for all of it", JUDGED)
+    larger: float = tuned(
+        0.5, "of a time or of misses: what has more explains, or distorts, all of it", "the larger part"
+    )
+    overhead: float = tuned(
+        0.05, "of a time or a budget, that measuring hooks may take where nobody names a limit", JUDGED
+    )
     floor: float = tuned(1e-3, "of the largest value: smaller ones count as this one", JUDGED)
     noise: float = tuned(
         0.03,
@@ -32,17 +38,23 @@ class CommonTuning:
         "share costs, degrees of freedom of noise",
         "the fewest that tell growth from a constant, and scatter",
     )
-    steps: int = tuned(12, "of an iteration that has not settled before", JUDGED)
+    steps: int = tuned(12, "of an iteration, or rounds of a campaign, that has not settled before", JUDGED)
+    combinations: int = tuned(
+        200,
+        "products, points of a process, draws or places, that are looked at, about",
+        "ablation, seed 4242 (evidence/models.md)",
+    )
 
 
 COMMON = CommonTuning()
+OF_MEANS = 1e-6
+"""Relative: a count that is this near to a function is met by it, as means over ranks are rounded."""
 
 
 @dataclass(frozen=True)
 class AverageTuning:
     """Constants of a Gaussian process that is averaged over its hyperparameters."""
 
-    draws: int = tuned(192, "draws of the hyperparameters", CORRECTIONS)
     lengths: tuple[float, float] = tuned(
         (0.3, 12.0), "ends of the length scales, in standard deviations of a variable", CORRECTIONS
     )

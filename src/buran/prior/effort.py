@@ -20,9 +20,9 @@ from buran.model.space import Spaces
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.tuning import DISCREPANCY, SEARCH
 from buran.numerics.least_squares import exponents
-from buran.numerics.tuning import COMMON
+from buran.numerics.tuning import COMMON, OF_MEANS
 from buran.prior.algebra import added, multiplied
-from buran.prior.tuning import COUNTS, OF_MEANS
+from buran.prior.tuning import COUNTS
 
 
 class Steadiness(StrEnum):

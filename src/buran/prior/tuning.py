@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 from buran.numerics.origin import JUDGED, tuned
 
-OF_MEANS = 1e-6
-"""Relative: a count that is this near to a function is met by it, as means over ranks are rounded."""
-
 
 @dataclass(frozen=True)
 class CountTuning:

@@ -14,9 +14,10 @@ from buran.model.derived import DerivedValue
 from buran.model.repetitions import over_repetitions
 from buran.model.space import Spaces
 from buran.model.terms import Array, ModelFunction
+from buran.numerics.tuning import OF_MEANS
 from buran.prior.algebra import multiplied
 from buran.prior.effort import Effort, effort_of, steadiness_of
-from buran.prior.tuning import COUNTS, OF_MEANS
+from buran.prior.tuning import COUNTS
 
 _ONE = ModelFunction(1.0)
 _WHOLE = 1e-9  # of the largest message: rounding of the division

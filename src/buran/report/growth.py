@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from buran.model.basis import Lead
 from buran.model.model import Model
-from buran.report.tuning import PROOF
+from buran.numerics.tuning import COMMON
 
 
 def faster_in(first: Model, second: Model, parameters: int) -> tuple[int, ...]:
-    """Return the parameters with which the second model grows faster, by at least `PROOF.likely` of the hypotheses.
+    """Return the parameters with which the second model grows faster, by at least `COMMON.nearly` of the hypotheses.
 
     Every hypothesis of the one meets every hypothesis of the other, with the product of their weights. Sums have none
     but themselves.
     """
-    return tuple(parameter for parameter in range(parameters) if _chance(first, second, parameter) >= PROOF.likely)
+    return tuple(parameter for parameter in range(parameters) if _chance(first, second, parameter) >= COMMON.nearly)
 
 
 def _chance(first: Model, second: Model, parameter: int) -> float:

@@ -15,10 +15,10 @@ from buran.model.model import Model
 from buran.model.model_set import ModelSet
 from buran.model.powers import PowerLog
 from buran.model.tuning import SEARCH
+from buran.numerics.tuning import COMMON, OF_MEANS
 from buran.report.call_paths import Array, CallPaths
 from buran.report.content import LEVEL, Report, start_and_end, unknown_rows
 from buran.report.growth import leads_of
-from buran.report.tuning import PROOF
 
 WORK = "basic_blocks"
 """The metric whose counts are the program's work."""
@@ -204,11 +204,11 @@ def _along(report: Report, name: str, times: _Parts, works: _Parts | None, guess
 
 def _is_proven(model: Model | None, counts: ModelSet, parameter: int) -> bool:
     """Tell whether counts prove how they grow with a parameter."""
-    if model is None or not model.quality.smape <= PROOF.exact_percent:
+    if model is None or not model.quality.smape <= 100 * OF_MEANS:
         return False
     if passes_through(model.function, np.array(counts.points)):
         return False
-    return leads_of(model, parameter).get(model.function.lead(parameter), 0.0) >= PROOF.likely
+    return leads_of(model, parameter).get(model.function.lead(parameter), 0.0) >= COMMON.nearly
 
 
 class _Guesses:

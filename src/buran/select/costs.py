@@ -128,7 +128,7 @@ class RunCosts:
         budget, seconds = self.question.budget(None), self.seconds(first)
         if budget is None or not seconds:
             return COMMON.few
-        affordable = PLANNING.comparing * budget * 3600.0 / (seconds * self.question.cores(first))
+        affordable = COMMON.overhead * budget * 3600.0 / (seconds * self.question.cores(first))
         return max(min(int(affordable), COMMON.few), 1)
 
     @property

@@ -33,13 +33,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from buran.campaign.strategies import Abilities
+from buran.numerics.tuning import COMMON
 from buran.select.cpf import CHEAPEST
 from buran.select.forecast import Forecast
 from buran.select.observations import Observations
 from buran.select.protocol import Advice, Budget, PlanningState, Settings, Strategy
 from buran.select.simple import BeginsWithBase, best_rated, nothing_left, without_progress
 from buran.select.space import Array, Ids, Space
-from buran.select.tuning import PLANNING
 
 if TYPE_CHECKING:
     from sklearn.gaussian_process import GaussianProcessRegressor
@@ -195,11 +195,12 @@ class Hybrid(BeginsWithBase):
 
 
 def largest(measured: Observations) -> list[tuple[int, float]]:
-    """Return the call paths with the largest shares of the measured time, with these shares."""
+    """Return the call paths with shares of the measured time that matter, the largest first, with these shares."""
     total = np.nansum(np.where(measured.runs > 0, np.abs(measured.means), 0.0), axis=1)
     total = total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
     usable = (np.where(measured.runs > 0, measured.means, 0.0) > 0).sum(axis=1) >= 2
-    order = [call for call in np.argsort(-total, kind="stable").tolist() if usable[call]][: PLANNING.most_calls]
+    order = [call for call in np.argsort(-total, kind="stable").tolist() if usable[call]]
+    order = [call for call in order if total[call] >= min(COMMON.matters, total[order[0]])]
     return [(call, float(total[call])) for call in order]
 
 

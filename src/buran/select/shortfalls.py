@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from buran.numerics.tuning import COMMON
 from buran.select.question import Knowledge, Question
-from buran.select.tuning import PLANNING
 from buran.wording import shown_value
 
 
@@ -16,12 +16,12 @@ def shortfalls(question: Question, knowledge: Knowledge) -> list[str]:
 
 
 def _too_far(question: Question) -> str | None:
-    """Return as text by how much the target lies beyond all points; None if that is within `PLANNING.farthest`."""
+    """Return as text by how much the target lies beyond all points; None if that is not beyond `COMMON.floor`."""
     space = question.space
     largest, least = space.points.max(axis=0), space.points.min(axis=0)
     beyond = np.maximum(space.target / largest, least / space.target)
     worst = int(beyond.argmax())
-    if beyond[worst] <= PLANNING.farthest:
+    if beyond[worst] * COMMON.floor <= 1:
         return None
     name, value = space.parameters[worst], space.target[worst]
     return f"the target {name} = {value:g} lies a factor of {beyond[worst]:.3g} beyond all points: too far to trust"

@@ -40,11 +40,6 @@ class PlanningTuning:
         "share of what is left of the budget that one round of a plan spends, at most on what models cannot do without",
         "named by evidence/point-selection.md: chosen on functions of seeds other than the reported ones",
     )
-    rounds: int = tuned(
-        12,
-        "most rounds: a guard; the budget, or a filter that has settled, ends most campaigns before",
-        "of all campaigns of evidence/campaigns.md",
-    )
     base_share: float = tuned(1 / 8, "of what is left, that a run of the base may take", JUDGED)
     half: float = tuned(
         1 / 2,
@@ -58,16 +53,11 @@ class PlanningTuning:
         "values along each parameter's line; with fewer, a one-parameter model cannot tell its terms apart",
         "five values tell n from n log n (tutorial/your-own-program.md)",
     )
-    comparing: float = tuned(1 / 20, "of a budget, that baselines beside timed runs may take beyond the first", JUDGED)
     batch: int = tuned(5, "runs a round for strategies that rate one run after the other", JUDGED)
     sampled: float = tuned(
         3.0,
         "times a plain run, that one takes that samples accesses to memory, until one was seen",
         "between the least and the most of evidence/caches.md",
-    )
-    farthest: float = tuned(1000.0, "factor beyond all points from which on no model is trusted", JUDGED)
-    most_calls: int = tuned(
-        20, "call paths with processes of their own: those with the largest shares of the run time", JUDGED
     )
     shrinkage: float = tuned(
         0.1, "runs that the guess of what single runs take is worth: a second point outweighs it", JUDGED

@@ -29,7 +29,7 @@ from buran.model.text import format_function, python_names
 from buran.numerics.tuning import COMMON
 from buran.plugins.memory.distances import DistanceModels
 from buran.plugins.memory.outgrown import Outgrown
-from buran.plugins.memory.tuning import MEMORY, SHOWN
+from buran.plugins.memory.tuning import MEMORY
 from buran.prior.algebra import added, multiplied
 from buran.prior.prior import Column, Cost, Prior
 
@@ -186,7 +186,7 @@ class PageAccount:
         for row, faults in enumerate(self.faults):
             here = np.isfinite(values[row])
             if faults is not None and here.any():
-                rest = values[row][here] - self.cost.seconds[-1] / SHOWN.bound * faults.evaluate(points[here])
+                rest = values[row][here] - self.cost.seconds[-1] / COMMON.larger * faults.evaluate(points[here])
                 out[row] = np.median(rest) < 0
         return out
 

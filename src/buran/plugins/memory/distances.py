@@ -20,6 +20,7 @@ from scipy import stats
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.numerics.intervals import of_mean
+from buran.numerics.tuning import COMMON
 from buran.plugins.memory.laws import STEPS, Laws, beyond_edge
 from buran.plugins.memory.tuning import DISTANCES
 from buran.profile.reuse import LINE, NEVER
@@ -108,7 +109,7 @@ class DistanceModels:
         That is of its modes which a cache of that size lets miss at some of the points, without first touches.
         """
         misses, all_of = self.misses_of_modes(points, cache_bytes), self.misses_of_modes(points, 0.0)
-        leaves = misses.max(axis=1) > DISTANCES.leaving * all_of.max(axis=1)
+        leaves = misses.max(axis=1) > (1 - COMMON.nearly) * all_of.max(axis=1)
         leaves &= np.isfinite(self.far_bytes(points[:1]).ravel())
         out = np.full((len(self.call_paths), len(points)), -np.inf)
         np.maximum.at(out, self.row[leaves], self.far_bytes(points)[leaves])
@@ -167,7 +168,7 @@ class DistanceModels:
         lines = np.exp2(middle / STEPS)
         weight = self.weight[0, cells] / self.weight[0, cells].sum()
         order = np.argsort(lines)
-        far = np.interp(1 - DISTANCES.leaving, weight[order].cumsum() - weight[order] / 2, lines[order])
+        far = np.interp(COMMON.nearly, weight[order].cumsum() - weight[order] / 2, lines[order])
         scale = LINE * far / (weight @ lines)
         coefficients: dict[tuple[Fraction, ...], float] = {}
         for number, part in zip(self.law[cells].tolist(), (scale * weight * lines).tolist(), strict=True):
@@ -208,7 +209,7 @@ class DistanceModels:
         middle = self.place + self.spread / 2
         order = cells[np.argsort(middle[cells])]
         weight = self.weight[0, order].cumsum() / self.weight[0, order].sum()
-        near, far = np.interp([DISTANCES.leaving, 1 - DISTANCES.leaving], weight, middle[order])
+        near, far = np.interp([1 - COMMON.nearly, COMMON.nearly], weight, middle[order])
         return float(2 ** (max(far - near, 1.0) / STEPS))
 
     def far_interval(self, points: Array, level: float = 0.9) -> tuple[Array, Array]:

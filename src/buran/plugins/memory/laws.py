@@ -344,7 +344,7 @@ class Laws:
             return np.zeros((1 + self.parts, design.shape[1]))
         whole = nonnegative(design, values)
         slope = unit_columns(design)[0].T @ (values - design @ whole)
-        order = np.lexsort([-slope, whole <= 0])[: np.count_nonzero(whole) + DISTANCES.nearly]
+        order = np.lexsort([-slope, whole <= 0])[: np.count_nonzero(whole) + COMMON.combinations]
         out = np.tile(whole, (1 + self.parts, 1))
         for part in np.unique(point[point >= 0] % self.parts).tolist():
             rows = (point < 0) | (point % self.parts != part)

@@ -17,7 +17,6 @@ from buran.numerics.tuning import COMMON
 from buran.plugins.memory.caches import models_of
 from buran.plugins.memory.machine_file import MachineFile
 from buran.plugins.memory.roofline_table import BLOCKS, MPI, WAITING, BoundPath, Roofline, Work, level_names
-from buran.plugins.memory.tuning import SHOWN
 from buran.prior.paths import waits
 from buran.profile.profile import CallTree
 from buran.profile.reuse import LINE
@@ -75,7 +74,7 @@ def roofline_of(
     for row in np.flatnonzero(there)[np.argsort(-seconds[there, 1], kind="stable")][:_MOST_ROWS].tolist():
         other = ""
         if waits(regions[row]):
-            is_mpi = regions[row].paradigm == "mpi" and waiting.get(tree.names[row], 0.0) < SHOWN.bound
+            is_mpi = regions[row].paradigm == "mpi" and waiting.get(tree.names[row], 0.0) < COMMON.larger
             other = MPI if is_mpi else WAITING
         works = [
             work_of(
@@ -137,10 +136,10 @@ def work_of(
     bound, share = BLOCKS, None
     if other:
         bound = other
-    elif computing >= max(moving.max(initial=0.0), SHOWN.bound * seconds):
+    elif computing >= max(moving.max(initial=0.0), COMMON.larger * seconds):
         bound, share = "floating-point operations", computing / seconds
-    elif busiest is not None and moving[busiest] >= SHOWN.bound * seconds:
+    elif busiest is not None and moving[busiest] >= COMMON.larger * seconds:
         bound, share = f"bandwidth of {names[busiest]}", float(moving[busiest]) / seconds
-    elif waits_s.sum() >= SHOWN.bound * seconds:
+    elif waits_s.sum() >= COMMON.larger * seconds:
         bound = f"{BLOCKS} or latency of {names[int(np.argmax(waits_s))]}"
     return Work(seconds, flops, tuple(traffic.tolist()), bound, share, busiest)

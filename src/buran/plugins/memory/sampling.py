@@ -13,6 +13,7 @@ from buran.experiment.build import Run
 from buran.loop import collect
 from buran.loop.history import FinishedRun, History
 from buran.measure.bundle import PROFILE
+from buran.numerics.tuning import COMMON
 from buran.plugins.memory.keys import cache_ways, caches_kib
 from buran.plugins.memory.misses import caches_of, histogram, misses, ways_of, with_misses
 from buran.plugins.memory.sets import has_known_sets, misses_of_sets, used_sets
@@ -131,7 +132,7 @@ def crowded(profile: Profile, cache_bytes: float, ways: int | None, point: str =
     all_of, of_any = accesses.sum(axis=(1, 2)), misses(accesses, cache_bytes).sum(axis=1)
     of_sets = misses_of_sets(profile, cache_bytes, ways).sum(axis=1)
     beyond = of_sets - of_any
-    matters = beyond > SHOWN.bound * of_any
+    matters = beyond > COMMON.larger * of_any
     matters &= beyond > SHOWN.kind * of_sets.sum()
     sets = used_sets(profile)
     return [

@@ -24,7 +24,6 @@ class DistanceTuning:
     )
     seen: float = tuned(2e-4, "of the accesses, which a cell must be able to explain at each point", JUDGED)
     candidates: int = tuned(3000, "cells that compete for a call path", "a second of CPU time")
-    nearly: int = tuned(150, "further cells that compete where a part of the points is left out", JUDGED)
     wider: float = tuned(
         1.5,
         "times what the jackknife reaches: which laws take part is chosen once, from all points",
@@ -35,9 +34,6 @@ class DistanceTuning:
         16.0,
         "lines of the sample; shorter ones are not distinguished",
         "of 8 pairs, a third is seen too many or few",
-    )
-    leaving: float = tuned(
-        0.1, "of a mode's accesses, which miss where a cache is left: the middle of the steep part comes later", JUDGED
     )
 
 
@@ -67,9 +63,6 @@ class ShownTuning:
 
     kind: float = tuned(
         0.05, "of a call path's misses, from which on a kind of access is named, and of a run's, crowded sets", JUDGED
-    )
-    bound: float = tuned(
-        0.5, "of a call path's time, or of its misses, from which on one thing explains it", "the larger part"
     )
 
 

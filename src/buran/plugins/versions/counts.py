@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from buran.experiment.table import Experiment
 from buran.model.model_set import ModelSet
 from buran.numerics.intervals import ROUNDING
+from buran.numerics.tuning import OF_MEANS
 from buran.plugins.versions.difference import Change
 from buran.plugins.versions.fold import Places, fold, places_of
 from buran.plugins.versions.measured import Measured, common_points, measured_in_both
 from buran.plugins.versions.side import Side
-from buran.report.tuning import PROOF
 
 Array = NDArray[np.float64]
 CALLS = "visits"
@@ -155,7 +155,7 @@ def count_modelled(models: tuple[ModelSet, ModelSet]) -> Counted:
     points = common_points(models[0].points, models[1].points)
     at = np.array(points, dtype=np.float64).reshape(-1, len(models[1].parameters))
     through = [
-        [model is not None and model.quality.smape <= PROOF.exact_percent for model in side.models] for side in models
+        [model is not None and model.quality.smape <= 100 * OF_MEANS for model in side.models] for side in models
     ]
     values = [side.predict(at) for side in models]
     return Counted(points, values[0], values[1], np.array(through[0]) & np.array(through[1]))
