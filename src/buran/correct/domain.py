@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from buran.correct.base import BaseModel
 from buran.correct.corrected import Corrected
 from buran.correct.formula import Array
-from buran.correct.tuning import CORRECTION
 from buran.model.tuning import ALLOWANCE
 from buran.numerics.sequence import spread_evenly
+from buran.numerics.tuning import COMMON
 
 
 def domain(base: BaseModel, points: Array) -> tuple[Array, Array]:
@@ -27,15 +27,15 @@ def domain(base: BaseModel, points: Array) -> tuple[Array, Array]:
 def samples(low: Array, high: Array) -> Array:
     """Return corners and evenly spread points of a box, on logarithmic scales."""
     corners = np.array(list(itertools.product(*zip(low, high, strict=True)))) if len(low) <= 8 else low[None]
-    inside = low * (high / low) ** spread_evenly(CORRECTION.samples, len(low))
+    inside = low * (high / low) ** spread_evenly(COMMON.combinations, len(low))
     return np.concatenate([corners, inside])
 
 
 def objection(model: Corrected, points: Array) -> str | None:
     """Return why a corrected model cannot be trusted somewhere in its domain, or None.
 
-    Where the base model gives a time, values must be finite and positive, the correction's factor within the
-    limits of `CORRECTION`, and the direction kept where one is declared and the base model keeps it.
+    Where the base model gives a time, values must be finite and positive, the correction's factor within
+    `ALLOWANCE`, and the direction kept where one is declared and the base model keeps it.
     """
     low, high = domain(model.base, points)
     at = np.concatenate([samples(low, high), points])
@@ -55,18 +55,16 @@ def objection(model: Corrected, points: Array) -> str | None:
     for i, (name, variable) in enumerate(model.base.variables.items()):
         if variable.monotone is None:
             continue
-        shape = (CORRECTION.samples // CORRECTION.places, CORRECTION.places)
-        lines = (low * (high / low) ** spread_evenly(shape[0], len(low)))[:, None, :].repeat(shape[1], axis=1)
-        lines[:, :, i] = low[i] * (high[i] / low[i]) ** np.linspace(0, 1, shape[1])
-        flat = lines.reshape(-1, len(low))
+        larger = at.copy()
+        larger[:, i] = np.minimum((1 + COMMON.matters) * at[:, i], high[i])
         sign = 1.0 if variable.monotone == "increasing" else -1.0
         with np.errstate(all="ignore"):
-            rises = np.diff(np.log(model.predict(flat).value).reshape(shape), axis=1) * sign
-            plain = np.diff(np.log(model.base.evaluate(np.array(model.theta), flat)).reshape(shape), axis=1) * sign
-        broken = (rises < -1e-9) & (plain >= -1e-9)
-        if broken.any():
-            line, step = np.argwhere(broken)[0]
-            return f"it is not {variable.monotone} in {name}, as declared, near {_place(lines[line, step], names)}"
+            rises = np.log(model.predict(larger).value / prediction.value) * sign
+            base = [model.base.evaluate(np.array(model.theta), some) for some in (at, larger)]
+            plain = np.log(base[1] / base[0]) * sign
+        broken = np.flatnonzero((rises < -1e-9) & (plain >= -1e-9))
+        if len(broken):
+            return f"it is not {variable.monotone} in {name}, as declared, near {_place(at[broken[0]], names)}"
     return None
 
 

@@ -14,11 +14,7 @@ class CorrectionTuning:
     powers: tuple[float, ...] = tuned((-1.0, -0.5, 0.5, 1.0), "exponents of a term's growth", CORRECTIONS)
     most_terms: int = tuned(3, "terms", CORRECTIONS)
     freeze: float = tuned(2.0, "beyond this times the trained values a correction stays as it is", CORRECTIONS)
-    samples: int = tuned(2000, "places at which the factor, and a declared direction, are checked", JUDGED)
     fewest: int = tuned(8, "points below which no correction can be judged", JUDGED)
-    places: int = tuned(
-        33, "places along a variable that are looked at: for thresholds, and for a declared direction", JUDGED
-    )
 
 
 CORRECTION = CorrectionTuning()

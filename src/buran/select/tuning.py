@@ -59,9 +59,6 @@ class PlanningTuning:
         "times a plain run, that one takes that samples accesses to memory, until one was seen",
         "between the least and the most of evidence/caches.md",
     )
-    shrinkage: float = tuned(
-        0.1, "runs that the guess of what single runs take is worth: a second point outweighs it", JUDGED
-    )
 
 
 PLANNING = PlanningTuning()

@@ -158,7 +158,7 @@ def _axis(column: NDArray[Any], scale: str, name: str) -> Axis:
             hint="choose linear",
         )
     if scale == "auto":
-        scale = "log" if low > 0 and high >= SMOOTH.log_from * low else "linear"
+        scale = "log" if low > 0 else "linear"
     few = distinct if len(distinct) <= SMOOTH.few else np.empty(0)
     whole = bool((distinct == np.rint(distinct)).all())
     return Axis(name, "log" if scale == "log" else "linear", low, high, few, whole)

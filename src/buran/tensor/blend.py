@@ -13,7 +13,7 @@ from buran.tensor.smooth import Basis, CPPart, PartOptions, Places, fit_part, ma
 from buran.tensor.trial import Room, Trial, UserChoices
 from buran.tensor.tuning import BLEND
 
-_CHUNK = 1 << 16
+CHUNK = 1 << 16  # points that are predicted at once: memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,7 @@ class Blend:
         points
             Shape (point, parameter), encoded; a little beyond the ends, functions go on linearly.
         """
-        chunks = [self._predict(points[i : i + _CHUNK]) for i in range(0, max(len(points), 1), _CHUNK)]
+        chunks = [self._predict(points[i : i + CHUNK]) for i in range(0, max(len(points), 1), CHUNK)]
         return np.concatenate([f[0] for f in chunks]), np.concatenate([f[1] for f in chunks])
 
     def _predict(self, points: Array) -> tuple[Array, Array]:
@@ -96,9 +96,11 @@ def fit_blend(
     features = make_features(points, axes, main.main, values - alone)
     share, trees, residuals = best, join([]), values - alone - best * apart
     if room.most_trees and len(values) >= 8 * BLEND.folds and len(features.weights) + len(features.orders):
-        inside, outside = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
-        bins = make_features(points[inside], axes, main.main, (values - alone)[inside]).bins(points, axes)
-        tried = Trial(bins, values, several, alone, inside, outside)
+        some = np.sort(order[: BLEND.folds * BLEND.most_choosing])  # more would take most of the time
+        inside, outside = np.flatnonzero(folds[some] != 0), np.flatnonzero(folds[some] == 0)
+        seen = some[inside]
+        bins = make_features(points[seen], axes, main.main, (values - alone)[seen]).bins(points[some], axes)
+        tried = Trial(bins, values[some], several[:, some], alone[some], inside, outside)
         tries = {share: tried.attempt(share, room, random) for share in (weight * best for weight in BLEND.shares)}
         share = min(tries, key=lambda tested: float(np.abs(tries[tested][1]).mean()))
         number, residuals = tries[share]

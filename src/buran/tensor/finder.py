@@ -10,8 +10,9 @@ import numpy as np
 from buran.errors import UsageError
 from buran.numerics.intervals import of_logarithm
 from buran.tensor.axes import columns_of
+from buran.tensor.blend import CHUNK
 from buran.tensor.model import TensorModel
-from buran.tensor.tuning import FINDER, SMOOTH
+from buran.tensor.tuning import SMOOTH
 
 Value = float | str
 
@@ -74,12 +75,12 @@ def find_fastest(
             steps = np.clip(np.exp(steps) if axis.scale == "log" else steps, axis.low, axis.high)
             choices.append(np.unique(np.rint(steps) if axis.whole else steps).tolist())
     total = int(np.prod([float(len(c)) for c in choices]))
-    complete = total <= FINDER.most
+    complete = total <= CHUNK
     random = np.random.default_rng(0)
     if complete:
         places = np.stack([p.ravel() for p in np.indices([len(c) for c in choices])], axis=1)
     else:
-        places = np.stack([random.integers(len(c), size=FINDER.most) for c in choices], axis=1)
+        places = np.stack([random.integers(len(c), size=CHUNK) for c in choices], axis=1)
     table = np.empty(places.shape, dtype=object)
     for j, choice in enumerate(choices):
         table[:, j] = np.asarray(choice, dtype=object)[places[:, j]]

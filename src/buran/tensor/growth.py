@@ -15,6 +15,7 @@ from itertools import product
 import numpy as np
 
 from buran.numerics.least_squares import nonnegative
+from buran.numerics.tuning import COMMON
 from buran.tensor.axes import Array, Axis
 from buran.tensor.edge import cut_off, narrowed
 from buran.tensor.smooth import Basis, CPPart, PartOptions, Places, fit_part, make_basis
@@ -260,9 +261,9 @@ def _fit_monomials(points: Array, logs: Array, axes: Sequence[Axis], towards: Se
     numeric = tuple(j for j, a in enumerate(axes) if not a.is_categorical and a.low > 0 and a.high > a.low)
     low = np.array([axes[j].low for j in numeric])
     choices: tuple[float, ...] = (*GROWTH.powers, _LOGARITHM)
-    while len(choices) > 2 and len(choices) ** len(numeric) > GROWTH.most_monomials:
+    while len(choices) > 2 and len(choices) ** len(numeric) > COMMON.combinations:
         choices = choices[:-1] if len(choices) > 3 else (0.0, 1.0)
-    if len(choices) ** len(numeric) <= GROWTH.most_monomials:
+    if len(choices) ** len(numeric) <= COMMON.combinations:
         exponents = np.array(list(product(choices, repeat=len(numeric)))).reshape(-1, len(numeric))
     else:  # too many parameters for all products: each alone, and products of two
         eye = np.eye(len(numeric))

@@ -32,7 +32,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ``published``: the CPR paper's model (`buran.tensor.published`).
     scale
         For each parameter ``auto``, ``log``, ``linear`` or ``categorical``; None: all ``auto``. ``auto`` takes texts
-        as categories, and positive numbers over a ratio of 4 and more as logarithmic.
+        as categories, and positive numbers as logarithmic.
     names
         Of the parameters, for messages and files; None: those of a data frame's columns, else x0, x1, ...
     extrapolate

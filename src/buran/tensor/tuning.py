@@ -12,7 +12,6 @@ class SmoothTuning:
     """Constants of axes and smooth parts."""
 
     few: int = tuned(16, "a numerical parameter with at most this many values has a node at each of them", TENSORS)
-    log_from: float = tuned(4.0, "positive values over at least this ratio are taken as logarithmic", TENSORS)
     edge: float = tuned(0.1, "of the measured range: how far functions go on beyond it without extrapolation", JUDGED)
 
 
@@ -55,7 +54,6 @@ class GrowthTuning:
     """Constants of growth beyond what was measured."""
 
     powers: tuple[float, ...] = tuned((0.0, 0.5, 1.0), "exponents of monomials", TENSORS)
-    most_monomials: int = tuned(256, "monomials", TENSORS)
     slack: float = tuned(
         0.5,
         "by what a slope may differ from that of the upper range, and logarithms by which lines may correct monomials",
@@ -65,13 +63,3 @@ class GrowthTuning:
 
 
 GROWTH = GrowthTuning()
-
-
-@dataclass(frozen=True)
-class FinderTuning:
-    """Constants of the search for the fastest configuration."""
-
-    most: int = tuned(200_000, "configurations that are looked at", JUDGED)
-
-
-FINDER = FinderTuning()

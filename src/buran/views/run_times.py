@@ -16,8 +16,8 @@ from buran.campaign.records import Status
 from buran.loop.session import Session
 from buran.measure.store.ledger import Entry
 from buran.measure.store.store import folder_of
+from buran.numerics.tuning import COMMON
 from buran.select.space import Array
-from buran.select.tuning import PLANNING
 
 Kind = tuple[Mode, str]
 """Runs of one mode under one filter: what hooks cost is a factor for each kind."""
@@ -92,7 +92,7 @@ def run_times(
     logs = np.array([_logs(point) for point in points])[at]
     mean, centre = float(left.mean()), logs.mean(axis=0)
     design = np.hstack([np.eye(len(present))[column], logs - centre])
-    ridge = np.sqrt(PLANNING.shrinkage) * np.eye(design.shape[1])
+    ridge = COMMON.noise * np.eye(design.shape[1])  # a guess is off by a factor of e or a power, a run by its noise
     wanted = np.concatenate([left - mean, np.zeros(len(ridge))])
     solved = np.linalg.lstsq(np.vstack([design, ridge]), wanted, rcond=None)[0]
     exponents = solved[len(present) :]

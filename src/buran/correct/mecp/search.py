@@ -109,7 +109,7 @@ class _Evolution:
         number = size - len(kept)
         one, two = (order[(size * (1 - np.sqrt(1 - random.random(number)))).astype(np.int64)] for _ in range(2))
         crossed = random.random(number) < search.crossover
-        on_theta = random.random(number) < search.on_parameters if self.free else np.zeros(number, dtype=bool)
+        on_theta = random.integers(2, size=number).astype(bool) if self.free else np.zeros(number, dtype=bool)
         units, leaves, roots = self.units[one], self.leaves[one], self.roots[one]
         values = self.base_values[one] if self.free else self.base_values[:number]
         rows = np.flatnonzero(~on_theta)

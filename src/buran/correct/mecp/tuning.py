@@ -22,7 +22,6 @@ class EvolutionTuning:
     elite: float = tuned(0.05, "share of the best that goes on unchanged", SILENT)
     nodes: int = tuned(60, "nodes of a tree, at most", SILENT)
     constant: float = tuned(10.0, "random constants R are between this and its negative", SILENT)
-    on_parameters: float = tuned(0.5, "share of operators that act on free parameters, not on the tree", SILENT)
     blend: float = tuned(0.3, "how far beyond both parents crossed parameters may lie, in their distances", SILENT)
     spread: float = tuned(0.1, "standard deviation of a parameter's mutation, in shares of its bounds", SILENT)
 
