@@ -22,6 +22,7 @@ from buran.measure.machine import doctor
 from buran.measure.schedulers.registry import SCHEDULERS
 
 Bring = Callable[..., None]
+DATA = Path(__file__).parent / "data"
 TARGET = {"source": "source", "build": "{mpicc} {flags} a.c", "binary": "a.out", "run": "{binary} {p}"}
 
 
@@ -251,3 +252,33 @@ def test_a_measurement_system_that_does_not_work_is_named(
     assert main(["status", str(campaign)]) == Exit.ENVIRONMENT
     said = capsys.readouterr().err
     assert "the backend 'tau' cannot be used" in said and "distribution outside 1.5" in said and "lacks open" in said
+
+
+FEATURE = "from buran.features import Feature, Key\nencoder = Feature({name!r}, Key(bool, False, 'Whether.'))"
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "why"),
+    [
+        ("mine", "raise OSError('no licence')", "OSError: no licence"),
+        ("mine", "from buran.features import OfAnotherVersion", "cannot import name 'OfAnotherVersion'"),
+        ("mine", FEATURE.replace("'))", "'), later_hook=print)"), "unexpected keyword argument 'later_hook'"),
+        ("mine", FEATURE.replace(", 'Whether.'", ""), "argument: 'description'"),
+        ("mine", FEATURE.replace("{name!r}", "{name!r} * 2"), "it calls itself 'minemine'"),
+        ("budget", FEATURE, "has the name of one of Buran's own keys"),
+        ("scaling", FEATURE, "scaling = buran.plugins.efficiency.feature:FEATURE has that name"),
+    ],
+)
+def test_a_key_that_cannot_be_used_is_named_before_anything_is_measured(
+    bring: Bring, campaign: Path, capsys: pytest.CaptureFixture[str], name: str, code: str, why: str
+) -> None:
+    """Of a plug-in for another version of the core, with the key of another, or that fails at import."""
+    if name == "scaling":
+        pytest.importorskip("buran.plugins.efficiency")
+    bring("outside", name, code, group="buran.features")
+    for verb in ("check", "run", "status"):
+        assert main([verb, str(campaign)]) == Exit.ENVIRONMENT
+        said = " ".join(capsys.readouterr().err.split())
+        assert f"the feature {name!r}" in said and why in said and "distribution" in said
+    assert not (campaign.parent / "results").exists()
+    assert main(["model", str(DATA / "extrap" / "stencil.txt")]) == 0, "what needs no campaign works"

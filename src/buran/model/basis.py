@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.errors import FormatError
+from buran.errors import FormatError, UsageError
 from buran.extensions import ExtensionPoint
 
 Array = NDArray[np.float64]
@@ -116,10 +116,8 @@ def read_basis(data: Mapping[str, Any]) -> BasisFunction:
         Where a key is missing or a value is not what it should be.
     """
     name = str(data.get("family", "powers"))
-    if name not in FAMILIES.names:
-        raise FormatError(
-            f"the models have terms of a family {name!r}",
-            why=f"installed are: {', '.join(FAMILIES.names)}",
-            hint=f"install the package that brings it (entry point group {FAMILIES.group})",
-        )
-    return FAMILIES.load(name).read(data)
+    try:
+        family = FAMILIES.load(name)
+    except UsageError as error:
+        raise FormatError(f"the models have terms of a family {name!r}", why=error.why, hint=error.hint) from error
+    return family.read(data)
