@@ -14,7 +14,7 @@ from buran.errors import Exit, FormatError
 from buran.extensions import PLUGINS
 from buran.files import file_sha256
 from buran.loop.session import logged, open_session
-from buran.loop.steps import steps_of_plan, steps_to_plan
+from buran.loop.steps import steps_to_plan
 from buran.model.terms import Factor, ModelFunction, Term
 from buran_studies.simulate.in_process import carry_out
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,25 @@ _NAMED_RANKS = 8
 _HASH, _SPAN = 2654435761, 2**32  # of call paths, so that what two of them swap shows (Knuth's multiplier)
 _LONELY = 0.5  # share of a run's time in call paths of its own: a switch of algorithms leaves more in common
 
-Run = tuple[Mapping[str, float], int, Profile]
-"""The point, the number of the repetition, and what was measured."""
+
+class Repetition(NamedTuple):
+    """Which of the runs of a point it is. They stand in a table in this order.
+
+    Attributes
+    ----------
+    filter
+        0 under the filter of the models, else the number of an earlier filter.
+    origin
+        0 for runs of the campaign itself, else the number of the import that they come from.
+    """
+
+    filter: int
+    origin: int
+    number: int
+
+
+Run = tuple[Mapping[str, float], int | Repetition, Profile]
+"""The point, the repetition or its number, and what was measured."""
 
 
 def unique_points(
@@ -78,8 +96,7 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
     Parameters
     ----------
     runs
-        Point, number of the repetition, profile. All points have the same parameters; those of the first run
-        give the order. Repetitions stand in the table in the order of their numbers.
+        All points have the same parameters; those of the first run give the order.
 
     Raises
     ------
@@ -89,7 +106,7 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
     """
     union = TreeUnion()
     parameters: tuple[str, ...] = ()
-    keys: dict[tuple[tuple[float, ...], int], int] = {}
+    keys: dict[tuple[tuple[float, ...], Repetition], int] = {}
     nodes: list[NDArray[np.int64]] = []
     metrics_of_runs: list[dict[str, NDArray[np.float64]]] = []
     units: dict[str, str] = {}
@@ -98,12 +115,13 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
     ranks = _UnsteadyRanks()
     for point, repetition, profile in runs:
         parameters = parameters or tuple(point)
-        key = (_point(point, parameters), repetition)
+        number = repetition if isinstance(repetition, Repetition) else Repetition(0, 0, repetition)
+        key = (_point(point, parameters), number)
         if key in keys:
             raise UsageError(
                 "a repetition is there twice",
                 where=named(point),
-                why=f"two runs have the repetition {repetition}",
+                why=f"two runs have the repetition {number.number}",
             )
         keys[key] = len(keys)
         programs.append(_program(profile))
@@ -126,8 +144,9 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
         raise UsageError("there are no runs with parameters to make a measurement table of")
     tree, index = union.arrange()
     points, at_point = unique_points([point for point, _ in keys])
-    _, at_repetition = np.unique([repetition for _, repetition in keys], return_inverse=True)
-    shape = (len(tree), len(points), int(at_repetition.max()) + 1, len(AGGREGATES))
+    column = {number: n for n, number in enumerate(sorted({number for _, number in keys}))}
+    at_repetition = [column[number] for _, number in keys]
+    shape = (len(tree), len(points), len(column), len(AGGREGATES))
     values = {name: np.full(shape, np.nan) for name in units}
     for run, metrics in enumerate(metrics_of_runs):
         for name, rows in metrics.items():

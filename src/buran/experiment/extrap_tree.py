@@ -267,7 +267,8 @@ def write_extrap_tree(
                     where=", ".join(f"{name}={value}" for name, value in point.items()),
                     why=f"expected are {', '.join(names)}",
                 )
-            run_folder = temporary / folder_name(prefix, point, repetition, names)
+            number = repetition if isinstance(repetition, int) else repetition.number
+            run_folder = temporary / folder_name(prefix, point, number, names)
             if run_folder.exists():
                 raise UsageError("a repetition is there twice", where=run_folder.name)
             run_folder.mkdir()

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from buran.campaign.plan import POINTS_OF_BOTH
-from buran.experiment.build import Run, experiment_from_profiles
+from buran.experiment.build import Repetition, Run, experiment_from_profiles
 from buran.experiment.table import AGGREGATES, Experiment
 from buran.instrument.prediction import FILTERABLE, Floats, Mask, symbol_of
 from buran.instrument.tuning import POOLING
@@ -27,8 +27,6 @@ from buran.profile.metrics import Metric
 from buran.profile.profile import CallTree, Profile, Region
 from buran.profile.regroup import combine, fold, project
 
-STRIDE = 1 << 20
-"""Repetitions under the n-th earlier filter have numbers from n times this on."""
 _SHARE, _UNCERTAINTY, _BLOCKS = "correction_share", "correction_uncertainty", "correction_blocks"
 _CHANCE = float(ndtri(1 - COMMON.matters / 2))  # standard deviations: more is chance in one of a hundred cases
 _EXACT = 1e-30  # squares below are none
@@ -153,8 +151,8 @@ class Pooled:
     ----------
     experiment
         Time and visits of earlier runs are corrected; their other metrics, and what is too uncertain, are NaN.
-    direct
-        Shape (repetition,): those under the filter of the models.
+    repetitions
+        Those of the table.
     runs
         How many earlier runs tell the time of at least one call path.
     values, lost
@@ -167,13 +165,18 @@ class Pooled:
     """
 
     experiment: Experiment
-    direct: Mask
+    repetitions: tuple[Repetition, ...]
     runs: int = 0
     values: int = 0
     lost: int = 0
     share: float = 0.0
     uncertainty: float = 0.0
     proven: float | None = None
+
+    @property
+    def direct(self) -> Mask:
+        """Shape (repetition,): those under the filter of the models."""
+        return np.array([repetition.filter == 0 for repetition in self.repetitions])
 
     @property
     def uncorrected(self) -> Experiment:
@@ -202,24 +205,26 @@ def pool(direct: Iterable[Run], earlier: Sequence[EarlierRuns], cost: HookCost) 
     def every() -> Iterator[Run]:
         for point, repetition, profile in direct:
             seen.update(map(symbol_of, profile.tree.regions))
-            yield point, repetition, profile
+            yield point, numbered(0, repetition), profile
         for number, group in enumerate(earlier, start=1):
             for point, repetition, profile in group.runs:
-                used.add(number * STRIDE + repetition)
                 keep = np.array([stays(region, group) for region in profile.tree.regions], dtype=bool)
                 counts = ("basic_blocks",) if group.counting else ()
-                yield point, number * STRIDE + repetition, _marked(without_hooks(profile, keep, cost, counts))
+                corrected = without_hooks(profile, keep, cost, counts)
+                yield point, numbered(number, repetition), _marked(corrected)
+
+    def numbered(number: int, run: int | Repetition) -> Repetition:
+        repetition = Repetition(number, 0, run) if isinstance(run, int) else run._replace(filter=number)
+        used.add(repetition)
+        return repetition
 
     def stays(region: Region, group: EarlierRuns) -> bool:
         return _is_free(region) or symbol_of(region) in seen or group.keeps(region)
 
     seen: set[str] = set()
-    used: set[int] = set()
+    used: set[Repetition] = set()
     whole = experiment_from_profiles(every())
-    repetitions = whole.over_locations("time").shape[2]
-    groups = np.zeros(repetitions, dtype=np.int64)
-    groups[repetitions - len(used) :] = np.array(sorted(used), dtype=np.int64) // STRIDE
-    return _judged(whole, groups, earlier)
+    return _judged(whole, tuple(sorted(used)), earlier)
 
 
 def cost_of_counting(without: Floats, with_: Floats, counted: Floats) -> tuple[Floats, Floats, Mask]:
@@ -319,17 +324,12 @@ def _marked(corrected: BareProfile) -> Profile:
     return replace(profile, metrics={**profile.metrics, **metrics}, values={**profile.values, **marks})
 
 
-def _judged(whole: Experiment, groups: NDArray[np.int64], earlier: Sequence[EarlierRuns]) -> Pooled:
-    """Leave out what is not to be trusted.
-
-    Parameters
-    ----------
-    groups
-        Shape (repetition,): 0 for the runs under the filter of the models, else the number of the filter.
-    """
+def _judged(whole: Experiment, repetitions: tuple[Repetition, ...], earlier: Sequence[EarlierRuns]) -> Pooled:
+    """Leave out what is not to be trusted."""
+    groups = np.array([repetition.filter for repetition in repetitions])
     values = {name: cells.copy() for name, cells in whole.values.items() if name not in (_SHARE, _UNCERTAINTY, _BLOCKS)}
-    direct = groups == 0
-    plain = Pooled(replace(whole, values=values), direct)
+    plain = Pooled(replace(whole, values=values), repetitions)
+    direct = plain.direct
     if direct.all():
         return plain
     share, uncertainty = (whole.over_locations(name) for name in (_SHARE, _UNCERTAINTY))

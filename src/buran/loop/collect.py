@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
 from buran.campaign.records import RECORD
-from buran.experiment.build import Run, experiment_from_profiles, unique_points
+from buran.experiment.build import Repetition, Run, experiment_from_profiles, unique_points
 from buran.experiment.table import AGGREGATES, Experiment
 from buran.loop.findings import Overhead
 from buran.loop.history import FinishedRun
@@ -59,7 +59,8 @@ def counts_of(runs: Sequence[FinishedRun], parameters: Sequence[str]) -> Experim
 def profiles_of(runs: Iterable[FinishedRun], parameters: Sequence[str]) -> Iterator[Run]:
     """Read the profiles of some runs, one after the other."""
     for run in runs:
-        yield {name: run.point[name] for name in parameters}, run.repetition, read_profile(run.folder / PROFILE)
+        repetition = Repetition(0, run.origin, run.repetition)
+        yield {name: run.point[name] for name in parameters}, repetition, read_profile(run.folder / PROFILE)
 
 
 def only(experiment: Experiment, metrics: Iterable[str]) -> Experiment:

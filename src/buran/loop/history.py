@@ -30,9 +30,6 @@ from buran.measure.build import STATIC
 from buran.measure.toolchain.static_features import StaticFeatures
 from buran.model.model_set import ModelSet, read_models
 
-IMPORTED_FROM = 10_000
-"""Repetitions of imported runs have numbers from here on."""
-
 
 @dataclass(frozen=True)
 class FinishedRun:
@@ -40,8 +37,12 @@ class FinishedRun:
 
     Attributes
     ----------
+    repetition
+        Its number: as the plan has it, or among those of a point that are imported together.
     hooks_free
         Whether hooks cost nothing there.
+    origin
+        0 for runs of the campaign itself, else the number of the import that it comes from.
     """
 
     iteration: int
@@ -54,6 +55,7 @@ class FinishedRun:
     wall_s: float
     cpu_s: float
     hooks_free: bool = False
+    origin: int = 0
 
     @property
     def is_baseline(self) -> bool:
@@ -151,12 +153,9 @@ class History:
         return self.runs_of(self.plans)
 
     def runs_of(self, plans: Sequence[Plan]) -> list[FinishedRun]:
-        """Return the finished runs of some plans, warm-ups left out; a run that plans share counts once.
-
-        Imported runs have other numbers than those of the campaign itself, from `IMPORTED_FROM` on.
-        """
+        """Return the finished runs of some plans, warm-ups left out; a run that plans share counts once."""
         builds = {build.hash: build for plan in plans for build in plan.builds}
-        firsts = {build: (1 + n) * IMPORTED_FROM for n, build in enumerate(b for b, s in builds.items() if s.origin)}
+        origins = {build: n for n, build in enumerate((b for b, s in builds.items() if s.origin), start=1)}
         runs: dict[Path, FinishedRun] = {}
         for plan in plans:
             for outcome in self.outcomes([plan]):
@@ -170,11 +169,12 @@ class History:
                         outcome.purpose,
                         run.mode,
                         builds[run.build],
-                        firsts[run.build] + number if run.build in firsts else run.repetition,
+                        number if run.build in origins else run.repetition,
                         folder,
                         run.wall_s or 0.0,
                         run.cpu_s or 0.0,
                         self.session.campaign.counts_with_times,
+                        origins.get(run.build, 0),
                     )
         return list(runs.values())
 

@@ -13,10 +13,10 @@ from buran.campaign.point import Point
 from buran.experiment.merge import without_one_sided
 from buran.experiment.table import Experiment
 from buran.instrument.filter_file import Filter, parse
-from buran.instrument.pooling import STRIDE, EarlierRuns, HookCost, hook_cost, pool
+from buran.instrument.pooling import EarlierRuns, HookCost, hook_cost, pool
 from buran.instrument.prediction import reached_by_filters, symbol_of
 from buran.loop.collect import experiment_of, profiles_of
-from buran.loop.history import IMPORTED_FROM, FinishedRun, History
+from buran.loop.history import FinishedRun, History
 from buran.loop.refine import visit_cost_s
 from buran.measure.bundle import PROFILE
 from buran.profile.call_paths import read_profile
@@ -110,9 +110,7 @@ def pooled_times(
     timed = [members for (counting, _), members in groups.items() if not counting]
     cost = _cost(visit_cost_s(history), runs, timed, parameters)
     pooled = pool(profiles_of(current, parameters), earlier, cost)
-    numbers = {run.repetition for run in current}
-    numbers |= {n * STRIDE + run.repetition for n, members in enumerate(groups.values(), start=1) for run in members}
-    elsewhere = np.array([number % STRIDE >= IMPORTED_FROM for number in sorted(numbers)], dtype=bool)
+    elsewhere = np.array([repetition.origin > 0 for repetition in pooled.repetitions])
     pooled = replace(pooled, experiment=without_one_sided(pooled.experiment, elsewhere))
     account = None
     if pooled.runs or pooled.proven is not None:
