@@ -10,17 +10,16 @@ from pathlib import Path, PurePosixPath
 from buran.campaign.backends import BACKENDS
 from buran.campaign.config import Campaign
 from buran.campaign.document import below
+from buran.campaign.environments import launcher_names
 from buran.campaign.expressions import FUNCTIONS
 from buran.campaign.extrapolate import check_target_value
 from buran.campaign.inputs import Input
-from buran.campaign.launcher import LAUNCHERS, PLACEHOLDERS
 from buran.campaign.mistakes import KeyPath, Mistake, TextError, did_you_mean, listed, no_parameter
 from buran.campaign.point import Value
-from buran.campaign.sections import EnvironmentKeys, GitSource, ParameterKeys
+from buran.campaign.sections import GitSource, ParameterKeys
 from buran.campaign.shape import COMMAND, CampaignFile
 from buran.campaign.space import parameter_values
 from buran.campaign.strategies import BUILT_IN, KEYS, abilities_of
-from buran.campaign.template import TemplateError, parse_words
 from buran.errors import PluginError, UsageError
 from buran.features import simulated
 from buran.profile.extrap_names import extrap_names
@@ -30,6 +29,7 @@ from buran.wording import Category
 COMPILERS = ("cc", "cxx", "fc", "mpicc", "mpicxx", "mpifort")
 _OF_STEPS = "steps have one key, value, the full number: {role: steps, value: 600}; with values of your own, use size"
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,31}")
+_STARTERS = ("mpirun", "mpiexec", "srun", "aprun", "jsrun", "orterun", "prun", "flux")
 _RESERVED = (*COMPILERS, "flags", "binary", "build", "command", "nodes", "ranks_per_node")
 
 
@@ -277,51 +277,6 @@ def _outside(path: tuple[str | int, ...], text: str) -> Iterator[Mistake]:
         yield Mistake(path, f"{text!r} is not allowed", "it is a path inside the run's folder")
 
 
-def environment_mistakes(config: CampaignFile, *, written: bool) -> Iterator[Mistake]:
-    """Check the choice of an environment, which may not be `written` in the file, and all launchers."""
-    names = tuple(config.environments)
-    chosen: str | None = config.environment
-    path = ("environment",) if written else ()
-    if chosen in config.parameters and chosen in names:
-        yield Mistake(path, f"{chosen!r} is an environment and a parameter", hint="give one of them another name")
-    elif chosen in config.parameters:
-        pass  # `chosen_environment_mistakes` looks at its words
-    elif chosen is None and len(names) > 1:
-        why, hint = f"there are: {', '.join(names)}", f"write at the top: environment: {names[0]}"
-        yield Mistake(("environments",), "it is not said which environment is used", why, hint)
-    elif chosen is not None and chosen not in names:
-        why = f"there are: {', '.join(names)}"
-        near = did_you_mean(chosen, (*names, *config.parameters))
-        yield Mistake(path, f"there is no environment {chosen!r}", why, near)
-    for name, environment in config.environments.items():
-        yield from _launcher_mistakes(("environments", name, "launcher"), environment.launcher)
-        for variable in environment.variables:
-            if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", variable):
-                what = f"{variable!r} cannot be the name of an environment variable"
-                yield Mistake(("environments", name, "variables", variable), what)
-        if environment.compiler != "auto" and config.backend == COMMAND:
-            why = f"with backend: {COMMAND} nothing is compiled by Buran's wrappers"
-            hint = f"write variables that the build heeds, as in {{CC: {environment.compiler}}}"
-            yield Mistake(("environments", name, "compiler"), "the compiler has no effect", why, hint)
-
-
-def chosen_environment_mistakes(config: CampaignFile, choice: str, names: Sequence[str]) -> Iterator[Mistake]:
-    """Check that the words of a parameter are names of environments that may stand side by side."""
-    role = config.parameters[choice].role
-    if role != "choice":
-        what, why = f"{choice!r} cannot choose environments", f"its role is {role}"
-        yield Mistake(("environment",), what, why, "name an environment, or write role: choice")
-        return
-    for name in names:
-        if name not in config.environments:
-            why = f"{choice!r} chooses environments, of which there are: {', '.join(config.environments)}"
-            hint = did_you_mean(name, tuple(config.environments))
-            yield Mistake(("parameters", choice), f"there is no environment {name!r}", why, hint)
-        elif simulated(config.environments[name]) is not None:
-            path, what = ("environments", name, "machine"), f"{choice!r} cannot choose a simulated machine"
-            yield Mistake(path, what, hint="describe one, and by `what_if` how it differs")
-
-
 def partition_mistakes(campaign: Campaign) -> Iterator[Mistake]:
     """Check that each point belongs to one of the partitions, if there are some."""
     partitions = campaign.config.resources.partitions
@@ -330,57 +285,6 @@ def partition_mistakes(campaign: Campaign) -> Iterator[Mistake]:
         why = ", ".join(f"{name} takes {keys.ranks}" for name, keys in partitions.items())
         hint = "widen `ranks`, take these points out, or name one partition for all: resources.partition"
         yield Mistake(("resources", "partitions"), f"no partition takes {listed(lost)} ranks", why, hint)
-
-
-_STARTERS = ("mpirun", "mpiexec", "srun", "aprun", "jsrun", "orterun", "prun", "flux")
-_LAUNCHER_HINTS = {
-    **{program: f"write `auto`, or `{program} -n {{ranks}} {{command}}`" for program in ("mpirun", "mpiexec")},
-    **dict.fromkeys(("intelmpi", "intel", "impi", "hydra"), "Intel MPI starts programs as MPICH does: write `mpich`"),
-}
-
-
-def _launcher_mistakes(path: tuple[str, ...], launcher: str) -> Iterator[Mistake]:
-    if launcher in LAUNCHERS:
-        return
-    if not re.search(r"[\s{}]", launcher):
-        why = f"launchers are {', '.join(LAUNCHERS)}, or a template such as: mpiexec -n {{ranks}} {{command}}"
-        hint = _LAUNCHER_HINTS.get(launcher.lower()) or did_you_mean(launcher, LAUNCHERS)
-        yield Mistake(path, f"unknown launcher {launcher!r}", why, hint)
-        return
-    try:
-        words = parse_words(launcher, PLACEHOLDERS)
-    except TemplateError as error:
-        yield Mistake(path, error.what, hint=error.hint)
-        return
-    if not any("command" in word.names for word in words):
-        hint = "write, for example: mpiexec -n {ranks} {command}"
-        yield Mistake(path, "the launcher never uses {command}", hint=hint)
-
-
-def sharing_mistakes(config: CampaignFile, environment: EnvironmentKeys) -> Iterator[Mistake]:
-    """Check that runs can go on side by side, where they may."""
-    share, path = config.resources.share_nodes, ("resources", "share_nodes")
-    if share == "none" or simulated(environment) is not None:
-        return
-    if environment.launcher not in LAUNCHERS:
-        why = f"{environment.launcher!r} cannot be given cores, so that concurrent runs may share them"
-        yield Mistake(
-            path, f"{share!r} needs a launcher that keeps runs apart", why, f"launchers: {', '.join(LAUNCHERS)}"
-        )
-    if not config.resources.exclusive:
-        why = "runs share whole nodes, and resources.exclusive is false: others would be on the same cores"
-        yield Mistake(path, f"{share!r} needs nodes without others", why, "leave resources.exclusive out")
-
-
-def launcher_names(environment: EnvironmentKeys) -> frozenset[str]:
-    """Return which placeholders reach the launcher of an environment."""
-    if environment.launcher == "none":
-        return frozenset(("threads",))  # OMP_NUM_THREADS is set for every run
-    if environment.launcher in LAUNCHERS:
-        return frozenset(("ranks", "threads", "nodes"))
-    return frozenset(
-        name for word in parse_words(environment.launcher, PLACEHOLDERS) for name in (*word.names, "threads")
-    )
 
 
 def reach_mistakes(

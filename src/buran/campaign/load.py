@@ -11,6 +11,7 @@ from pathlib import Path
 from buran.campaign import checks
 from buran.campaign.config import Campaign
 from buran.campaign.document import below, read_campaign_file
+from buran.campaign.environments import environment_mistakes, environments_of, sharing_mistakes
 from buran.campaign.expressions import (
     Expression,
     ExpressionError,
@@ -117,12 +118,12 @@ class _Loading:
     def campaign(self) -> Campaign:
         config, mistakes = self.config, self.mistakes
         mistakes.add(*checks.name_mistakes(config), *checks.value_mistakes(config), *checks.choice_mistakes(config))
-        mistakes.add(*checks.environment_mistakes(config, written=self.override is None))
         mistakes.add(*checks.source_mistakes(config, self.path.parent), *checks.measurement_mistakes(config))
         mistakes.add(*checks.input_mistakes(config, self.path.parent))
         points = self._listed_points()
-        environments = self._environments(points or ())
+        environments = environments_of(config, points or ())
         environment = environments[0]
+        mistakes.add(*environment_mistakes(config, environments, written=self.override is None))
         for feature in FEATURES:
             mistakes.add(*(() if feature.mistakes is None else feature.mistakes(config, environment)))
         self._compile_values()
@@ -141,7 +142,7 @@ class _Loading:
         used.update(name for expression in computed.values() for name in expression.names)
         influence = {"ranks": formulas.ranks.names, "threads": formulas.threads.names}
         reached = (checks.reach_mistakes(config, name, used, influence) for name in environments)
-        sharing = (checks.sharing_mistakes(config, config.environments[name]) for name in environments)
+        sharing = (sharing_mistakes(config, config.environments[name]) for name in environments)
         mistakes.add(*dict.fromkeys(chain.from_iterable((*reached, *sharing))))
         kept, dropped, held_out = self._modelling_points(points, constraints, evaluation)
         points_of_runs = [*kept, *evaluation]
@@ -176,16 +177,6 @@ class _Loading:
             mistakes.add(*(() if feature.misfits is None else feature.misfits(campaign)))
         mistakes.stop()
         return campaign
-
-    def _environments(self, points: Sequence[WrittenPoint]) -> list[str]:
-        """Return the names of the environments in use: one, or those that a parameter chooses from."""
-        config, chosen = self.config, self.config.environment
-        if chosen not in config.parameters:
-            return [chosen or next(iter(config.environments), "")]
-        values = [*(config.parameters[chosen].values or ()), *(point.values.get(chosen, "") for point in points)]
-        names = list(dict.fromkeys(map(str, values))) or [""]
-        self.mistakes.add(*checks.chosen_environment_mistakes(config, chosen, names))
-        return names
 
     # -- commands and expressions -------------------------------------------------------------------
 

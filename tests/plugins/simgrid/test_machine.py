@@ -49,6 +49,13 @@ def test_timed_runs_tell_the_counts_where_hooks_cost_nothing_and_no_filter_chang
     assert not told(goal="both", **simulated) and not told(goal="models")
 
 
+def test_a_parameter_chooses_no_simulated_machine(write_campaign: WriteCampaign) -> None:
+    choice = {"role": "choice", "values": ["desk", "local"]}
+    build = {"environment": "where", "environments__local": {}, "parameters__where": choice}
+    said = refused(write_campaign, KEYS, **build)
+    assert "'where' cannot choose a simulated machine" in said and "key environments.desk.machine" in said
+
+
 # ---- what SimGrid is told
 
 

@@ -112,7 +112,12 @@ def _shape_mistakes(path: tuple[str, ...], machine: MachineKeys) -> Iterator[Mis
 
 
 def misfits(campaign: Campaign) -> Iterator[Mistake]:
-    """Check that the simulated machine has room for every run."""
+    """Check that there is one simulated machine for all points, and that it has room for every run."""
+    for name in campaign.in_environments if campaign.environment_choice else ():
+        if keys_of(campaign.config.environments[name]) is not None:
+            what = f"{campaign.environment_choice!r} cannot choose a simulated machine"
+            yield Mistake(("environments", name, "machine"), what, hint="describe one, and by `what_if` how it differs")
+            return
     path, simgrid = ("environments", campaign.environment, "machine"), campaign.simulator
     if not isinstance(simgrid, SimGrid):
         return
