@@ -285,17 +285,21 @@ class Stored:
         Of the files; a number alone for records, the first of which did not say it.
     derived
         Keys that are written for those who read the files: they follow from the others.
+    formerly
+        Keys of older files, and what they are called now.
     """
 
     __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
     kind_of_file: ClassVar[str] = "file"
     schema_read: ClassVar[str | int] = 1
     derived: ClassVar[frozenset[str]] = frozenset()
+    formerly: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Rebuild from plain data; raise `ValueError` for anything else."""
-        return decode(cls, {key: value for key, value in data.items() if key not in cls.derived})
+        kept = {cls.formerly.get(key, key): value for key, value in data.items() if key not in cls.derived}
+        return decode(cls, kept)
 
     @classmethod
     def read(cls, path: Path) -> Self:

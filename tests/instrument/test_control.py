@@ -10,7 +10,7 @@ from buran.errors import FormatError, UsageError
 from buran.experiment.table import Experiment
 from buran.instrument.callgraph import CALL, make_graph
 from buran.instrument.control import beyond_startup, times_as_expensive
-from buran.instrument.measured import MeasuredOverhead, ends_s, imbalance_s
+from buran.instrument.measured import MeasuredOverhead, extremes_s, imbalance_s
 from buran.instrument.pira import filter_and_expand, filter_only, hotspots
 from buran.instrument.refine import refine
 from buran.instrument.refinement import NEVER_CALLED, Wishes
@@ -158,7 +158,7 @@ def test_measured_times_save_a_kernel_whose_model_is_wrong():
     wrong = models("time", kernel=(1e-6,), setup=1e-3)
     seen = np.zeros((len(TREE), 2))
     seen[2], seen[4] = (1e-3, 6.4e-2), (1e-3, 2e-2)
-    assert "setup" in kept(refine(TREE, wrong, VISITS, [80.0], visit_cost_s=1e-12, ends_s=seen))
+    assert "setup" in kept(refine(TREE, wrong, VISITS, [80.0], visit_cost_s=1e-12, extremes_s=seen))
 
 
 def test_measured_times_count_without_their_hooks():
@@ -168,9 +168,9 @@ def test_measured_times_count_without_their_hooks():
     seen = np.zeros((len(TREE), 2))
     seen[2], seen[4] = (1e-3, 6.4e-2), (1e-3, 2e-3)
     choose = partial(refine, TREE, wrong, calls, [80.0], visit_cost_s=1e-7)
-    assert "setup" in kept(choose(ends_s=seen))  # 6400 visits: 0.64 ms of 2 ms
+    assert "setup" in kept(choose(extremes_s=seen))  # 6400 visits: 0.64 ms of 2 ms
     seen[4, 1] = 1e-3
-    assert "setup" not in kept(choose(ends_s=seen))
+    assert "setup" not in kept(choose(extremes_s=seen))
 
 
 def test_what_was_kept_stays_down_to_half_the_threshold():
@@ -260,12 +260,12 @@ def test_a_published_rule_has_settled_when_it_drops_nothing():
 # -- what measurements say ----------------------------------------------------------------------------
 
 
-def test_measured_ends_and_lost_time():
+def test_measured_extremes_and_lost_time():
     values = np.zeros((len(TREE), 2, 2, 5))
     values[2, 0], values[2, 1] = (1.0, 1.0, 0.5, 1.5, 2.0), (3.0, 3.0, 2.0, 5.0, 6.0)
     values[2, 1, 1] = np.nan
     table = Experiment(("n",), np.array([[10.0], [20.0]]), TREE, {"time": values}, {"time": "sec"})
-    assert ends_s(table)[2].tolist() == [1.0, 3.0]
+    assert extremes_s(table)[2].tolist() == [1.0, 3.0]
     assert imbalance_s(table)[2] == 2.0 and imbalance_s(table)[0] == 0
 
 

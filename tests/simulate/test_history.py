@@ -22,6 +22,7 @@ from buran.cli import main
 from buran.errors import FormatError
 from buran.files import not_synced
 from buran.loop.collect import overhead
+from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
 from buran.loop.overhead import instrumented
 from buran.loop.plan import first_plan, runtime_model
@@ -79,6 +80,22 @@ def test_bundles_of_earlier_versions_keep_their_names() -> None:
     data = bundle.to_json()
     del data["conditions"]
     assert Bundle.from_json(data) == bundle
+
+
+def test_findings_of_earlier_versions_are_read(finished: Session, tmp_path: Path) -> None:
+    now = json.loads(finished.layout.findings(finished.id, 0).read_text())
+    now["pooled"] = {"runs": 3, "largest_uncertainty": 0.1, "visit_cost_uncertainty_s": 1e-9}
+    assert now["extremes_s"] and now["startup"]
+    former = {"extremes_s": "ends_s", "startup": "ends", "absorbed": "held"}
+    before = {former.get(name, name): value for name, value in now.items()}
+    before["pooled"] = {"runs": 3, "largest_doubt": 0.1, "visit_cost_doubt_s": 1e-9}
+    assert former.keys().isdisjoint(before)
+    for name, content in (("now", now), ("before", before)):
+        (tmp_path / name).write_text(json.dumps(content))
+        Findings.read(tmp_path / name).write(tmp_path / f"{name} again")
+    written = json.loads((tmp_path / "before again").read_text())
+    assert written == json.loads((tmp_path / "now again").read_text()) == now
+    assert former.keys() <= written.keys() and written.keys().isdisjoint(former.values())
 
 
 def test_a_report_reads_each_pointer_once(finished: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

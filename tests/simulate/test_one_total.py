@@ -51,16 +51,16 @@ def number(pattern: str, text: str) -> float:
 def test_one_total(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
     latest = campaign.parent / "results" / "sim" / "latest"
     total = json.loads((latest / "report.json").read_text())["at_target"]
-    whole, call_paths, ends = (total[name] for name in ("whole_s", "call_paths_s", "ends_s"))
-    assert whole == pytest.approx(call_paths + ends, rel=1e-12)
+    whole, call_paths, startup = (total[name] for name in ("whole_s", "call_paths_s", "startup_s"))
+    assert whole == pytest.approx(call_paths + startup, rel=1e-12)
     # the head and the sentences below, of the text and of the page
     for text in ((latest / "report.txt").read_text(), (latest / "report.html").read_text()):
         assert number(r"how sure is that\?(?:<[^>]*>|\s)*([\d.e+-]+) s", text) == pytest.approx(whole, rel=DIGITS)
         assert number(r"([\d.e+-]+) s in call paths, ", text) == pytest.approx(call_paths, rel=DIGITS)
-        assert number(r"call paths, ([\d.e+-]+) s start-up and shutdown", text) == pytest.approx(ends, rel=DIGITS)
+        assert number(r"call paths, ([\d.e+-]+) s start-up and shutdown", text) == pytest.approx(startup, rel=DIGITS)
     text = (latest / "report.txt").read_text()
     assert number(r"  at n=200, p=4096: ([\d.e+-]+) s;", text) == pytest.approx(whole, rel=DIGITS)
-    assert number(r"start-up and shutdown: ([\d.e+-]+) s", text) == pytest.approx(ends, rel=DIGITS)
+    assert number(r"start-up and shutdown: ([\d.e+-]+) s", text) == pytest.approx(startup, rel=DIGITS)
     # tables and plots
     page = json.loads((latest / "page.json").read_text())
     assert sum(path["at"] for path in page["paths"] if path["share"] is not None) == pytest.approx(
@@ -69,7 +69,7 @@ def test_one_total(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [curve[-1] for curve in page["stack"]["total"]] == pytest.approx([call_paths] * 2, rel=DIGITS)
     assert page["runtime"]["at"][0] == pytest.approx(whole, rel=DIGITS)
     assert page["runtime"]["at"][1] < whole < page["runtime"]["at"][2]
-    assert page["start_and_end"] == pytest.approx(ends, rel=DIGITS)
+    assert page["start_and_end"] == pytest.approx(startup, rel=DIGITS)
     with (latest / "report.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["share at target"]]
     assert sum(float(row["at target"]) for row in rows) == pytest.approx(call_paths, rel=DIGITS)
@@ -77,7 +77,7 @@ def test_one_total(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
     predicted = json.loads(said(capsys, "predict", str(latest / "run-time.json"), "--at", TARGET, "--json"))
     (row,) = predicted["predictions"]
     assert [row["predicted"], row["call paths"], row["start-up and shutdown"]] == pytest.approx(
-        [whole, call_paths, ends]
+        [whole, call_paths, startup]
     )
     assert row["lower"] == pytest.approx(page["runtime"]["at"][1], rel=DIGITS)
     listed = said(capsys, "filter", str(campaign), "--target", TARGET)
@@ -121,7 +121,7 @@ def test_a_run_time_grows_with_its_call_paths_where_starting_takes_most_of_every
     assert found is not None
     far = np.array([[96.0, 4]])
     assert found.whole.predict(far)[0, 0] == pytest.approx(7e-7 * 96**3 + 0.4, rel=0.1)
-    assert found.ends.predict(far)[0, 0] < 0.5
+    assert found.startup.predict(far)[0, 0] < 0.5
 
 
 def test_a_file_without_a_run_time_is_named(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,7 +72,7 @@ class PointOverhead:
     startup: float
 
 
-def ends_s(experiment: Experiment) -> Floats:
+def extremes_s(experiment: Experiment) -> Floats:
     """Return shape (call path, 2): mean times over ranks at the points with the least and the most time in all.
 
     The median over repetitions; 0 where nothing was measured.

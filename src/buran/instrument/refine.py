@@ -33,7 +33,7 @@ def refine(
     visit_cost_s: float = FILTERS.visit_cost_s,
     work: Sequence[ModelSet] = (),
     imbalance: Floats | None = None,
-    ends_s: Floats | None = None,
+    extremes_s: Floats | None = None,
     threads: Floats | None = None,
     points: ArrayLike | None = None,
     plain_s: ArrayLike | None = None,
@@ -58,7 +58,7 @@ def refine(
         What one visit costs in hooks.
     imbalance
         Shape (call path,): by how much the slowest rank's time exceeds the mean, in seconds, at the largest point.
-    ends_s
+    extremes_s
         Shape (call path, 2): measured times at the points with the least and the most time. A model of few noisy
         values may miss a kernel: a function that has the share at the largest point is one too, and none is constant
         whose measured time grew.
@@ -87,7 +87,7 @@ def refine(
     before = np.array([name in memory and memory[name].kept for name in symbols], dtype=bool)
     least = np.where(before, wishes.share / 2, wishes.share)
     distorted = prediction.mostly_hooks(wishes.hook_share)
-    seen, grew = _measured(prediction, ends_s, _visits_there(time, visits, threads))
+    seen, grew = _measured(prediction, extremes_s, _visits_there(time, visits, threads))
     share = prediction.bare_share
     with np.errstate(invalid="ignore"):
         large: Mask = ((share >= least) | (seen >= least)) & ~unknown & (prediction.total_s > 0)
@@ -163,7 +163,7 @@ def _visits_there(time: ModelSet, visits: ModelSet | None, threads: Floats | Non
     return number if threads is None or threads.shape[1] <= largest else number / threads[:, largest]
 
 
-def _measured(prediction: RegionPrediction, ends_s: Floats | None, visits: Floats) -> tuple[Floats, Mask]:
+def _measured(prediction: RegionPrediction, extremes_s: Floats | None, visits: Floats) -> tuple[Floats, Mask]:
     """Return the share of each region in the time of the largest point, and whether its time grew.
 
     Hooks are taken off a function that calls nothing measured, as they are all in its own time.
@@ -173,10 +173,10 @@ def _measured(prediction: RegionPrediction, ends_s: Floats | None, visits: Float
     visits
         Shape (call path,): at the largest point.
     """
-    if ends_s is None:
+    if extremes_s is None:
         return np.zeros(len(prediction.tree.regions)), np.zeros(len(prediction.tree.regions), dtype=bool)
     startup = prediction.seconds == 0  # starting and ending MPI, or nothing
-    by_region = prediction.by_region(np.where(startup[:, None], 0.0, ends_s))
+    by_region = prediction.by_region(np.where(startup[:, None], 0.0, extremes_s))
     hooks = (
         np.where(prediction.leaves & prediction.filterable, prediction.by_region(visits), 0) * prediction.visit_cost_s
     )

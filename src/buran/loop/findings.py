@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
-from pydantic import PlainValidator
+from pydantic import BeforeValidator, PlainValidator
 
 from buran.campaign.point import Value
 from buran.files import Stored, write_json
@@ -22,6 +22,11 @@ SCHEMA = "buran-findings/2"
 def _tree(data: Mapping[str, Any]) -> CallTree:
     regions = tuple(Region(**region) for region in data["regions"])
     return CallTree(regions, np.array(data["region"], dtype=np.int64), np.array(data["parent"], dtype=np.int64))
+
+
+def _account(data: Any) -> Any:
+    """Return what was pooled; older files say "doubt" for the uncertainty."""
+    return data and {name.replace("doubt", "uncertainty"): value for name, value in data.items()}
 
 
 def _models(data: Mapping[str, Any] | None) -> ModelSet | None:
@@ -57,13 +62,13 @@ class Findings(Stored):
         Call paths of the time models.
     imbalance_s
         For each call path of `tree`, by how much the slowest rank's time exceeds the mean at the largest point.
-    ends_s
+    extremes_s
         For each call path of `tree`, its time at the points with the least and the most time in all.
     runtime
         Model of the baseline's wall time, one row; None without a baseline.
-    ends
-        Model of starting and ending, one row: what `runtime` has beside the call paths; None where it is no sum.
-    held
+    startup
+        Model of start-up and shutdown, one row: what `runtime` has beside the call paths; None where it is no sum.
+    absorbed
         Models of time of counted call paths that others take up; they add up with these. None without any.
     shortest_run_s
         Shortest baseline run.
@@ -94,12 +99,13 @@ class Findings(Stored):
 
     kind_of_file = "file of findings"
     schema_read = SCHEMA
+    formerly: ClassVar[Mapping[str, str]] = {"ends_s": "extremes_s", "ends": "startup", "held": "absorbed"}
 
     iteration: int
     filter_text: str
     tree: Annotated[CallTree, PlainValidator(_tree)]
     imbalance_s: tuple[float, ...]
-    ends_s: tuple[tuple[float, float], ...]
+    extremes_s: tuple[tuple[float, float], ...]
     runtime: Annotated[ModelSet | None, PlainValidator(_models)]
     shortest_run_s: float
     overhead: tuple[Overhead, ...]
@@ -108,10 +114,10 @@ class Findings(Stored):
     priors: tuple[Mapping[str, Any], ...] = ()
     balance: tuple[Balance, ...] = ()
     program_model: tuple[str, str] = ("pmnf", "")
-    pooled: Mapping[str, Value] | None = None
+    pooled: Annotated[Mapping[str, Value] | None, BeforeValidator(_account)] = None
     imported: tuple[Mapping[str, Any], ...] = ()
-    ends: Annotated[ModelSet | None, PlainValidator(_models)] = None
-    held: Annotated[ModelSet | None, PlainValidator(_models)] = None
+    startup: Annotated[ModelSet | None, PlainValidator(_models)] = None
+    absorbed: Annotated[ModelSet | None, PlainValidator(_models)] = None
     comparison: Mapping[str, Any] = field(default_factory=dict)
     threads: tuple[tuple[float, ...], ...] = ()
     not_repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -127,7 +133,7 @@ class Findings(Stored):
             },
             **{
                 name: None if models is None else models.to_json()
-                for name, models in (("runtime", self.runtime), ("ends", self.ends), ("held", self.held))
+                for name, models in (("runtime", self.runtime), ("startup", self.startup), ("absorbed", self.absorbed))
             },
             "overhead": [asdict(overhead) for overhead in self.overhead],
             "balance": [asdict(balance) for balance in self.balance],

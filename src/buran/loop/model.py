@@ -23,7 +23,7 @@ from buran.experiment.table import Experiment
 from buran.features import FEATURES, known_mpi
 from buran.files import write_bytes
 from buran.instrument.balance import Balance, balance_of
-from buran.instrument.measured import ends_s, imbalance_s, threads_of
+from buran.instrument.measured import extremes_s, imbalance_s, threads_of
 from buran.loop import collect
 from buran.loop.crowded import crowded_points, points_without_cores
 from buran.loop.findings import Findings
@@ -95,10 +95,10 @@ class Material:
 
 @dataclass(frozen=True, eq=False)
 class _Program:
-    """What is known of the program's run time, and of starting and ending where that is the rest of a sum."""
+    """What is known of the program's run time, and of start-up and shutdown where that is the rest of a sum."""
 
     runtime: ModelSet | None
-    ends: ModelSet | None
+    startup: ModelSet | None
     shortest_s: float
     kind: Literal["pmnf", "cpr"]
     reason: str
@@ -364,7 +364,7 @@ def _fit_program(history: History, runs: Sequence[FinishedRun], times: ModelSet 
         added = add_up(times, points[alone], medians[alone], campaign.ranks_parameter, campaign.steps)
     if added is None:
         return _Program(runtime, None, shortest_s, kind, reason, tensor)
-    return _Program(added.whole, added.ends, shortest_s, kind, reason, tensor)
+    return _Program(added.whole, added.startup, shortest_s, kind, reason, tensor)
 
 
 def _findings(
@@ -387,11 +387,11 @@ def _findings(
         filter_text=material.filter_text,
         tree=tree,
         imbalance_s=() if uncorrected is None else tuple(imbalance_s(uncorrected).tolist()),
-        ends_s=() if uncorrected is None else tuple(map(tuple, ends_s(uncorrected).tolist())),
+        extremes_s=() if uncorrected is None else tuple(map(tuple, extremes_s(uncorrected).tolist())),
         threads=() if threads is None else tuple(map(tuple, threads.tolist())),
         runtime=program.runtime,
-        ends=program.ends,
-        held=made[0],
+        startup=program.startup,
+        absorbed=made[0],
         shortest_run_s=program.shortest_s,
         overhead=collect.overhead(material.runs),
         unsteady={} if counted is None else collect.unsteady_call_paths(counted, metrics),

@@ -148,12 +148,12 @@ def _builds_of_models(history: History, findings: Findings) -> list[str]:
     if findings.pooled is None:
         return [f"{sentence}; {other_runs} runs under other filters are not mixed in."]
     account = findings.pooled
-    cost, uncertainty = f"{1e9 * account['visit_cost_s']:.3g} ns", f"{1e9 * account['visit_cost_doubt_s']:.2g} ns"
+    cost, uncertainty = f"{1e9 * account['visit_cost_s']:.3g} ns", f"{1e9 * account['visit_cost_uncertainty_s']:.2g} ns"
     return [
         f"{sentence} and {account['runs']} of {other_runs} runs under other filters or with counts, without what "
         f"counting and the instrumentation that is gone have cost, {cost} a visit within {uncertainty}: at most "
         f"{100 * account['largest_share']:.2g} % of a corrected time, "
-        f"{100 * account['largest_doubt']:.2g} % uncertain; {account['left_out']} times of theirs were left out."
+        f"{100 * account['largest_uncertainty']:.2g} % uncertain; {account['left_out']} times of theirs were left out."
     ]
 
 

@@ -119,9 +119,9 @@ def pooled_times(
             "values": pooled.values,
             "left_out": pooled.lost,
             "largest_share": pooled.share,
-            "largest_doubt": pooled.uncertainty,
+            "largest_uncertainty": pooled.uncertainty,
             "visit_cost_s": cost.seconds,
-            "visit_cost_doubt_s": cost.uncertainty_s,
+            "visit_cost_uncertainty_s": cost.uncertainty_s,
             **({} if pooled.proven is None else {"proven": pooled.proven}),
         }
     return PooledTimes(pooled.experiment, pooled.uncorrected, account)

@@ -231,7 +231,7 @@ def refinement_of(history: History, iteration: int, verdicts: dict[str, Function
         wishes_of(session),
         work=[sets[name] for name in work_metrics(sets)],
         imbalance=np.array(findings.imbalance_s),
-        ends_s=np.array(findings.ends_s).reshape(-1, 2),
+        extremes_s=np.array(findings.extremes_s).reshape(-1, 2),
         threads=np.array(findings.threads) if findings.threads else None,
         points=[[point[name] for name in campaign.parameters] for point in campaign.points],
         plain_s=_plain_s(campaign, findings),

@@ -124,8 +124,8 @@ def _write_results(history: History, folder: Path) -> None:
     paths = predict_call_paths(report)
     headline = headline_of(report, paths, no_models(report))
     write_json(folder / "report.json", {"headline": asdict(headline), **plain}, depth=4)
-    if report.runtime is not None and report.ends is not None:
-        write_models(folder / RUN_TIME, [report.runtime, report.ends])
+    if report.runtime is not None and report.startup is not None:
+        write_models(folder / RUN_TIME, [report.runtime, report.startup])
     for each, value in sections_of(report):
         if each.write is not None:
             each.write(value, folder)
@@ -210,9 +210,9 @@ def gather(history: History) -> Report:
     models = dict(history.models(last))
     runtime = findings.runtime
     if "time" in models:
-        if runtime is not None and findings.ends is not None:
-            runtime = with_parts(runtime, findings.ends, models["time"])
-        models["time"] = with_absorbed(models["time"], findings.held)
+        if runtime is not None and findings.startup is not None:
+            runtime = with_parts(runtime, findings.startup, models["time"])
+        models["time"] = with_absorbed(models["time"], findings.absorbed)
     current = current_list(history) if campaign.config.backend != COMMAND else None
     towards = (Purpose.MODEL, Purpose.COMPARISON)
     outcomes = (outcome for outcome in history.outcomes(plans) if outcome.purpose in towards)
@@ -230,8 +230,8 @@ def gather(history: History) -> Report:
         points=(len(measured), len(campaign.points)),
         models=models,
         runtime=runtime,
-        ends=findings.ends,
-        held=findings.held,
+        startup=findings.startup,
+        absorbed=findings.absorbed,
         tensor=tensor_model(history, findings),
         overhead=[asdict(overhead) for overhead in findings.overhead],
         instrumentation=instrumentation(history, last, predicted.get),
@@ -255,7 +255,7 @@ def gather(history: History) -> Report:
             "report": "latest/report.html (a page), latest/report.txt, latest/report.json, latest/report.csv, "
             "latest/points.csv",
             "models": "latest/models.json",
-            **({"run time": f"latest/{RUN_TIME} (`buran predict`)"} if findings.ends else {}),
+            **({"run time": f"latest/{RUN_TIME} (`buran predict`)"} if findings.startup else {}),
             "measurements": "latest/experiment.jsonl (as a table), store/ (every run with profile.cubex and logs)",
             **({"imported models": "latest/imported-*.json (of times that are not mixed)"} if unpooled else {}),
             "for Extra-P": "latest/extrap/time, latest/extrap/effort (extrap --cube FOLDER"
@@ -330,7 +330,7 @@ def plain_of(report: Report, measured: Mapping[str, ModelSet]) -> dict[str, Any]
     del plain["tensor"]  # a file of its own
     plain["target"] = dict(report.target)
     plain["models"] = {metric: models.to_json() for metric, models in measured.items()}
-    for name in ("runtime", "ends", "held"):
+    for name in ("runtime", "startup", "absorbed"):
         plain[name] = None if plain[name] is None else plain[name].to_json()
     plain["unknown"] = asdict(report.unknown)
     plain["filter_list"] = None if report.filter_list is None else report.filter_list.to_json()

@@ -1,4 +1,4 @@
-"""The run time of the program as the sum of its call paths and of what it takes to start and end."""
+"""The run time of the program as the sum of its call paths and of start-up and shutdown."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class RunTime:
     Attributes
     ----------
     whole
-        One row: wall time of a run without hooks. Its function is the sum of those of the call paths and of `ends`.
-    ends
-        One row: starting and ending, from the launcher to the first line of the program and back, with MPI's share.
+        One row: wall time of a run without hooks. Its function is the sum of those of the call paths and of `startup`.
+    startup
+        One row: start-up and shutdown, from the launcher to the first line of the program and back, with MPI's share.
     """
 
     whole: ModelSet
-    ends: ModelSet
+    startup: ModelSet
 
 
 def add_up(
@@ -44,7 +44,7 @@ def add_up(
 ) -> RunTime | None:
     """Make the program's run time from the models of its call paths.
 
-    What a run takes beside its call paths is starting and ending. It has a constant and a part that grows with the
+    What a run takes beside its call paths is start-up and shutdown. It has a constant and a part that grows with the
     depth of a tree over the ranks: more growth cannot be told from runs that are small, and share their cores.
 
     Parameters
@@ -58,7 +58,7 @@ def add_up(
     ranks_parameter
         Name of the parameter that counts ranks; None if there is none.
     steps
-        Names of parameters that only repeat work: starting and ending does not depend on them.
+        Names of parameters that only repeat work: start-up and shutdown does not depend on them.
 
     Returns
     -------
@@ -76,19 +76,19 @@ def add_up(
     if made is None:
         return None
     measured = tuple(tuple(map(float, point)) for point in points)
-    ends = ModelSet(
+    startup = ModelSet(
         times.parameters, "runtime", "sec", ("start-up and shutdown",), (made.model,), "wall", "median", measured
     )
     whole = add_models([*_models(times), made.model], points, walls_s)
-    return RunTime(replace(ends, call_paths=("whole program, not instrumented",), models=(whole,)), ends)
+    return RunTime(replace(startup, call_paths=("whole program, not instrumented",), models=(whole,)), startup)
 
 
-def with_parts(whole: ModelSet, ends: ModelSet, times: ModelSet) -> ModelSet:
+def with_parts(whole: ModelSet, startup: ModelSet, times: ModelSet) -> ModelSet:
     """Return the model of the program with the models it is the sum of, for its intervals; files do not keep them."""
     model = whole.models[0]
     if model is None:
         return whole
-    parts = [*_models(times), *(end for end in ends.models if end is not None)]
+    parts = [*_models(times), *(end for end in startup.models if end is not None)]
     return replace(whole, models=(replace(model, parts=tuple(parts)),))
 
 

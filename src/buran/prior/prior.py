@@ -299,7 +299,7 @@ def _switches(
 
 
 def startup_prior(processes: int | None) -> Prior:
-    """Return what starting and ending takes: a constant and a step for each level of a tree over the processes.
+    """Return what start-up and shutdown take: a constant and a step for each level of a tree over the processes.
 
     More growth cannot be told from runs that are short and share their cores.
 

@@ -66,12 +66,12 @@ class Report:
     target
         Point that run time is extrapolated to.
     models
-        By metric; those of time with call paths that others take up, which `held` has, next to them.
+        By metric; those of time with call paths that others take up, which `absorbed` has, next to them.
     runtime
         Model of the whole program's wall time, not instrumented, in normal form.
-    ends
+    startup
         Model of start-up and shutdown, which `runtime` has on top of the call paths; None where it is not their sum.
-    held
+    absorbed
         Models of time of counted call paths that others take up, these first; None without any.
     tensor
         Predicts that time where a tensor model does, from shape (point, parameter); None where `runtime` does.
@@ -144,8 +144,8 @@ class Report:
     corrections: Sequence[Mapping[str, Any]] = ()
     balance: Sequence[Mapping[str, Any]] = ()
     account: Sequence[Mapping[str, Any]] = ()
-    ends: ModelSet | None = None
-    held: ModelSet | None = None
+    startup: ModelSet | None = None
+    absorbed: ModelSet | None = None
     tensor: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
     further: Mapping[str, Any] = field(default_factory=dict)
     measured_on: str = ""
@@ -201,16 +201,16 @@ class Total:
 
     whole_s: float
     call_paths_s: float
-    ends_s: float
+    startup_s: float
 
 
 def total_at_target(report: Report) -> Total | None:
     """Return what a run takes at the target; None where that is not known, or is not modelled as a sum."""
-    if report.ends is None or report.runtime is None or report.runtime.models[0] is None or report.unknown.total:
+    if report.startup is None or report.runtime is None or report.runtime.models[0] is None or report.unknown.total:
         return None
-    ends_s = float(target_values(report.ends, report.target)[0])
+    startup_s = float(target_values(report.startup, report.target)[0])
     whole_s = run_time_at_target(report)
-    return Total(whole_s, whole_s - ends_s, ends_s)
+    return Total(whole_s, whole_s - startup_s, startup_s)
 
 
 def run_time_reach(report: Report) -> tuple[float, float, float] | None:
@@ -257,8 +257,8 @@ def unknown_at_target(report: Report) -> Unknown:
     allowed, apart = allowed_times(times, counts, target), start_and_end(times)
     excess = np.where(apart, 0.0, target_values(times, report.target) - ALLOWANCE.factor * allowed)
     total, models, row = False, times, int(excess.argmax())
-    if report.ends is not None and report.runtime is not None and report.runtime.models[0] is not None:
-        parts_s = run_time_at_target(report) - float(target_values(report.ends, report.target)[0])
+    if report.startup is not None and report.runtime is not None and report.runtime.models[0] is not None:
+        parts_s = run_time_at_target(report) - float(target_values(report.startup, report.target)[0])
         total = parts_s > ALLOWANCE.factor * allowed[~apart].sum()
     elif report.runtime is not None and report.runtime.models[0] is not None:
         total = run_time_at_target(report) > ALLOWANCE.factor * allowed_times(report.runtime, counts, target)[0]

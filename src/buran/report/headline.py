@@ -171,7 +171,7 @@ def _contradiction(name: str, report: Report) -> list[str]:
 def _apart(report: Report, call_paths: CallPaths) -> list[str]:
     """Name the time of start-up and shutdown where it is worth a sentence."""
     total, apart = total_at_target(report), start_and_end(call_paths.models)
-    seconds = float(np.nansum(call_paths.at_target[apart])) if total is None else total.ends_s
+    seconds = float(np.nansum(call_paths.at_target[apart])) if total is None else total.startup_s
     if seconds <= RISES * float(np.nansum(call_paths.at_target[~apart])):
         return []
     return [f"Start-up and shutdown, in no share: {seconds:.3g} s there"]

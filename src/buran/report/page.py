@@ -140,7 +140,7 @@ def page_data(
             "measured": _baseline(runs, estimated_s),
             "at": [rounded(seconds) for seconds in run_time_reach(report) or ()],
         },
-        "start_and_end": rounded(np.nansum(call_paths.at_target[apart]) if total is None else total.ends_s),
+        "start_and_end": rounded(np.nansum(call_paths.at_target[apart]) if total is None else total.startup_s),
         "left_out": len(models.call_paths) - len(rows),
         "left_out_share": rounded(max(1.0 - float(np.nansum(call_paths.shares[0][rows])), 0.0)),
         "without_model": sum(model is None for model in models.models),

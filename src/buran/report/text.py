@@ -165,7 +165,7 @@ def _summary(report: Report, target: str) -> str:
         )
     if total := total_at_target(report):
         lines.append(
-            f"  that is {total.call_paths_s:.4g} s in call paths and {total.ends_s:.4g} s start-up and shutdown"
+            f"  that is {total.call_paths_s:.4g} s in call paths and {total.startup_s:.4g} s start-up and shutdown"
         )
     lines += [f"Note: {note}" for note in warnings_of(report)]
     return "\n".join(lines)
@@ -218,9 +218,9 @@ def _time_table(report: Report, target: str) -> str:
 
 
 def _ends_at_target(report: Report) -> float:
-    """Return what starting and ending takes at the target in seconds; MPI's part of it where no more is known."""
+    """Return what start-up and shutdown take at the target in seconds; MPI's part of it where no more is known."""
     if total := total_at_target(report):
-        return total.ends_s
+        return total.startup_s
     models = report.models["time"]
     return float(target_values(models, report.target)[start_and_end(models)].sum())
 

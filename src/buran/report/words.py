@@ -68,7 +68,7 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
             cores = _number(report.target_cores, "core", "cores")
             facts.append(f"Such a run takes {hours} core hours on {cores}")
         if total := total_at_target(report):
-            facts.append(f"{total.call_paths_s:.4g} s in call paths, {total.ends_s:.4g} s start-up and shutdown")
+            facts.append(f"{total.call_paths_s:.4g} s in call paths, {total.startup_s:.4g} s start-up and shutdown")
         if report.tensor is None:
             facts.append(f"Fit error: {model.quality.smape:.2g} % on average (SMAPE)")
     if report.evaluation:

@@ -21,7 +21,7 @@ from buran.instrument.callgraph import CallGraph, make_graph
 from buran.instrument.filter_file import Filter, Rule, read_filter
 from buran.instrument.filter_list import WRITERS, FilterList, list_of, unknown
 from buran.instrument.graph_sources import graph_of_features, graph_of_tree, with_measured
-from buran.instrument.measured import ends_s, imbalance_s, threads_of
+from buran.instrument.measured import extremes_s, imbalance_s, threads_of
 from buran.instrument.metacg import read_metacg, write_metacg
 from buran.instrument.pattern import named_by, plain
 from buran.instrument.refine import refine
@@ -286,12 +286,16 @@ def _modelled(universe: Universe, experiment: Experiment, request: Request) -> F
     used = {"time", "visits", *work_metrics(experiment.metrics)}
     if universe.results is None:
         sets = model_experiment(experiment, [name for name in experiment.metrics if name in used])
-        tree, imbalance, ends = experiment.tree, imbalance_s(experiment), ends_s(experiment)
+        tree, imbalance, extremes = experiment.tree, imbalance_s(experiment), extremes_s(experiment)
         threads = threads_of(experiment)
     else:
         sets = {models.metric: models for models in read_models(universe.results / MODELS)}
         findings = universe.results_findings
-        tree, imbalance, ends = findings.tree, np.array(findings.imbalance_s), np.array(findings.ends_s).reshape(-1, 2)
+        tree, imbalance, extremes = (
+            findings.tree,
+            np.array(findings.imbalance_s),
+            np.array(findings.extremes_s).reshape(-1, 2),
+        )
         threads = np.array(findings.threads) if findings.threads else None
     chosen = refine(
         tree,
@@ -308,7 +312,7 @@ def _modelled(universe: Universe, experiment: Experiment, request: Request) -> F
         visit_cost_s=FILTERS.visit_cost_s if request.visit_cost_s is None else request.visit_cost_s,
         work=[sets[name] for name in work_metrics(sets)],
         imbalance=imbalance,
-        ends_s=ends,
+        extremes_s=extremes,
         threads=threads,
         graph=universe.graph,
     )

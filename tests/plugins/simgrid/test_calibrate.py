@@ -60,7 +60,7 @@ def test_between_points_a_power_law_is_exact_and_without_doubt() -> None:
     assert calibration is not None
     assert costs(calibration, p=2, n=30)["_Zsolve"] == pytest.approx(work_ns(2, 30) * 1e-9)
     assert costs(calibration, p=64, n=40)["_Zsolve"] == pytest.approx(work_ns(2, 40) * 1e-9)
-    assert calibration.doubt == pytest.approx(0, abs=1e-9)
+    assert calibration.uncertainty == pytest.approx(0, abs=1e-9)
 
 
 def test_blocks_that_were_counted_at_some_points_tell_those_of_the_others() -> None:
@@ -96,8 +96,8 @@ def test_up_to_the_target_costs_grow_as_models_of_times_and_blocks_do() -> None:
         assert costs(calibration, p=1, n=n)["_Zmain"] == pytest.approx(1e-9, rel=1e-3)
     assert calibration.uncovered({"p": 64, "n": 151}) == "n was 10 to 150 there"
     alone = calibration_of(*runs(), CAMPAIGN)
-    assert alone is not None and calibration.doubt == alone.doubt and alone.doubt_beyond is None
-    assert calibration.doubt_beyond == pytest.approx(0, abs=0.05)
+    assert alone is not None and calibration.uncertainty == alone.uncertainty and alone.uncertainty_beyond is None
+    assert calibration.uncertainty_beyond == pytest.approx(0, abs=0.05)
     for p, n in POINTS:
         assert costs(calibration, p=p, n=n) == costs(alone, p=p, n=n)
 
@@ -113,7 +113,7 @@ def test_doubt_is_what_leaving_a_value_out_shows() -> None:
         times = [[0.0] * p, [1e-8] * p, [2 * 60 * work_ns(p, 20) * 1e-9] * p, [5.0] * p]
         slower.append(({"p": p, "n": 20}, 0, profile_of(TIMED, time=times)))
     calibration = calibration_of(slower, counted, CAMPAIGN)
-    assert calibration is not None and calibration.doubt == pytest.approx(0.5, rel=0.02)  # `solve` but for `main`
+    assert calibration is not None and calibration.uncertainty == pytest.approx(0.5, rel=0.02)  # `solve` but for `main`
 
 
 def test_runs_that_do_not_tell_make_no_calibration() -> None:

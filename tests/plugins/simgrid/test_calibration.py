@@ -42,7 +42,7 @@ CALIBRATION = Calibration(
         "p": ((0.0, 0.0),) * 5,
         "n": ((0.0, 0.0), (0.0, 0.0), (math.log(0.5), math.log(2)), (0.0, 0.0), (0.0, 0.0)),
     },
-    doubt=0.05,
+    uncertainty=0.05,
 )
 
 
@@ -99,9 +99,9 @@ def test_a_campaign_takes_its_costs_from_a_calibration(write_campaign: WriteCamp
     assert platform.costs({"p": 2, "n": 10}) == CALIBRATION.costs({"p": 2, "n": 10})
     assert "computing costs what calibration.json measured, between its points 5 % uncertain" in campaign.simulated_on
     before = campaign.digest()
-    written(path.parent, doubt=0.06)
+    written(path.parent, uncertainty=0.06)
     assert load_campaign(path).digest() != before
-    written(path.parent, modelled=1, doubt_beyond=0.2)
+    written(path.parent, modelled=1, uncertainty_beyond=0.2)
     campaign = load_campaign(path)
     assert campaign.digest() != before
     assert "5 % uncertain, beyond its sizes, by misses of caches 20 % uncertain" in campaign.simulated_on
@@ -112,7 +112,8 @@ def test_one_of_before_costs_could_be_modelled_is_the_same(write_campaign: Write
     written(path.parent)
     new = load_campaign(path).digest()
     content = json.loads((path.parent / "calibration.json").read_text())
-    del content["modelled"], content["doubt_beyond"]
+    del content["modelled"], content["uncertainty_beyond"]
+    content["doubt"] = content.pop("uncertainty")
     (path.parent / "calibration.json").write_text(json.dumps(content))
     assert load_campaign(path).digest() == new
     assert CALIBRATION.content == "74e2adf5bedb"

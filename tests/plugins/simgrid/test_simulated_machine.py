@@ -346,7 +346,7 @@ def test_call_paths_cost_what_the_calibration_says_and_those_it_lacks_what_their
         parameters=("p",), parallel=("p",), choices=(), points=((1.0,),), depths=(0, 1, 2, 3, 2),
         symbols=("", "main", "left", "leaf", "right"),
         seconds_per_block=((1e-9,), (2e-9,), (3e-9,), (5e-9,), (7e-9,)), base=(0.0,) * 5, effects={"p": ((0.0,),) * 5},
-        doubt=None,
+        uncertainty=None,
     )  # fmt: skip
     write_json(tmp_path / "calibration.json", {"schema": Calibration.schema_read, **asdict(calibration)})
     demo = program(_CALLS, tmp_path)

@@ -131,23 +131,23 @@ def predict_elsewhere(
     mpi = [region.paradigm == "mpi" for region in regions]
     kinds = enter(drawing, models, times, account, other, timed.points, at, mpi)
     found = history.findings(history.iteration - 1)
-    ends = np.zeros(len(at)) if found.ends is None else found.ends.predict(at)[0]
-    if found.ends is not None:
-        drawing.keep(len(models), ends, _deviation(found.ends, at)[0])
+    startup = np.zeros(len(at)) if found.startup is None else found.startup.predict(at)[0]
+    if found.startup is not None:
+        drawing.keep(len(models), startup, _deviation(found.startup, at)[0])
     done = drawing.done
-    at_home = np.vstack([np.nan_to_num(times.predict(at)), ends])
+    at_home = np.vstack([np.nan_to_num(times.predict(at)), startup])
     at_home[:-1][starts_or_ends(times.call_paths)] = 0.0
     lower, upper = done.interval(level)
     program = np.array([*done.program(level), at_home.sum(axis=0)])
     same = _alike(here, there)
-    if same and found.runtime is not None and found.ends is not None:
-        whole = with_parts(found.runtime, found.ends, times)
+    if same and found.runtime is not None and found.startup is not None:
+        whole = with_parts(found.runtime, found.startup, times)
         program[1:3] = [np.maximum(ends[0], 0.0) for ends in whole.predict_interval(at, level)]
         low, high = (np.nan_to_num(end, posinf=np.inf) for end in times.predict_interval(at, level))
         lower[:-1], upper[:-1] = np.maximum(low, 0.0), high
-    without_ends = found.ends is None
+    without_startup = found.startup is None
     crowded = any(campaign.placement(Point.of(point)).ranks_per_node > there.cores for point in points)
-    notes = tuple(_notes(here, there, speed, same, without_ends, crowded))
+    notes = tuple(_notes(here, there, speed, same, without_startup, crowded))
     return OtherMachine(
         here, there, same, speed, times.parameters, at, times.call_paths, kinds, done.predicted, lower, upper,
         at_home, done.misses, program, done.reach(level), notes,
@@ -254,7 +254,7 @@ def _alike(here: MachineFile, there: MachineFile) -> bool:
 
 
 def _notes(
-    here: MachineFile, there: MachineFile, speed: Speed, same: bool, without_ends: bool, crowded: bool
+    here: MachineFile, there: MachineFile, speed: Speed, same: bool, without_startup: bool, crowded: bool
 ) -> list[str]:
     out = []
     if same:
@@ -268,7 +268,7 @@ def _notes(
         sizes = (here.page_bytes, there.page_bytes)
         first, second = (f"{size / 1024:.0f} KiB" if size else "a size that is not known" for size in sizes)
         out.append(f"memory has pages of {first} here and {second} there: misses cost more with small ones")
-    if without_ends:
+    if without_startup:
         out.append("start-up and shutdown is in no prediction: nothing distinguishes it from the call paths")
     if crowded:
         out.append(f"ranks are taken to fill more nodes, of {there.cores} cores each")

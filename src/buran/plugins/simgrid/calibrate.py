@@ -45,14 +45,14 @@ class CostsBeyond:
         Shape (point, parameter): the measured point that each is compared with.
     growth
         By call path, shape (point,): factor by which a block is more expensive than there.
-    doubt
+    uncertainty
         Half the width of the interval of the program's time at the farthest point, as a share of it.
     """
 
     points: Array
     nearest: Array
     growth: Mapping[str, Array]
-    doubt: float
+    uncertainty: float
 
 
 def costs_beyond(times: ModelSet, counted: Sequence[Run], tree: CallTree, campaign: Campaign) -> CostsBeyond | None:
@@ -176,7 +176,7 @@ def _calibration(
     # The root has the program's mean cost where it computes nothing itself: call paths without any take it.
     blocks = np.where(np.isfinite(log_costs), seconds / np.exp(log_costs), 0.0).sum(axis=0)
     log_costs[0] = np.where(np.isfinite(log_costs[0]), log_costs[0], np.log(seconds.sum(axis=0) / blocks))
-    doubt, measured = _uncertainty(points, log_costs, seconds), len(points)
+    uncertainty, measured = _uncertainty(points, log_costs, seconds), len(points)
     if beyond is not None:
         points, log_costs = _with_costs_beyond(points, log_costs, [table.tree.names[row] for row in rows], beyond)
     model = _fit(points, log_costs)
@@ -199,9 +199,9 @@ def _calibration(
         effects={
             name: tuple(map(tuple, effect.tolist())) for name, effect in zip(table.parameters, effects, strict=True)
         },
-        doubt=doubt,
+        uncertainty=uncertainty,
         modelled=len(points) - measured,
-        doubt_beyond=None if beyond is None or len(points) == measured else beyond.doubt,
+        uncertainty_beyond=None if beyond is None or len(points) == measured else beyond.uncertainty,
     )
 
 

@@ -44,17 +44,18 @@ class Calibration(Stored):
         Shape (call path,): the model's constant; None for a call path in which nothing was ever computed.
     effects
         By parameter, shape (call path, value): what is added to the constant, for each of its sorted values.
-    doubt
+    uncertainty
         Mean relative error of the model where an inner value of each parameter was left out, weighted by time; None
         without inner values.
     modelled
         How many of the points, the last ones, were not measured.
-    doubt_beyond
+    uncertainty_beyond
         How far the program's time at these may be off, as a share of it; None without them.
     """
 
     kind_of_file: ClassVar[str] = "calibration"
     schema_read: ClassVar[str | int] = "buran-calibration/1"
+    formerly: ClassVar[Mapping[str, str]] = {"doubt": "uncertainty", "doubt_beyond": "uncertainty_beyond"}
 
     parameters: tuple[str, ...]
     parallel: tuple[str, ...]
@@ -65,14 +66,15 @@ class Calibration(Stored):
     seconds_per_block: tuple[tuple[float | None, ...], ...]
     base: tuple[float | None, ...]
     effects: Mapping[str, tuple[tuple[float, ...], ...]]
-    doubt: float | None
+    uncertainty: float | None
     modelled: int = 0
-    doubt_beyond: float | None = None
+    uncertainty_beyond: float | None = None
 
     @cached_property
     def content(self) -> str:
-        """Digest of everything that it says; without points beyond the measured ones as before there were such."""
-        said = asdict(self)
+        """Digest of everything that it says, that of older versions: runs in the store have it in their names."""
+        former = {now: before for before, now in self.formerly.items()}
+        said = {former.get(name, name): value for name, value in asdict(self).items()}
         if not self.modelled:
             del said["modelled"], said["doubt_beyond"]
         return digest(said)

@@ -113,8 +113,8 @@ def platform_of(machine: MachineKeys, folder: Path) -> Platform:
         computing = f"{machine.seconds_per_block:g} s a basic block"
     else:
         uncertainties = (
-            ("between its points", calibration.doubt),
-            ("beyond its sizes, by misses of caches", calibration.doubt_beyond),
+            ("between its points", calibration.uncertainty),
+            ("beyond its sizes, by misses of caches", calibration.uncertainty_beyond),
         )
         shares = ((where, 100 * share) for where, share in uncertainties if share is not None)
         computing += "".join(f", {where} {share:.{2 if share < 100 else 3}g} % uncertain" for where, share in shares)

@@ -57,7 +57,7 @@ def compare_runs(
         filter_text=plan.filter_text,
         tree=tree,
         imbalance_s=(),
-        ends_s=(),
+        extremes_s=(),
         runtime=None,
         shortest_run_s=0.0,
         overhead=collect.overhead(runs),

@@ -17,7 +17,7 @@ from buran.instrument.callgraph import CallGraph
 from buran.instrument.filter_file import format_filter, only, parse
 from buran.instrument.graph_sources import graph_of_features, with_measured
 from buran.instrument.guard import guard, guarded, longest, stretch
-from buran.instrument.measured import ends_s, imbalance_s
+from buran.instrument.measured import extremes_s, imbalance_s
 from buran.instrument.pira import filter_and_expand, filter_only, hotspots
 from buran.instrument.refine import refine
 from buran.instrument.refinement import Refinement, Wishes
@@ -230,7 +230,7 @@ def _once(lab: Lab, method: str, repetitions: int, rules: Rules) -> Trail:
         rules.target(lab.program),
         Wishes(share=SHARE, overhead=None, coverage=0.0),
         visit_cost_s=cost_s * stretch(experiment, spent_s / repetitions),
-        ends_s=ends_s(experiment),
+        extremes_s=extremes_s(experiment),
     )
     found = chosen.prediction
     with np.errstate(invalid="ignore"):
@@ -286,7 +286,7 @@ def _refined(
         visit_cost_s=cost_of_hooks(lab.toolchain).seconds,
         work=work,
         imbalance=imbalance_s(experiment),
-        ends_s=ends_s(experiment),
+        extremes_s=extremes_s(experiment),
         graph=graph,
         known=known,
         hooked=[function.mangled for function in built.functions if function.hooked],
