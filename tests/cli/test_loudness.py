@@ -15,7 +15,7 @@ from buran.views.status import Failure
 
 VERBS = (
     "demo", "doctor", "check", "plan", "run", "status", "verify", "model", "convert", "rerun", "filter", "report",
-    "correct", "suggest", "predict", "history", "simulate",
+    "correct", "suggest", "predict", "history", "simulate", "compare",
 )  # fmt: skip
 CAMPAIGN: dict[str, Any] = {
     "name": "small",

@@ -44,6 +44,7 @@ FURTHER = {
         ("predict model.json --machine other.json", "the option 'predict.machine' is not installed"),
         ("doctor --calibrate machine.json", "the option 'doctor.calibrate' is not installed"),
     ),
+    "versions": (("compare before after", "the verb 'compare' is not installed"),),
     "scorep": (("filter --check a.filter --with scorep profile.cubex", "the option 'filter.with' is not installed"),),
 }
 CODE = """

@@ -1,6 +1,7 @@
 """The pictures of the pages, from a finished campaign: ``python tools/reference/pictures.py CAMPAIGN.yaml``.
 
-Pages of the report are taken by Chromium without a window, terminals are drawn as SVG from what the commands print.
+Pages of the report are taken by Chromium without a window, the first screen also for each width and colour scheme;
+terminals are drawn as SVG from what the commands print.
 A folder of results, as in ``python tools/reference/pictures.py results/NAME [all]``, gives the gallery its picture of
 that program: the answers of the report, or `all`: also the window for each width and colour scheme.
 """
@@ -96,13 +97,19 @@ def photograph(browser: Any, page: Path, before: str, element: str, height: int,
 
 
 def gallery(browser: Any, results: Path, *, windows: bool) -> None:
-    """Write the gallery's picture of a campaign; also of the window, in each width and colour scheme."""
-    page, name = results / "latest" / "report.html", results.name.lower()
-    write_small(f"gallery-{name}.png", photograph(browser, page, "", "header", GALLERY_HEIGHT, GALLERY_WIDTH))
-    for (width, scheme), height in WINDOWS.items() if windows else ():
+    """Write the gallery's picture of a campaign; also of the window."""
+    page, name = results / "latest" / "report.html", f"gallery-{results.name.lower()}"
+    write_small(f"{name}.png", photograph(browser, page, "", "header", GALLERY_HEIGHT, GALLERY_WIDTH))
+    if windows:
+        in_windows(browser, page, name)
+
+
+def in_windows(browser: Any, page: Path, name: str) -> None:
+    """Write pictures of what a window shows first, in each width and colour scheme."""
+    for (width, scheme), height in WINDOWS.items():
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-        write_small(f"gallery-{name}-{width}-{scheme}.png", photograph(browser, page, "", "", height, width))
+        write_small(f"{name}-{width}-{scheme}.png", photograph(browser, page, "", "", height, width))
 
 
 def write_small(name: str, png: bytes) -> None:
@@ -128,6 +135,7 @@ def main(arguments: Sequence[str]) -> int:
         page = Path(said(campaign, "report {} --html").strip())
         for name, (before, element, height) in PAGES.items():
             (PICTURES / name).write_bytes(photograph(browser, page, before, element, height))
+        in_windows(browser, page, "report")
     finally:
         browser.quit()
     return 0

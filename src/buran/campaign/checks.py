@@ -437,6 +437,9 @@ def _target_mistakes(target: Mapping[str, Value | str], parameters: Mapping[str,
             yield no_parameter((*path, name), name, tuple(parameters))
         elif isinstance(value, str) and _may_have_words(parameters[name]):
             continue  # `word_mistakes` knows which there are
+        elif parameters[name].role in ("ranks", "threads") and isinstance(value, float) and not value.is_integer():
+            yield Mistake((*path, name), f"{value:g} is not allowed", f"{parameters[name].role} must be whole numbers")
+            continue
         try:
             check_target_value(value, tuple(parameters))
         except TextError as error:

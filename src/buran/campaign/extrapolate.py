@@ -56,4 +56,5 @@ def check_target_value(target: Value | str, parameters: Sequence[str]) -> None:
         try:
             compile_expression(target, parameters, "number")
         except TextError as error:
-            raise ExpressionError(f"{error.what}; or one of {', '.join(KINDS)}") from None
+            what = f"{target!r} is no number and no expression: {error.what}; or write {' or '.join(KINDS)}"
+            raise ExpressionError(what) from None

@@ -115,7 +115,7 @@ class CampaignFile(Keys):
         examples=["machine.yaml"],
     )
     name: OfPlace[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]] = Field(
-        description="Name of the campaign and of its folder under `results`: letters, digits, `-` and `_`."
+        description="Name of the campaign and of its folder under `results`: at most 64 letters, digits, `-` and `_`."
     )
     results: OfPlace[Text] = Field(
         "results",

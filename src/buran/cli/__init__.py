@@ -54,10 +54,21 @@ VERBS = (
 _MODULES = {"list": "campaigns"}  # `list` would hide the built-in one here
 _RENAMED = {"estimate": ["plan"], "remeasure": ["run"], "adopt": ["run", "--adopt", "--mark-only"]}
 """Verbs of earlier versions, and what they are called now."""
+_MEANT = {
+    **dict.fromkeys(("analyse", "analyze", "show", "result", "results"), "report"),
+    **dict.fromkeys(("fit", "extrap"), "model"),
+    **dict.fromkeys(("build", "start", "resume", "measure", "continue"), "run"),
+    "diff": "compare",
+    "calibrate": "doctor --calibrate FILE",
+    "studies": "evaluate",
+}
+"""What other tools call it."""
+_FILTER_FORMS = {"show": (), "make": (), "check": ("--check",), "diff": ("--diff",)}
+"""A first word behind `buran filter`, and the options that it stands for."""
 DAILY = {
     "prepare": ("demo", "init", "doctor", "check"),
     "measure": ("plan", "run", "status"),
-    "evaluate": ("report", "model", "filter"),
+    "evaluate": ("report", "compare", "model", "filter"),
 }
 """The verbs that `buran --help` explains; it names the others."""
 EXTENSION_POINT: ExtensionPoint[Verb] = ExtensionPoint(
@@ -86,7 +97,7 @@ class _VerbParser(argparse.ArgumentParser):
         lines = ["usage: buran VERB ...", "", self.description or ""]
         for group, names in DAILY.items():
             lines += ["", group]
-            for name in names:
+            for name in (each for each in names if each in said):  # one is of a plug-in, which may be missing
                 lines += textwrap.wrap(said[name], 78, initial_indent=f"  {name:<9} ", subsequent_indent=" " * 12)
         daily = [name for names in DAILY.values() for name in names]
         further = ", ".join(name for name in said if name not in daily)
@@ -101,8 +112,9 @@ class _VerbParser(argparse.ArgumentParser):
         """End with exit code 2."""
         wrong = re.match(r"argument VERB: invalid choice: '(.*?)' \(choose from", message)
         if wrong:
-            near = difflib.get_close_matches(wrong[1], EXTENSION_POINT.names, n=1, cutoff=0.5)
-            hint = f"did you mean `buran {near[0]}`?" if near else "`buran --help` lists what there is"
+            near = difflib.get_close_matches(wrong[1], EXTENSION_POINT.names, n=1, cutoff=0.6)
+            meant = _MEANT.get(wrong[1], *near[:1])
+            hint = f"did you mean `buran {meant}`?" if meant else "`buran --help` lists what there is"
             message = f"there is no verb {wrong[1]!r}: {hint}"
         if message.endswith("required: VERB"):
             message = "there is no verb: `buran --help` lists what there is"
@@ -185,12 +197,16 @@ def _refuse_missing(words: Sequence[str]) -> None:
 
 
 def _todays(words: list[str]) -> list[str]:
-    """Return the words of a verb of earlier versions as they are today, and say so."""
+    """Return words as the parser knows them: forms of `filter`, and verbs of earlier versions, of which it says so."""
+    if words[0] == "filter" and words[1:2] and words[1] in _FILTER_FORMS:
+        return ["filter", *_FILTER_FORMS[words[1]], *words[2:]]
     now = _RENAMED.get(words[0])
     if now is None:
         return words
     if words[0] == "remeasure":
         words = [re.sub(r"^--point(?==|$)", "--remeasure", word) for word in words]
+        if not any(word.startswith("--remeasure") for word in words[1:]):
+            words.append("--remeasure")  # without a point it is refused, and starts nothing
         shown = "buran run --remeasure NAME=VALUE,..."
     else:
         shown = f"buran {' '.join(now)}"

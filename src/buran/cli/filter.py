@@ -53,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_argument_group("instead of a list")
     verbs.add_argument("--check", type=Path, metavar="FILTER", help="show what a Score-P filter lets through")
     verbs.add_argument("--diff", type=Path, nargs=2, metavar=("A", "B"), help="show how two Score-P filters differ")
+    parser.epilog = "`buran filter check FILTER` and `filter diff A B` are short forms; `filter show` and `make` list."
     add_loudness(parser)
 
 

@@ -61,13 +61,15 @@ def write_campaign(folder: Path, text: str, sources: Path | None = None) -> None
         with (folder / CAMPAIGN_FILE).open("x", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
-        raise UsageError("cannot write the files", where=error.filename or folder, why=error.strerror) from None
+        raise UsageError(
+            "cannot write the files", where=error.filename or folder, why=error.strerror, hint="name another folder"
+        ) from None
 
 
 def refuse_existing(folder: Path, targets: list[Path]) -> None:
     """Raise `UsageError` if one of the files or folders that are to be written is there."""
     if folder.exists() and not folder.is_dir():
-        raise UsageError("cannot write there", where=folder, why="it is a file, not a folder")
+        raise UsageError("cannot write there", where=folder, why="it is a file", hint="name a folder")
     if folder.suffix in (".yaml", ".yml") and not folder.exists():
         why = f"init makes a folder with a {CAMPAIGN_FILE} in it, and this is the name of a file"
         raise UsageError("cannot write there", where=folder, why=why, hint=f"buran init {folder.with_suffix('')}")

@@ -122,6 +122,10 @@ def run(arguments: argparse.Namespace) -> int:
     for option in ("preset", "scale", "extrapolate"):
         if getattr(arguments, option) is not None:
             raise UsageError(f"--{option} is of tensor models", hint="leave it out, or add --kind cpr")
+    if not 0 < arguments.level < 1:
+        raise UsageError(
+            "--level is a share between 0 and 1", why=f"it is {arguments.level:g}", hint="write --level 0.9"
+        )
     if (arguments.input is None) == (arguments.compare is None):
         raise UsageError(
             "either measurements or two things to compare are wanted",

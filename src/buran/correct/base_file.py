@@ -38,7 +38,7 @@ def load_base(model: str | Path) -> BaseModel:
         raise UsageError(
             "there is no such base model",
             where=path,
-            hint=did_you_mean(str(model), bundled()) or f"a YAML file, or one of {', '.join(bundled())}",
+            hint=f"name a YAML file, or one of {', '.join(bundled())}",
         )
     return base_from(read_yaml(path).data, str(path))
 

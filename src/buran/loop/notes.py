@@ -12,7 +12,7 @@ from buran.campaign.point import Point, Value
 from buran.features import FEATURES
 from buran.loop import program_model
 from buran.loop.collect import baseline, estimated_times, in_store, lost
-from buran.loop.crowded import crowded_points
+from buran.loop.crowded import sharing
 from buran.loop.findings import Findings
 from buran.loop.history import FinishedRun, History
 from buran.loop.overhead import missed_limit
@@ -22,15 +22,13 @@ from buran.views.account import Item
 from buran.wording import counted
 
 
-def notes_of(history: History, findings: Findings, account: Sequence[Item], measured: Collection[Point]) -> list[str]:
+def notes_of(history: History, findings: Findings, account: Sequence[Item]) -> list[str]:
     """Return what deserves a word: of the store, the machine, the campaign file and each build, every sentence once.
 
     Parameters
     ----------
     account
         What the core hours went into.
-    measured
-        The points that models are made from.
     """
     session = history.session
     notes = [*session.target.notes, *session.campaign.notes]
@@ -50,7 +48,7 @@ def notes_of(history: History, findings: Findings, account: Sequence[Item], meas
         *_kind(findings, session.campaign),
         *_side_by_side(history),
         *_estimated(history.runs),
-        *_crowded(history, measured),
+        *(() if session.campaign.simulated_on else sharing(history)),
         *_missed_limit(history, findings),
     ]
 
@@ -230,15 +228,4 @@ def _estimated(runs: Sequence[FinishedRun]) -> list[str]:
     return [
         f"The baseline ran at {len(measured)} points; at {len(without)} others the program's run time is that of "
         "instrumented runs, without what these take longer where both ran."
-    ]
-
-
-def _crowded(history: History, measured: Collection[Point]) -> list[str]:
-    """Say where ranks and threads took turns on too few cores."""
-    points = crowded_points(history, (run for run in history.runs if run.purpose is Purpose.MODEL))
-    if not points:
-        return []
-    return [
-        f"at {len(points)} of {len(measured)} points there were more ranks and threads than cores: they took turns, so "
-        "that times of MPI and locks say nothing of waiting there and enter no model (`model.waiting`)."
     ]

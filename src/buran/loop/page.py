@@ -18,7 +18,6 @@ from buran.instrument import filter_file
 from buran.instrument.measured import MeasuredOverhead
 from buran.instrument.refinement import predicted_overhead
 from buran.loop.collect import estimated_times, in_store, overhead
-from buran.loop.crowded import sharing
 from buran.loop.history import History
 from buran.report.call_paths import CallPaths
 from buran.report.content import Report
@@ -182,14 +181,13 @@ def _with_path(toolchain: Mapping[str, Any], version: str, path: str) -> str:
 
 
 def measured_on(history: History) -> str:
-    """Return the machines and the days of the runs, and who shared the cores; empty for simulated ones."""
+    """Return the machines and the days of the runs; empty for simulated ones."""
     records = [history.run_record(run.folder) for run in in_store(history.runs)]
     days = sorted({record.started[:10] for record in records if record.started and record.clock == "real"})
     if not days:
         return ""
     machines = "; ".join(map(_machine, nodes_of(history))) or "an unknown machine"
-    on = f"{machines}, {days[0]}{f' to {days[-1]}' if days[1:] else ''}"
-    return ". ".join((on, *(words.removesuffix(".") for words in sharing(history))))
+    return f"{machines}, {days[0]}{f' to {days[-1]}' if days[1:] else ''}"
 
 
 def nodes_of(history: History) -> list[dict[str, Any]]:

@@ -221,7 +221,7 @@ def gather(history: History) -> Report:
     report = Report(
         campaign=campaign.name,
         reason=plans[-1].reason,
-        notes=notes_of(history, findings, state.account, measured),
+        notes=notes_of(history, findings, state.account),
         parameters=campaign.parameters,
         parallel=campaign.parallel_parameters,
         steps=tuple(campaign.steps),

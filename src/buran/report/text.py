@@ -47,7 +47,7 @@ def first_screen(report: Report, answers: Sequence[Answer]) -> str:
 
 def _head(report: Report) -> list[str]:
     ended = f"{report.points[0]} of {report.points[1]} points measured: {report.reason}."
-    on = _wrapped(report.machine.partition(". ")[0].rstrip(".") + ".") if report.machine else []
+    on = _wrapped(report.machine) if report.machine else []
     return [f"Buran report: {report.campaign}", *_wrapped(ended), *on]
 
 

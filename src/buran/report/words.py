@@ -40,7 +40,7 @@ def _target(report: Report) -> dict[str, float]:
 
 def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
     target = _target(report)
-    facts = []
+    facts, parts = [], []
     answer = "Not known"
     if report.unknown.advice:
         facts.append(sentence(unknown_in_words(report), ()))
@@ -68,9 +68,9 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
             cores = _number(report.target_cores, "core", "cores")
             facts.append(f"Such a run takes {hours} core hours on {cores}")
         if total := total_at_target(report):
-            facts.append(f"{total.call_paths_s:.4g} s in call paths, {total.startup_s:.4g} s start-up and shutdown")
+            parts.append(f"{total.call_paths_s:.4g} s in call paths, {total.startup_s:.4g} s start-up and shutdown")
         if report.tensor is None:
-            facts.append(f"Fit error: {model.quality.smape:.2g} % on average (SMAPE)")
+            parts.append(f"Fit error: {model.quality.smape:.2g} % on average (SMAPE)")
     if report.evaluation:
         fair = [test for test in report.evaluation if not test.get("crowded")]
         errors = [abs(test["predicted_s"] / test["measured_s"] - 1) for test in fair]
@@ -80,6 +80,7 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
         if left := len(report.evaluation) - len(fair):
             facts.append(f"At {_number(left, 'evaluation point', 'evaluation points')} runs waited for cores: no test")
     facts += [f"Not tested at {named(point['point'])}: {', '.join(not_measured(point))}" for point in report.untested]
+    facts += parts  # of a terminal's screen the last facts are left out
     levels = [path["noise_level"] for path in data["paths"] if (path["share"] or 0) > _MATTERS]
     noise_levels = [level for level in levels if level is not None]
     if noise_levels:

@@ -118,7 +118,9 @@ def load_model(path: Path) -> tuple[TensorModel, dict[str, str]]:
             header["notes"]
         )
     except OSError as error:
-        raise FormatError("cannot read a model file", where=path, why=error.strerror or str(error)) from error
+        why = error.strerror or str(error)
+        hint = "name a file that buran model or buran run wrote"
+        raise FormatError("cannot read a model file", where=path, why=why, hint=hint) from error
     except BuranError:
         raise
     except Exception as error:  # zipfile, zlib, numpy's headers and JSON meet arbitrary bytes with any of theirs

@@ -66,7 +66,10 @@ def examine_project(folder: Path, system: str | None = None, makefile: Path | No
         There is no such folder, or nothing in it says how it is built.
     """
     if not folder.is_dir():
-        raise UsageError("there is no such folder", where=folder)
+        why = "it is a file" if folder.exists() else "nothing has this name"
+        raise UsageError(
+            "there is no such folder", where=folder, why=why, hint="name the folder of a program's sources"
+        )
     try:
         if makefile is not None:
             return _with_make(folder, _named_makefile(folder, makefile))

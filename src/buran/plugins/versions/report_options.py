@@ -13,6 +13,8 @@ from buran.errors import Exit, UsageError
 if TYPE_CHECKING:
     from buran.loop.session import Session
 
+EARLIER = "campaign file, folder of results (such as results/NAME/latest), or report.json of the earlier one"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
@@ -21,8 +23,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--compare",
         type=Path,
         metavar="OTHER",
-        help="campaign file, folder of results (such as results/NAME/latest), or report.json of the earlier one",
+        help=EARLIER,
     )
+    add_conditions(group)
+
+
+def add_conditions(group: argparse._ActionsContainer) -> None:
+    """Declare what makes a comparison fail, and what it calls different."""
     group.add_argument(
         "--fail-on",
         action="append",

@@ -59,8 +59,9 @@ function short(value, digits = 3) {
   return size !== 0 && (size < 1e-3 || size >= 1e5) ? value.toExponential(digits - 1).replace(/\.?0+e/, "e") : String(Number(value.toPrecision(digits)));
 }
 const percent = (share) => share === null ? "–" : `${(100 * share).toFixed(1)} %`;
-const nameOf = (values) => data.parameters.map((name, i) => `${name}=${short(values[i], 6)}`).join(", ");
-const fixed = (values, parameter) => data.parameters.flatMap((name, i) => i === parameter ? [] : [`${name}=${short(values[i], 6)}`]).join(", ");
+const coordinate = (value) => Number.isInteger(value) && Math.abs(value) < 1e9 && !data.words?.[value] ? String(value) : short(value, 6);
+const nameOf = (values) => data.parameters.map((name, i) => `${name}=${coordinate(values[i])}`).join(", ");
+const fixed = (values, parameter) => data.parameters.flatMap((name, i) => i === parameter ? [] : [`${name}=${coordinate(values[i])}`]).join(", ");
 const label = (x, y, text, anchor = "middle") => make("text", { x, y, "text-anchor": anchor }, text);
 const svg = (width, height, what) => make("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": what },
   ...(data.simulated && width > 100 ? [label(width - 12, 12, "simulated machine", "end")] : []));

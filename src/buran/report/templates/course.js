@@ -15,20 +15,20 @@ function matrix() {
   const layers = rest.reduce((sets, i) => sets.flatMap((set) => values[i].map((value) => [...set, [i, value]])), [[]]);
   if (layers.length > 64 || values[across].length > 64) return place.append(`${all.length} points; see the list below.`);
   for (const layer of layers) {
-    const table = make("table"), head = make("tr", {}, make("td"), ...values[across].map((value) => make("th", { class: "number" }, `${data.parameters[across]}=${short(value, 6)}`)));
+    const table = make("table"), head = make("tr", {}, make("td"), ...values[across].map((value) => make("th", { class: "number" }, `${data.parameters[across]}=${coordinate(value)}`)));
     table.append(head);
     for (const value of down === undefined ? [null] : values[down]) {
-      const line = make("tr", {}, make(down === undefined ? "td" : "th", {}, down === undefined ? "" : `${data.parameters[down]}=${short(value, 6)}`));
+      const line = make("tr", {}, make(down === undefined ? "td" : "th", {}, down === undefined ? "" : `${data.parameters[down]}=${coordinate(value)}`));
       for (const other of values[across]) {
         const point = Object.fromEntries([...layer, [across, other], ...(down === undefined ? [] : [[down, value]])].map(([i, own]) => [data.parameters[i], own]));
         const found = state.get(own(point));
-        line.append(found ? make("td", { class: `${found.state} ${found.purpose}`, title: `iteration ${found.number}, ${found.purpose}, ${found.state}` }, found.state === "failed" ? "✕" : found.number) : make("td", { title: "never chosen" }, "·"));
+        line.append(found ? make("td", { class: `${found.state} ${found.purpose}`, title: `iteration ${found.number}, ${found.purpose}, ${found.state}` }, found.state === "failed" ? "✕" : `it. ${found.number}`) : make("td", { title: "never chosen" }, "·"));
       }
       table.append(line);
     }
-    if (layer.length) place.append(make("h4", {}, layer.map(([i, value]) => `${data.parameters[i]}=${short(value, 6)}`).join(", ")));
+    if (layer.length) place.append(make("h4", {}, layer.map(([i, value]) => `${data.parameters[i]}=${coordinate(value)}`).join(", ")));
     place.append(make("div", { class: "wide", tabindex: 0 }, table));
   }
-  place.append(make("p", {}, "Numbers are iterations; a dashed frame is a point that only tests predictions; ✕ failed; hatched was planned and not measured; · was never chosen."));
+  place.append(make("p", {}, "it. 0 is the first iteration; a dashed frame is a point that only tests predictions; ✕ failed; hatched was planned and not measured; · was never chosen."));
 }
 
