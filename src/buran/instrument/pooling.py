@@ -191,8 +191,8 @@ def pool(direct: Iterable[Run], earlier: Sequence[EarlierRuns], cost: HookCost) 
     """Bring runs under one filter and corrected ones under others into one table.
 
     A time is left out where functions are measured now that were not then: how it would be shared is not known; where
-    its uncertainty is above `POOLING.scatter`; with uncorrected times of its point, unless it is as good; and for a
-    call path whose corrected times contradict the uncorrected ones where both are known.
+    its uncertainty is above `POOLING.scatter`; beside uncorrected times of its point, if it is more uncertain than a
+    run scatters; and for a call path whose corrected times contradict the uncorrected ones where both are known.
 
     Parameters
     ----------
@@ -353,7 +353,7 @@ def _judged(whole: Experiment, repetitions: tuple[Repetition, ...], earlier: Seq
         sure &= comparable[:, None, None]
         proven = POINTS_OF_BOTH if group.counting else 0
         agrees = _agrees(known, np.where(sure, time[:, :, columns], np.nan), uncertainty[:, :, columns], proven)
-        as_good = ~beside[:, :, None] | (uncertainty[:, :, columns] <= COMMON.matters)
+        as_good = ~beside[:, :, None] | (uncertainty[:, :, columns] <= _scatter(time[:, :, direct])[:, None, None])
         taken[:, :, columns] = sure & agrees[:, None, None] & as_good
         if group.counting:
             shown = _share_of_time(known, time[:, :, columns], sure & agrees[:, None, None])
@@ -368,6 +368,18 @@ def _judged(whole: Experiment, repetitions: tuple[Repetition, ...], earlier: Seq
         uncertainty=float(uncertainty[taken].max(initial=0.0)),
         proven=shown,
     )
+
+
+def _scatter(time: Floats) -> Floats:
+    """Return shape (call path,): by what share a run differs from others of its point, `POOLING.scatter` before any.
+
+    What is known beforehand is worth one run, so that two that happen to be alike do not prove that there is none.
+    """
+    middle = over_repetitions(time, "mean")[:, :, None]
+    known = np.isfinite(time) & (middle > 0)
+    squares = np.where(known, (time / np.where(middle > 0, middle, 1.0) - 1) ** 2, 0.0).sum(axis=(1, 2))
+    free = np.maximum(known.sum(axis=2) - 1, 0).sum(axis=1)
+    return np.asarray(np.sqrt((squares + POOLING.scatter**2) / (free + 1)))
 
 
 def _share_of_time(direct: Floats, corrected: Floats, sure: Mask) -> float | None:
