@@ -200,6 +200,14 @@ def test_a_wrong_cost_is_noticed_where_both_filters_measured() -> None:
     assert np.isnan(seconds(wrong.experiment)[path][:, ~wrong.direct]).all()
 
 
+def test_what_hooks_cost_beyond_the_time_itself_leaves_no_time() -> None:
+    now, then = frozenset({"main", "solve"}), frozenset(NAMES)
+    found = pooled(now, then, HookCost(50 * COST_S, 0.01 * COST_S), sizes=(1,), visits=1e6)  # 3 to 10 times the time
+    times = seconds(found.experiment)
+    assert np.isnan(times["simulated->main->solve"][:, ~found.direct]).all() and found.lost > 0
+    assert all(not (values < 0).any() for values in times.values())
+
+
 def test_functions_that_are_measured_only_now_cannot_be_told_from_their_callers() -> None:
     found = pooled(frozenset(NAMES), frozenset(NAMES) - {"inner"}, HookCost(COST_S, 0.01 * COST_S))
     known = {name for name, values in seconds(found.experiment).items() if np.isfinite(values[:, ~found.direct]).any()}

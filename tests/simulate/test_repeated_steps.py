@@ -25,36 +25,40 @@ def quick() -> Iterator[None]:
         yield
 
 
-def campaign(folder: Path, steps: str) -> History:
+def campaign(
+    folder: Path, steps: str = "s", unit_s: float = 1e-7, startup_s: float = 0.1, unsteady: float = 0, **changes: Any
+) -> History:
     """Carry out a campaign about a program that makes so many steps, given by a formula of s."""
     program: dict[str, Any] = {
         "schema": "buran-program/1",
-        "startup_s": 0.1,
+        "startup_s": startup_s,
         "noise": {"percent": 1},
         "program": {
             "main": {
-                "time_s": 0.001,
+                "time_s": f"10000 * {unit_s}",
                 "basic_blocks": 1000,
                 "calls": {
-                    "setup": {"time_s": "1e-6 * n**3", "basic_blocks": "100 * n**3"},
+                    "setup": {"time_s": f"10 * {unit_s} * n**3", "basic_blocks": "100 * n**3"},
                     "step": {
-                        "time_s": f"1e-7 * n**3 * {steps}", "visits": f"{steps}", "basic_blocks": f"9 * n**3 * {steps}",
+                        "time_s": f"{unit_s} * n**3 * {steps}", "visits": f"{steps}",
+                        "basic_blocks": f"9 * n**3 * {steps}", "unsteady_percent": unsteady,
                     },
                 },
             }
         },
     }  # fmt: skip
-    session = opened(
-        folder, program,
-        parameters={"n": {"role": "size", "values": [16, 20, 24, 32, 40]}, "s": {"role": "steps", "value": FULL}},
-        evaluation_points=[{"n": TARGET}],
-        strategy={"name": "design"},
-        budget={"percent_of_full_matrix": 15},
-        resources={"ranks": 1},
-        target={"n": TARGET}, refinement={"enabled": False},
-        warmup=False,
-        effort_repetitions=1,
-    )  # fmt: skip
+    wishes: dict[str, Any] = {
+        "parameters": {"n": {"role": "size", "values": [16, 20, 24, 32, 40]}, "s": {"role": "steps", "value": FULL}},
+        "evaluation_points": [{"n": TARGET}],
+        "strategy": {"name": "design"},
+        "budget": {"percent_of_full_matrix": 15},
+        "resources": {"ranks": 1},
+        "target": {"n": TARGET},
+        "refinement": {"enabled": False},
+        "warmup": False,
+        "effort_repetitions": 1,
+    }
+    session = opened(folder, program, **{**wishes, **changes})
     carry_out(session)
     return History.open(session)
 
@@ -113,3 +117,32 @@ def test_few_steps_enter_no_model_where_counts_refute_it(
     assert error(history) < 0.3
     text = reported(tmp_path, capsys)
     assert "Counts refute that s only repeats work" in text and "main->step" in text
+
+
+def test_counts_that_differ_between_runs_stand_for_no_others(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = campaign(tmp_path, unsteady=5, effort_repetitions=2)
+    findings = history.findings(last(history))
+    assert findings.not_repeated == {"s": ("simulated->main->step",)}
+    assert "simulated->main->step" in findings.unsteady["basic_blocks"]
+    assert "Counts refute that s only repeats work" in reported(tmp_path, capsys)
+
+
+@pytest.mark.parametrize("unit_s", [0.0, 1e-16], ids=["none", "below the clock's resolution"])
+def test_runs_that_the_clock_shows_no_time_of_test_no_prediction(
+    unit_s: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = campaign(tmp_path, unit_s=unit_s, startup_s=0.0)
+    tests = history.findings(last(history)).evaluation
+    assert len(tests) == (unit_s > 0)
+    assert all(0 <= test["predicted_s"] < 0.01 for test in tests)
+    assert ("not measured  took 0 s" in reported(tmp_path, capsys)) == (unit_s == 0)
+
+
+def test_a_budget_below_one_run_pays_for_the_first_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    history = campaign(tmp_path, budget={"core_hours": 1e-7})
+    assert len(history.runs) == 1
+    assert history.plans[-1].done and history.plans[-1].budget_reached
+    assert not any(prior["repeats"] for prior in history.findings(last(history)).priors)
+    assert "No counts show yet that work repeats with s" in reported(tmp_path, capsys)

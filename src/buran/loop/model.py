@@ -465,7 +465,8 @@ def _runtime(points: NDArray[np.float64], medians: NDArray[np.float64], paramete
 
 
 def _evaluation(history: History, runtime: ModelSet | None, tensor: CPRegressor | None) -> tuple[dict[str, Any], ...]:
-    times = collect.baseline(history.runs, Purpose.EVALUATION)
+    walls = collect.baseline(history.runs, Purpose.EVALUATION)
+    times = {point: seconds for point, measured in walls.items() if (seconds := median(measured)) > 0}
     if not times or runtime is None:
         return ()
     crowded = points_without_cores(history, (run for run in history.runs if run.purpose is Purpose.EVALUATION))
@@ -477,8 +478,8 @@ def _evaluation(history: History, runtime: ModelSet | None, tensor: CPRegressor 
         {
             "point": dict(point),
             "predicted_s": float(value),
-            "measured_s": median(measured),
+            "measured_s": seconds,
             "crowded": point in crowded,
         }
-        for (point, measured), value in zip(times.items(), predicted, strict=True)
+        for (point, seconds), value in zip(times.items(), predicted, strict=True)
     )

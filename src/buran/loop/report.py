@@ -28,7 +28,7 @@ from buran.files import write_bytes, write_json, write_text
 from buran.instrument.filter_list import WRITERS
 from buran.instrument.refinement import predicted_overhead
 from buran.loop import program_model
-from buran.loop.collect import in_store, profiles_of
+from buran.loop.collect import baseline, in_store, profiles_of
 from buran.loop.correct import correct_kernels
 from buran.loop.filter_list import current_list, overhead_by_point, recommended_filter
 from buran.loop.findings import Findings
@@ -277,17 +277,16 @@ def _further(history: History, report: Report, folder: Path | None) -> dict[str,
 
 
 def _untested(history: History, findings: Findings) -> list[dict[str, Any]]:
-    """Return the evaluation points at which no time was measured, with the reason."""
+    """Return the evaluation points that test no prediction, with the reason."""
     tested = {Point.of(dict(test["point"])) for test in findings.evaluation}
     points = [point for point in history.session.campaign.evaluation_points if point not in tested]
     outcomes = [found for found in history.outcomes(history.plans) if found.purpose is Purpose.EVALUATION]
-    failed = {outcome.point for outcome in outcomes if outcome.has(Status.FAILED)}
+    walls = baseline(history.runs, Purpose.EVALUATION)
+    ends = {point: "took 0 s" for point, measured in walls.items() if not any(measured)}
+    ends |= {found.point: "failed" for found in outcomes if found.has(Status.FAILED)}
     why = "budget" if outcomes or history.plans[-1].budget_reached else "not reached"
     seconds = runtime_model(history, findings)
-    return [
-        {"point": dict(point), "predicted_s": seconds(point), "why": "failed" if point in failed else why}
-        for point in points
-    ]
+    return [{"point": dict(point), "predicted_s": seconds(point), "why": ends.get(point, why)} for point in points]
 
 
 def _next_steps(session: Session, findings: Findings, state: Progress) -> list[str]:

@@ -184,7 +184,7 @@ def allocate(belief: TargetBelief, cost: Array, budget: float, room: Array) -> t
         Share of the variance that remains.
     """
     out = np.zeros(len(cost))
-    places = np.flatnonzero((cost <= budget) & (room > 0))
+    places = np.flatnonzero((cost > 0) & (cost <= budget) & (room > 0))  # no weighing what the clock shows no time of
     if not len(places):
         return out, 1.0
     rows, target = belief.information[:, places], belief.factors[:, -1]
