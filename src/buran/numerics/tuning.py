@@ -20,6 +20,13 @@ class CommonTuning:
     larger: float = tuned(
         0.5, "of a time or of misses: what has more explains, or distorts, all of it", "the larger part"
     )
+    half: float = tuned(
+        0.5,
+        "of a resource, at most, that one thing takes where others need it: of a cache and of free memory; of what is "
+        "left of a budget, for what comes before or beside the points that models ask for (runs of the base, pilots, a "
+        "plan of unknown cost, samples of accesses to memory, the same points under a new filter, evaluation points)",
+        JUDGED,
+    )
     overhead: float = tuned(
         0.05, "of a time or a budget, that measuring hooks may take where nobody names a limit", JUDGED
     )
@@ -38,7 +45,9 @@ class CommonTuning:
         "share costs, degrees of freedom of noise",
         "the fewest that tell growth from a constant, and scatter",
     )
-    steps: int = tuned(12, "of an iteration, or rounds of a campaign, that has not settled before", JUDGED)
+    steps: int = tuned(
+        12, "of an iteration or a campaign that has not settled before, or of a trial that brings nothing more", JUDGED
+    )
     combinations: int = tuned(
         200,
         "products, points of a process, draws or places, that are looked at, about",

@@ -56,7 +56,7 @@ class Design:
             return first
         base = Base(1, 2) if known_share(measured) >= COMMON.nearly else self.base
         # with few rounds left, the base must not take many of them
-        together = PLANNING.base_share if state.rounds_left is None else PLANNING.half
+        together = PLANNING.base_share if state.rounds_left is None else COMMON.half
         opening = base.advice(forecast, space, budget, PLANNING.base_share, together)
         if opening is not None:
             return opening

@@ -41,13 +41,6 @@ class PlanningTuning:
         "named by evidence/point-selection.md: chosen on functions of seeds other than the reported ones",
     )
     base_share: float = tuned(1 / 8, "of what is left, that a run of the base may take", JUDGED)
-    half: float = tuned(
-        1 / 2,
-        "of what is left of the budget, at most, for what comes before or beside the points that models ask for: all "
-        "runs of the base in a round, pilots, a plan of unknown cost, samples of accesses to memory, the same points "
-        "under a new filter; of all of it, for evaluation points",
-        JUDGED,
-    )
     line_length: int = tuned(
         5,
         "values along each parameter's line; with fewer, a one-parameter model cannot tell its terms apart",

@@ -235,7 +235,7 @@ def too_far(points: Array, axes: Sequence[Axis], free: Sequence[int]) -> NDArray
     for j, axis in enumerate(axes):
         if not axis.is_categorical and j not in free:
             at, (low, high) = axis.position(points[:, j]), axis.position(np.array([axis.low, axis.high]))
-            slack = SMOOTH.edge * (high - low)
+            slack = (high - low) / SMOOTH.few  # a step between nodes
             out[:, j] = (at < low - slack) | (at > high + slack)
     return out
 

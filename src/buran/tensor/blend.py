@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from buran.numerics.tuning import COMMON
 from buran.tensor.axes import Array, Axis, Whole
 from buran.tensor.boost import Boosting, Features, Trees, grow, join, make_features
 from buran.tensor.smooth import Basis, CPPart, PartOptions, Places, fit_part, make_basis
@@ -89,22 +90,23 @@ def fit_blend(
     bases = tuple(make_basis(axis, _nodes(points[:, j], options.nodes)) for j, axis in enumerate(axes))
     places = Places.of(points, bases)
     room = Room.of(bases, options, choices)
-    several, alone = _left_out(places, values, bases, options, folds, room.members(0), random)
-    apart = several.mean(axis=0) - alone
-    best = float(np.clip((values - alone) @ apart / max(apart @ apart, 1e-300), 0, 1))
     main = fit_part(places, values, bases, replace(options, rank=0), random)
-    features = make_features(points, axes, main.main, values - alone)
-    share, trees, residuals = best, join([]), values - alone - best * apart
-    if room.most_trees and len(values) >= 8 * BLEND.folds and len(features.weights) + len(features.orders):
-        some = np.sort(order[: BLEND.folds * BLEND.most_choosing])  # more would take most of the time
-        inside, outside = np.flatnonzero(folds[some] != 0), np.flatnonzero(folds[some] == 0)
-        seen = some[inside]
-        bins = make_features(points[seen], axes, main.main, (values - alone)[seen]).bins(points[some], axes)
-        tried = Trial(bins, values[some], several[:, some], alone[some], inside, outside)
+    # Trees, and what they are beside, are learned from some: with more, a fit takes longer and predicts no better.
+    some = np.sort(order[: BLEND.folds * BLEND.most_choosing])
+    points, seen, folds = points[some], values[some], folds[some]
+    several, alone = _left_out(places.take(some), seen, bases, options, folds, room.members(0), random)
+    apart = several.mean(axis=0) - alone
+    best = float(np.clip((seen - alone) @ apart / max(apart @ apart, 1e-300), 0, 1))
+    features = make_features(points, axes, main.main, seen - alone)
+    share, trees, residuals = best, join([]), seen - alone - best * apart
+    if room.most_trees and len(seen) >= 8 * BLEND.folds and len(features.weights) + len(features.orders):
+        inside, outside = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
+        bins = make_features(points[inside], axes, main.main, (seen - alone)[inside]).bins(points, axes)
+        tried = Trial(bins, seen, several, alone, inside, outside)
         tries = {share: tried.attempt(share, room, random) for share in (weight * best for weight in BLEND.shares)}
         share = min(tries, key=lambda tested: float(np.abs(tries[tested][1]).mean()))
         number, residuals = tries[share]
-        rest = values - alone - share * apart
+        rest = seen - alone - share * apart
         trees = grow(features.bins(points, axes), rest, Boosting(number), random)
     members = room.members(len(trees.values)) if share else 0
     parts = tuple(fit_part(places, values, bases, options, random) for _ in range(members))
@@ -192,7 +194,7 @@ def _validate(
 
     def watch(sweep: int, part: CPPart) -> bool:
         errors.append(float(np.abs(part.predict(there) - values[outside]).mean()))
-        return sweep > BLEND.patience + int(np.argmin(errors)) + 1
+        return sweep > COMMON.steps + int(np.argmin(errors)) + 1
 
     part = fit_part(places.take(inside), values[inside], bases, options, np.random.default_rng(seed), watch=watch)
     if not errors:  # main effects alone

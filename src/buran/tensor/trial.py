@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from buran.numerics.tuning import COMMON
 from buran.tensor.axes import Array, Whole
 from buran.tensor.boost import Bins, Boosting, Trees, grow
 from buran.tensor.smooth import Basis, PartOptions
@@ -105,7 +106,7 @@ class Trial:
             parts = self.several[: room.members(number), self.outside].mean(axis=0)
             rest = (self.values - (1 - share) * self.alone)[self.outside] - share * parts - grown
             best = min(best, (float(np.abs(rest).mean()), number, rest), key=lambda tested: tested[0])
-            return number > 10 * BLEND.patience + best[1]
+            return number > COMMON.steps + best[1]
 
         watch(0)
         grow(self.bins[:, self.inside], (self.values - base)[self.inside], Boosting(room.most_trees), random, watch)

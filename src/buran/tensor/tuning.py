@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from buran.numerics.origin import JUDGED, TENSORS, tuned
+from buran.numerics.origin import TENSORS, tuned
 
 
 @dataclass(frozen=True)
@@ -12,7 +12,6 @@ class SmoothTuning:
     """Constants of axes and smooth parts."""
 
     few: int = tuned(16, "a numerical parameter with at most this many values has a node at each of them", TENSORS)
-    edge: float = tuned(0.1, "of the measured range: how far functions go on beyond it without extrapolation", JUDGED)
 
 
 SMOOTH = SmoothTuning()
@@ -28,7 +27,6 @@ class BlendTuning:
     shares: tuple[float, ...] = tuned(
         (0.0, 0.5, 1.0), "of the CP parts' share by least squares, which are tried with trees", TENSORS
     )
-    patience: int = tuned(4, "steps without a smaller error that end a trial", TENSORS)
     most_parts: int = tuned(
         10, "CP parts", "first 6; changed while the method was built, no figures kept (evidence/tensor.md)"
     )

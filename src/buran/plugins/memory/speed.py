@@ -19,6 +19,7 @@ from buran.measure.machine.machine import disturbances, exclusive_machine
 from buran.measure.machine.provenance import describe_node, machine_state, read_system_file
 from buran.measure.toolchain.gnu import find_gcc
 from buran.measure.toolchain.tool import find_tool, run_tool
+from buran.numerics.tuning import COMMON
 from buran.plugins.memory.machine_file import Level, MachineFile, can_have
 from buran.plugins.memory.tuning import SPEED
 from buran.profile.metrics import CACHE_LINE
@@ -91,7 +92,7 @@ def calibrate(caches: Sequence[float] | None = None) -> MachineFile:
         beyond = min(_beyond_caches(sizes), _room())
         stated, sizes = sizes, sizes if caches is not None else measured_size(kernel, cpus[0], sizes, beyond)
         levels = tuple(_levels(kernel, cpus, sizes, beyond))
-        near = sizes[0][0] * SPEED.full
+        near = sizes[0][0] * COMMON.half
         flops = [
             1 / min(kernel.seconds(test, near, some) for test in ("few_flops", "many_flops"))
             for some in (cpus[:1], cpus)
@@ -172,7 +173,7 @@ def measured_size(kernel: _Kernel, cpu: int, sizes: list[_Cache], beyond: float)
         Bytes that are in no cache.
     """
     (stated, shared_by, _), below = sizes[-1], sizes[-2][0] if len(sizes) > 1 else 0.0
-    near, far = 2 * below, stated * SPEED.full
+    near, far = 2 * below, stated * COMMON.half
     apart = replace(kernel, spreads=[])  # where a cache ends, times scatter
     if not 0 < near < far:
         return sizes
@@ -194,7 +195,7 @@ def _levels(kernel: _Kernel, cpus: Sequence[int], sizes: Sequence[_Cache], beyon
     """Measure each cache where it is half full, or in the middle between it and the one before; then memory."""
     below = 0.0
     for size, shared_by, ways in [*sizes, (None, len(cpus), None)]:
-        whole = beyond if size is None else max(size * SPEED.full, below)
+        whole = beyond if size is None else max(size * COMMON.half, below)
         alone = whole if size is None or not below else float(np.sqrt(whole * below))
         # Cores that share a cache have a part of it each, and each of them leaves its own caches.
         each = max(alone / max(shared_by, 1), min(2 * below, whole / max(shared_by, 1)))
@@ -218,7 +219,7 @@ def _beyond_caches(sizes: Sequence[_Cache]) -> float:
 
 def _room() -> float:
     available = machine_state()["memory_available_kib"]
-    return SPEED.full * 1024 * available if available else float("inf")
+    return COMMON.half * 1024 * available if available else float("inf")
 
 
 def _one_of_each_core() -> list[int]:

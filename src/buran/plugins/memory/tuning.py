@@ -70,7 +70,6 @@ class ShownTuning:
 class SpeedTuning:
     """Of measuring a machine."""
 
-    full: float = tuned(0.5, "of a cache, or of the memory that is free: the rest is for what else runs", JUDGED)
     noise: float = tuned(
         0.2, "relative, what two times differ by at least, where it is worth a word or shows where a cache ends", JUDGED
     )

@@ -8,6 +8,7 @@ import numpy as np
 
 from buran.campaign.plan import Mode, Plan, Purpose
 from buran.campaign.point import Point
+from buran.numerics.tuning import COMMON
 from buran.profile.metrics import counted
 from buran.select.draft import Draft
 from buran.select.observations import Observations
@@ -200,4 +201,4 @@ def _can_change(draft: Draft, again: Mapping[Point, int]) -> bool:
         return True
     costs = [draft.cost(bundle, text) for bundle in draft.bundles(again, Purpose.MODEL, text)]
     left = budget - draft.knowledge.spent_core_hours
-    return any(cost is None for cost in costs) or sum(cost or 0.0 for cost in costs) <= PLANNING.half * left
+    return any(cost is None for cost in costs) or sum(cost or 0.0 for cost in costs) <= COMMON.half * left
