@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -39,7 +40,7 @@ MAY_IMPORT = {
     "prior": {"experiment", "model", "numerics", "profile"},
     "select": {"campaign", "experiment", "model", "numerics", "prior", "profile", "tensor"},
     "instrument": {"campaign", "experiment", "measure", "model", "numerics", "profile"},
-    "report": {"campaign", "experiment", "instrument", "model", "numerics", "profile", "select"},
+    "report": {"campaign", "experiment", "instrument", "model", "numerics", "prior", "profile", "select"},
 }
 MAY_IMPORT["loop"] = MAY_IMPORT.keys() | {"views"}
 MAY_IMPORT["views"] = MAY_IMPORT.keys() | {"engine"}
@@ -117,7 +118,7 @@ def mentions(path: Path, word: str) -> bool:
 
 
 def test_rule_script_and_log_have_one_name() -> None:
-    names = []
+    names = list[str]()
     for file in (ROOT / "rules").glob("*.smk"):
         text = file.read_text()
         parts = re.split(r"^(?:rule|checkpoint) (\w+):$", text, flags=re.MULTILINE)
@@ -139,9 +140,9 @@ def test_no_class_name_stands_for_two_things() -> None:
 
 
 def test_modules_do_not_import_each_other_in_circles() -> None:
-    """What they need when they are imported; `TYPE_CHECKING` and functions may look back."""
+    """Nor do their functions; types alone may look back, under `TYPE_CHECKING`."""
     modules = {module_name(path): path for path in PACKAGE.rglob("*.py")}
-    needed = {name: needed_at_import(path, modules) - {name} for name, path in modules.items()}
+    needed = {name: needed_modules(path, modules) - {name} for name, path in modules.items()}
     while free := [name for name, others in needed.items() if not others & needed.keys()]:
         for name in free:
             del needed[name]
@@ -152,7 +153,7 @@ def module_name(path: Path) -> str:
     return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
-def needed_at_import(path: Path, modules: Mapping[str, Path]) -> set[str]:
+def needed_modules(path: Path, modules: Mapping[str, Path]) -> set[str]:
     names: set[str] = set()
     waiting: list[ast.AST] = [ast.parse(path.read_text())]
     while waiting:
@@ -161,11 +162,23 @@ def needed_at_import(path: Path, modules: Mapping[str, Path]) -> set[str]:
             names |= {f"{node.module}.{alias.name}" for alias in node.names} | {str(node.module)}
         elif isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
-        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and "TYPE_CHECKING" not in _condition(node):
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "late":
+            names.add(ast.literal_eval(node.args[0]).partition(":")[0])
+        elif "TYPE_CHECKING" not in _condition(node):
             waiting.extend(ast.iter_child_nodes(node))
     # A package stands for itself only where no module of it is named.
     exact = {name for name in names if name in modules}
     return {name for name in exact if not any(other.startswith(f"{name}.") for other in exact)}
+
+
+def test_functions_that_are_imported_late_are_there() -> None:
+    targets = list[str]()
+    for path in PACKAGE.rglob("*.py"):
+        targets += re.findall(r'\blate\("([^"]+)"\)', path.read_text())
+    assert targets
+    for target in targets:
+        module, _, name = target.partition(":")
+        assert callable(getattr(importlib.import_module(module), name)), target
 
 
 def _condition(node: ast.AST) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -315,6 +316,16 @@ class Feature:
     sections: Callable[[], tuple[ReportSection, ...]] | None = None
     record: Callable[[History, Report, Path], Iterable[str]] | None = None
     write: Callable[[History, Report, Path], None] | None = None
+
+
+def late(target: str) -> Callable[..., Any]:
+    """Return a stand-in for a function, as `module:name`: the module is imported when it is first called."""
+
+    def call(*arguments: Any) -> Any:
+        module, _, name = target.partition(":")
+        return getattr(import_module(module), name)(*arguments)
+
+    return call
 
 
 FEATURES: ExtensionPoint[Feature] = ExtensionPoint("feature", "buran.features", Feature, {})

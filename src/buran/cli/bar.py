@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
-from buran.cli.progress import ProgressState
 from buran.cli.terminal import duration
+
+if TYPE_CHECKING:
+    from buran.cli.progress import ProgressState
 
 
 class _Console(Console):

@@ -21,7 +21,7 @@ from buran.loop.report import counting_runs, newest_runs
 from buran.model.fit import fit_models
 from buran.model.model_set import ModelSet
 from buran.model.terms import Array
-from buran.plugins.efficiency.feature import KEY
+from buran.plugins.efficiency import KEY
 from buran.plugins.efficiency.table import CoreUse, Efficiencies, EfficiencyTable, Interval, efficiencies, sources_of
 from buran.prior.paths import waits
 from buran.profile.metrics import metric_of, stands_for

@@ -6,8 +6,8 @@ from typing import Literal
 
 from buran.campaign.values import OfAnalysis
 from buran.features import Feature, Key, ReportSection
+from buran.plugins.efficiency import KEY
 
-KEY = "scaling"
 _Scaling = OfAnalysis[Literal["auto", "strong", "weak"]]
 
 

@@ -16,7 +16,7 @@ from buran.features import ReportSection
 from buran.loop.collect import OF_THE_PROGRAM, in_store, of_whole_program, run_times
 from buran.loop.history import FinishedRun, History
 from buran.model.text import format_function
-from buran.plugins.energy.feature import ENERGY, is_requested
+from buran.plugins.energy.keys import ENERGY, is_requested
 from buran.plugins.energy.table import EnergyRow, EnergyTable, energy_page, energy_text
 from buran.profile.profile import CallTree
 from buran.report.content import Report, reach_at, reach_of, run_time_reach

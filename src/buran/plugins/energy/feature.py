@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from buran.campaign.mistakes import Mistake
 from buran.campaign.values import OfPlan
-from buran.features import Feature, Key, ReportSection, Start, Watch, simulated
-from buran.profile.metrics import Metric
+from buran.features import Feature, Key, ReportSection, late, simulated
+from buran.plugins.energy.keys import ENERGY, is_requested
 
 if TYPE_CHECKING:
-    from buran.campaign.config import Campaign
     from buran.campaign.shape import CampaignFile
-    from buran.experiment.table import Experiment
-    from buran.loop.history import FinishedRun, History
-    from buran.measure.finding import Finding
-    from buran.measure.schedulers.base import Scheduler
-    from buran.profile.profile import CallTree
 
-ENERGY = Metric(
-    "energy", "J", "exclusive", "DOUBLE", "Energy", "Of the whole program: of its processors, or nodes", is_whole=True
-)
 _KEY = Key(
     OfPlan[bool],
     False,
@@ -29,11 +20,6 @@ _KEY = Key(
     "it (powercap), or as the scheduler accounts for steps. Where neither does, the report says why. Runs made before "
     "have none.",
 )
-
-
-def is_requested(config: CampaignFile) -> bool:
-    """Return whether a campaign asks for the energy of its runs."""
-    return bool(getattr(config, ENERGY.name))
 
 
 def _mistakes(config: CampaignFile, environment: str) -> Iterator[Mistake]:
@@ -52,36 +38,6 @@ def _mistakes(config: CampaignFile, environment: str) -> Iterator[Mistake]:
         yield Mistake(path, "energy needs nodes that are not shared", why, "write share_nodes: counts")
 
 
-def _ahead(campaign: Campaign, scheduler: Scheduler) -> Iterable[str]:
-    from buran.plugins.energy.meter import ahead
-
-    return ahead(campaign, scheduler)
-
-
-def _findings() -> Iterable[Finding]:
-    from buran.plugins.energy.meter import findings
-
-    return findings()
-
-
-def _watch(start: Start) -> Watch | None:
-    from buran.plugins.energy.meter import watch
-
-    return watch(start)
-
-
-def _table(history: History, runs: Sequence[FinishedRun], tree: CallTree | None) -> Experiment | None:
-    from buran.plugins.energy.campaign import energy_table
-
-    return energy_table(history, runs, tree)
-
-
-def _notes(history: History) -> Iterable[str]:
-    from buran.plugins.energy.campaign import energy_notes
-
-    return energy_notes(history)
-
-
 def _sections() -> tuple[ReportSection, ...]:
     from buran.plugins.energy.campaign import SECTION
 
@@ -92,10 +48,10 @@ FEATURE = Feature(
     ENERGY.name,
     _KEY,
     mistakes=_mistakes,
-    ahead=_ahead,
-    findings=_findings,
-    watch=_watch,
-    table=_table,
-    notes=_notes,
+    ahead=late("buran.plugins.energy.meter:ahead"),
+    findings=late("buran.plugins.energy.meter:findings"),
+    watch=late("buran.plugins.energy.meter:watch"),
+    table=late("buran.plugins.energy.campaign:energy_table"),
+    notes=late("buran.plugins.energy.campaign:energy_notes"),
     sections=_sections,
 )

@@ -12,7 +12,7 @@ from buran.measure.energy import Consumption, EnergyMeter, NoMeter
 from buran.measure.finding import Finding, Health
 from buran.measure.schedulers.base import Scheduler
 from buran.measure.schedulers.none import NONE
-from buran.plugins.energy.feature import is_requested
+from buran.plugins.energy.keys import is_requested
 from buran.plugins.energy.powercap import PowercapMeter, power_zones, why_no_powercap
 
 

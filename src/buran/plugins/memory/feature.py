@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buran.campaign.identity import requested
-from buran.features import Feature, Key, ReportSection
+from buran.features import Feature, Key, ReportSection, late
 from buran.plugins.memory.keys import KEY, MemoryKeys, keys_of, machine_of, mistakes_of, sampled_at
 
 if TYPE_CHECKING:
     from buran.campaign.config import Campaign
     from buran.experiment.table import Experiment
     from buran.loop.history import FinishedRun, History
-    from buran.prior.account import Account
     from buran.profile.profile import CallTree
     from buran.report.content import Report
 
@@ -30,20 +29,6 @@ def _table(history: History, runs: Sequence[FinishedRun], tree: CallTree | None)
     from buran.plugins.memory.section import misses_table
 
     return misses_table(history, runs)
-
-
-def _accounts(
-    campaign: Campaign, runs: Sequence[FinishedRun], timed: Experiment, counted: Experiment | None
-) -> Iterable[Account]:
-    from buran.plugins.memory.section import accounts
-
-    return accounts(campaign, runs, timed, counted)
-
-
-def _notes(history: History) -> Iterable[str]:
-    from buran.plugins.memory.section import notes
-
-    return notes(history)
 
 
 def _write(history: History, report: Report, folder: Path) -> None:
@@ -70,8 +55,8 @@ FEATURE = Feature(
     identity=_identity,
     sampled_at=sampled_at,
     table=_table,
-    accounts=_accounts,
-    notes=_notes,
+    accounts=late("buran.plugins.memory.section:accounts"),
+    notes=late("buran.plugins.memory.section:notes"),
     sections=_sections,
     write=_write,
 )

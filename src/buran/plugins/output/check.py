@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from buran.plugins.output import lines
-from buran.plugins.output.sanity import SanityKeys
+from buran.plugins.output.keys import SanityKeys
 from buran.wording import named
 
 if TYPE_CHECKING:

@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 
-from pydantic import Field, model_validator
-
-from buran.campaign.identity import Keys
 from buran.campaign.mistakes import Mistake
-from buran.campaign.values import NumberPattern, OfAnalysis, OrText, Text
-from buran.features import FEATURES, Feature, Key, ReportSection
-from buran.plugins.output.sanity import pattern_mistakes
+from buran.campaign.values import OrText, Text
+from buran.features import FEATURES, Feature, Key, ReportSection, late
+from buran.plugins.output.keys import FigureKeys, figures_of, pattern_mistakes
 from buran.profile.metrics import table as metrics
 
 if TYPE_CHECKING:
     from buran.campaign.shape import CampaignFile
-    from buran.experiment.table import Experiment
-    from buran.loop.history import FinishedRun, History
-    from buran.profile.profile import CallTree
-
-
-class FigureKeys(Keys, title="Figure"):
-    """A number that the program prints."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _spelled_out(cls, data: object) -> object:
-        return {"pattern": data} if isinstance(data, str) else data
-
-    pattern: OfAnalysis[NumberPattern] = Field(description="Regular expression with one group, around the number.")
-    unit: OfAnalysis[str] = Field("", description="Its unit, for readers.", examples=["1/s"])
-    better: OfAnalysis[Literal["higher", "lower", "neither"]] = Field(
-        "neither", description="Which values are better, for comparisons of versions."
-    )
 
 
 _KEY = Key(
@@ -45,12 +24,6 @@ _KEY = Key(
     "kept, so that nothing is measured again. A run without a figure counts for everything else.",
     [{"zones_per_s": "Zones per second: (\\S+)", "residual": {"pattern": "residual = (\\S+)", "better": "lower"}}],
 )
-
-
-def figures_of(config: CampaignFile) -> dict[str, FigureKeys]:
-    """Return the figures that a campaign asks for, by name."""
-    figures: dict[str, FigureKeys] = config.figures  # type: ignore[attr-defined]
-    return figures
 
 
 def _mistakes(config: CampaignFile, environment: str) -> Iterator[Mistake]:
@@ -69,18 +42,6 @@ def _mistakes(config: CampaignFile, environment: str) -> Iterator[Mistake]:
             yield Mistake(path, "there are no figures with backend: simulated", "no program runs", "leave it out")
 
 
-def _table(history: History, runs: Sequence[FinishedRun], tree: CallTree | None) -> Experiment | None:
-    from buran.plugins.output.merit import figure_table
-
-    return figure_table(history, runs, tree)
-
-
-def _notes(history: History) -> Iterable[str]:
-    from buran.plugins.output.merit import figure_notes
-
-    return figure_notes(history)
-
-
 def _sections() -> tuple[ReportSection, ...]:
     from buran.plugins.output.merit import SECTION
 
@@ -91,7 +52,7 @@ FEATURE = Feature(
     "figures",
     _KEY,
     mistakes=_mistakes,
-    table=_table,
-    notes=_notes,
+    table=late("buran.plugins.output.merit:figure_table"),
+    notes=late("buran.plugins.output.merit:figure_notes"),
     sections=_sections,
 )

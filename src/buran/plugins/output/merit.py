@@ -20,7 +20,7 @@ from buran.loop.history import FinishedRun, History
 from buran.model.model_set import ModelSet, write_models
 from buran.model.text import format_function
 from buran.plugins.output.check import figures_in, output_of
-from buran.plugins.output.figures import figures_of
+from buran.plugins.output.keys import figures_of
 from buran.profile.metrics import metric_of
 from buran.profile.profile import CallTree
 from buran.report.content import Report, reach_at

@@ -2,49 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from pydantic import Field
-
-from buran.campaign.identity import Keys
-from buran.campaign.mistakes import KeyPath, Mistake
-from buran.campaign.values import NumberPattern, OfQueue, Text
+from buran.campaign.mistakes import Mistake
+from buran.campaign.values import OfQueue
 from buran.features import Feature, Key, Start, Watch
+from buran.plugins.output.keys import SanityKeys, pattern_mistakes
 
 if TYPE_CHECKING:
     from buran.campaign.records import RunRecord
     from buran.campaign.shape import CampaignFile
     from buran.loop.history import History
-
-
-class ReferenceKeys(Keys, title="Reference"):
-    """A number that a program prints, and what it must be."""
-
-    pattern: OfQueue[NumberPattern] = Field(description="Regular expression with one group, around the number.")
-    value: OfQueue[float] = Field(description="The reference.")
-    tolerance: OfQueue[Annotated[float, Field(ge=0)]] = Field(
-        0.0, description="Largest deviation: a share of the reference, of 0 a number."
-    )
-
-
-class SanityKeys(Keys, title="Sanity"):
-    """What the output of a run must look like for the run to count."""
-
-    found: OfQueue[tuple[Text, ...]] = Field(
-        (), description="Regular expressions, each of which must match a line of the output.", examples=[["PASSED"]]
-    )
-    not_found: OfQueue[tuple[Text, ...]] = Field(
-        (), description="Regular expressions that must match no line.", examples=[["\\bnan\\b", "ERROR"]]
-    )
-    references: OfQueue[tuple[ReferenceKeys, ...]] = Field(
-        (),
-        description="Numbers with their references. A number that is printed several times counts each time.",
-        examples=[[{"pattern": "mass = (\\S+)", "value": 1.0, "tolerance": 0.001}]],
-    )
 
 
 _KEY = Key(
@@ -53,18 +24,6 @@ _KEY = Key(
     "Conditions on what a program prints, on standard output or standard error of any rank. A run that does not meet "
     "them is a failed run. Runs made before a condition was added stay; the report names those that do not meet it.",
 )
-
-
-def pattern_mistakes(path: KeyPath, pattern: str) -> Iterator[Mistake]:
-    """Refuse a pattern that cannot be read, or says nothing."""
-    try:
-        matches_all = re.search(pattern, "") is not None
-    except re.error as error:
-        yield Mistake(path, "this is no regular expression", str(error), "put a backslash before ( [ * + ? .")
-        return
-    if matches_all:
-        hint = "write what the line has, as PASSED or 'residual = (\\S+)'"
-        yield Mistake(path, f"{pattern!r} matches every line, also an empty one", "nothing follows from it", hint)
 
 
 def _mistakes(config: CampaignFile, environment: str) -> Iterator[Mistake]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from buran.campaign.config import Campaign
 from buran.campaign.launcher import Launch, Placement
@@ -20,7 +21,9 @@ from buran.measure.toolchain.runtime import find_toolchain
 from buran.measure.toolchain.static_features import StaticFeatures
 from buran.plugins.simgrid.machine import SimulatedMachine
 from buran.plugins.simgrid.mpi import find_simgrid, missing_functions
-from buran.plugins.simgrid.simulator import SimGrid
+
+if TYPE_CHECKING:
+    from buran.plugins.simgrid.simulator import SimGrid
 
 NODE_GROUPS = "node_groups.so"
 _NO_HOOKS = "SCOREP_REGION_NAMES_BEGIN\n  EXCLUDE *\nSCOREP_REGION_NAMES_END\n"

@@ -6,7 +6,7 @@ import re
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from buran.campaign.launcher import Placement
 from buran.campaign.point import Point
@@ -17,7 +17,9 @@ from buran.measure.machine.process import Outcome
 from buran.measure.machine.provenance import machine_state
 from buran.measure.merge_dumps import read_dumps
 from buran.plugins.simgrid.platform import Platform, host_file
-from buran.plugins.simgrid.simulator import SimGrid
+
+if TYPE_CHECKING:
+    from buran.plugins.simgrid.simulator import SimGrid
 
 # SimGrid's own words: who says it and when, where in its source, how grave it is. Without a rank, it is SimGrid itself.
 _SAID = re.compile(r"^\[(?P<rank>\S+ )?[\d.]+\] \S+ \[\w+/(?:CRITICAL|ERROR)\] (?P<words>.*)$", re.MULTILINE)

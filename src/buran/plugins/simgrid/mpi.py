@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 from buran.errors import ToolError
@@ -58,14 +59,15 @@ def find_simgrid() -> Mpi:
     return Mpi(smpicc, smpicc, smpirun, None, FLAVOUR, version, header, compiling, linking, parts)
 
 
-def finding() -> Finding:
+def findings() -> Iterator[Finding]:
     """Tell whether machines can be simulated."""
     try:
         simgrid = find_simgrid()
     except ToolError as error:
         costs = "campaigns on a simulated machine, environments.NAME.machine, cannot run"
-        return Finding("simulated machines", Health.MISSING, error.line, costs, PACKAGE_HINT)
-    return Finding("simulated machines", Health.WORKS, f"SimGrid {simgrid.version} ({simgrid.mpiexec})")
+        yield Finding("simulated machines", Health.MISSING, error.line, costs, PACKAGE_HINT)
+        return
+    yield Finding("simulated machines", Health.WORKS, f"SimGrid {simgrid.version} ({simgrid.mpiexec})")
 
 
 def missing_functions(program: Path) -> tuple[str, ...]:

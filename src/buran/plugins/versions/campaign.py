@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from buran.campaign.plan import Mode, Purpose
 from buran.experiment.jsonl import write_jsonl
@@ -17,12 +17,14 @@ from buran.loop.session import Session
 from buran.model.model_set import write_models
 from buran.plugins.versions.changes import Changes
 from buran.plugins.versions.check import Checked, check_counts, check_times
-from buran.plugins.versions.earlier import EarlierVersion
 from buran.plugins.versions.fold import fold
 from buran.plugins.versions.side import RUNTIME
 from buran.profile.metrics import noise_resilient, uncounted
 from buran.profile.profile import NO_CALL_PATHS
 from buran.select.observations import Observations
+
+if TYPE_CHECKING:
+    from buran.plugins.versions.earlier import EarlierVersion
 
 
 def compare_runs(

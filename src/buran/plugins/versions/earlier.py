@@ -17,7 +17,7 @@ from buran.campaign.results import FINDINGS, REPORT, results_folder
 from buran.errors import FormatError, UsageError
 from buran.files import read_json
 from buran.loop.findings import Findings
-from buran.plugins.versions.feature import KEY, name_of_earlier
+from buran.plugins.versions import KEY, name_of_earlier
 from buran.plugins.versions.phase import compare
 from buran.plugins.versions.side import RUNTIME, Side
 from buran.plugins.versions.sides import side_of_results

@@ -7,20 +7,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from buran.campaign.values import OfPlan, Text
 from buran.features import Feature, Key, ReportSection
+from buran.plugins.versions import KEY, name_of_earlier
 
 if TYPE_CHECKING:
     from buran.campaign.config import Campaign
     from buran.campaign.mistakes import Mistake
     from buran.plugins.versions.earlier import EarlierVersion
 
-KEY = "compare_with"
 _Type: TypeAlias = OfPlan[Text | None]
-
-
-def name_of_earlier(campaign: Campaign) -> str | None:
-    """Return what a campaign file names as the earlier version."""
-    named: str | None = getattr(campaign.config, KEY)
-    return named
 
 
 def _misfits(campaign: Campaign) -> Iterable[Mistake]:
