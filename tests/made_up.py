@@ -11,6 +11,7 @@ import numpy as np
 from buran.campaign.plan import Mode
 from buran.experiment.modelling import model_experiment
 from buran.experiment.table import AGGREGATES, Experiment
+from buran.instrument.balance import Balance
 from buran.instrument.measured import MeasuredOverhead
 from buran.model import Factor, Model, ModelFunction, PowerLog, Quality, Term
 from buran.model.alternative import Alternative
@@ -92,9 +93,7 @@ def report(table: Experiment | None, **changes: object) -> Report:
         "priors": [],
         "failures": [{"what": "time run", "reason": "exit code 1 <oops>", "log": "store/x/stderr.log"}],
         "jobs": ["2026-11-23 12:00:00: Slurm job 7 ran out of memory (resources.memory_mb) <oops>"],
-        "balance": [
-            {"name": "solve", "lost_share": 0.1, "most_s": 2.0, "mean_s": 1.0, "efficiency": 0.5, "variation": 0.3}
-        ],
+        "balance": [Balance("solve", 1.0, 2.0, lost_share=0.1, efficiency=0.5, imbalance=0.6, variation=0.3)],
         "account": [{"phase": "baseline", "runs": 3, "core_hours": 1.5}],
         "spent_core_hours": 12.5,
         "modelling_core_hours": 12.5,

@@ -133,8 +133,8 @@ def found(file: Path) -> tuple[Experiment | None, dict[str, Any]]:
     (at,) = findings.evaluation
     outcomes = [each for each in history.outcomes(history.plans) if each.purpose.value != "evaluation"]
     core_s = 3600 * sum(run.cost_core_hours for outcome in outcomes for run in outcome.runs)
-    seconds = {prior["call_path"]: abs(prior["at_target_s"] or 0.0) for prior in findings.priors}
-    verdicts = {prior["call_path"]: prior["repeats"].get("s", Repeats.OPEN) for prior in findings.priors}
+    seconds = {prior.call_path: abs(prior.at_target_s or 0.0) for prior in findings.priors}
+    verdicts = {prior.call_path: prior.repeats.get("s", Repeats.OPEN) for prior in findings.priors}
     share = {
         verdict: sum(seconds[path] for path, each in verdicts.items() if each == verdict) / (sum(seconds.values()) or 1)
         for verdict in Repeats

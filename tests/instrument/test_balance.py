@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from types import SimpleNamespace
 
 import numpy as np
@@ -53,6 +52,6 @@ def test_what_is_even_or_alone_is_not_named() -> None:
 
 def test_the_report_has_a_table() -> None:
     uneven = profile_of([[0, 0], [5, 5], [1, 3], [0, 0], [9, 0], [0, 0]])
-    text = _balance(SimpleNamespace(balance=[asdict(each) for each in balance_of(uneven)]))  # type: ignore[arg-type]
+    text = _balance(SimpleNamespace(balance=balance_of(uneven)))  # type: ignore[arg-type]
     assert text.splitlines()[-1].split() == ["uneven", "14.3", "%", "1.5", "66.7", "%", "0.5"]
     assert _balance(SimpleNamespace(balance=[])) == ""  # type: ignore[arg-type]

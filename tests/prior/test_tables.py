@@ -342,7 +342,7 @@ def test_instructions_of_timed_runs_stand_in_for_effort_runs() -> None:
     )
     alone = model_experiment(timed, ["time"])["time"]
     *_, said = noise_resilient(models_from_priors(timed, None, processes="p"), alone, (64, 320))
-    assert said[1]["source"] == "computation" and said[1]["prior"] == "c0 + c1 n^2"
+    assert said[1].source == "computation" and said[1].prior == "c0 + c1 n^2"
 
 
 def test_threads_are_a_parameter() -> None:
@@ -376,7 +376,7 @@ def test_a_function_without_mpi_whose_time_outgrows_its_blocks_does_not_wait() -
     assert [verdict and verdict.verdict for verdict in verdicts.values()] == [None, Verdict.WAITING]
     alone = model_experiment(timed, ["time"])["time"]
     *_, said = noise_resilient(models_from_priors(timed, counts(), processes="p"), alone, (64, 320))
-    assert said[2]["waiting"] == "" and said[3]["waiting"].startswith("waiting: ")
+    assert said[2].waiting == "" and said[3].waiting.startswith("waiting: ")
 
 
 def test_locks_and_barriers_of_threads_wait_and_loops_of_threads_do_not() -> None:
@@ -396,8 +396,8 @@ def test_what_a_campaign_is_told() -> None:
     alone = model_experiment(timed, ["time"])["time"]
     models, _, said = noise_resilient(models_from_priors(timed, counts(), processes="p"), alone, (64, 320))
     assert len(said) == len(ALL) and models.call_paths == alone.call_paths
-    assert said[2]["prior"] == "c0 + c1 n^2" and said[2]["times_alone"] and said[2]["waiting"] == ""
-    assert said[2]["at_target_s"] == pytest.approx(1e-6 + 2e-9 * 320**2, rel=1e-5)
+    assert said[2].prior == "c0 + c1 n^2" and said[2].times_alone and said[2].waiting == ""
+    assert said[2].at_target_s == pytest.approx(1e-6 + 2e-9 * 320**2, rel=1e-5)
     assert models.models[0] is alone.models[0] and models.models[2] is not alone.models[2]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from buran.loop import plan
 from buran.model import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
+from buran.prior.campaign import PathPrior
 from buran.prior.prior import Prior, computation_prior
 from buran.select.belief import belief_of, fewer
 from buran.select.forecast import predicted_s
@@ -30,7 +31,7 @@ def test_terms_come_from_models_with_priors_in_the_order_of_the_points() -> None
     quality = Quality(5, 0.0, 0.0, 0.0, 1.0, 0.0)
     models = tuple(Model(ModelFunction(1.0, (2.0,), (work,)), quality) for _ in range(2))
     times = ModelSet(("n", "s"), "time", "s", ("a", "b"), models, "mean", "median", ())
-    said = ({"call_path": "a", "resilient": "2 n^3 s", "source": "counts"}, {"call_path": "b", "resilient": ""})
+    said = (PathPrior("a", "counts", resilient="2 n^3 s"), PathPrior("b", "counts"))
     history = SimpleNamespace(findings=lambda _: SimpleNamespace(priors=said), models=lambda _: {"time": times})
     (path,), (prior,) = zip(*plan._priors(history, 0, ("s", "n"), None).items(), strict=True)  # type: ignore[arg-type]
     terms = prior.columns[1].function.terms
@@ -97,16 +98,16 @@ def test_costs_grow_as_call_paths_with_known_terms_do_where_the_start_hides_it()
 
 
 def test_counts_are_settled_when_none_that_matters_is_open() -> None:
-    def said(path: str, seconds: float, settled: bool) -> dict[str, object]:
-        return {"call_path": path, "at_target_s": seconds, "settled": settled}
+    def said(path: str, seconds: float | None, settled: bool) -> PathPrior:
+        return PathPrior(path, "counts", at_target_s=seconds, settled=settled)
 
-    def settled(*priors: dict[str, object]) -> bool:
+    def settled(*priors: PathPrior) -> bool:
         return plan._counts_settled(SimpleNamespace(priors=priors))  # type: ignore[arg-type]
 
     assert not settled()
     assert settled(said("a", 1.0, True), said("b", 0.009, False))
     assert not settled(said("a", 1.0, True), said("b", 0.02, False))
-    assert settled(said("a", 1.0, True), {"call_path": "b", "at_target_s": None, "settled": False})
+    assert settled(said("a", 1.0, True), said("b", None, False))
 
 
 @pytest.mark.parametrize("columns", [3, 9, 40])

@@ -94,7 +94,7 @@ def test_few_steps_stand_for_all_where_work_repeats(tmp_path: Path, capsys: pyte
     assert {point["n"] for point in points if point["s"] == FULL} == {16}  # the cheapest alone proves it
     assert max(point["n"] for point in points) == TARGET  # few steps reach the target's own size
     assert error(history) < 0.05
-    assert all(prior["repeats"] == {"s": "proven"} for prior in history.findings(last(history)).priors)
+    assert all(prior.repeats == {"s": "proven"} for prior in history.findings(last(history)).priors)
     text = reported(tmp_path, capsys)
     assert "s repeats work: the counts of" in text and "100 % of the time" in text
     assert "Grows with s" not in text and "s has 3 values" not in text

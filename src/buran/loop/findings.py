@@ -14,6 +14,7 @@ from buran.campaign.point import Value
 from buran.files import Stored, write_json
 from buran.instrument.balance import Balance
 from buran.model.model_set import ModelSet
+from buran.prior.campaign import PathPrior
 from buran.profile.profile import CallTree, Region
 
 SCHEMA = "buran-findings/2"
@@ -111,7 +112,7 @@ class Findings(Stored):
     overhead: tuple[Overhead, ...]
     unsteady: Mapping[str, tuple[str, ...]]
     evaluation: tuple[Mapping[str, Any], ...]
-    priors: tuple[Mapping[str, Any], ...] = ()
+    priors: tuple[PathPrior, ...] = ()
     balance: tuple[Balance, ...] = ()
     program_model: tuple[str, str] = ("pmnf", "")
     pooled: Annotated[Mapping[str, Value] | None, BeforeValidator(_account)] = None
@@ -136,6 +137,7 @@ class Findings(Stored):
                 for name, models in (("runtime", self.runtime), ("startup", self.startup), ("absorbed", self.absorbed))
             },
             "overhead": [asdict(overhead) for overhead in self.overhead],
+            "priors": [asdict(prior) for prior in self.priors],
             "balance": [asdict(balance) for balance in self.balance],
         }
         if not self.comparison:

@@ -43,7 +43,7 @@ from buran.model.space import full_spaces, wider_space
 from buran.model.tuning import SEARCH
 from buran.numerics.tuning import COMMON
 from buran.prior.account import Account
-from buran.prior.campaign import noise_resilient
+from buran.prior.campaign import PathPrior, noise_resilient
 from buran.prior.paths import waiting_rows
 from buran.prior.resilient import PUBLISHED, FitOptions
 from buran.prior.steps import not_repeated
@@ -243,7 +243,7 @@ def _timed_metrics(session: Session) -> list[str]:
 
 def _fit(
     history: History, material: Material
-) -> tuple[list[Experiment], dict[str, ModelSet], ModelSet | None, tuple[dict[str, Any], ...]]:
+) -> tuple[list[Experiment], dict[str, ModelSet], ModelSet | None, tuple[PathPrior, ...]]:
     """Fit models of call paths.
 
     Returns
@@ -371,7 +371,7 @@ def _findings(
     history: History,
     material: Material,
     program: _Program,
-    made: tuple[ModelSet | None, tuple[dict[str, Any], ...]],
+    made: tuple[ModelSet | None, tuple[PathPrior, ...]],
     table: Experiment | None,
 ) -> Findings:
     """Say what was found out in addition to the models."""

@@ -192,9 +192,9 @@ def _repeated(findings: Findings, campaign: Campaign) -> list[str]:
     """Say for each parameter of the role steps which call paths counts prove to repeat their work."""
     out = []
     for name in campaign.steps:
-        said = {prior["call_path"]: prior.get("repeats") or {} for prior in findings.priors}
+        said = {prior.call_path: prior.repeats for prior in findings.priors}
         verdicts = {path: each.get(name, Repeats.OPEN) for path, each in said.items()}
-        seconds = {prior["call_path"]: abs(prior["at_target_s"] or 0.0) for prior in findings.priors}
+        seconds = {prior.call_path: abs(prior.at_target_s or 0.0) for prior in findings.priors}
         proven = [path for path, verdict in verdicts.items() if Repeats(verdict).is_repeated]
         nearly = sum(verdict == Repeats.NEARLY for verdict in verdicts.values())
         refuted = [path for path, verdict in verdicts.items() if verdict == Repeats.REFUTED]

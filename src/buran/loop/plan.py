@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import median
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 
@@ -30,6 +30,7 @@ from buran.loop.session import Session
 from buran.measure.bundle import configuration
 from buran.model import ModelFunction, fit_models
 from buran.numerics.tuning import COMMON
+from buran.prior.campaign import LevelMisses
 from buran.prior.prior import Column, Prior, computation_prior
 from buran.prior.steps import Repeats
 from buran.profile.metrics import counted, uncounted
@@ -312,9 +313,9 @@ def _start_s(campaign: Campaign, outcomes: Sequence[BundleOutcome]) -> float:
 
 def _counts_settled(findings: Findings) -> bool:
     """Tell whether counting at more points would say nothing of the call paths that matter at the target."""
-    seconds = {prior["call_path"]: abs(prior["at_target_s"] or 0.0) for prior in findings.priors}
+    seconds = {prior.call_path: abs(prior.at_target_s or 0.0) for prior in findings.priors}
     least = COMMON.matters * sum(seconds.values())
-    open_ = [prior["call_path"] for prior in findings.priors if not prior.get("settled", False)]
+    open_ = [prior.call_path for prior in findings.priors if not prior.settled]
     return bool(seconds) and all(seconds[path] < least for path in open_)
 
 
@@ -364,7 +365,7 @@ def _priors(history: History, iteration: int, names: tuple[str, ...], ranks: str
     Its columns are the terms that are left in the models of an iteration, whose shares of the time are their effort,
     and misses of caches with what the machine lets expect of their cost.
     """
-    said = {prior["call_path"]: prior for prior in history.findings(iteration).priors if prior["resilient"]}
+    said = {prior.call_path: prior for prior in history.findings(iteration).priors if prior.resilient}
     if not said:
         return {}
     times = history.models(iteration)["time"]
@@ -373,24 +374,23 @@ def _priors(history: History, iteration: int, names: tuple[str, ...], ranks: str
     out = {}
     for path, model in zip(times.call_paths, times.models, strict=True):
         if path in said and model is not None:
-            misses = said[path].get("misses") or ()
+            found = said[path]
             function = model.function.moved(moved)
-            if misses:
-                work = set(ModelFunction.from_json(said[path]["work"]).moved(moved).terms)
+            if found.work and found.misses:
+                work = set(ModelFunction.from_json(found.work).moved(moved).terms)
                 pairs = [pair for pair in zip(function.coefficients, function.terms, strict=True) if pair[1] in work]
                 function = ModelFunction(0.0, tuple(c for c, _ in pairs), tuple(term for _, term in pairs))
-            prior = computation_prior(function, said[path]["source"], along_ranks)
-            columns = (*prior.columns, *(_misses(data, moved) for data in misses))
-            repeated = (name for name, each in (said[path].get("repeats") or {}).items() if Repeats(each).is_repeated)
+            prior = computation_prior(function, found.source, along_ranks)
+            columns = (*prior.columns, *(_misses(misses, moved) for misses in found.misses))
+            repeated = (name for name, each in found.repeats.items() if Repeats(each).is_repeated)
             out[path] = replace(prior, columns=columns, repeated=tuple(map(names.index, repeated)))
     return out
 
 
-def _misses(data: Mapping[str, Any], moved: Sequence[int]) -> Column:
-    """Return misses of a cache as findings keep them."""
-    cost, deviation = data["cost"]
-    function = ModelFunction.from_json(data["misses"]).moved(moved)
-    return Column("misses", function, cost=(cost, max(deviation, COMMON.matters * cost)), level=int(data["level"]))
+def _misses(found: LevelMisses, moved: Sequence[int]) -> Column:
+    cost, deviation = found.cost
+    function = ModelFunction.from_json(found.misses).moved(moved)
+    return Column("misses", function, cost=(cost, max(deviation, COMMON.matters * cost)), level=found.level)
 
 
 def _errors(history: History) -> tuple[float, ...]:

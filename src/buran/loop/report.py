@@ -241,7 +241,7 @@ def gather(history: History) -> Report:
         evaluation=findings.evaluation,
         untested=_untested(history, findings),
         priors=findings.priors,
-        balance=[asdict(balance) for balance in findings.balance],
+        balance=findings.balance,
         failures=[asdict(failure) for failure in by_cause(state.failures)],
         jobs=JobEvents.beside(session.layout.engine_log).story(),
         spent_core_hours=state.spent_core_hours,
@@ -331,9 +331,9 @@ def plain_of(report: Report, measured: Mapping[str, ModelSet]) -> dict[str, Any]
     plain["models"] = {metric: models.to_json() for metric, models in measured.items()}
     for name in ("runtime", "startup", "absorbed"):
         plain[name] = None if plain[name] is None else plain[name].to_json()
+    plain |= {name: [asdict(each) for each in plain[name]] for name in ("priors", "balance", "overhead_by_point")}
     plain["unknown"] = asdict(report.unknown)
     plain["filter_list"] = None if report.filter_list is None else report.filter_list.to_json()
-    plain["overhead_by_point"] = [asdict(each) for each in report.overhead_by_point]
     plain["at_target"] = asdict(total) if (total := total_at_target(report)) else None
     return plain
 

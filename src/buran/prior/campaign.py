@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,59 @@ OTHERS_FOLLOW = (
 )
 
 
+@dataclass(frozen=True)
+class LevelMisses:
+    """Misses of a cache: the model of their number, and what one costs in seconds, with its standard deviation."""
+
+    level: int
+    misses: Mapping[str, Any]
+    cost: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class PathPrior:
+    """What the model of a call path's time is made from.
+
+    Attributes
+    ----------
+    source
+        As of `buran.prior.tables.Source`.
+    prior, resilient, times_alone
+        The prior, the model with it and the one without, as text; empty where there is none.
+    waiting, waiting_share
+        What a test for waiting found, as text, and its share of the time at the largest point.
+    settled
+        Whether counting at more points would say nothing new.
+    repeats
+        By parameters of the role steps, whether counts prove that work repeats.
+    at_target_s
+        By the model in use.
+    difference_s, difference_error_s
+        By how much the model from times alone differs there, and the standard error of that.
+    work, misses
+        The prior without misses of caches, as a function, where it has some; and these.
+    """
+
+    call_path: str
+    source: str
+    notes: tuple[str, ...] = ()
+    prior: str = ""
+    resilient: str = ""
+    times_alone: str = ""
+    waiting: str = ""
+    waiting_share: float | None = None
+    settled: bool = False
+    repeats: Mapping[str, str] = field(default_factory=dict)
+    at_target_s: float | None = None
+    difference_s: float | None = None
+    difference_error_s: float | None = None
+    work: Mapping[str, Any] | None = None
+    misses: tuple[LevelMisses, ...] = ()
+
+
 def noise_resilient(
     path_models: Sequence[PathModel], alone: ModelSet, target: Sequence[float]
-) -> tuple[ModelSet, ModelSet, tuple[dict[str, Any], ...]]:
+) -> tuple[ModelSet, ModelSet, tuple[PathPrior, ...]]:
     """Replace models of time by noise-resilient ones where there is a prior.
 
     Parameters
@@ -41,7 +91,7 @@ def noise_resilient(
     -------
     models, absorbed, statements
         Models of the same call paths; models of the counted call paths that some of them take up, which add up to
-        theirs; and for each, as JSON values, what its model is made from.
+        theirs; and for each what its model is made from.
     """
     pairs = list(zip(path_models, alone.models, strict=True))
     models = tuple(plain if made.final is None else made.final for made, plain in pairs)
@@ -50,7 +100,7 @@ def noise_resilient(
     errors = _errors_of_differences(pairs, at).tolist()
     largest = np.array(alone.points).max(axis=0, initial=0.0)
     statements = tuple(
-        _statement(path, *pair, alone.parameters, at, largest, values, error)
+        _path_prior(path, *pair, alone.parameters, at, largest, values, error)
         for path, pair, values, error in zip(alone.call_paths, pairs, predicted, errors, strict=True)
     )
     absorbed = {name: model for made in path_models for name, model in made.absorbed.items()}
@@ -76,7 +126,7 @@ def _errors_of_differences(pairs: Sequence[tuple[PathModel, Model | None]], at: 
     return out
 
 
-def _statement(
+def _path_prior(
     path: str,
     made: PathModel,
     plain: Model | None,
@@ -85,47 +135,38 @@ def _statement(
     largest: Array,
     predicted: Sequence[float],
     error: float,
-) -> dict[str, Any]:
-    there = dict(zip(parameters, at[0].tolist(), strict=True))
-    out: dict[str, Any] = {
-        "call_path": path,
-        "source": str(made.source),
-        "notes": list(made.notes),
-        "prior": "",
-        "resilient": "",
-        "times_alone": "" if plain is None else format_largest(plain.function, parameters, there),
-        "waiting": "",
-        "waiting_share": None,
-        "settled": made.settled,
-        "repeats": dict(made.repeats),
-        "at_target_s": finite_or_none(predicted[1]),
-        "difference_s": None,
-        "difference_error_s": None,
-        "work": None,
-        "misses": [],
-    }
+) -> PathPrior:
+    point = dict(zip(parameters, at[0].tolist(), strict=True))
+    found = PathPrior(
+        path,
+        str(made.source),
+        made.notes,
+        times_alone="" if plain is None else format_largest(plain.function, parameters, point),
+        settled=made.settled,
+        repeats=dict(made.repeats),
+        at_target_s=finite_or_none(predicted[1]),
+    )
     if made.resilient is None or made.final is None:
-        return out
-    prior = made.resilient.prior
+        return found
+    prior, columns = made.resilient.prior, made.resilient.prior.columns
     if not prior.known and any(at[0, parameter] > largest[parameter] for parameter, _ in prior.switches):
-        out["notes"].append(OTHERS_FOLLOW)
-    resilient = made.resilient.model
-    out["prior"] = prior.text(parameters)
-    columns = prior.columns
-    if any(column.level for column in columns):
-        out["work"] = added(column.function for column in columns if not column.level).to_json()
-    out["misses"] = [
-        {"level": column.level, "misses": column.function.to_json(), "cost": list(column.cost)}
-        for column in columns
-        if column.level and column.cost is not None
-    ]
-    out["resilient"] = format_largest(resilient.function, parameters, there)
-    out["waiting"] = "" if made.waiting is None else waiting_text(made.waiting, parameters)
-    out["waiting_share"] = None if made.waiting is None else finite_or_none(made.waiting.share)
-    if plain is not None:
-        out["difference_s"] = finite_or_none(predicted[0] - predicted[1])
-        out["difference_error_s"] = finite_or_none(error)
-    return out
+        found = replace(found, notes=(*found.notes, OTHERS_FOLLOW))
+    work = [column.function for column in columns if not column.level]
+    return replace(
+        found,
+        prior=prior.text(parameters),
+        resilient=format_largest(made.resilient.model.function, parameters, point),
+        waiting="" if made.waiting is None else waiting_text(made.waiting, parameters),
+        waiting_share=None if made.waiting is None else finite_or_none(made.waiting.share),
+        difference_s=None if plain is None else finite_or_none(predicted[0] - predicted[1]),
+        difference_error_s=None if plain is None else finite_or_none(error),
+        work=None if len(work) == len(columns) else added(work).to_json(),
+        misses=tuple(
+            LevelMisses(column.level, column.function.to_json(), column.cost)
+            for column in columns
+            if column.level and column.cost is not None
+        ),
+    )
 
 
 def waiting_text(waiting: Waiting, parameters: tuple[str, ...]) -> str:

@@ -10,10 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.experiment.allowance import allowed_times
+from buran.instrument.balance import Balance
 from buran.instrument.filter_list import FilterList
 from buran.instrument.measured import PointOverhead
 from buran.model.model_set import ModelSet
 from buran.model.tuning import ALLOWANCE
+from buran.prior.campaign import PathPrior
 from buran.profile.startup import starts_or_ends
 from buran.report.plain import Reach
 from buran.wording import named
@@ -130,7 +132,7 @@ class Report:
     overhead: Sequence[Mapping[str, Any]]
     unsteady: Mapping[str, Sequence[str]]
     evaluation: Sequence[Mapping[str, Any]]
-    priors: Sequence[Mapping[str, Any]]
+    priors: Sequence[PathPrior]
     failures: Sequence[Mapping[str, str]]
     spent_core_hours: float
     modelling_core_hours: float
@@ -142,7 +144,7 @@ class Report:
     filter_list: FilterList | None = None
     overhead_by_point: Sequence[PointOverhead] = ()
     corrections: Sequence[Mapping[str, Any]] = ()
-    balance: Sequence[Mapping[str, Any]] = ()
+    balance: Sequence[Balance] = ()
     account: Sequence[Mapping[str, Any]] = ()
     startup: ModelSet | None = None
     absorbed: ModelSet | None = None

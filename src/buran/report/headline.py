@@ -156,11 +156,11 @@ def _why_guess(name: str, call_paths: CallPaths) -> list[str]:
 
 def _contradiction(name: str, report: Report) -> list[str]:
     """Say where times alone would tell another story than counts, which of both is shown, and why."""
-    prior = next((prior for prior in report.priors if prior["call_path"] == name and prior["prior"]), None)
-    if prior is None or prior["difference_s"] is None or prior["difference_error_s"] is None:
+    prior = next((prior for prior in report.priors if prior.call_path == name and prior.prior), None)
+    if prior is None or prior.difference_s is None or prior.difference_error_s is None:
         return []
-    gap, at = prior["difference_s"], prior["at_target_s"] or 0.0
-    if abs(gap) <= max(_ERRORS * prior["difference_error_s"], _CONTRADICTS * at):
+    gap, at = prior.difference_s, prior.at_target_s or 0.0
+    if abs(gap) <= max(_ERRORS * prior.difference_error_s, _CONTRADICTS * at):
         return []
     return [
         f"Times of {name_of(name)} alone say {at + gap:.3g} s there; shown is what its counts say, as these have no "

@@ -153,7 +153,7 @@ def _paths(
     """Return what is known of each call path that has a row; of the largest ones, also their plots."""
     models = call_paths.models
     at_target, now = call_paths.shares
-    priors = {prior["call_path"]: prior for prior in report.priors}
+    priors = {prior.call_path: prior for prior in report.priors}
     other_models = {metric: _by_name(others) for metric, others in report.models.items() if others is not models}
     plotted = rows[np.argsort(-call_paths.size[rows], kind="stable")[:MOST_PLOTTED]]
     plots = plots_of(call_paths, plotted, table, report)
@@ -166,7 +166,7 @@ def _paths(
     paths = []
     for index, row in enumerate(rows.tolist()):
         model, name = models.models[row], models.call_paths[row]
-        prior = priors.get(name, {})
+        prior = priors.get(name)
         paths.append(
             {
                 "name": name,
@@ -182,9 +182,9 @@ def _paths(
                 "model": format_largest(model.function, report.parameters, report.target) if model else "",
                 "smape": rounded(model.quality.smape) if model else None,
                 "noise_level": rounded(levels[index], 3),
-                **{key: prior.get(key) for key in ("prior", "times_alone", "waiting", "at_target_s")},
-                **{key: rounded(prior.get(key)) for key in ("difference_s", "difference_error_s")},
-                "notes": list(prior.get("notes", ())),
+                **{key: getattr(prior, key, None) for key in ("prior", "times_alone", "waiting", "at_target_s")},
+                **{key: rounded(getattr(prior, key, None)) for key in ("difference_s", "difference_error_s")},
+                "notes": list(prior.notes) if prior else [],
                 "others": {
                     metric: format_largest(other.function, report.parameters, report.target)
                     for metric, by_name in other_models.items()

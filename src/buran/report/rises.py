@@ -170,7 +170,7 @@ def _along(report: Report, name: str, times: _Parts, works: _Parts | None, guess
     """Return what rises along a parameter."""
     parameter = times.models.parameters.index(name)
     ends = float(times.ends[0, parameter]), float(times.ends[1, parameter])
-    waits = {prior["call_path"] for prior in report.priors if str(prior["waiting"]).startswith("waiting")}
+    waits = {prior.call_path for prior in report.priors if prior.waiting.startswith("waiting")}
     found: dict[str, Rise] = {}
     shares, gains = times.shares, times.gains(name in report.parallel)
     for row in np.flatnonzero(gains >= RISES).tolist():

@@ -232,18 +232,18 @@ def _metric_table(report: Report, metric: str) -> str:
 
 
 def _priors(report: Report, target: str) -> str:
-    ranked = sorted(report.priors, key=lambda prior: -(prior["at_target_s"] or 0.0))
-    shown = [prior for prior in ranked if prior["prior"]][:_ROWS]
+    ranked = sorted(report.priors, key=lambda prior: -(prior.at_target_s or 0.0))
+    shown = [prior for prior in ranked if prior.prior][:_ROWS]
     rows = [
-        (name, prior["prior"], prior["resilient"], prior["times_alone"] or "-", prior["waiting"])
-        for name, prior in zip(briefs([prior["call_path"] for prior in shown]), shown, strict=True)
+        (name, prior.prior, prior.resilient, prior.times_alone or "-", prior.waiting)
+        for name, prior in zip(briefs([prior.call_path for prior in shown]), shown, strict=True)
     ]
     header = ("call path", "prior", "noise-resilient", "from times alone", "beyond effort")
     text = section(f"Models of time with priors from counts, the largest at {target} first", header, rows)
     paths_of_note: dict[str, list[str]] = {}
     for prior in ranked:
-        for note in prior["notes"]:
-            paths_of_note.setdefault(note, []).append(brief(prior["call_path"], 40))
+        for note in prior.notes:
+            paths_of_note.setdefault(note, []).append(brief(prior.call_path, 40))
     lines = [
         f"- {note}: {', '.join(paths[:3])}{' ...' if len(paths) > 3 else ''}" for note, paths in paths_of_note.items()
     ]
@@ -255,12 +255,12 @@ def _balance(report: Report) -> str:
     rows = [
         (
             name,
-            f"{100 * balance['lost_share']:.3g} %",
-            f"{balance['most_s'] / balance['mean_s']:.3g}",
-            f"{100 * balance['efficiency']:.3g} %",
-            f"{balance['variation']:.2g}",
+            f"{100 * balance.lost_share:.3g} %",
+            f"{balance.most_s / balance.mean_s:.3g}",
+            f"{100 * balance.efficiency:.3g} %",
+            f"{balance.variation:.2g}",
         )
-        for name, balance in zip(briefs([balance["name"] for balance in shown]), shown, strict=True)
+        for name, balance in zip(briefs([balance.name for balance in shown]), shown, strict=True)
     ]
     title = "Load balance (ranks and threads of the longest run, exclusive times)"
     return section(title, ("function", "lost", "max/mean", "efficiency", "variation"), rows)

@@ -143,9 +143,9 @@ def summary_of(report: Report, data: Mapping[str, Any], rises: Sequence[Rise]) -
             sentences.append(f"Shares that rise: {text}.")
         else:
             sentences.append(f"No call path's share rises by {100 * RISES:.0f} % of the whole along any parameter.")
-    kept = [prior for prior in report.priors if prior["waiting"].startswith("waiting")]
-    largest = sorted(kept, key=lambda prior: -(prior["at_target_s"] or 0.0))[:_WORST]
-    text = ", ".join(f"{name_of(prior['call_path'])} ({prior['waiting']})" for prior in largest)
+    kept = [prior for prior in report.priors if prior.waiting.startswith("waiting")]
+    largest = sorted(kept, key=lambda prior: -(prior.at_target_s or 0.0))[:_WORST]
+    text = ", ".join(f"{name_of(prior.call_path)} ({prior.waiting})" for prior in largest)
     if text:
         sentences.append(f"Time of MPI or locks that grows beyond the counted effort, as waiting does: {text}.")
     model = report.runtime.models[0] if report.runtime else None

@@ -16,6 +16,7 @@ from buran.model.alternative import Alternative
 from buran.model.derived import DerivedValue
 from buran.model.few_values import with_other_growth
 from buran.plugins.memory.outgrown import Outgrown
+from buran.prior.campaign import LevelMisses, PathPrior
 from buran.prior.prior import Column
 from buran.select.belief import belief_of
 from buran.select.design import DESIGN, gains
@@ -71,9 +72,9 @@ def test_cliffs_come_from_what_was_found_in_the_order_of_the_points() -> None:
     function = ModelFunction(1.0, (2.0, 3.0), (CUBE, *MISSES.terms))
     model = Model(function, quality)
     times = ModelSet(("n", "s"), "time", "s", ("a",), (model,), "mean", "median", ())
-    misses = [{"level": 2, "misses": MISSES.to_json(), "cost": [5e-4, 0.0]}]
+    misses = (LevelMisses(2, MISSES.to_json(), (5e-4, 0.0)),)
     work = ModelFunction(0.0, (1.0,), (CUBE,)).to_json()
-    said = ({"call_path": "a", "resilient": "2 n^3 s", "source": "counts", "work": work, "misses": misses},)
+    said = (PathPrior("a", "counts", resilient="2 n^3 s", work=work, misses=misses),)
     history = SimpleNamespace(findings=lambda _: SimpleNamespace(priors=said), models=lambda _: {"time": times})
     (prior,) = plan._priors(history, 0, ("s", "n"), None).values()  # type: ignore[arg-type]
     _, effort, cliff = prior.columns

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from buran.numerics.tuning import COMMON
 from buran.plugins.memory.caches import models_of
 from buran.plugins.memory.machine_file import MachineFile
 from buran.plugins.memory.roofline_table import BLOCKS, MPI, WAITING, BoundPath, Roofline, Work, level_names
+from buran.prior.campaign import PathPrior
 from buran.prior.paths import waits
 from buran.profile.profile import CallTree
 from buran.profile.reuse import LINE
@@ -30,7 +30,7 @@ def roofline_of(
     counted: Sequence[Run],
     tree: CallTree,
     times: ModelSet | None,
-    statements: Sequence[Mapping[str, Any]],
+    priors: Sequence[PathPrior],
     campaign: Campaign,
     machine: MachineFile,
 ) -> Roofline | None:
@@ -42,7 +42,7 @@ def roofline_of(
         Runs with distances, and with flops.
     tree
         Call paths of the times: functions without hooks belong to their callers.
-    statements
+    priors
         What priors say of the times' models.
     """
     found = None if times is None else models_of(sampled, tree)
@@ -66,7 +66,7 @@ def roofline_of(
     )  # point, level, call path
     flops = counts_at(counted, "flops", tree, points)
     regions = [tree.regions[number] for number in tree.region.tolist()]
-    waiting = {str(each["call_path"]): float(each.get("waiting_share") or 0.0) for each in statements}
+    waiting = {prior.call_path: prior.waiting_share or 0.0 for prior in priors}
     names = level_names(machine.caches)
     rows = []
     seconds[starts_or_ends(tree.names)] = 0.0
