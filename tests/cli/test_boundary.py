@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -40,6 +42,29 @@ def test_names_are_printable_in_output_and_errors(
     assert r"\x1b[31mred" in err
     assert all(char.isprintable() or char == "\n" for char in out + err)
     assert not any(line.startswith("error: no") for line in out.splitlines())
+
+
+@pytest.mark.parametrize("verb", ["help", "check", "model"])
+def test_a_terminal_without_utf_8_and_60_columns_wide(verb: str, tmp_path: Path) -> None:
+    """A user's own process: its encoding is not that of the tests."""
+    (tmp_path / "größe").mkdir()
+    (tmp_path / "größe" / "program.c").touch()
+    program = {"source": "größe", "build": "make CC={mpicc}", "binary": "program", "run": "{binary} {p}"}
+    campaign = {"name": "small", "program": program, "parameters": {"p": [1, 2, 4, 8, 16]}}
+    (tmp_path / "campaign.yaml").write_text(json.dumps(campaign))
+    lines = ({"params": {"x": x}, "callpath": "main->größe", "metric": "time", "value": x} for x in range(1, 6))
+    (tmp_path / "data.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    words = {"help": ["--help"], "check": ["check"], "model": ["model", "data.jsonl", "--at", "x=10"]}[verb]
+    environment = os.environ | {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "COLUMNS": "60"}
+    done = subprocess.run(
+        [sys.executable, "-m", "buran.cli", *words], cwd=tmp_path, env=environment, capture_output=True, check=False
+    )
+    said = done.stdout.decode("ascii")
+    assert done.returncode == Exit.DONE and b"Traceback" not in done.stderr
+    if verb == "model":
+        assert r"gr\xf6\xdfe" in said
+    if verb != "check":  # where a note is a line, which the terminal folds
+        assert max(map(len, said.splitlines())) <= 60
 
 
 @given(st.text())

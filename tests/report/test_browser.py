@@ -7,6 +7,7 @@ import csv
 import io
 import os
 import re
+import shutil
 import zlib
 from dataclasses import replace
 from fractions import Fraction
@@ -134,6 +135,24 @@ def test_it_opens_without_a_complaint(browser, which, request):
     opened(browser, path)
     assert rows(browser) and complaints(browser) == []
     assert "made up & <b>bold</b>" in browser.title
+
+
+def test_a_page_moved_elsewhere_needs_neither_its_folder_nor_scripts(browser, small, tmp_path):
+    moved = tmp_path / "else where" / "größe.html"
+    moved.parent.mkdir()
+    shutil.copy(small, moved)
+    opened(browser, moved)
+    known = rows(browser)
+    assert known and complaints(browser) == []
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        opened(browser, moved)
+        text = browser.find_element("tag name", "body").text
+        answers = [each.text for each in browser.find_elements("css selector", ".said")]
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+    assert len(answers) >= 4 and all(answers) and complaints(browser) == []
+    assert "The table of call paths needs JavaScript" in text and "Where it comes from" in text
 
 
 def test_names_stay_names(browser, small):

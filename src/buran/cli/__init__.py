@@ -12,6 +12,7 @@ import difflib
 import gc
 import os
 import re
+import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -94,14 +95,15 @@ class _VerbParser(argparse.ArgumentParser):
         if verbs is None:
             return super().format_help()
         said = {action.dest: action.help or "" for action in verbs._choices_actions}
-        lines = ["usage: buran VERB ...", "", self.description or ""]
+        width = min(shutil.get_terminal_size().columns, 80) - 2
+        lines = ["usage: buran VERB ...", "", *textwrap.wrap(self.description or "", width)]
         for group, names in DAILY.items():
             lines += ["", group]
             for name in (each for each in names if each in said):  # one is of a plug-in, which may be missing
-                lines += textwrap.wrap(said[name], 78, initial_indent=f"  {name:<9} ", subsequent_indent=" " * 12)
+                lines += textwrap.wrap(said[name], width, initial_indent=f"  {name:<9} ", subsequent_indent=" " * 12)
         daily = [name for names in DAILY.values() for name in names]
         further = ", ".join(name for name in said if name not in daily)
-        lines += ["", *textwrap.wrap(f"further verbs: {further}", 78, subsequent_indent="  "), ""]
+        lines += ["", *textwrap.wrap(f"further verbs: {further}", width, subsequent_indent="  "), ""]
         return "\n".join([*lines, "buran help VERB explains one, buran help all names all.", _FIRST_STEPS, ""])
 
     def format_all(self) -> str:
