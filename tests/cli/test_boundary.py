@@ -63,7 +63,7 @@ def test_a_terminal_without_utf_8_and_60_columns_wide(verb: str, tmp_path: Path)
     assert done.returncode == Exit.DONE and b"Traceback" not in done.stderr
     if verb == "model":
         assert r"gr\xf6\xdfe" in said
-    if verb != "check":  # where a note is a line, which the terminal folds
+    if verb == "help":  # columns of numbers are as wide as they are
         assert max(map(len, said.splitlines())) <= 60
 
 
