@@ -183,3 +183,48 @@ def test_on_a_terminal_enter_is_enough(project: Path, tmp_path: Path) -> None:
     assert "path/to/sources" in (tmp_path / "a" / "campaign.yaml").read_text()
     answered(tmp_path / "b", ["", "", "", "", ""], "--no-build", "--from", str(project))
     assert load_campaign(tmp_path / "b" / "campaign.yaml").config.program.binary == "solve"
+
+
+STEPPING = """#include <stdio.h>
+#include <stdlib.h>
+static double step(int n, double x) {
+    for (int i = 0; i < n * n; i++) x = x * 0.5 + i;
+    return x;
+}
+int main(int argc, char **argv) {
+    int n = atoi(argv[1]), steps = atoi(argv[2]);
+    double x = argc;
+    for (int i = 0; i < steps && i < LAST; i++) x = step(n, x);
+    printf("%g\\n", x);
+    return 0;
+}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.mpi
+@pytest.mark.parametrize(("last", "said"), [("1000", "as counts at 10, 20, 30 are linear"), ("25", "not linear: ")])
+def test_counts_tell_whether_a_number_of_steps_repeats_work(
+    last: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    project = tmp_path / "stepping"
+    project.mkdir()
+    (project / "Makefile").write_text(f"CC = gcc\nstepping: s.c\n\t$(CC) -O1 -DLAST={last} -o $@ s.c\n")
+    (project / "s.c").write_text(STEPPING)
+    words = ["--run", "{binary} {n} {steps}", "--size", "n=20,40", "--size", "steps=100,200", "--yes"]
+    assert main(["init", str(tmp_path / "c"), "--from", str(project), *words]) == 0
+    assert "not counted" not in capsys.readouterr().out
+    text = (tmp_path / "c" / "campaign.yaml").read_text()
+    (line,) = [line for line in text.splitlines() if line.strip().startswith("steps: ")]
+    assert said in line and ("role: steps, value: 200" in line) == (last == "1000")
+    assert load_campaign(tmp_path / "c" / "campaign.yaml").config.parameters["steps"].role == "size"
+
+
+def test_a_program_that_is_not_built_leaves_what_the_name_says(
+    project: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "solve.c").write_text("no program\n")
+    command = ["--run", "{binary} {n} {steps}"]
+    assert main(["init", str(tmp_path / "c"), "--from", str(project), *command, "--yes"]) == 0
+    assert "not counted: " in capsys.readouterr().out
+    assert "role: steps, value: 256}, if each" in (tmp_path / "c" / "campaign.yaml").read_text()

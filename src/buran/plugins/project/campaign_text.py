@@ -8,9 +8,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from buran.campaign.expressions import FUNCTIONS
+from buran.campaign.mistakes import listed
+from buran.campaign.steps import FEWEST
 from buran.plugins.project.examine import Project
+from buran.plugins.project.repeats import Shown
 
 Number = int | float
 _NAME = re.compile(r"[A-Za-z_]\w*")
@@ -79,7 +83,34 @@ def values_up_to(largest: Number) -> tuple[Number, ...]:
     return tuple(sorted({max(round(value), 1) for value in values} if isinstance(largest, int) else set(values)))
 
 
-def campaign_text(project: Project, source: str, answers: Answers, cores: int) -> str:
+def steps_of(answers: Answers) -> list[str]:
+    """Return the parameters of a run command that may be numbers of steps, by their names and values."""
+    sizes = {**dict.fromkeys(parameters_of(answers.run), _SIZES), **answers.sizes}
+    return [
+        name
+        for name, values in sizes.items()
+        if _REPEATS.fullmatch(name) and all(isinstance(value, int) for value in values) and max(values) >= FEWEST
+    ]
+
+
+def _steps_in_words(value: Number, shown: Shown | None) -> str:
+    """Propose the role steps, or say which call paths are not linear."""
+    role = f"{{role: steps, value: {value}}}"
+    if shown is None:
+        return f"or {role}, if each repeats its work"
+    at = ", ".join(map(str, shown.at))
+    if shown.refuted:
+        return f"a size, as counts at {at} are not linear: {listed(shown.refuted, 3)}"
+    return f"or {role}, as counts at {at} are linear"
+
+
+def campaign_text(
+    project: Project,
+    source: str,
+    answers: Answers,
+    cores: int,
+    shown: Mapping[str, Shown | None] = MappingProxyType({}),
+) -> str:
     """Write a campaign file.
 
     Parameters
@@ -88,6 +119,8 @@ def campaign_text(project: Project, source: str, answers: Answers, cores: int) -
         The project's folder as the file names it.
     cores
         Of the machine, for the numbers of ranks.
+    shown
+        What counts say of numbers of steps, by parameter.
     """
     name = answers.name or re.sub(r"[^A-Za-z0-9_-]+", "-", project.folder.resolve().name).strip("-") or "my-campaign"
     run = answers.run or proposed_run(answers)
@@ -98,6 +131,7 @@ def campaign_text(project: Project, source: str, answers: Answers, cores: int) -
             sizes[parameter] = values_up_to(answers.point[parameter])
     if ranks:
         sizes.pop("p", None)
+    repeating = steps_of(answers)
     lines = [
         "# A campaign: which program, how it is built and run, what is varied. Fill in the lines marked with <-.",
         "# Find mistakes with `buran check`, see what would be measured with `buran plan`, measure with `buran run`.",
@@ -114,10 +148,8 @@ def campaign_text(project: Project, source: str, answers: Answers, cores: int) -
         lines.append(f"  p: {{role: ranks, values: {_list(ranks)}}}{_proposed('' if answers.ranks else 'MPI ranks')}")
     for parameter, values in sizes.items():
         todo = "" if values else "or range: {start: 10, stop: 50, step: 10}"
-        if _REPEATS.fullmatch(parameter):
-            todo = (
-                f"or {{role: steps, value: {(values or _SIZES)[-1]}}}, with strategy design, if each repeats its work"
-            )
+        if parameter in repeating:
+            todo = _steps_in_words((values or _SIZES)[-1], shown.get(parameter))
         lines.append(f"  {parameter}: {{role: size, values: {_list(values or _SIZES)}}}{_proposed(todo)}")
     largest = {
         **({"p": ranks[-1]} if ranks else {}),

@@ -6,17 +6,19 @@ import argparse
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from buran.cli.arguments import CAMPAIGN_FILE
 from buran.cli.init import refuse_existing, write_campaign
-from buran.errors import Exit, UsageError
+from buran.errors import BuranError, Exit, UsageError
 from buran.wording import counted
 
 if TYPE_CHECKING:
     from buran.plugins.project.campaign_text import Answers, Number
     from buran.plugins.project.examine import Project
+    from buran.plugins.project.repeats import Shown
 
 _Read = TypeVar("_Read")
 
@@ -71,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int | None:
 
 def _for_project(arguments: argparse.Namespace, may_ask: bool) -> int:
     from buran.campaign.launcher import usable_cores
-    from buran.plugins.project.campaign_text import campaign_text, relative_source
+    from buran.plugins.project.campaign_text import campaign_text, relative_source, steps_of
     from buran.plugins.project.examine import examine_project
 
     answers = _answers(arguments)
@@ -86,7 +88,12 @@ def _for_project(arguments: argparse.Namespace, may_ask: bool) -> int:
     if may_ask:
         print("\n".join(project.remarks))
         answers = _asked(project, answers)
-    text = campaign_text(project, relative_source(project.folder, arguments.folder), answers, usable_cores())
+    written = partial(
+        campaign_text, project, relative_source(project.folder, arguments.folder), answers, usable_cores()
+    )
+    text = written()
+    if not arguments.no_build:
+        text = written({name: _counted(text, project, name) for name in steps_of(answers)})
     write_campaign(arguments.folder, text)
     path = arguments.folder / CAMPAIGN_FILE
     print(f"wrote {path}: {project.build}")
@@ -108,6 +115,21 @@ def _tried(project: Project) -> tuple[Project, str]:
     except ToolError as error:
         print(f"  not built: {error.what}")
         return project, ""
+
+
+def _counted(text: str, project: Project, name: str) -> Shown | None:
+    """Count it at few steps; a campaign with mistakes, or a machine that cannot, leaves what the name says."""
+    from buran.plugins.project.repeats import shown_by_counts
+
+    print(f"counting it at few {name}, to see whether each repeats its work (--no-build leaves that out)", flush=True)
+    try:
+        shown = shown_by_counts(text, project.folder, name)
+    except BuranError as error:
+        print(f"  not counted: {error.what}")
+        return None
+    if shown is None:
+        print("  not counted: a run failed or took too long")
+    return shown
 
 
 def _run_from_help(shown: str, names: list[str]) -> str:
