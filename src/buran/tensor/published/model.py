@@ -16,6 +16,7 @@ from buran.tensor.published.interpolate import predict_log_linear
 from buran.tensor.published.positive import complete_positive
 from buran.tensor.published.spline import Hinges, fit_hinges
 from buran.tensor.published.tuning import CHOICE
+from buran.tensor.tuning import BLEND
 
 _MOST_LOG = 690.0  # the exponential of more overflows
 
@@ -182,8 +183,7 @@ def _choose(
     seed: int,
 ) -> tuple[Choice, Array]:
     cells, rank, ridge = options.cells, options.rank, options.ridge
-    size = len(order) // CHOICE.parts
-    parts = [order[k * size : (k + 1) * size] for k in range(CHOICE.tried_parts)]
+    outside, inside = np.split(order, [len(order) // BLEND.folds])
     many = [j for j, axis in enumerate(axes) if not axis.is_categorical and not len(axis.values)]
     grids = [tuple(cells)] if cells is not None else [(c,) * len(axes) for c in CHOICE.cells]
     if not many:
@@ -193,19 +193,15 @@ def _choose(
 
     def error(choice: Choice) -> float:
         if choice not in tried:
-            modes, rests = _modes(axes, choice.cells, options.nodes), []
-            for k, outside in enumerate(parts):
-                inside = np.concatenate([order[: k * size], order[(k + 1) * size :]])
-                elements = fill_cells(points[inside], times[inside], modes)
-                factors = _complete(elements, modes, choice, options.sweeps, seed + k)
-                found = np.log(np.maximum(predict_log_linear(points[outside], modes, factors), 1e-14))
-                rests.append(found - np.log(times[outside]))
-            rest = np.concatenate(rests)
+            modes = _modes(axes, choice.cells, options.nodes)
+            factors = _complete(fill_cells(points[inside], times[inside], modes), modes, choice, options.sweeps, seed)
+            found = np.log(np.maximum(predict_log_linear(points[outside], modes, factors), 1e-14))
+            rest = found - np.log(times[outside])
             tried[choice] = float(np.abs(rest).mean()), rest
         return tried[choice][0]
 
     ridges = CHOICE.ridges if ridge is None else (ridge,)
-    if size == 0:
+    if not len(outside):
         return Choice(grids[0], ranks[0], ridges[-1]), np.zeros(0)
     best = min((Choice(grid, own, ridges[0]) for grid, own in product(grids, ranks)), key=error)
     if cells is None and len(many) > 1:

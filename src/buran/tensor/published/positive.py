@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from buran.numerics.tuning import COMMON
 from buran.tensor.axes import Array, Whole
 from buran.tensor.published.als import Factors, rows_product
 from buran.tensor.published.tuning import POSITIVE
@@ -41,7 +42,7 @@ def complete_positive(
     # Of the size of the data: the ridge would slow down factors that have to make up for much smaller ones.
     factors = [random.uniform(0.5, 1.5, (size, rank)) * rank ** (-1 / len(sizes)) for size in sizes]
     best, best_error = [f.copy() for f in factors], np.inf
-    for _ in range(POSITIVE.sweeps):
+    for _ in range(COMMON.steps):
         for j in range(len(sizes)):
             factors[j] = _newton(index, values, factors, j, ridge)
         model = rows_product(factors, index).sum(axis=1)

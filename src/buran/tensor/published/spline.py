@@ -37,7 +37,7 @@ def fit_hinges(x: Array, y: Array) -> Hinges:
     distinct = np.unique(x)
     # Near the ends, noise would decide on the slope that goes on beyond them (Friedman's end span).
     knots = np.concatenate([distinct[:1], distinct[SPLINE.end : len(distinct) - SPLINE.end]])
-    while len(terms) + 2 < SPLINE.most_terms and len(terms) + 3 < len(x) and error > 1e-12 * max(float(y @ y), 1e-300):
+    while len(terms) + 3 < len(x) and error > 1e-12 * max(float(y @ y), 1e-300):
         tried = [(_rss(x, y, [*terms, (float(k), 1.0), (float(k), -1.0)])[0], float(k)) for k in knots]
         best, knot = min(tried)
         if error - best < SPLINE.least_gain * error:

@@ -21,7 +21,6 @@ class PositiveTuning:
     barrier_quotient: float = tuned(8.0, "by what the weight falls", PAPER)
     steps: int = tuned(40, "Newton steps for one weight, at most", PAPER)
     small_step: float = tuned(1e-3, "relative change of a factor that ends them", PROGRAM)
-    sweeps: int = tuned(10, "sweeps over the factors", TENSORS)
     least: float = tuned(
         0.1, "share of an element that a step leaves, and of the curvature where the loss is not convex", TENSORS
     )
@@ -36,7 +35,6 @@ class SplineTuning:
 
     penalty: float = tuned(3.0, "of a knot, in degrees of freedom", SPLINES)
     end: int = tuned(7, "distinct values at either end without a knot", f"{SPLINES}: the end span at a level of 0.05")
-    most_terms: int = tuned(10, "hinges and the constant", TENSORS)
     least_gain: float = tuned(1e-3, "of the squared error: what a pair of hinges saves at least", TENSORS)
 
 
@@ -47,8 +45,6 @@ SPLINE = SplineTuning()
 class ChoiceTuning:
     """Constants of what is chosen on observations that are left out."""
 
-    parts: int = tuned(5, "equal parts of the observations, of which some are left out in turn", TENSORS)
-    tried_parts: int = tuned(2, "of them are left out, with a random start each", TENSORS)
     cells: tuple[int, ...] = tuned((8, 16, 32, 64), "nodes that are tried", RANGES + TENSORS)
     ranks: tuple[int, ...] = tuned((4, 8, 16, 32), "ranks that are tried", RANGES + TENSORS)
     ridges: tuple[float, ...] = tuned((1e-5, 1e-4, 1e-3), "lambdas that are tried", RANGES + TENSORS)
