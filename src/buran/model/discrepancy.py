@@ -24,7 +24,7 @@ import numpy as np
 
 from buran.model.candidates import Ids
 from buran.model.terms import Array, ModelFunction, predict
-from buran.model.tuning import DISCREPANCY, SEARCH, UNCERTAINTY
+from buran.model.tuning import DISCREPANCY, SEARCH
 from buran.numerics.gaussian_process import matern
 from buran.numerics.tuning import COMMON
 
@@ -258,7 +258,7 @@ def _pooled(evidence: Array, pairs: Array) -> Array:
     usual /= usual.sum()
     share = np.exp(evidence - evidence.max(axis=1, keepdims=True)) * usual
     share /= share.sum(axis=1, keepdims=True)
-    return np.asarray(np.log((share.sum(axis=0) + UNCERTAINTY.prior * usual) / (len(share) + UNCERTAINTY.prior)))
+    return np.asarray(np.log((share.sum(axis=0) + COMMON.worth * usual) / (len(share) + COMMON.worth)))
 
 
 def _thinned(points: Array, left: Array, lengths: Array) -> tuple[Ids, Array]:

@@ -10,7 +10,7 @@ from buran.errors import UsageError
 from buran.model.quality import relative_weights
 from buran.model.scatter import Scatter
 from buran.model.terms import Array
-from buran.model.tuning import UNCERTAINTY
+from buran.numerics.tuning import COMMON
 
 Repetition = Literal["mean", "median", "min", "max"]
 REPETITIONS: tuple[Repetition, ...] = get_args(Repetition)
@@ -36,7 +36,7 @@ def over_repetitions(values: Array, repetition: Repetition) -> Array:
 def repetition_weights(repetitions: Array) -> Array:
     """Weights from the scatter of repetitions, where it says more than that noise is a share of the value.
 
-    The relative variance of a point is drawn towards that of the whole call path, as if this came from four further
+    The relative variance of a point is drawn towards that of the whole call path, as if this came from two further
     repetitions: two or three repetitions of a point alone say little about its noise. More repetitions of a point
     give more weight. Where no point was measured twice, or all repetitions are equal, these are the relative weights
     times the root of the number of repetitions.
@@ -60,7 +60,7 @@ def repetition_weights(repetitions: Array) -> Array:
     free = np.maximum(number - 1, 0)
     pooled = scatter.sum(axis=1) / np.maximum(free.sum(axis=1), 1)
     pooled = np.where(pooled > 0, pooled, 1.0)[:, None]
-    variance = (scatter + UNCERTAINTY.prior * pooled) / (free + UNCERTAINTY.prior) / pooled
+    variance = (scatter + COMMON.worth * pooled) / (free + COMMON.worth) / pooled
     return np.where(number > 0, base * np.sqrt(np.maximum(number, 1) / variance), np.nan)
 
 

@@ -43,7 +43,6 @@ class UncertaintyTuning:
         "of the weight, at which the hypotheses of a call path are divided, each part with one that stands for it",
         "of 300 generated call paths the ends of 90 % intervals move by 2 % in the middle half",
     )
-    prior: float = tuned(4.0, "observations that what is usual is worth beside those of a campaign", JUDGED)
 
 
 UNCERTAINTY = UncertaintyTuning()

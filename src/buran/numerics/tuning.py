@@ -37,7 +37,10 @@ class CommonTuning:
         JUDGED,
     )
     worth: float = tuned(
-        2.0, "repetitions that this first guess is worth, and degrees of freedom that the noise of others is", JUDGED
+        2.0,
+        "repetitions that this first guess is worth, degrees of freedom that the noise of others is, and call paths "
+        "that the usual noise of what models leave over is",
+        JUDGED,
     )
     few: int = tuned(
         3,
