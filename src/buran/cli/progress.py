@@ -167,7 +167,7 @@ class Watcher:
     """
 
     def __init__(self, session: Session, log: Path | None = None) -> None:
-        from buran.views.status import QuickCount
+        from buran.views.remaining import QuickCount
 
         self._layout, self._id = session.layout, session.id
         self._display = display(sys.stdout, live=log is None)

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal
+from typing import Any
 
 from buran.campaign.layout import Layout
-from buran.campaign.plan import Bundle, Mode, Plan, Question, Run, planned_runs
-from buran.campaign.point import Point
+from buran.campaign.plan import Bundle, Mode, Plan
 from buran.campaign.records import RECORD, RunKey, Status, read_batch, read_record
-from buran.campaign.resources import JOB_S
 from buran.loop.crowded import sharing
-from buran.loop.history import History, read_plans
+from buran.loop.history import History
 from buran.loop.imported import ImportOutcome
 from buran.loop.session import Session
 from buran.measure.build import LOG
@@ -29,7 +25,7 @@ from buran.measure.schedulers.registry import scheduler_of_campaign
 from buran.measure.store import claims, ledger, store
 from buran.views.account import Item, account_of
 from buran.views.changes import changes_in_words
-from buran.views.run_times import Kind, RunTimes, kinds_of, run_times, seconds_between
+from buran.views.remaining import Remaining
 
 _END_OF_LOG = 100_000  # bytes: that is where reasons stand
 _OF_LAUNCHER = re.compile(  # blocks between lines of dashes, and what SimGrid logs
@@ -200,14 +196,7 @@ def progress_of(history: History) -> Progress:
     rows: list[Row] = []
     failures: dict[Path, Failure] = {}
     entries = ledger.read(layout.store)
-    campaign = session.campaign
-    ahead = _Ahead(
-        campaign.charged_cores,
-        campaign.at_once,
-        kinds_of(plans),
-        lambda: run_times(plans, entries, campaign.charged_cores, campaign.ranks_parameter),
-        lambda: seconds_between(session, plans, entries),
-    )
+    ahead = _Ahead(session, plans, entries)
     waits = _waits(layout)
     scheduler = scheduler_of_campaign(layout.root, had_jobs=bool(waits))
     queue = _queue(layout, scheduler, waits)
@@ -234,7 +223,11 @@ def progress_of(history: History) -> Progress:
         budget_core_hours=last.budget_core_hours if last else None,
         remaining_core_hours=None if ahead.unknown or not plans else ahead.core_hours,
         claimed_core_hours=ahead.claimed_core_hours,
-        eta_s=ahead.eta_s(queue, session.campaign.config.resources.points_per_job),
+        eta_s=ahead.eta_s(
+            max(queue.running, 1) if queue else None,
+            (queue.median_wait_s if queue else None) or 0.0,
+            session.campaign.config.resources.points_per_job,
+        ),
         queue=queue,
         other_targets=len({entry.target for entry in entries if entry.mode != Mode.IMPORTED} - {session.target.id}),
         account=account_of(entries, plans, session.target.id),
@@ -275,52 +268,12 @@ class _Measured:
 
 
 @dataclass
-class _Ahead:
-    """What is still to be made: predicted seconds by bundle; what predicts them is fitted when something is."""
+class _Ahead(Remaining):
+    """The same, with what of it is being made, and what is wrong with it; see `Progress`."""
 
-    cores: Callable[[Point], float]
-    at_once: Callable[[Point, Mode], int]
-    kinds: Mapping[str, Kind]
-    fit_times: Callable[[], RunTimes | None]
-    find_between_s: Callable[[], float]
-    seconds: dict[str, float] = field(default_factory=dict)
-    core_hours: float = 0.0
     claimed_core_hours: float = 0.0
-    unknown: bool = False
     interruptions: list[Failure] = field(default_factory=list)
     problems: dict[str, None] = field(default_factory=dict)
-
-    @cached_property
-    def times(self) -> RunTimes | None:
-        return self.fit_times()
-
-    @cached_property
-    def between_s(self) -> float:
-        return self.find_between_s()
-
-    def add(self, bundle: Bundle, run: Run, running: bool) -> None:
-        if self.times is None:
-            self.unknown = True
-            return
-        seconds = self.times.seconds(bundle.point, self.kinds[run.build])
-        wall_s = seconds / self.at_once(bundle.point, run.mode) + self.between_s
-        self.seconds[bundle.id] = self.seconds.get(bundle.id, 0.0) + wall_s
-        core_hours = seconds * self.cores(bundle.point) / 3600.0
-        self.core_hours += core_hours
-        if running:
-            self.claimed_core_hours += core_hours
-
-    def eta_s(self, queue: Queue | None, points_per_job: int | Literal["auto"]) -> float | None:
-        """Return the time left: one after the other here, as many jobs at a time as run now in a queue."""
-        if self.unknown:
-            return None
-        total = sum(self.seconds.values())
-        if queue is None or not self.seconds:
-            return total
-        at_once = max(queue.running, 1)
-        jobs = len(self.seconds) / points_per_job if isinstance(points_per_job, int) else total / JOB_S
-        waves = math.ceil(jobs / at_once)
-        return max(total / at_once, max(self.seconds.values())) + waves * (queue.median_wait_s or 0.0)
 
 
 def _waits(layout: Layout) -> list[float]:
@@ -390,7 +343,7 @@ def _rows(
                     failures[verdict] = Failure(what, reason, _log(layout, verdict, log))
             elif claims.is_alive(slot.claim):
                 state = "running"
-                ahead.add(bundle, run, running=True)
+                ahead.claimed_core_hours += ahead.add(bundle, run)
                 owner = claims.owner_of(slot.claim)
                 if owner is not None and owner.why_unknown:
                     ahead.problems[
@@ -398,7 +351,7 @@ def _rows(
                     ] = None
             elif run.mode is not Mode.IMPORTED:
                 state = "queued" if bundle.id in in_queue else "missing"
-                ahead.add(bundle, run, running=False)
+                ahead.add(bundle, run)
                 for attempt in slot.attempts()[-1:]:
                     reason = read_record(attempt).reason or "unknown"
                     ahead.interruptions.append(Failure(what, reason, _log(layout, attempt, output_of(attempt))))
@@ -452,63 +405,3 @@ def words_in(log: Path) -> list[str]:
 
 def _log(layout: Layout, folder: Path, name: str) -> str:
     return str((folder / name).relative_to(layout.root))
-
-
-class QuickCount:
-    """Counts the runs that are settled from the ledger alone, again and again; what was read stays known.
-
-    Attributes
-    ----------
-    planned_entries, failed
-        Of runs that the plans so far ask for, and those of them that failed.
-    """
-
-    def __init__(self, session: Session) -> None:
-        self.plans: tuple[Plan, ...] = ()
-        self.spent_core_hours = 0.0
-        self.failed: list[ledger.Entry] = []
-        self._session = session
-        self._ledger = ledger.LedgerReader(session.layout.store)
-        self.planned_entries: list[ledger.Entry] = []
-        self._planned: set[Question] = set()
-        self._settled: set[Question] = set()
-
-    def look(self) -> int:
-        """Return the number of finished or failed runs that the plans so far ask for.
-
-        What is spent is what this campaign's builds and other versions of the campaign have cost: as everywhere, the
-        budget pays for all.
-        """
-        session = self._session
-        if session.layout.plan(session.id, len(self.plans)).is_file():
-            self.plans = read_plans(session.layout, session.id)
-            self._planned = {question for question, _, _ in planned_runs(self.plans)}
-        entries = self._ledger.read()
-        self.spent_core_hours = ledger.spent_core_hours(entries, session.target.id)
-        self.planned_entries = [entry for entry in entries if entry.question in self._planned]
-        self.failed = [entry for entry in self.planned_entries if entry.status == Status.FAILED]
-        self._settled = {entry.question for entry in self.planned_entries if entry.status != Status.INTERRUPTED}
-        return len(self._settled)
-
-    @property
-    def runs(self) -> int:
-        """Runs that are settled or that the newest plan asks for: what earlier plans left out is not made."""
-        return len(self._settled) + len({question for question, _, _ in planned_runs(self.plans[-1:])} - self._settled)
-
-    def ahead(self) -> tuple[float, float] | None:
-        """Return the core hours and the seconds that the rest of the newest plan is predicted to take.
-
-        None where nothing is known.
-        """
-        session, campaign = self._session, self._session.campaign
-        times = run_times(self.plans, self.planned_entries, campaign.charged_cores, campaign.ranks_parameter)
-        if times is None:
-            return None
-        kinds, between_s = kinds_of(self.plans), seconds_between(session, self.plans, self.planned_entries)
-        core_hours = total_s = 0.0
-        for question, bundle, run in planned_runs(self.plans[-1:]):
-            if question not in self._settled:
-                seconds = times.seconds(bundle.point, kinds[run.build])
-                core_hours += seconds * campaign.charged_cores(bundle.point) / 3600.0
-                total_s += seconds / campaign.at_once(bundle.point, run.mode) + between_s
-        return core_hours, total_s
