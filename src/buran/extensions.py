@@ -195,7 +195,9 @@ def _load(extension_point: ExtensionPoint[Any], entry: EntryPoint) -> Any:
         raise _error(extension_point, entry, f"importing {entry.value} fails with {why}") from error
     if isinstance(loaded, type):
         raise _error(extension_point, entry, f"{entry.value} is a class, and an object is needed")
-    problems = [problem for name, member in extension_point.members.items() if (problem := _lack(loaded, name, member))]
+    problems = [
+        problem for name, member in extension_point.members.items() if (problem := _problem(loaded, name, member))
+    ]
     if not problems and "name" in extension_point.members and loaded.name != entry.name:
         problems = [f"it calls itself {loaded.name!r}"]
     if problems:
@@ -203,7 +205,7 @@ def _load(extension_point: ExtensionPoint[Any], entry: EntryPoint) -> Any:
     return loaded
 
 
-def _lack(loaded: object, name: str, member: Any) -> str | None:
+def _problem(loaded: object, name: str, member: Any) -> str | None:
     """Return how an object falls short of one member of a protocol, as text; None if it does not."""
     if inspect.getattr_static(loaded, name, _MISSING) is _MISSING:
         return f"it lacks {name}"

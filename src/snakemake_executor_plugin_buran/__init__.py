@@ -60,7 +60,7 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
         config = self.workflow.globals["config"]
         words = [sys.executable, "-m", "buran.engine.job", config["campaign_file"], config["campaign_id"]]
         folder = Path.cwd()
-        events = JobEvents.beside(folder / "logs" / "snakemake.log")
+        events = JobEvents.of_engine(folder / "logs" / "snakemake.log")
         name = self.workflow.executor_settings.scheduler
         if name not in SCHEDULERS.names:
             known = ", ".join(sorted(set(SCHEDULERS.names) - {"none"}))

@@ -122,7 +122,7 @@ def test_the_end_of_a_jobs_time_is_known() -> None:
     assert given.left_s == given.time_limit_s - 3 and not given.time_is_over()
     assert not replace(given, left_s=None).time_is_over()
     assert replace(given, left_s=1.0).time_is_over()
-    assert replace(given, asked_s=given.asked_s - given.left_s).time_is_over()
+    assert replace(given, queried_s=given.queried_s - given.left_s).time_is_over()
 
 
 def test_the_end_of_a_jobs_time_does_not_depend_on_the_nodes_clock(monkeypatch: pytest.MonkeyPatch) -> None:

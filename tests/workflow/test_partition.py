@@ -113,7 +113,7 @@ def test_a_run_whose_launcher_had_to_wait_is_made_again(workbench: Workbench, mo
         **dict.fromkeys(("tasks", "cpus", "cpus_per_task"), 1),
         **dict.fromkeys(("left_s", "time_limit_s", "waited_s", "account", "qos", "constraint")),
         **dict.fromkeys(("partition", "purpose", "node_list"), ""),
-        **{"job": "7", "restarts": 0, "nodes": ("n1",), "asked_s": time.monotonic(), "exclusive": True},
+        **{"job": "7", "restarts": 0, "nodes": ("n1",), "queried_s": time.monotonic(), "exclusive": True},
     )
 
     class Busy(Played):

@@ -35,7 +35,7 @@ GIVEN = Allocation(
     **dict.fromkeys(("left_s", "time_limit_s", "waited_s", "account", "qos", "constraint")),
     **dict.fromkeys(("purpose", "node_list"), ""),
     job="7", restarts=0, nodes=("n1", "n2"), tasks=2, cpus=8, cpus_per_task=1, partition="small",
-    asked_s=time.monotonic(), exclusive=True,
+    queried_s=time.monotonic(), exclusive=True,
 )  # fmt: skip
 
 

@@ -195,8 +195,8 @@ class Campaign:
     @cached_property
     def requested_memory_points(self) -> tuple[Point, ...] | None:
         """Those that the file names; None where the strategy chooses."""
-        asked = (feature.sampled_at(self) for feature in FEATURES if feature.sampled_at is not None)
-        return next((points for points in asked if points is not None), None)
+        named = (feature.sampled_at(self) for feature in FEATURES if feature.sampled_at is not None)
+        return next((points for points in named if points is not None), None)
 
     @property
     def simulated_on(self) -> str:

@@ -249,7 +249,7 @@ class CampaignFile(Keys):
     )
 
     @property
-    def beside_metrics(self) -> tuple[str, ...]:
+    def extra_metrics(self) -> tuple[str, ...]:
         """What timed runs measure in addition to `metrics`: counters, and what another tool measures."""
         named = (*self.counters, *self.command.further_metrics)
         return tuple(name for name in dict.fromkeys(named) if name not in self.metrics)

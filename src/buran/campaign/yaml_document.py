@@ -112,7 +112,7 @@ def read_text(path: Path, limit: Limit) -> str:
     except OSError as error:
         raise refuse("the file cannot be read", error.strerror) from None
     except FormatError as error:
-        raise _asks_for_too_much(path, error) from None
+        raise _too_large(path, error) from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -139,7 +139,7 @@ def read_yaml(path: Path) -> YamlDocument:
     try:
         node = yaml.compose(text, Loader=_Loader)
     except FormatError as error:
-        raise _asks_for_too_much(path, error) from None
+        raise _too_large(path, error) from None
     except yaml.MarkedYAMLError as error:
         raise CampaignError([_syntax_mistake(path, text, error)]) from None
     except yaml.reader.ReaderError as error:
@@ -156,7 +156,7 @@ def read_yaml(path: Path) -> YamlDocument:
     try:
         data = reading.mapping(node, ())
     except FormatError as error:
-        raise _asks_for_too_much(path, error) from None
+        raise _too_large(path, error) from None
     if reading.mistakes:
         raise CampaignError(reading.mistakes)
     matches = enumerate(map(_PLACEHOLDER.search, text.splitlines()), 1)
@@ -225,7 +225,7 @@ class _Reading:
         self.note(node, path, f"the tag {node.tag.replace(_TAG, '!!')} is not supported", hint="leave it out")
 
 
-def _asks_for_too_much(path: Path, error: FormatError) -> CampaignError:
+def _too_large(path: Path, error: FormatError) -> CampaignError:
     return CampaignError([Mistake((), error.what, error.why, error.hint, path)])
 
 

@@ -272,7 +272,7 @@ class _Drivers:
         folder, claim = self.session.layout.root, self.session.layout.controller_claim
         if claims.is_alive(claim):
             _say(f"another controller drives this campaign, {claims.owner_of(claim)}; waiting for it to end")
-        restarts, events = 0, JobEvents.beside(self.log)
+        restarts, events = 0, JobEvents.of_engine(self.log)
         stuck = watchdog.StuckJobs(scheduler, _say, lambda words: events.write(words, said=True))
         with claims.claimed(claim):
             while True:

@@ -15,7 +15,7 @@ from buran.correct.fit import Residuals, least_squares, left_out_cost
 from buran.correct.formula import Array
 from buran.correct.tuning import CORRECTION
 from buran.model.tuning import SEARCH
-from buran.numerics.least_squares import beside
+from buran.numerics.least_squares import orthogonal_part
 
 Shape = Literal["power", "log2", "hinge", "one"]
 _STARTS = 4  # of the fit of the base model: as it was given, and drawn ones
@@ -274,7 +274,7 @@ def _promising(
     projected, rest = columns, residual
     if slopes:
         basis = np.linalg.qr(np.stack(slopes).T + 0.0)[0]
-        rest, projected = beside(residual, basis), beside(columns.T, basis).T
+        rest, projected = orthogonal_part(residual, basis), orthogonal_part(columns.T, basis).T
     gains = np.maximum(_gains(projected, rest), 0.5 * _gains(columns, residual))
     gains[scales <= 0] = 0
     gains[list(state.numbers)] = 0

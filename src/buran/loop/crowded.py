@@ -70,9 +70,9 @@ def sharing(history: History, places: Sequence[str] | None = None) -> list[str]:
             f"more ranks and threads than cores at {len(crowded)} of {len(points)} points, whose times of waiting "
             "enter no model (model.waiting)"
         )
-    if beside := [run for run in runs if run.had_neighbours]:
+    if neighbours := [run for run in runs if run.had_neighbours]:
         said.append(
-            f"{len(beside)} of {len(runs)} runs shared their nodes with others, each on cores of its own "
+            f"{len(neighbours)} of {len(runs)} runs shared their nodes with others, each on cores of its own "
             "(resources.share_nodes): memory and caches were shared, so their times are noisier"
         )
     timed = [run for run in runs if run.share is not None]
@@ -134,15 +134,15 @@ def neighbours_ahead(campaign: Campaign) -> list[str]:
     share, points = campaign.config.resources.share_nodes, [*campaign.points, *campaign.evaluation_points]
     if share == "none" or campaign.is_simulated:
         return []
-    beside = [campaign.side_by_side(point) for point in points]
+    numbers = [campaign.side_by_side(point) for point in points]
     what = "runs" if campaign.may_share(Mode.TIME) else "runs that count"
-    some = f"{sum(n > 1 for n in beside)} of {len(points)}"
-    said = f"{what} of {some} points go on side by side, up to {max(beside)} on a node"
+    some = f"{sum(n > 1 for n in numbers)} of {len(points)}"
+    said = f"{what} of {some} points go on side by side, up to {max(numbers)} on a node"
     if campaign.may_share(Mode.TIME):
         said += ": their times are noisier, and kept apart from those of runs that have a node alone"
     tight = [
         point
-        for point, n in zip(points, beside, strict=True)
+        for point, n in zip(points, numbers, strict=True)
         if campaign.shares_node(point) and n < side_by_side(campaign.need(point), NodeRoom(campaign.node(point).cores))
     ]
     if tight:

@@ -164,7 +164,7 @@ def _judged(
 def _missing_metrics(history: History, records: Sequence[RunRecord], same_filter: bool) -> list[str]:
     """Return the metrics of timed runs that some of the imported runs do not have."""
     config = history.session.campaign.config
-    metrics = list(uncounted((*config.metrics, *config.beside_metrics)))
+    metrics = list(uncounted((*config.metrics, *config.extra_metrics)))
     if not same_filter and "visits" not in metrics:  # what hooks have cost follows from them
         metrics.append("visits")
     return [name for name in metrics if any(name not in (record.metrics or ()) for record in records)]

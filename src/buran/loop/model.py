@@ -132,7 +132,7 @@ def make_models(history: History, models_path: Path, findings_path: Path, table_
     _findings(history, material, program, (absorbed, priors), table).write(findings_path)
     config = session.campaign.config
     further = [name for experiment in material.further for name in experiment.metrics]
-    names = dict.fromkeys((*config.metrics, *config.beside_metrics, *further))
+    names = dict.fromkeys((*config.metrics, *config.extra_metrics, *further))
     write_models(models_path, [sets[name] for name in names if name in sets])
 
 
@@ -238,7 +238,7 @@ def are_in(points: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[
 
 def _timed_metrics(session: Session) -> list[str]:
     config = session.campaign.config
-    return [*uncounted(config.metrics), *config.beside_metrics]
+    return [*uncounted(config.metrics), *config.extra_metrics]
 
 
 def _fit(

@@ -98,9 +98,9 @@ def _missing_requirements(history: History) -> list[str]:
 
 def not_measured(history: History, names: Collection[str]) -> list[str]:
     """Return the metrics among these that a campaign asks for and no run has."""
-    asked = [name for name in history.session.campaign.config.metrics if name in names]
-    table = history.table(history.plans[-1].iteration - 1) if asked else None
-    return [] if table is None else [name for name in asked if name not in table.values]
+    requested = [name for name in history.session.campaign.config.metrics if name in names]
+    table = history.table(history.plans[-1].iteration - 1) if requested else None
+    return [] if table is None else [name for name in requested if name not in table.values]
 
 
 def _lost(history: History) -> list[str]:
@@ -175,9 +175,9 @@ def _side_by_side(history: History) -> list[str]:
     for name in campaign.choices:
         ours, ratios = campaign.target[name], dict[Value, list[float]]()
         for point, taken in seconds.items():
-            beside = seconds.get(Point.of({**point, name: ours}))
-            if beside is not None and point[name] != ours:
-                ratios.setdefault(point[name], []).append(median(taken) / median(beside))
+            reference_s = seconds.get(Point.of({**point, name: ours}))
+            if reference_s is not None and point[name] != ours:
+                ratios.setdefault(point[name], []).append(median(taken) / median(reference_s))
         said = [
             f"{value}: {median(each):.3g} times as long ({min(each):.3g} to {max(each):.3g} at "
             f"{counted(len(each), 'point')})"

@@ -80,7 +80,7 @@ def question_of(history: History) -> Question:
         counts_only=_counts_only(campaign),
         counting_tells_times=config.model.pool_filters == "auto"
         and "basic_blocks" in config.metrics
-        and not config.beside_metrics
+        and not config.extra_metrics
         and not campaign.choices,
         memory_points=None
         if campaign.memory_points and campaign.requested_memory_points is None
@@ -93,7 +93,7 @@ def question_of(history: History) -> Question:
 def _counts_only(campaign: Campaign) -> bool:
     """Whether nothing is measured but counts, so that no timed run and no baseline is needed."""
     config = campaign.config
-    timed = uncounted(config.metrics) or config.beside_metrics or config.refinement.enabled
+    timed = uncounted(config.metrics) or config.extra_metrics or config.refinement.enabled
     return not timed and not campaign.counts_with_times and abilities_of(config.strategy.name).all_at_once
 
 
@@ -339,7 +339,7 @@ def _measured(history: History, imported: Sequence[FinishedRun] = ()) -> Observa
     walls = {tuple(float(point[name]) for name in names): runs for point, runs in times.items()}
     most = max(map(len, times.values()))
     experiment = None if campaign.choices else history.table(last)
-    metrics = [name for name in ("time", *campaign.config.beside_metrics) if experiment and name in experiment.values]
+    metrics = [name for name in ("time", *campaign.config.extra_metrics) if experiment and name in experiment.values]
     if experiment is not None and metrics:
         observations = Observations.of(experiment, metrics, campaign.config.aggregate)
         points = experiment.points_in(names)
@@ -407,8 +407,8 @@ def tensor_model(history: History, findings: Findings) -> Callable[[Array], Arra
     from buran.tensor import load_model
     from buran.tensor.axes import columns_of
 
-    beside = history.layout.models(history.campaign, findings.iteration)
-    tensor = load_model(beside.with_name(program_model.FILE))[0]
+    models_file = history.layout.models(history.campaign, findings.iteration)
+    tensor = load_model(models_file.with_name(program_model.FILE))[0]
     return lambda points: tensor.predict(columns_of(program_model.in_words(points)), "clamp", "mean")[0]
 
 

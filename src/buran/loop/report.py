@@ -243,7 +243,7 @@ def gather(history: History) -> Report:
         priors=findings.priors,
         balance=findings.balance,
         failures=[asdict(failure) for failure in by_cause(state.failures)],
-        jobs=JobEvents.beside(session.layout.engine_log).story(),
+        jobs=JobEvents.of_engine(session.layout.engine_log).story(),
         spent_core_hours=state.spent_core_hours,
         target_cores=_cores_at_target(campaign),
         modelling_core_hours=core_hours(outcomes),

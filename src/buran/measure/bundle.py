@@ -215,7 +215,7 @@ def _meter_of(target: Target, allocation: Allocation) -> Meter | None:
     if target.campaign.config.budget.charge == "program" or target.campaign.is_simulated:
         return None
     end_s = min(_JOB_END * allocation.elapsed_s, _LONGEST_JOB_END_S)
-    begun = allocation.asked_s - allocation.elapsed_s - end_s
+    begun = allocation.queried_s - allocation.elapsed_s - end_s
     charged = allocation.cpus * target.campaign.described(allocation.partition).charge_factor
     return _meters.setdefault(allocation.job, Meter(charged, begun))
 
@@ -578,7 +578,7 @@ def _skew(ahead_s: float) -> list[str]:
 
 
 def _described(allocation: Allocation) -> dict[str, Any]:
-    return {key: value for key, value in asdict(allocation).items() if key != "asked_s"}
+    return {key: value for key, value in asdict(allocation).items() if key != "queried_s"}
 
 
 def _note(path: Path, job: str, seconds: float | None) -> None:

@@ -88,7 +88,7 @@ class Beam:
         Shape (call path, hypothesis, point), weighted.
     gain
         Shape (call path, hypothesis): what the last vector of the basis explains of the values.
-    parent, along, beside
+    parent, along, orthogonal
         Shape (call path, hypothesis), and twice (call path, parent, product): the hypotheses with a term less; what
         columns of the dictionary have along their residuals, and beside their bases, squared.
     """
@@ -103,7 +103,7 @@ class Beam:
     gain: Array
     parent: Ids
     along: Array
-    beside: Array
+    orthogonal: Array
 
     def of(self, calls: Mask) -> Beam:
         """Return the part for some of the call paths."""
@@ -141,7 +141,7 @@ def extend(dictionary: Dictionary, beam: Beam, width: int, most: int | None = No
     calls, products, _ = dictionary.columns.shape
     terms = beam.members.shape[2]
     at = np.arange(calls)[:, None]
-    left_over, along, beside = _left_over(dictionary, beam)
+    left_over, along, orthogonal = _left_over(dictionary, beam)
     looked_at = width if most is None else SEARCH.beam * width
     kept = best(left_over.reshape(calls, -1), 2 * looked_at)  # most hypotheses turn up twice
     by_residual = kept.shape[1]
@@ -187,7 +187,7 @@ def extend(dictionary: Dictionary, beam: Beam, width: int, most: int | None = No
         gain,
         parent,
         along,
-        beside,
+        orthogonal,
     )
 
 
@@ -261,14 +261,14 @@ def _left_over(dictionary: Dictionary, beam: Beam) -> tuple[Array, Array, Array]
     along = beam.gain[..., None] * step
     np.subtract(beam.along[at, beam.parent], along, out=along)
     np.square(step, out=step)
-    beside = np.subtract(beam.beside[at, beam.parent], step, out=step)
+    orthogonal = np.subtract(beam.orthogonal[at, beam.parent], step, out=step)
     out = np.square(along)
     with np.errstate(divide="ignore", invalid="ignore"):
-        out /= beside
+        out /= orthogonal
     np.subtract((beam.residual**2).sum(axis=2)[:, :, None], out, out=out)
-    np.putmask(out, beside < DEPENDENT, np.inf)
+    np.putmask(out, orthogonal < DEPENDENT, np.inf)
     out[~beam.usable] = np.inf
-    return out, along, beside
+    return out, along, orthogonal
 
 
 def _best_plain(left_over: Array, beam: Beam, simple: Mask, count: int) -> Ids:

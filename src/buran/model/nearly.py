@@ -29,7 +29,7 @@ from buran.model.search import SearchOptions
 from buran.model.terms import Array, Factor, ModelFunction, Term
 from buran.model.tuning import EXACT
 from buran.numerics.intervals import ROUNDING
-from buran.numerics.least_squares import beside, least_norm, span, unit_columns
+from buran.numerics.least_squares import least_norm, orthogonal_part, span, unit_columns
 from buran.numerics.tuning import COMMON
 
 _RISING = tuple(
@@ -111,8 +111,8 @@ def _with_one_for_two(
                 candidates += [Term(tuple(sorted((*rest, Factor(p, basis))))) for basis in functions]
         # r = b - Q'Q b, c' = c - Q'Q c; what c' leaves of r at the worst point
         basis = span(np.stack([np.ones(len(points)), *(term.evaluate(points) for term in others)], axis=1))
-        rows = beside(np.array([term.evaluate(points) for term in candidates]).T, basis).T
-        left = beside(values[:, None], basis)[:, 0]
+        rows = orthogonal_part(np.array([term.evaluate(points) for term in candidates]).T, basis).T
+        left = orthogonal_part(values[:, None], basis)[:, 0]
         squares = np.maximum((rows**2).sum(axis=1), np.finfo(float).tiny)
         worst = np.abs(left - ((rows @ left) / squares)[:, None] * rows).max(axis=1)
         if worst.min() <= least:

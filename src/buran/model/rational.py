@@ -114,7 +114,7 @@ PRODUCTS = ("of blocks", "in addition to plain terms", "mixed")
 
 @lru_cache(maxsize=64)
 def monomials(
-    rows: tuple[tuple[float, ...], ...], joint: tuple[DerivedValue, ...], beside: tuple[DerivedValue, ...], kind: str
+    rows: tuple[tuple[float, ...], ...], joint: tuple[DerivedValue, ...], single: tuple[DerivedValue, ...], kind: str
 ) -> tuple[RationalTerm, ...]:
     """Return products of variables of several parameters, the cheapest first; their values are by number of the point.
 
@@ -124,11 +124,11 @@ def monomials(
         The points.
     joint
         Derived from several parameters; products of up to three of them, also with themselves.
-    beside
+    single
         Derived from one parameter.
     kind
         Of `PRODUCTS`: those of `joint` alone; also powers of one parameter, divided by others; also each of the first
-        with a factor of a parameter, or of the variables `beside`.
+        with a factor of a parameter, or of the variables `single`.
     """
     points = np.array(rows)
     one: _Entry = ((), 0, [Fraction(1)] * len(points))
@@ -157,7 +157,7 @@ def monomials(
         plain = [_multiplied((entry, by)) for entry in rising for by in divided]
         out += [entry for entry in plain if len({f.parameter for f in entry[0]}) == len(entry[0]) > 0]
     if kind == PRODUCTS[2]:
-        columns = [(v, column) for v in beside if (column := exact_column(v, points)) is not None and all(column)]
+        columns = [(v, column) for v in single if (column := exact_column(v, points)) is not None and all(column)]
         edges = [_power(Factor(v.main, PowerLog(Fraction(k)), v), column) for v, column in columns for k in (1, -1)]
         out += [_multiplied((entry, by)) for entry in products for by in (*simple, *edges) if by[1] == 1]
         out += edges

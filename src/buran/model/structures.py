@@ -43,14 +43,14 @@ def with_structures(
         return tuple(alternatives)
     most = max(alternative.weight for alternative in alternatives)
     out: list[Alternative] = []
-    beside: list[Alternative] = []
+    further: list[Alternative] = []
     for alternative in alternatives:
         others: list[Alternative] = []
         if alternative.weight >= COMMON.matters * most:
             others = _other_structures(alternative, points, values, left_open)
         out.append(replace(alternative, weight=alternative.weight - sum(other.weight for other in others)))
-        beside += others
-    return (*out, *beside)
+        further += others
+    return (*out, *further)
 
 
 @dataclass(frozen=True, eq=False)

@@ -150,7 +150,7 @@ def span(columns: Array, same: float = 1e-10) -> Array:
     return np.asarray(basis.U[:, same * basis.S.max(initial=0.0) < basis.S])
 
 
-def beside(columns: Array, basis: Array) -> Array:
+def orthogonal_part(columns: Array, basis: Array) -> Array:
     """Return what columns (point, column) have beside an orthonormal basis (point, direction)."""
     return np.asarray(columns - basis @ (basis.T @ columns))
 

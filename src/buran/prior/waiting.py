@@ -12,7 +12,7 @@ import numpy as np
 from buran.errors import UsageError
 from buran.model.powers import PowerLog
 from buran.model.terms import Array, Factor, ModelFunction, Term
-from buran.numerics.least_squares import SINGULAR, beside, span, unit_columns
+from buran.numerics.least_squares import SINGULAR, orthogonal_part, span, unit_columns
 from buran.numerics.tuning import COMMON
 from buran.prior.algebra import added, product, scaled
 from buran.prior.noise import PointNoise
@@ -239,7 +239,7 @@ def _candidates(
             continue
         column = waited(term, processes).evaluate(points)
         length = np.linalg.norm(column)
-        if length and np.linalg.norm(beside(column, basis)) > SINGULAR * length:
+        if length and np.linalg.norm(orthogonal_part(column, basis)) > SINGULAR * length:
             chosen.append(term)
     return chosen
 
@@ -253,8 +253,8 @@ def _gains(design: Array, columns: Array, weights: Array, targets: Array) -> tup
         Shape (target, column): share of the squares, and the sign of the coefficient with its size.
     """
     basis = span(design * weights[:, None])
-    extra = unit_columns(beside(columns * weights[:, None], basis))[0]
-    rest = beside(np.atleast_2d(targets).T, basis).T
+    extra = unit_columns(orthogonal_part(columns * weights[:, None], basis))[0]
+    rest = orthogonal_part(np.atleast_2d(targets).T, basis).T
     along = rest @ extra
     total = np.maximum((rest**2).sum(axis=1, keepdims=True), np.finfo(float).tiny)
     return along**2 / total, along

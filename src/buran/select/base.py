@@ -34,8 +34,8 @@ def base_places(
     lines = [line(space, cost, column, length, spread) for column in range(len(space.parameters))]
     chosen = [place for judged, every in lines for place in (every if whole else judged)]
     if off_lines and published:
-        beside = np.setdiff1d(np.arange(len(cost)), [place for _, every in lines for place in every])
-        chosen += beside[np.argsort(cost[beside], kind="stable")][: len(lines)].tolist()
+        others = np.setdiff1d(np.arange(len(cost)), [place for _, every in lines for place in every])
+        chosen += others[np.argsort(cost[others], kind="stable")][: len(lines)].tolist()
     elif off_lines and len(space.parameters) > 1:
         chosen += _far_points(space, [judged for judged, _ in lines], cost, affordable)
     places = np.unique(np.array(chosen, dtype=np.int64))

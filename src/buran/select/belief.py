@@ -274,7 +274,7 @@ def fewer(factors: Array, directions: int = BELIEF.directions) -> Array:
         return factors
     kept = np.linalg.svd(factors, full_matrices=False)[2][: directions - 1].T
     target = factors[-1]
-    beside = target - kept @ (kept.T @ target)
-    norm = np.linalg.norm(beside)
-    turn = np.column_stack([kept, beside / norm]) if norm > 1e-12 else kept
+    orthogonal = target - kept @ (kept.T @ target)
+    norm = np.linalg.norm(orthogonal)
+    turn = np.column_stack([kept, orthogonal / norm]) if norm > 1e-12 else kept
     return np.asarray(factors @ turn)

@@ -44,10 +44,10 @@ class RunCosts:
         counting = 0 if self.counts_settled else self.counting_runs
         warmup = question.warmup and not (question.weighs_runs and counting)
         newest = knowledge.plans[-1].filter_text if knowledge.plans else knowledge.filter_text
-        beside = 0.0 if self.is_compared(self.compared(newest)) else 1.0
+        baselines = 0.0 if self.is_compared(self.compared(newest)) else 1.0
         # what the strategy chooses to sample are few cheap points, for which a budget is looked at apart
         sampling = self.ratio(Mode.MEMORY) * question.memory_runs if question.memory_points else 0.0
-        once = 0.0 if question.paired else beside
+        once = 0.0 if question.paired else baselines
         first_runs = warmup + self.ratio(Mode.EFFORT) * counting + sampling + once
         if counting and (self.points_of_both or 0) >= POINTS_OF_BOTH:
             first_runs = max(first_runs - self._timed_space.overhead, 0.0)  # the counting run tells the time

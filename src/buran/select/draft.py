@@ -167,12 +167,12 @@ class Draft(RunCosts):
         bundles = []
         counting = self.counting(points)
         for point, count in points.items():
-            beside = purpose is not Purpose.MODEL or not self.is_compared(compared)
+            with_baseline = purpose is not Purpose.MODEL or not self.is_compared(compared)
             counts_now = self._new_counting_runs(point, purpose, counting[point]) > 0
             # where enough points have shown that the counting run provides the time, it is one of the timed runs
             shown = purpose is Purpose.MODEL and (both or 0) >= POINTS_OF_BOTH
             timed = count - (shown and counts_now and count > 0)
-            bundles.append(self.bundle(point, purpose, filter_text, timed, beside, counting[point]))
+            bundles.append(self.bundle(point, purpose, filter_text, timed, with_baseline, counting[point]))
             compared += any(run.mode is Mode.VANILLA for run in bundles[-1].runs)
             if both is not None:
                 both += (counts_now or self._is_counted(point)) and timed > 0
@@ -204,9 +204,9 @@ class Draft(RunCosts):
         return max(counting - sampling, 0)
 
     def bundle(
-        self, point: Point, purpose: Purpose, filter_text: str, count: int, beside: bool, counting: int
+        self, point: Point, purpose: Purpose, filter_text: str, count: int, with_baseline: bool, counting: int
     ) -> Bundle:
-        """Return `count` more timed runs of a point, with `counting` runs and baseline runs `beside` them."""
+        """Return `count` more timed runs of a point, `counting` runs and, `with_baseline`, runs of that."""
         question = self.question
         earlier = self.runs_before.get(point, {})
         baseline = earlier.get(question.build(Mode.VANILLA, "", point).hash, 0)
@@ -216,7 +216,7 @@ class Draft(RunCosts):
             if mode is Mode.VANILLA:
                 # A new filter is compared with baseline runs made next to it, not with those of another day.
                 timed = earlier.get(question.build(Mode.TIME, filter_text, point).hash, 0)
-                fresh = self.baselines(count, baseline, timed) if beside else 0
+                fresh = self.baselines(count, baseline, timed) if with_baseline else 0
                 repetitions[name, mode] = range(baseline, baseline + fresh)
             elif mode is Mode.TIME:
                 first = earlier.get(name, 0)

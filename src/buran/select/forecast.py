@@ -140,5 +140,5 @@ def _modelled_s(measured: Observations, space: Space, measured_before: Mask) -> 
     times = slice(None) if measured.groups is None else measured.groups == 0
     at = np.vstack([space.points, measured.points[measured_before]])
     total = np.nansum(measured.fit.predict(at)[times], axis=0)
-    beside = measured.program_means_s[measured_before] - total[len(space.points) :]
-    return np.asarray(total[: len(space.points)] + np.median(beside))
+    remainder = measured.program_means_s[measured_before] - total[len(space.points) :]
+    return np.asarray(total[: len(space.points)] + np.median(remainder))

@@ -18,7 +18,7 @@ from buran.profile.metrics import counted
 from buran.select.cover import smallest
 from buran.select.observations import Observations
 from buran.select.space import Array, Space
-from buran.select.strategies import HeldStrategy, base_of, strategy_of
+from buran.select.strategies import ValidatedStrategy, base_of, strategy_of
 from buran.select.tuning import PLANNING
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class Question:
     conditions: Callable[[Point], str] = lambda point: ""
 
     @cached_property
-    def chooser(self) -> HeldStrategy:
+    def chooser(self) -> ValidatedStrategy:
         """The strategy."""
         base = base_of(self.strategy, self.base, self.base_repetitions)
         return strategy_of(

@@ -54,7 +54,7 @@ def strategy_of(
     repetitions: int = 2,
     patience: int | None = None,
     accuracy: float | None = None,
-) -> HeldStrategy:
+) -> ValidatedStrategy:
     """Return a strategy with settings; see `Settings`.
 
     Raises
@@ -77,7 +77,7 @@ def strategy_of(
     if abilities.accuracy:
         strategy = _with(name, AimsAtAccuracy)
     settings = Settings(base, repetitions, patience, accuracy)
-    return HeldStrategy(name, abilities, strategy).configured(settings)
+    return ValidatedStrategy(name, abilities, strategy).configured(settings)
 
 
 def _with(name: str, protocol: Any) -> Strategy:
@@ -89,19 +89,19 @@ def _with(name: str, protocol: Any) -> Strategy:
 
 
 @dataclass(frozen=True)
-class HeldStrategy:
+class ValidatedStrategy:
     """A strategy whose answers are looked at: an answer that breaks a promise is refused, not measured."""
 
     name: str
     abilities: Abilities
     strategy: Strategy
 
-    def configured(self, settings: Settings) -> HeldStrategy:
+    def configured(self, settings: Settings) -> ValidatedStrategy:
         """Return it with settings, as far as its abilities heed them."""
         made = self.strategy.configured(settings)
         if not callable(getattr(made, "suggest", None)):
             raise self._broken(f"with settings it becomes a {type(made).__name__}, which suggests nothing")
-        return HeldStrategy(self.name, self.abilities, made)
+        return ValidatedStrategy(self.name, self.abilities, made)
 
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return the next runs, most wanted first; the end, with the reason, where the strategy itself fails.

@@ -113,7 +113,7 @@ class CommandBackend(Backend):
         elif "time" not in profile.values:
             profile = at_root(profile, {"time": wall_s})
         config = self.campaign.config
-        for name in (*config.metrics, *config.beside_metrics):
+        for name in (*config.metrics, *config.extra_metrics):
             if name not in profile.values:
                 raise RunError(
                     f"the profile has no metric {name}",

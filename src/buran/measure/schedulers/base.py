@@ -170,7 +170,7 @@ class Allocation:
         How often the scheduler started it again.
     left_s
         Time that was left when the scheduler was asked, by its own clock; None without a limit.
-    asked_s
+    queried_s
         When that was, on this process's monotonic clock.
     time_limit_s
         None without a limit.
@@ -193,7 +193,7 @@ class Allocation:
     cpus: int
     cpus_per_task: int
     left_s: float | None
-    asked_s: float
+    queried_s: float
     time_limit_s: float | None
     exclusive: bool
     waited_s: float | None
@@ -211,7 +211,7 @@ class Allocation:
 
     def time_is_over(self) -> bool:
         """Tell whether the scheduler ends the job about now for lack of time."""
-        return self.left_s is not None and time.monotonic() - self.asked_s >= self.left_s - _EARLY_S
+        return self.left_s is not None and time.monotonic() - self.queried_s >= self.left_s - _EARLY_S
 
 
 class Outages(Protocol):
@@ -399,7 +399,7 @@ class Scheduler(Protocol):
 
     def job_ends(self, log: Path) -> JobEnds:
         """Return what became of the jobs of the engine with a log."""
-        return JobEvents.beside(log).ends()
+        return JobEvents.of_engine(log).ends()
 
 
 def mismatch(scheduler: Scheduler, allocation: Allocation, placement: Placement, *, exact: bool) -> str | None:

@@ -95,7 +95,7 @@ class Slurm(Scheduler):
             return Finding(
                 "Slurm", Health.LIMITED, "answers, but keeps no accounting", costs, "ask the site for slurmdbd"
             )
-        energy = f"; {lack}" if (lack := self.why_no_energy("srun")) else " and energy"
+        energy = f"; {why}" if (why := self.why_no_energy("srun")) else " and energy"
         return Finding("Slurm", Health.WORKS, f"answers, with accounting{energy}")
 
     def this_job(self) -> str | None:
@@ -134,13 +134,13 @@ class Slurm(Scheduler):
         shown = _ask(["scontrol", "show", "config"])
         if shown is None or shown.returncode != 0:
             return "Slurm does not answer"
-        lack = why_nothing_is_gathered(shown.stdout) or ("" if has_accounting() else "Slurm keeps no accounting")
-        return lack or why_not_a_step(launcher)
+        why = why_nothing_is_gathered(shown.stdout) or ("" if has_accounting() else "Slurm keeps no accounting")
+        return why or why_not_a_step(launcher)
 
     def energy_meter(self, allocation: Allocation, nodes: int, command: Sequence[str]) -> EnergyMeter:
         """Return what asks the accounting for the steps of a command."""
-        lack = self.why_no_energy(" ".join(command))
-        return NoMeter(lack) if lack else StepMeter(allocation.job, nodes, _ask)
+        why = self.why_no_energy(" ".join(command))
+        return NoMeter(why) if why else StepMeter(allocation.job, nodes, _ask)
 
     def outages(self) -> SlurmOutages:
         """Notice outages of its controller."""
@@ -197,9 +197,9 @@ class Slurm(Scheduler):
 
     def cluster(self) -> str | None:
         """Return what jobs are told, or the controller's own name."""
-        told = os.environ.get("SLURM_CLUSTER_NAME")
-        shown = None if told else re.search(r"^ClusterName\s*=\s*(\S+)", _answer(_CONFIG), re.MULTILINE)
-        return told or (shown and shown[1])
+        given = os.environ.get("SLURM_CLUSTER_NAME")
+        shown = None if given else re.search(r"^ClusterName\s*=\s*(\S+)", _answer(_CONFIG), re.MULTILINE)
+        return given or (shown and shown[1])
 
     # Jobs of others
 
@@ -493,7 +493,7 @@ def allocation_of(fields: Mapping[str, str]) -> Allocation:
         cpus=int(fields["NumCPUs"]),
         cpus_per_task=int(fields.get("CPUs/Task", "1")) if fields.get("CPUs/Task", "1").isdigit() else 1,
         left_s=None if limit_s is None else limit_s - (seconds(fields.get("RunTime", "")) or 0.0),
-        asked_s=time.monotonic(),
+        queried_s=time.monotonic(),
         time_limit_s=limit_s,
         exclusive=fields.get("OverSubscribe") == "NO",
         waited_s=_between(fields.get("SubmitTime"), fields.get("StartTime")),

@@ -54,8 +54,8 @@ def parse_steps(text: str) -> dict[str, BookedStep]:
 
 def why_not_a_step(command: str) -> str:
     """Return why the energy of what a command starts would not be booked; empty if it would."""
-    lack = "only what srun starts is a step with energy of its own (environments.NAME.launcher: srun)"
-    return "" if _SRUN.search(command) else lack
+    why = "only what srun starts is a step with energy of its own (environments.NAME.launcher: srun)"
+    return "" if _SRUN.search(command) else why
 
 
 class StepMeter:

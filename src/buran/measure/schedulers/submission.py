@@ -127,7 +127,7 @@ class JobEvents:
         self._read = 0
 
     @classmethod
-    def beside(cls, log: Path) -> JobEvents:
+    def of_engine(cls, log: Path) -> JobEvents:
         """Return those of the engine with a log."""
         return cls(log.with_name("jobs.jsonl"))
 

@@ -87,8 +87,8 @@ def folder_of(store: Path, key: RunKey) -> Path:
     """Return where a run, a build or an attempt lies, or is to lie: next to other runs of its point, if there are."""
     points = [store / folder for folder in key.folders]
     made = (point for point in points if Path(point, key.inside, RECORD).is_file())
-    beside = (point for point in points if point.is_dir())
-    return Path(next(made, None) or next(beside, points[-1]), key.inside)
+    there_already = (point for point in points if point.is_dir())
+    return Path(next(made, None) or next(there_already, points[-1]), key.inside)
 
 
 @dataclass(frozen=True)

@@ -42,13 +42,13 @@ class InOneProcess:
         Source of the runtime's clock.
     library
         Source of a library that is there with the runtime, for whoever starts programs.
-    lacks
+    is_missing
         Returns whether a function that is declared cannot be called.
     """
 
     clock: Path
     library: Path
-    lacks: Callable[[str], bool]
+    is_missing: Callable[[str], bool]
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def find_mpi() -> Mpi:
         paths = [folder / known for known in (f"{name}{ending}", name)]
         return next((str(path) for path in paths if os.access(path, os.X_OK)), None)
 
-    def beside(*names: str) -> str:
+    def sibling(*names: str) -> str:
         for name in names:
             if path := in_folder(name) or find_tool(name):
                 return path
@@ -101,7 +101,7 @@ def find_mpi() -> Mpi:
     )
     flavour, version = _mpi_from_macros(header, mpicc)
     mpifort = in_folder("mpifort") or in_folder("mpif90")
-    return Mpi(mpicc, beside("mpicxx", "mpic++"), beside("mpiexec", "mpirun"), mpifort, flavour, version, header)
+    return Mpi(mpicc, sibling("mpicxx", "mpic++"), sibling("mpiexec", "mpirun"), mpifort, flavour, version, header)
 
 
 def _mpi_from_macros(macros: str, where: str) -> tuple[str, str]:

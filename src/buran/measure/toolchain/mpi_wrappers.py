@@ -137,8 +137,8 @@ def _after(operation: MpiOperation, arguments: list[str]) -> Iterable[str]:
             yield f"    if ({nobody})"
             yield "        forget(result, request);"
             yield "    else"
-            tells = "ISENDRECV_TELLS" if operation.rule == "exchanges" else "1"
-            yield f"        remember(result, request, (entry){{.use = ONCE, .receives = {tells}}});"
+            receives = "ISENDRECV_TELLS" if operation.rule == "exchanges" else "1"
+            yield f"        remember(result, request, (entry){{.use = ONCE, .receives = {receives}}});"
         case "collective-start" if operation.rule == "none":
             yield "    forget(result, request);"
         case "collective-start":

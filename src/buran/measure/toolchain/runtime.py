@@ -103,7 +103,7 @@ def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchai
     if mpi.in_one_process is not None:
         mpi = _for_simulation(compiler, mpi)
     kind, fortran = compiler.kind, compiler.fortran
-    missing = () if mpi.in_one_process is None else (mpi.in_one_process.lacks,)
+    missing = () if mpi.in_one_process is None else (mpi.in_one_process.is_missing,)
     wrappers = mpi_wrappers.wrappers_for(mpi.header, mpi.mpicc, *missing)
     fingerprint = _fingerprint(compiler, mpi, wrappers)
     # Two installations of one version differ in their paths, which the description contains.

@@ -29,5 +29,5 @@ def run_tool(command: Sequence[str | Path], *, what: str, stdin: str = "", env: 
 
 def find_tool(name: str) -> str | None:
     """Find a program in PATH, or next to the Python that runs (where pip puts an MPI)."""
-    beside = Path(sys.executable).parent / name
-    return shutil.which(name) or (str(beside) if os.access(beside, os.X_OK) else None)
+    sibling = Path(sys.executable).parent / name
+    return shutil.which(name) or (str(sibling) if os.access(sibling, os.X_OK) else None)

@@ -65,11 +65,11 @@ def to_dataframe(experiment: Experiment) -> Any:
     columns |= {"repetition": repetition}
     columns |= {name: found[:, column] for column, name in enumerate(AGGREGATES)}
     frame = pandas.DataFrame(columns)
-    frame.attrs[_TREE] = json.dumps(_beside(experiment))
+    frame.attrs[_TREE] = json.dumps(_attributes(experiment))
     return frame
 
 
-def _beside(experiment: Experiment) -> dict[str, Any]:
+def _attributes(experiment: Experiment) -> dict[str, Any]:
     """Return what the columns of a frame do not say."""
     tree = experiment.tree
     return {

@@ -270,9 +270,9 @@ def expected_cost(seconds: Cost3) -> tuple[Cost, tuple[Cost, ...]] | None:
     first = np.arange(MEMORY.parts)[:, None] / MEMORY.parts
     at = [first + (1 + nodes) / 2 / MEMORY.parts, first + 0.5 / MEMORY.parts, np.array(0.5)]
     costs, medians, median = (np.exp(np.interp(some, [0.0, 0.5, 1.0], np.log(bounds))) for some in at)
-    within, beside = (np.sqrt((costs - middle) ** 2 @ weights / 2) for middle in (medians, median))
+    within, between = (np.sqrt((costs - middle) ** 2 @ weights / 2) for middle in (medians, median))
     parts = tuple(zip(medians[:, 0].tolist(), within.tolist(), strict=True))
-    return (float(median), float(np.sqrt((beside**2).mean()))), parts
+    return (float(median), float(np.sqrt((between**2).mean()))), parts
 
 
 def bounds_of(seconds: Cost3) -> Cost3 | None:

@@ -120,7 +120,7 @@ def predict_elsewhere(
     models = () if timed is None else path_models(campaign, material, timed, known)
     counted = campaign.counts_tell_growth and any(model.source is Source.COMPUTATION for model in models)
     if timed is None or times is None or account is None or ranks is None or not counted:
-        raise UsageError(_WHAT, where=campaign.path, why=_lacking(speed, counted, ranks), hint=_HINT)
+        raise UsageError(_WHAT, where=campaign.path, why=_why_unknown(speed, counted, ranks), hint=_HINT)
     at = np.array([[float(point[name]) for name in times.parameters] for point in points])
     target = campaign.target
     on_node = campaign.placement(target).ranks_per_node
@@ -174,7 +174,7 @@ def _with_models(session: Session) -> History:
     return History.open(session, newest.iteration + 1)
 
 
-def _lacking(speed: Speed, counted: bool, ranks: str | None) -> str:
+def _why_unknown(speed: Speed, counted: bool, ranks: str | None) -> str:
     """Say why there are no times of blocks and misses, and what is known nevertheless."""
     if not counted:
         why = "no basic blocks were counted whose cost could change"

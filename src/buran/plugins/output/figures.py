@@ -28,7 +28,7 @@ _KEY = Key(
 
 def _mistakes(config: CampaignFile, environment: str) -> Iterator[Mistake]:
     """Refuse figures that nobody prints, that say nothing, or have the name of a metric."""
-    taken = {*metrics(), *config.metrics, *config.beside_metrics, *FEATURES.names, "runtime"}
+    taken = {*metrics(), *config.metrics, *config.extra_metrics, *FEATURES.names, "runtime"}
     for name, keys in figures_of(config).items():
         path = ("figures", name)
         yield from pattern_mistakes((*path, "pattern"), keys.pattern)

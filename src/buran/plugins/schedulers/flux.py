@@ -36,7 +36,7 @@ class Flux(TabledScheduler):
     name = "flux"
     title = "Flux"
     submit_program = "flux"
-    asks = "flux jobs"
+    query = "flux jobs"
     submit_words = ("flux", "batch")
     cancel_words = ("flux", "cancel")
     job_variable = "FLUX_ENCLOSING_ID"

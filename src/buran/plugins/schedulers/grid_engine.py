@@ -41,7 +41,7 @@ class GridEngine(TabledScheduler):
     name = "grid-engine"
     title = "Grid Engine"
     submit_program = "qsub"
-    asks = "qstat"
+    query = "qstat"
     submit_words = ("qsub",)
     cancel_words = ("qdel",)
     job_variable = "JOB_ID"

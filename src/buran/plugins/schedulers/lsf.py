@@ -41,7 +41,7 @@ class Lsf(TabledScheduler):
     name = "lsf"
     title = "LSF"
     submit_program = "bsub"
-    asks = "bjobs"
+    query = "bjobs"
     submit_words = ("bsub",)
     cancel_words = ("bkill",)
     job_variable = "LSB_JOBID"

@@ -40,7 +40,7 @@ class Pbs(TabledScheduler):
     name = "pbs"
     title = "PBS"
     submit_program = "qsub"
-    asks = "qstat"
+    query = "qstat"
     submit_words = ("qsub",)
     cancel_words = ("qdel",)
     job_variable = "PBS_JOBID"

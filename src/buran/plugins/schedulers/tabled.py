@@ -90,7 +90,7 @@ class TabledScheduler(Scheduler):
     ----------
     job_variable
         Environment variable with the number of the job that a process runs in.
-    asks
+    query
         The command that shows the table.
     submit_words, cancel_words
         The commands that take a script with its options, and numbers of jobs to end.
@@ -105,7 +105,7 @@ class TabledScheduler(Scheduler):
     """
 
     job_variable: str
-    asks: str
+    query: str
     submit_words: tuple[str, ...]
     cancel_words: tuple[str, ...]
     foreign: tuple[str, ...] = ()
@@ -147,7 +147,7 @@ class TabledScheduler(Scheduler):
         if self.rows(None) is None:
             costs = f"the profile {self.name} cannot follow its jobs; campaigns run on this machine alone"
             return Finding(
-                self.title, Health.LIMITED, f"installed, but {self.asks} gets no answer", costs, f"try `{self.asks}`"
+                self.title, Health.LIMITED, f"installed, but {self.query} gets no answer", costs, f"try `{self.query}`"
             )
         return Finding(self.title, Health.WORKS, "answers")
 
@@ -337,7 +337,7 @@ def allocation_with(
         cpus=cpus,
         cpus_per_task=max(cpus // max(tasks, 1), 1),
         left_s=None if limit_s is None else limit_s - elapsed_s,
-        asked_s=time.monotonic(),
+        queried_s=time.monotonic(),
         time_limit_s=limit_s,
         exclusive=exclusive,
         waited_s=waited_s,

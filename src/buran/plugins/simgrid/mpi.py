@@ -18,7 +18,7 @@ PACKAGE_HINT = "apt install libsimgrid-dev"
 
 # Declared by its mpi.h, but a call ends the simulation: what SimGrid 3.32's library has of "Not yet implemented", and
 # files, which need a disk in the description of the machine.
-_LACKING = re.compile(
+_MISSING = re.compile(
     r"MPI_(File_\w+|Register_datarep|Comm_(spawn\w*|accept|connect|get_parent|idup|join|remote_group|remote_size)"
     r"|Intercomm_\w+|(Open|Close)_port|(Lookup|Publish|Unpublish)_name|Dist_graph_\w+|Graph_\w+|Graphdims_get|Cart_map"
     r"|I?neighbor_\w+|Neighbor_\w+|I?mprobe|Mprobe|I?mrecv|Mrecv|Get_elements(_x)?|Topo_test|Win_(sync|test)|Pcontrol"
@@ -28,7 +28,7 @@ _LACKING = re.compile(
 
 def is_missing(function: str) -> bool:
     """Return whether SimGrid declares an MPI function but cannot carry it out."""
-    return _LACKING.fullmatch(function) is not None
+    return _MISSING.fullmatch(function) is not None
 
 
 def find_simgrid() -> Mpi:

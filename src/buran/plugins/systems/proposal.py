@@ -40,14 +40,14 @@ def _resources(scheduler: Scheduler) -> Iterator[str]:
     except BuranError as error:
         yield f"# {error.what}: its partitions are not known"
         return
-    usual = _asked(scheduler, None)
+    usual = _partition_of(scheduler, None)
     names = names or ((usual.name,) if usual is not None else ())
     if not names:
         return
     yield "resources:"
     if cluster is not None:
         yield f"  cluster: {cluster}  # elsewhere nothing is measured"
-    found = [(name, _asked(scheduler, name)) for name in names]
+    found = [(name, _partition_of(scheduler, name)) for name in names]
     yield "  partitions:  # a point goes to the first that takes its ranks"
     if usual is None:
         yield f"    {names[0]}: {{}}  # <- none is the usual one: choose, and take this mark away"
@@ -64,7 +64,7 @@ def _resources(scheduler: Scheduler) -> Iterator[str]:
         yield f"  account: {accounts[0]}{choice}"
 
 
-def _asked(scheduler: Scheduler, name: str | None) -> Partition | None:
+def _partition_of(scheduler: Scheduler, name: str | None) -> Partition | None:
     try:
         return scheduler.partition(name, None)
     except BuranError:  # without nodes, or without a usual one

@@ -74,7 +74,7 @@ class CommandLine:
 def inspect(arguments: Sequence[str]) -> CommandLine:
     """Tell what a command line does. Response files (``@file``) are read."""
     words = expanded(arguments)
-    asks = header_given = language_given = language_seen = False
+    only_answers = header_given = language_given = language_seen = False
     lto = shares = stops_early = only_reads = precompiles = names_mpi = False
     linker: list[str] = []
     inputs: list[str] = []
@@ -94,7 +94,7 @@ def inspect(arguments: Sequence[str]) -> CommandLine:
             elif word == "-l":
                 names_mpi |= _is_mpi_library(f"-l{value}")
         elif word in ASKING or word.startswith(ASKING_PREFIXES):
-            asks = True
+            only_answers = True
         elif word.startswith("-x"):
             language_given, header_given = word != "-xnone", word.endswith("-header")
         elif word.startswith("-flto"):
@@ -114,7 +114,7 @@ def inspect(arguments: Sequence[str]) -> CommandLine:
             names_mpi |= _is_mpi_library(word)
         else:
             names_mpi |= _is_mpi_library(word)
-    if asks or not inputs:
+    if only_answers or not inputs:
         return CommandLine(compiles=False, links=False, lto=lto)
     has_source = language_seen or any(Path(name).suffix in SOURCE_SUFFIXES for name in inputs)
     return CommandLine(
