@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from buran.numerics.least_squares import (
     again,
-    beside,
     condensed,
     least_norm,
     nonnegative,
+    orthogonal_part,
     solve,
     span,
     unit_columns,
@@ -87,6 +87,6 @@ def test_spans_count_what_columns_reach_whatever_their_size() -> None:
     x = np.arange(1.0, 6.0)
     basis = span(np.stack([x, 1e-12 * x**2, 2 * x, np.zeros(5)], axis=1))
     assert basis.shape == (5, 2)
-    rest = beside(np.stack([x**2, x**3], axis=1), basis)
+    rest = orthogonal_part(np.stack([x**2, x**3], axis=1), basis)
     assert np.abs(rest[:, 0]).max() < 1e-9 < np.abs(rest[:, 1]).max()
     assert np.abs(basis.T @ rest).max() < 1e-9

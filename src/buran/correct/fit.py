@@ -58,18 +58,21 @@ def least_squares(residuals: Residuals, start: Array, upper: Array | float = 1.0
             break
         here, residual, limit = at[active], value[active], ends[active]
         jacobian = _jacobian(residuals, here, residual, limit, active)
+        # g = J r and J J^T of each candidate; a coordinate at an end of its range, from where descent leads out, rests
         gradient = np.einsum("bcr,br->bc", jacobian, residual)
         stuck = ((here <= 0) & (gradient > 0)) | ((here >= limit) & (gradient < 0))
         jacobian = np.where(stuck[:, :, None], 0.0, jacobian)
         gradient = np.where(stuck, 0.0, gradient)
         normal = jacobian @ jacobian.transpose(0, 2, 1)
         diagonal = np.einsum("bcc->bc", normal)
+        # Levenberg-Marquardt: (J J^T + damping diag(J J^T)) step = -g, with an identity for coordinates that rest
         scale = np.maximum(diagonal, 1e-12 * np.max(diagonal, axis=1, keepdims=True, initial=0.0) + 1e-30)
         system = normal + damping[active][:, None, None] * (scale[:, :, None] * np.eye(size))
         step = -np.linalg.solve(system + np.eye(size) * (stuck * 1.0)[:, :, None], gradient[:, :, None])[:, :, 0]
         trial = np.clip(here + np.where(stuck, 0.0, step), 0.0, limit)
         tried = residuals(trial, active)
         new = _cost(tried)
+        # a step that lowers the cost is kept and damped less from there; another one is damped more and tried again
         better = new < cost[active]
         gain = cost[active] - new
         kept = active[better]

@@ -47,9 +47,11 @@ def allowed_times(times: ModelSet, sets: Mapping[str, ModelSet], target: Array) 
     works = np.zeros(len(rows), dtype=bool)
     positions = {name: position for position, name in enumerate(times.call_paths)}
     for counts in counted:
+        # counts at the measured points and, last, at the target: by how much the whole program grows
         values = np.nan_to_num(counts.predict(np.vstack([points, target])))
         program = np.maximum(program, _ratio(values.sum(axis=0)[-1], values.sum(axis=0)[:-1]))
         row = np.array([_timed(name, positions) for name in counts.call_paths], dtype=np.int64)
+        # the same of each timed call path, with the counts of those below it that have no times; only good models count
         good = [model is not None and model.quality.smape <= 100 * SEARCH.steady for model in counts.models]
         own, poor = np.zeros((len(rows), len(points) + 1)), np.zeros(len(rows), dtype=bool)
         np.add.at(own, row[row >= 0], values[row >= 0])
@@ -57,6 +59,7 @@ def allowed_times(times: ModelSet, sets: Mapping[str, ModelSet], target: Array) 
         growth = np.where(poor, growth, np.maximum(growth, _ratio(own[:, -1], own[rows, there])))
         if metric_of(counts.metric).effort == "computation":
             works |= own.any(axis=1) & ~poor
+    # what does no counted work may grow as the program does
     growth = np.where(works, growth, np.maximum(growth, program[there]))
     allowed: Array = measured.max(axis=1) * growth
     return allowed

@@ -61,6 +61,7 @@ def reduced(matrices: Residues) -> tuple[Residues, Residues, NDArray[np.bool_]]:
     pivots = np.zeros((count, height), dtype=np.int64)
     independent = np.ones(count, dtype=bool)
     for i in range(height):
+        # Gauss-Jordan: row i is divided by its first number that is not 0, and taken off all others so that they have 0
         present = rows[:, i] != 0
         independent &= present.any(axis=1)
         pivot = pivots[:, i] = np.argmax(present, axis=1)

@@ -196,9 +196,11 @@ def allocate(belief: TargetBelief, cost: Array, budget: float, room: Array) -> t
         return out, 1.0
     remains = 1.0
     for _ in range(COMMON.steps):
+        # information of the plan I + sum_x r_x f_x f_x^T; what remains is t^T (...)^-1 t over t^T t
         normal = eye + np.matmul(rows.transpose(0, 2, 1), rows * runs[:, None])
         turned = np.linalg.solve(normal, target[..., None])
         remains = float(weight @ (target[:, None] @ turned)[:, 0, 0]) / before
+        # -dV/dr_x = (f_x^T (...)^-1 t)^2: runs move to where a core hour takes most of the variance
         slope = weight @ (rows @ turned)[..., 0] ** 2
         runs = _within(runs * np.sqrt(slope / price), price, budget, most)
     out[places] = runs

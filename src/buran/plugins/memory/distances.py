@@ -288,6 +288,7 @@ def distance_models(
     streams
         As `DistanceModels` has it; by default it is not known.
     """
+    # small points first: laws are followed from one point to the next
     order = np.argsort(points.prod(axis=1), kind="stable")
     points, accesses = points[order], accesses[:, order]
     rate = np.ones(len(points)) if rates is None else rates[order]
@@ -298,12 +299,14 @@ def distance_models(
         first = accesses[row, :, NEVER]
         limit = dictionary.limit(near.sum(axis=1) + first)
         cells += [(row, dictionary.cells_of(near, limit)), (row, dictionary.first_touches(first, limit))]
+    # all cells of all call paths, one after the other, with the row that each belongs to
     owner = np.repeat([row for row, _ in cells], [len(each.law) for _, each in cells]).astype(np.int64)
     kinds = {"law": np.int64, "place": np.float64, "spread": np.float64, "count": np.int64}
     law, place, spread, count = (
         np.concatenate([np.zeros(0, kind), *(getattr(each, name) for _, each in cells)]) for name, kind in kinds.items()
     )
     weight = np.concatenate([np.zeros((1 + dictionary.parts, 0)), *(each.weight for _, each in cells)], axis=1)
+    # cells of one call path whose distances grow alike and lie close together are a mode
     inside = weight[0] > 0
     mode = np.full(len(owner), -1)
     mode[inside], row_of = _modes(dictionary, owner[inside], law[inside], place[inside])

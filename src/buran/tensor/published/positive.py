@@ -62,6 +62,7 @@ def _newton(index: Whole, values: Array, factors: Factors, j: int, ridge: float)
     count = len(values)
     product = rows_product(factors, index, without=j)
     place = index[:, j]
+    # elements in the order of their row i of this factor, u_i; z, the product of the other factors, for each
     order = np.argsort(place, kind="stable")
     present, start = np.unique(place[order], return_index=True)
     product, place, ordered = product[order], place[order], values[order]
@@ -72,6 +73,8 @@ def _newton(index: Whole, values: Array, factors: Factors, j: int, ridge: float)
     while barrier > POSITIVE.barrier_last:
         eta = barrier * count
         for _ in range(POSITIVE.steps):
+            # Eqs. of section 4.2.2: t^ = <u_i, z>, and of each row gradient and Hessian of the squared logarithms,
+            # of the ridge and of the barrier -eta log u: sums over the elements of the row
             model = np.maximum(np.einsum("nr,nr->n", product, factor[place]), 1e-300)
             gap = np.log(ordered / model)
             gradient = weight * factor - eta / (2 * factor)
@@ -81,6 +84,7 @@ def _newton(index: Whole, values: Array, factors: Factors, j: int, ridge: float)
             hessian[present] = np.add.reduceat(curvature, start, axis=0).reshape(-1, rank, rank)
             hessian += (weight + eta / (2 * factor**2))[:, :, None] * eye
             step = _solve(hessian, gradient)
+            # a Newton step, cut so that all elements stay above zero
             moved = np.clip(factor - step, POSITIVE.least * factor, factor / POSITIVE.least)
             change = np.linalg.norm(moved - factor) / max(float(np.linalg.norm(factor)), 1e-300)
             factor = moved
