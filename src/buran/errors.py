@@ -144,7 +144,7 @@ def check_coordinates(point: Mapping[str, object], names: Sequence[str], option:
     Parameters
     ----------
     option
-        Of the command line, that the point was given with.
+        Option of the command line, that the point was given with.
 
     Raises
     ------

@@ -215,7 +215,7 @@ class SimulatedNodes(Protocol):
 
     @property
     def cores(self) -> int:
-        """Of its smallest node."""
+        """Cores of its smallest node."""
 
     def configuration(self, point: Point) -> Mapping[str, Any]:
         """Return what decides how programs run on it."""

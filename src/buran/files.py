@@ -282,7 +282,7 @@ class Stored:
     kind_of_file
         Their files are called that.
     schema_read
-        Of the files; a number alone for records, the first of which did not say it.
+        Schema of the files; a number alone for records, the first of which did not say it.
     derived
         Keys that are written for those who read the files: they follow from the others.
     formerly

@@ -75,7 +75,7 @@ def aligned(rows: Sequence[Sequence[str]], width: int, right: Collection[int] = 
     rows
         The first one is the header.
     width
-        Of a line; columns of numbers keep theirs, whatever it is.
+        Width of a line; columns of numbers keep theirs, whatever it is.
     right
         Columns that are aligned to the right.
     rule

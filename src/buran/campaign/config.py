@@ -71,7 +71,7 @@ class Campaign:
     imported_core_hours
         For each entry of `measurements` what a run had cost, in core hours; None where the profiles tell it.
     node_kinds
-        Of the partitions that are measured in, by name; None for the scheduler's usual one.
+        Node kinds of the partitions that are measured in, by name; None for the scheduler's usual one.
     on_shared_node
         Whether runs are started next to others, on the cores that this process has.
     """
@@ -368,7 +368,7 @@ class Campaign:
         Parameters
         ----------
         mode
-            Of the run, as runs next to others share their node's; by default of one that is timed.
+            Mode of the run, as runs next to others share their node's; by default of one that is timed.
         """
         kind = self._node_kind(point)
         if self.config.budget.charge == "program" or kind is None:

@@ -23,7 +23,7 @@ def extrapolated(target: Value | str, name: str, values: Mapping[str, Sequence[V
         II, Section V-B2); ``geometric``: the largest value times the mean factor; or an expression in which every
         parameter stands for its largest value.
     values
-        Of each parameter, sorted, all different.
+        Values of each parameter, sorted, all different.
 
     Raises
     ------

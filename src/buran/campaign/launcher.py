@@ -27,7 +27,7 @@ class Placement:
     on_shared_node
         Whether other runs are on the node: these stay on the cores that the process which starts the launcher has.
     memory_mb
-        Of the node, for a run next to others; None where it is not divided.
+        Memory of the node, for a run next to others; None where it is not divided.
     """
 
     ranks: int

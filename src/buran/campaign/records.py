@@ -182,7 +182,7 @@ class RunRecord(Record):
     machine
         The simulated machine that the program ran on, as text; None for a real one.
     clock_ahead_s
-        Of the file system's clock, when the run began.
+        How far it was ahead of the file system's clock when the run began.
     program_core_hours
         Cost of the program alone: its cores while it ran; None where it is the cost.
     charged_cores
@@ -373,7 +373,7 @@ class RunOutcome(Stored):
     folder
         Relative to the results folder; None where there is no verdict.
     cost_core_hours
-        Of all attempts together.
+        Cost of all attempts together.
     """
 
     build: str

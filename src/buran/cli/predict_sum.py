@@ -34,7 +34,7 @@ def predictions(
     points
         Values by the parameters' names.
     level
-        Of the intervals.
+        Level of the intervals.
 
     Raises
     ------

@@ -22,7 +22,7 @@ class Average:
     models
         The best one first.
     weights
-        Of the models; they add up to 1.
+        Weights of the models; they add up to 1.
     """
 
     models: tuple[TermModel, ...]

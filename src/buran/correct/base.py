@@ -110,7 +110,7 @@ class BaseModel:
     let
         Abbreviations, each of what stands before it.
     unit
-        Of the value.
+        Unit of the value.
     name, meaning
         For people.
 

@@ -43,7 +43,7 @@ class Prediction:
     value
         NaN where there is none: what is not finite or not positive is no time.
     factor
-        Of the correction: value over that of the base model alone.
+        Factor of the correction: value over that of the base model alone.
     in_domain
         False beyond twice the trained values: there the factor is frozen, or, as published, nothing holds it.
     lower, upper

@@ -41,7 +41,7 @@ class Competition:
     gate
         What is asked of a correction; None takes the best without a test.
     seed
-        Of the folds and the genetic search.
+        Seed of the folds and the genetic search.
     """
 
     formula: bool = False

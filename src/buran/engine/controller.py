@@ -208,7 +208,7 @@ class EngineProfile:
     scheduler
         Whose jobs measurements are, as far as Buran can follow them.
     executor
-        Of the workflow engine.
+        Executor of the workflow engine.
     submit_program
         What submits jobs, where that is known.
     """

@@ -27,7 +27,7 @@ class Balance:
     mean_s, most_s
         Exclusive time over ranks and threads: mean and largest.
     lost_share
-        Of the time of the whole run: by how much the slowest exceeds the mean.
+        Share of the time of the whole run: by how much the slowest exceeds the mean.
     efficiency
         Mean over largest; 1 is even.
     imbalance

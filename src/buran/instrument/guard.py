@@ -61,7 +61,7 @@ def visit_cost_of(hooked_s: float, plain_s: float, visits: float, calibrated_s: 
     hooked_s, plain_s
         CPU time of both runs, of all ranks.
     visits
-        Of all ranks.
+        Visits of all ranks.
     calibrated_s
         In a loop over an empty function.
     """
@@ -118,7 +118,7 @@ def stretch(experiment: Experiment, cpu_s: float, place: int | None = None) -> f
     Parameters
     ----------
     cpu_s
-        Of the runs at the point of this place, or at all points, of all ranks, once each.
+        CPU time of the runs at the point of this place, or at all points, of all ranks, once each.
     """
     tree = experiment.tree
     seconds = _mean(experiment.over_locations("time", "sum")[reached_by_filters(tree)[tree.region]])
@@ -164,7 +164,7 @@ def throttle(
     seconds, visits
         Shape (call path,): exclusive time with hooks and visits of one run, mean over ranks; NaN counts as nothing.
     limit
-        Of the time in functions without hooks.
+        Limit of the time in functions without hooks.
     keep
         Patterns of functions that stay whatever they cost.
     """

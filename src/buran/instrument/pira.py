@@ -42,7 +42,7 @@ def filter_only(
     Parameters
     ----------
     threshold_s
-        Of the exclusive time at the target, all call paths of a function together.
+        Threshold of the exclusive time at the target, all call paths of a function together.
     """
     prediction, above = _above(tree, time, visits, target, threshold_s)
     return _closed(tree, prediction, above, graph, np.zeros(len(graph), dtype=bool), threshold_s)

@@ -268,7 +268,7 @@ def _of_patterns(wishes: Wishes, names: Mapping[str, str]) -> list[str]:
     Parameters
     ----------
     names
-        Of all known functions, by linker symbol.
+        Names of all known functions, by linker symbol.
     """
     symbols, notes = list(names), []
     functions = [(name, symbol) for symbol, name in names.items()]

@@ -31,7 +31,7 @@ class Wishes:
     Attributes
     ----------
     share
-        Of the predicted time: functions with at least this much are kernels.
+        Share of the predicted time: functions with at least this much are kernels.
     hook_share
         Of a function's own time: hooks that take more distort it. A leaf whose time without hooks is below `share`
         is then dropped.
@@ -90,7 +90,7 @@ class Refinement:
     steady
         Shape (region,): whose time and work are the same at the smallest point and at the target; None if unknown.
     share
-        Of the predicted time, from which on a function is a kernel.
+        Share of the predicted time, from which on a function is a kernel.
     """
 
     prediction: RegionPrediction

@@ -24,7 +24,7 @@ class FunctionVerdict(Stored):
     reason
         Why, as half a sentence; empty if nothing is known.
     share
-        Of the predicted time; None if it was never called.
+        Share of the predicted time; None if it was never called.
     visits
         Predicted at the target; None if unknown.
     overhead

@@ -205,7 +205,7 @@ def of_whole_program(
     Parameters
     ----------
     tree
-        Of the other metrics: the whole program is its root, if there is one root.
+        Tree of the other metrics: the whole program is its root, if there is one root.
     """
     everywhere = list(dict.fromkeys(point for by_point in numbers.values() for point in by_point))
     points, at = unique_points(as_array(everywhere, parameters))

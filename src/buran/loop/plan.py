@@ -129,7 +129,7 @@ def _build_spec(session: Session, filters: Sequence[str], mode: Mode, filter_tex
     Parameters
     ----------
     filters
-        Of the iterations before this one, in order.
+        Filters of the iterations before this one, in order.
     """
     refinement = session.campaign.config.refinement
     hooks = None
@@ -234,7 +234,7 @@ def usable_imports(history: History, filter_text: str) -> list[FinishedRun]:
     Parameters
     ----------
     filter_text
-        Of the next iteration.
+        Filter text of the next iteration.
     """
     rounds = [plan for plan in history.plans if not plan.imported and not plan.pilot]
     judged = rounds[-1].iteration if rounds else 0

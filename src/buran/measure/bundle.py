@@ -259,13 +259,13 @@ class _Attempt:
     allocation
         What the job was given; None outside of jobs.
     outages
-        Of the scheduler, since the last attempt; None outside of jobs.
+        Outages of the scheduler, since the last attempt; None outside of jobs.
     exact
         Whether the job was submitted for this bundle, and must have what that needs, not more.
     spared_by
         Why the program failed at this point without hooks, if it did.
     meter
-        Of the job, if all that it holds is charged.
+        Meter of the job, if all that it holds is charged.
     lane
         Where it is made next to others.
     temporary

@@ -23,7 +23,7 @@ class RecordedBackend(Backend):
     Attributes
     ----------
     record
-        Of a build that it made.
+        Record of a build that it made.
     missing
         What is missing on this machine.
     """

@@ -42,7 +42,7 @@ class SourceTree:
     Attributes
     ----------
     identity
-        Of the content: file names, modes and bytes.
+        Identity of the content: file names, modes and bytes.
     revision
         Version control's name for it, if there is one.
     has_fortran

@@ -25,7 +25,7 @@ class Alternative:
     weight
         How much speaks for it, of 1 for all alternatives of a call path.
     covariance
-        Of the constant and the coefficients, in the function's order; not there without a degree of freedom.
+        Covariance of the constant and the coefficients, in the function's order; not there without a degree of freedom.
     noise
         Standard deviation of a value around the function, as a share of the function's value.
     degrees

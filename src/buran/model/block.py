@@ -33,7 +33,7 @@ class Block:
     binary
         Shape (call path,).
     tables
-        Of the terms, one for each parameter.
+        Tables of the terms, one for each parameter.
     found
         The hypotheses.
     nonnegative

@@ -123,7 +123,7 @@ def neighbours(
     Parameters
     ----------
     edges
-        Of the grid, derived from the same parameter.
+        Edges of the grid, derived from the same parameter.
     sides
         Their values, shape (edge, value of the parameter), at least 1.
     """
@@ -168,7 +168,7 @@ def with_blocks(given: Sequence[DerivedValue], names: Sequence[str], points: Arr
     given
         Such as the named values of a campaign file.
     names
-        Of the parameters, in the order of the columns of `points` (point, parameter).
+        Names of the parameters, in the order of the columns of `points` (point, parameter).
     """
     whole = [p for p, column in enumerate(points.T) if (column == np.rint(column)).all() and (column >= 1).all()]
     out = [list(given)]

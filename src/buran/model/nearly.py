@@ -79,7 +79,7 @@ def without_rounding(points: Array, values: Array, model: Model, bases: Sequence
     values
         Shape (point,), finite; without noise.
     bases
-        Of each parameter: the functions that terms may have.
+        Bases of each parameter: the functions that terms may have.
     """
     weights = relative_weights(values[None])[0]
     most = min(_unit_of(values), COMMON.matters / float(weights.max()))

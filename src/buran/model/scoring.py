@@ -76,7 +76,7 @@ def by_criterion(
     free, residual
         Shape (call path, hypothesis, point): 1 - leverage, and weighted residuals.
     coefficients
-        Of each hypothesis.
+        Coefficients of each hypothesis.
     values, weights
         Shape (call path, point).
 

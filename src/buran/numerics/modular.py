@@ -49,7 +49,7 @@ def reduced(matrices: Residues) -> tuple[Residues, Residues, NDArray[np.bool_]]:
     Returns
     -------
     rows
-        Of the same shape: row i has 1 in its pivot column and the other rows have 0 there.
+        Rows of the same shape: row i has 1 in its pivot column and the other rows have 0 there.
     pivots
         Shape (matrix, row): these columns.
     independent

@@ -20,7 +20,7 @@ def split(model: Model, effort: ModelFunction, absorbed: Mapping[str, ModelFunct
     Parameters
     ----------
     model
-        Of a call path's time, with the terms of its effort; more of them, such as waiting, stay with it.
+        Model of a call path's time, with the terms of its effort; more of them, such as waiting, stay with it.
     effort
         Its effort model: the sum of `absorbed`.
     absorbed

@@ -137,7 +137,7 @@ def with_sums(effort: Effort, parts: Mapping[int, Mapping[str, ModelFunction]], 
     Parameters
     ----------
     effort
-        Of the call paths.
+        Effort of the call paths.
     parts
         By number of the call path, then by name.
     points, counts

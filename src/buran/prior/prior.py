@@ -71,7 +71,7 @@ class Column:
     parts
         What may be expected of it where times tell little, all as likely: parts of what `cost` says as a whole.
     level
-        Of the cache whose misses it has, from 1; 0 for all else.
+        Level of the cache whose misses it has, from 1; 0 for all else.
     """
 
     name: str

@@ -90,7 +90,7 @@ class Resilient:
     prior
         Its skeleton.
     coefficients
-        Of the prior's columns.
+        Coefficients of the prior's columns.
     model
         Function, quality and covariance.
     noise
@@ -128,7 +128,7 @@ def fit_priors(
     options
         See there.
     noise
-        Of the values; without it, all points weigh alike.
+        Noise of the values; without it, all points weigh alike.
     counted
         Points whose counts the priors are made of, shape (point, parameter). Where no two parameters were varied
         together there, sums and products of them stand next to each other.

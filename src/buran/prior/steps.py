@@ -51,7 +51,7 @@ def repeats(points: Array, counts: Sequence[Array], column: int, full: float) ->
         One array for each metric, shape (call path, point, repetition); NaN where nothing was counted. All have to be
         linear; counts that differ between the repetitions of a point are not.
     column
-        Of the points: the number of steps.
+        Column of the points: the number of steps.
     full
         Number of steps of the full run.
     """

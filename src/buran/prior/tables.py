@@ -103,7 +103,7 @@ def models_from_priors(
     aggregate, repetition
         Over locations and over repetitions of `timed`.
     options
-        Of the fit.
+        Options of the fit.
     accounts
         What is known of times beside counts.
     mpi

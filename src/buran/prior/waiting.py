@@ -104,9 +104,9 @@ def diagnose(
     level
         How often a call path without waiting may be named.
     seed
-        Of the drawn noise.
+        Seed of the drawn noise.
     noise
-        Of the values, from repetitions.
+        Noise of the values, from repetitions.
     can_wait
         Whether a call path can wait for others at all, as MPI and locks do; a computation cannot. By default all can.
 

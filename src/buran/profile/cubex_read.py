@@ -259,7 +259,7 @@ class _Places:
     Attributes
     ----------
     columns
-        Of the locations.
+        Columns of the locations.
     streams
         Column of each stream of a GPU, with the position of the first thread of its process among the locations.
     others

@@ -86,7 +86,7 @@ class Report:
     filter_list
         Functions to instrument and those left out, each with the reason; None without models of times and visits.
     overhead_by_point
-        Of the filter in force: measured, and what it is made of.
+        Overhead by point under the filter in force: measured, and what it is made of.
     unsteady
         Call paths whose counts differ between repetitions, by metric.
     untested
@@ -116,7 +116,7 @@ class Report:
     jobs
         What happened to jobs of a scheduler in addition to their work, in sentences that begin with the time.
     unknown
-        Of the target.
+        What is not known of the target.
     words
         Numbers that stand for words in models and in plain data.
     """

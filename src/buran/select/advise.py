@@ -24,7 +24,7 @@ class Recommendation:
     full_core_hours
         Predicted cost of all points, five times each; None where nothing is known.
     noise_percent
-        Of the measurements; NaN without repetitions.
+        Noise of the measurements; NaN without repetitions.
     """
 
     advice: Advice

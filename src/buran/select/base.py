@@ -146,7 +146,7 @@ def next_of_base(
     Parameters
     ----------
     places
-        Of the base, cheapest first.
+        Places of the base, cheapest first.
     runs
         Shape (place,): runs so far.
     repetitions

@@ -21,7 +21,7 @@ class CheapestFirst(BeginsWithBase):
     Attributes
     ----------
     repetitions
-        Of each point.
+        Repetitions of each point.
     patience
         So many rounds without a better fit end it; None for never.
     """

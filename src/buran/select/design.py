@@ -168,7 +168,7 @@ def allocate(belief: TargetBelief, cost: Array, budget: float, room: Array) -> t
     Parameters
     ----------
     belief
-        Of all places and the target.
+        Belief about all places and the target.
     cost
         Shape (place,): core hours of a run.
     budget

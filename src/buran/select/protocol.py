@@ -69,7 +69,7 @@ class Suggestion:
     Attributes
     ----------
     place
-        Of the point in the space.
+        Place of the point in the space.
     repetition
         Its number at this point, counted from 1.
     cost_core_hours
@@ -122,7 +122,7 @@ class Settings:
     base
         How it begins; None for its own way.
     repetitions
-        Of each point, for strategies that do not choose them.
+        Repetitions of each point, for strategies that do not choose them.
     patience
         Rounds without a better fit that end it; None for never.
     accuracy

@@ -27,7 +27,7 @@ class Base:
     Attributes
     ----------
     repetitions
-        Of each point of the base.
+        Repetitions of each point of the base.
     length
         Values along each line.
     off_lines

@@ -40,7 +40,7 @@ def base_of(name: str, kind: str | None = None, repetitions: int | None = None) 
         cheapest points off them; ``lines``: none of these; ``spread``: values from the whole range of each parameter.
         By default what the strategy says.
     repetitions
-        Of each point; by default as many as the strategy says.
+        Repetitions of each point; by default as many as the strategy says.
     """
     abilities = abilities_of(name)
     runs, kind = repetitions or abilities.base_repetitions or TWICE.repetitions, kind or abilities.base

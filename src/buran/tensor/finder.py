@@ -24,7 +24,7 @@ class Configuration:
     Attributes
     ----------
     values
-        Of all parameters.
+        Values of all parameters.
     time, lower, upper
         Prediction and the ends of its interval, in the unit of the measurements.
     """
@@ -51,7 +51,7 @@ def find_fastest(
     count
         How many to return.
     level
-        Of the intervals.
+        Level of the intervals.
 
     Raises
     ------

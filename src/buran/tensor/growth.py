@@ -32,7 +32,7 @@ class Monomials:
     Attributes
     ----------
     places
-        Of the parameters.
+        Places of the parameters.
     exponents
         Shape (term, parameter).
     low

@@ -34,7 +34,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         For each parameter ``auto``, ``log``, ``linear`` or ``categorical``; None: all ``auto``. ``auto`` takes texts
         as categories, and positive numbers as logarithmic.
     names
-        Of the parameters, for messages and files; None: those of a data frame's columns, else x0, x1, ...
+        Names of the parameters, for messages and files; None: those of a data frame's columns, else x0, x1, ...
     extrapolate
         Places or names of the parameters that may leave the measured range at prediction.
     outside
@@ -50,13 +50,13 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Products of functions, weight of their squares (the paper's lambda), and of their second differences
         (``default`` only). None: chosen on observations that are left out, as `cells` is.
     size_kb
-        Of the saved model, ``default`` only: CP parts and trees are as many as fit.
+        Size of the saved model, ``default`` only: CP parts and trees are as many as fit.
     members, trees
         CP parts and trees; None: as `size_kb` allows.
     sweeps
-        Of the paper's least squares.
+        Sweeps of the paper's least squares.
     growth_rank
-        Of the paper's positive tensor; None: chosen on the largest values.
+        Rank of the paper's positive tensor; None: chosen on the largest values.
     random_state
         Seed; equal seeds give equal models.
 

@@ -27,7 +27,7 @@ class UserChoices:
     trees
         Boosted trees; None: as many as the size allows.
     size_kb
-        Of the model's file, in kB.
+        Size of the model's file, in kB.
     """
 
     nodes: int | None = None

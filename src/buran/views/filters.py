@@ -69,7 +69,7 @@ class Universe:
     Attributes
     ----------
     history
-        Of a campaign.
+        History of a campaign.
     experiment
         Measurements from elsewhere.
     callgraph

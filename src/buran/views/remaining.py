@@ -24,7 +24,7 @@ class Remaining:
     Attributes
     ----------
     entries
-        Of the ledger: runs that were made.
+        Entries of the ledger: runs that were made.
     seconds
         Predicted wall time by bundle, with what passes between two runs.
     unknown

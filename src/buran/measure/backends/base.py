@@ -50,7 +50,7 @@ class Backend(Protocol):
         Parameters
         ----------
         cores
-            Of a node; with more ranks and threads than that, nothing is bound to cores.
+            Cores of a node; with more ranks and threads than that, nothing is bound to cores.
         """
         return campaign.launch(point, tree / campaign.binary, tree, self.mpi_flavour, self.mpiexec, cores)
 

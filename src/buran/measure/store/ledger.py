@@ -34,7 +34,7 @@ class Entry:
     target
         Identity of the target; a changed target starts a new account.
     program_core_hours
-        Of the program alone; None where that is the cost.
+        Cost of the program alone; None where that is the cost.
     sharing
         What the record of a run that was measured says of shared cores; None where an earlier version booked it.
     """

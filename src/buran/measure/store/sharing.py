@@ -18,7 +18,7 @@ class Sharing(NamedTuple):
     is_real
         Whether its times are those of a clock.
     share
-        Of the time of computation in which a core worked for the run, if that was measured.
+        Share of the time of computation in which a core worked for the run, if that was measured.
     load, switches
         When it began, and how often others took a core from it.
     stolen

@@ -100,7 +100,7 @@ def visit_cost(
     Parameters
     ----------
     identity
-        Of the measurement system: it is asked once in a process.
+        Identity of the measurement system: it is asked once in a process.
     compiler
         Wrapper that puts hooks into C programs.
     build, run

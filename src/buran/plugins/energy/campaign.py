@@ -63,7 +63,7 @@ def energy_table(history: History, runs: Sequence[FinishedRun], tree: CallTree |
     Parameters
     ----------
     tree
-        Of the other metrics: the whole program is its root.
+        Tree of the other metrics: the whole program is its root.
     """
     if not is_requested(history.session.campaign.config):
         return None

@@ -31,7 +31,7 @@ _ROUNDING = 1e-3
 
 _CallPath = tuple[str, ...]
 _Cell = dict[str | int, float]
-"""Of a call path: what is known over all ranks, by its name, or the values of ranks, by their number."""
+"""What is known of a call path: over all ranks, by its name, or the values of ranks, by their number."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class _CaliperRun:
     Attributes
     ----------
     metadata
-        Of the run, as text.
+        Metadata of the run, as text.
     cells
         Exclusive values, by metric and call path.
     """

@@ -31,7 +31,7 @@ _THOUSANDS = re.compile(r"\d{1,3}(,\d{3})+(\.\d+)?")
 _CLONE = re.compile(r"\s*(\[clone \.kd\]|\(\.kd\)|\.kd)$")  # what versions of rocprof add to names
 
 _Found = dict[str, list[float]]
-"""Of a kernel: its seconds and launches."""
+"""Seconds and launches of a kernel."""
 
 
 @dataclass(frozen=True)

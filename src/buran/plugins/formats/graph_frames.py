@@ -24,7 +24,7 @@ _UNITS = "units"
 _INCLUSIVE_TOO = {"Avg time/rank": "time", "Total time": "total_time"}
 """Columns that Caliper fills with inclusive times, and Hatchet takes for exclusive ones."""
 _EXTREMES = {"Min time/rank", "Max time/rank"}
-"""Of inclusive times: those of exclusive ones are not known."""
+"""Columns of inclusive times: those of exclusive ones are not known."""
 _ROUNDING = 1e-9
 """Share of an inclusive value; it is a sum of many doubles."""
 

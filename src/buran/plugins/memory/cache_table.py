@@ -22,13 +22,13 @@ class Leaving:
     Attributes
     ----------
     level
-        Of the cache, from 1.
+        Level of the cache, from 1.
     parameter, place, interval
         The value at which it is left, all other parameters as at the target.
     bytes
         The working set as a formula.
     share
-        Of the call path's misses of that level at the target.
+        Share of the call path's misses of that level at the target.
     ranks
         That share the cache there.
     """

@@ -125,7 +125,7 @@ class DistanceModels:
         column
             That parameter.
         cache_bytes
-            Of the cache, or of the part of it that a rank has at each point, shape (point,).
+            Size of the cache, or of the part of it that a rank has at each point, shape (point,).
 
         Returns
         -------

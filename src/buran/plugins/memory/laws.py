@@ -43,7 +43,7 @@ class Law:
     first, second
         Powers of each parameter.
     part
-        Of the distance at the reference, which grows with the second product.
+        Part of the distance at the reference, which grows with the second product.
     """
 
     first: Powers
@@ -67,7 +67,7 @@ class Count:
     Attributes
     ----------
     powers
-        Of each parameter.
+        Powers of each parameter.
     log
         That parameter; -1 without.
     less
@@ -194,17 +194,17 @@ class Laws:
 
     @property
     def parts(self) -> int:
-        """Of the points, which are left out in turn: the number of a point over them leaves its part."""
+        """How many parts of the points are left out in turn: a point is in that of its number modulo them."""
         return min(DISTANCES.folds, len(self.points))
 
     @cached_property
     def laws(self) -> tuple[Law, ...]:
-        """Of the cells."""
+        """Laws that cells may follow."""
         return laws_of(self.points)
 
     @cached_property
     def counts(self) -> tuple[Count, ...]:
-        """Of the cells."""
+        """Models that counts of cells may have."""
         return counts_of(self.points)
 
     def places(self, law: Ids, place: Array, points: Array) -> Array:

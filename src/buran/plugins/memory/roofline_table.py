@@ -23,7 +23,7 @@ class Work:
     Attributes
     ----------
     seconds
-        Of the model.
+        Time of the model.
     flops
         None where they were not counted.
     traffic_bytes
@@ -31,7 +31,7 @@ class Work:
     bound
         What takes most of the time.
     share
-        Of the time, by what bounds it at the machine's full speed; None where there is no such speed.
+        Share of the time, by what bounds it at the machine's full speed; None where there is no such speed.
     level
         Of which the traffic takes longest at full bandwidth, from 0; None without traffic.
     """

@@ -94,7 +94,7 @@ def figure_table(history: History, runs: Sequence[FinishedRun], tree: CallTree |
     Parameters
     ----------
     tree
-        Of the other metrics: the whole program is its root.
+        Tree of the other metrics: the whole program is its root.
     """
     printed = {name: _by_point(of_runs, Purpose.MODEL) for name, of_runs in _printed(history, runs).items()}
     printed = {name: by_point for name, by_point in printed.items() if by_point}

@@ -45,7 +45,7 @@ class JobRow:
     state
         By its name in `job_states`.
     purpose
-        Of the job, or of the array that it is a task of.
+        Purpose of the job, or of the array that it is a task of.
     task
         Its number in the array, from 0 on; None outside of arrays.
     folder

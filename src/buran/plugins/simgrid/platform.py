@@ -42,7 +42,7 @@ class Platform:
     hosts
         Names of its nodes, in the order in which ranks fill them.
     cores
-        Of the smallest node.
+        Cores of the smallest node.
     title
         The machine, as text.
     keys

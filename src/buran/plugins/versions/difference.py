@@ -123,7 +123,7 @@ class OneSided:
     at_target
         Its prediction there.
     share
-        Of its own side's metric at the target.
+        Share of its own side's metric at the target.
     """
 
     metric: str

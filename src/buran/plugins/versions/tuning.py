@@ -9,7 +9,7 @@ from buran.numerics.origin import JUDGED, tuned
 
 @dataclass(frozen=True)
 class CampaignTuning:
-    """Of the comparison of two campaigns."""
+    """Numbers of the comparison of two campaigns."""
 
     level: float = tuned(0.95, "of a comparison's intervals, where none is asked for", JUDGED)
 

@@ -50,7 +50,7 @@ def complete(
     rank, ridge, sweeps
         l is `ridge` times the number of elements.
     random
-        Of the initial factors.
+        Source of the initial factors.
 
     Returns
     -------
