@@ -27,7 +27,7 @@ def _answer(table: EfficiencyTable, report: Report) -> Answer | None:
     if not table.stated:
         return None
     question = "Up to how many ranks does it pay?" if table.divided else "How efficient is it at the target?"
-    facts = [table.contradiction] if table.contradiction else []
+    facts = [table.contradiction] if table.contradiction else []  # first: the rest means little under a wrong word
     if not table.along or table.target is None or not np.isfinite([efficiency for _, efficiency in table.along]).all():
         return Answer(question, "Not known", [*facts, "There are no models of the times of all call paths"])
     (fewest, _), *_, (most, at_target) = table.along
@@ -38,16 +38,19 @@ def _answer(table: EfficiencyTable, report: Report) -> Answer | None:
     if not table.divided:
         half = "" if most in paying else f"; {100 * _PAYS:.0f} % up to {last} rank{'' if last == '1' else 's'}"
         fact = f"Global efficiency on {most:g} ranks, compared with {counted(int(fewest), 'rank')}{interval}{half}"
-        return Answer(question, percent, [fact, *facts])
+        return Answer(question, percent, [*facts, fact])
+    if most in paying:
+        last += ", the target"
+        facts.append(f"There {percent} of all cores is of use{interval}")
+    else:
+        of_use = f"less than {100 * _PAYS:.0f} % of all cores is of use"
+        facts.append(f"Beyond, {of_use}; on {most:g} ranks {percent}{interval}")
     speeds = {ranks: ranks * efficiency for ranks, efficiency in table.along}
     fastest = max(speeds, key=speeds.__getitem__)
     if fastest < most:
         gain = f", {speeds[fastest] / speeds[fewest]:.3g} times as fast as on {fewest:g}" if fastest > fewest else ""
         facts.append(f"Fastest on {counted(int(fastest), 'rank')}{gain}")
-    if most in paying:
-        return Answer(question, f"{last}, the target", [f"There {percent} of all cores is of use{interval}", *facts])
-    beyond = f"Beyond, less than {100 * _PAYS:.0f} % of all cores is of use; on {most:g} ranks {percent}{interval}"
-    return Answer(question, last, [beyond, *facts])
+    return Answer(question, last, facts)
 
 
 SECTION = ReportSection(
