@@ -61,7 +61,8 @@ def starting(tmp_path, **refinement):
     pointer = tmp_path / "build.json"
     layout = SimpleNamespace(build_pointer=lambda name: pointer, build=lambda name: tmp_path)
     config = SimpleNamespace(refinement=RefinementKeys(**refinement))
-    campaign = SimpleNamespace(config=config, points=(POINT,), path=tmp_path / "campaign.yaml")
+    path = tmp_path / "campaign.yaml"
+    campaign = SimpleNamespace(config=config, points=(POINT,), path=path, environment_choice=None)
     target = SimpleNamespace(build_spec=lambda mode, text, point: BuildSpec("t", mode, text))
     return SimpleNamespace(campaign=campaign, target=target, layout=layout, earlier=None), pointer
 

@@ -12,9 +12,11 @@ from buran.campaign.load import load_campaign
 from buran.campaign.mistakes import CampaignError, spelled
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.records import Status, read_build
-from buran.errors import ToolError
+from buran.cli import main
+from buran.errors import Exit, ToolError
 from buran.files import not_synced, read_json
 from buran.loop.history import FinishedRun, History
+from buran.loop.refine import start_build
 from buran.loop.report import write_results
 from buran.loop.session import Session, open_session
 from buran.measure.backends.command import OtherTools
@@ -187,3 +189,41 @@ def test_two_compilers_stand_side_by_side(tmp_path: Path, monkeypatch: pytest.Mo
             assert record.flags == ("-O2" if is_gnu else "-O2 -O1")
             binary = (session.layout.root / str(record.binary)).read_bytes()
             assert (b"clang version" in binary) is not is_gnu
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("missing", ["gcc-99", "clang-99"])
+def test_a_compiler_that_is_not_here_is_named_before_anything_is_built(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], missing: str
+) -> None:
+    path = write(
+        tmp_path,
+        *("gnu", "llvm"),
+        backend="embedded",
+        program={**PROGRAM, "build": "make CC={mpicc}"},
+        environments={"gnu": {"compiler": "gcc"}, "llvm": {"compiler": missing}},
+    )
+    assert main(["check", str(path)]) == Exit.ENVIRONMENT
+    assert f"key environments.llvm.compiler: {missing}" in capsys.readouterr().err
+    with pytest.raises(ToolError) as error:
+        _ = open_session(path).target
+    assert f"key environments.llvm.compiler: {missing}" in str(error.value)
+
+
+@pytest.mark.mpi
+def test_the_first_filter_is_chosen_in_the_environment_of_the_target(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(
+        tmp_path,
+        *("gnu", "llvm"),
+        backend="embedded",
+        program={**PROGRAM, "build": "make CC={mpicc}"},
+        environments={"gnu": {"compiler": "gcc"}, "llvm": {"compiler": "clang"}},
+        target={"n": 4, "tools": "llvm"},
+        refinement={"start": "statements"},
+    )
+    session = open_session(path)
+    spec = start_build(session)
+    assert spec is not None
+    assert session.target.at(dict(spec.values)).backend.description["kind"] == "clang-plugin"

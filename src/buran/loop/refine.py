@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from statistics import median
@@ -62,7 +62,7 @@ def refined_filter(history: History) -> str:
     settings = _settings(session)
     decided = session.layout.decided_filter(session.target.id, settings, iteration)
     if decided.is_file():
-        return decided.read_text()
+        return decided.read_text(encoding="utf-8")
     verdicts = known_verdicts(session, iteration - 1)
     new: dict[str, FunctionVerdict] = {}
     last = history.plans[-1] if history.plans else None
@@ -112,15 +112,20 @@ def starts_by_itself(session: Session) -> bool:
 def start_build(session: Session) -> BuildSpec | None:
     """Return the build whose call graph the first filter is chosen from; None if none is needed.
 
-    The one that counts: its static features come from the compiler plugin whatever measures the times.
+    The one that counts, in the target's environment: its static features come from the compiler plugin whatever
+    measures the times.
     """
-    if (
-        not starts_by_itself(session)
-        or session.earlier is not None
-        or session.campaign.config.refinement.start == "everything"
-    ):
+    campaign = session.campaign
+    if not starts_by_itself(session) or session.earlier is not None or campaign.config.refinement.start == "everything":
         return None
-    return session.target.build_spec(Mode.EFFORT, "", session.campaign.points[0])
+    builds = (session.target.build_spec(Mode.EFFORT, "", point) for point in campaign.points)
+    return _of_target(campaign, builds)[0]
+
+
+def _of_target(campaign: Campaign, builds: Iterable[BuildSpec]) -> list[BuildSpec]:
+    """Return the builds in the target's environment; all, where a parameter chooses environments and none has that."""
+    choice, builds = campaign.environment_choice, list(builds)
+    return [b for b in builds if choice is None or dict(b.values).get(choice) == campaign.target[choice]] or builds
 
 
 def _started(history: History) -> str:
@@ -321,14 +326,10 @@ def _published(
 
 def _builds(history: History, iteration: int, mode: Mode) -> list[BuildSpec]:
     """Return an iteration's builds of a kind in the target's environment; those of earlier ones if it made none."""
-    campaign = history.session.campaign
-    choice = campaign.environment_choice
     for plan in reversed(history.plans[: iteration + 1]):
         builds = [build for build in plan.builds if build.mode is mode]
         if builds:
-            return [
-                b for b in builds if choice is None or dict(b.values).get(choice) == campaign.target[choice]
-            ] or builds
+            return _of_target(history.session.campaign, builds)
     return []
 
 

@@ -18,7 +18,7 @@ from buran.measure.dump import FEWER_CALL_PATHS, NODE_LIMIT
 from buran.measure.merge_dumps import read_dumps
 from buran.measure.toolchain.elf import Elf, is_elf
 from buran.measure.toolchain.hook_cost import VisitCost, cost_of_hooks
-from buran.measure.toolchain.runtime import find_toolchain
+from buran.measure.toolchain.runtime import check_compiler, find_toolchain
 from buran.measure.toolchain.static_features import StaticFeatures, notes_on, read_static_features
 from buran.measure.toolchain.toolchain import FOR_A_PLUGIN, GCC_FALLBACK, Toolchain
 from buran.measure.toolchain.wrappers import ccache
@@ -143,7 +143,7 @@ class EmbeddedBackend(Backend):
 
     def why_failed(self, log: Path) -> str | None:
         """Return what the runtime wrote, and what to do where the call paths of a process did not fit."""
-        said = _LAST_WORDS.search(log.read_text(errors="replace"))
+        said = _LAST_WORDS.search(log.read_text(errors="replace", encoding="utf-8"))
         if said is None:
             return None
         return f"the log says: {said[1]}" + (f"; {FEWER_CALL_PATHS}" if NODE_LIMIT in said[1] else "")
@@ -195,7 +195,10 @@ class Embedded(MeasurementSystem):
         if campaign.simulator is not None:
             return campaign.simulator.open(scratch, detailed=detailed)
         faults = MINOR_FAULTS in campaign.config.metrics
-        backend = open_embedded(compiler, scratch, campaign.config.counters, detailed=detailed, faults=faults)
+        try:
+            backend = open_embedded(compiler, scratch, campaign.config.counters, detailed=detailed, faults=faults)
+        except ToolError as error:
+            raise _missing_compiler(campaign) or error from None
         if campaign.memory_points and backend.toolchain.kind == GCC_FALLBACK:
             metric, found = sampled(campaign.config.metrics)[0], backend.toolchain.compiler_version
             raise ToolError(
@@ -205,6 +208,24 @@ class Embedded(MeasurementSystem):
                 hint=FOR_A_PLUGIN,
             )
         return backend
+
+    def obstacle(self, campaign: Campaign) -> ToolError | None:
+        """Look for the compilers that the file names."""
+        if campaign.simulator is not None:
+            return None
+        return next(filter(None, map(_missing_compiler, campaign.in_environments.values())), None)
+
+
+def _missing_compiler(campaign: Campaign) -> ToolError | None:
+    """Return why the compiler of the environment in use is not here, with the key that names it; None if it is."""
+    try:
+        check_compiler(campaign.compiler)
+    except ToolError as error:
+        own = campaign.active_environment.compiler != "auto"
+        key = f"environments.{campaign.environment}.compiler" if own else "compiler"
+        error.where = f"{campaign.path}, key {key}: {campaign.compiler}"
+        return error
+    return None
 
 
 EMBEDDED = Embedded()

@@ -7,7 +7,7 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -81,14 +81,40 @@ def find_toolchain(*, compiler: str = "auto", mpi: Mpi | None = None) -> Toolcha
         try:
             return _prepare(inspect_clang(name), mpi, ())
         except ToolError as error:
-            reasons.append(f"{name}: {error.what}" + (f" ({error.why})" if error.why else ""))
+            reasons.append(_reason(name, error))
     if compiler != "auto":
-        raise ToolError(
-            "no usable clang with LLVM headers",
-            why="\n".join(reasons) or "no clang in PATH",
-            hint="apt install clang-16 llvm-16-dev, or set BURAN_CLANG to a clang, or use the compiler `gcc`",
-        )
+        raise _no_clang(reasons)
     return _prepare_gcc("gcc", mpi, tuple(reasons))
+
+
+def check_compiler(name: str) -> None:
+    """Raise `ToolError` if no compiler of that name is here, without building anything; `auto` is any."""
+    if name in ("auto", GCC_FALLBACK):
+        return
+    if gnu.is_gcc_name(name):
+        gnu.find_gcc(name)
+        return
+    reasons: list[str] = []
+    for each in clang_names(name):
+        try:
+            inspect_clang(each)
+        except ToolError as error:
+            reasons.append(_reason(each, error))
+        else:
+            return
+    raise _no_clang(reasons)
+
+
+def _reason(name: str, error: ToolError) -> str:
+    return f"{name}: {error.what}" + (f" ({error.why})" if error.why else "")
+
+
+def _no_clang(reasons: Sequence[str]) -> ToolError:
+    return ToolError(
+        "no usable clang with LLVM headers",
+        why="\n".join(reasons) or "no clang in PATH",
+        hint="apt install clang-16 llvm-16-dev, or set BURAN_CLANG to a clang, or use the compiler `gcc`",
+    )
 
 
 def _prepare_gcc(name: str, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchain:

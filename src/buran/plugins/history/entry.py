@@ -55,13 +55,14 @@ def entry_of(history: History, report: Report, folder: Path) -> VersionEntry:
     """Return what is entered of a finished campaign, whose table of measurements lies in `folder`."""
     session, runs = history.session, in_store(history.runs)
     source, campaign = session.target.source, session.campaign
+    environment = campaign.environment_choice or campaign.environment  # as the file says; points tell which it chooses
     started = [began for run in runs if (began := history.run_record(run.folder).started)]
-    which = [min(started)] if started else [str(run.folder.relative_to(history.layout.root)) for run in runs]
+    which = [min(started)] if started else [run.folder.relative_to(history.layout.root).as_posix() for run in runs]
     cpus = {f"{node['cpu']}, {node['cores']} cores" for node in nodes_of(history)}
     reach = [finite_or_none(value) for value in run_time_reach(report) or (np.nan,) * 3]
     columns = {
         "name": report.campaign,
-        "environment": campaign.environment,
+        "environment": environment,
         "version": source.revision or session.target.id[:8],
         "machine": campaign.simulated_on or "; ".join(sorted(cpus)),
         "recorded": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -78,7 +79,7 @@ def entry_of(history: History, report: Report, folder: Path) -> VersionEntry:
         }
     units = {metric: models.unit for metric, models in sets.items() if models is not None}
     content = {"predicted": predicted, "units": units, **_measured(history, report, folder / TABLE)}
-    return VersionEntry(digest([report.campaign, campaign.environment, session.target.id, which]), columns, content)
+    return VersionEntry(digest([report.campaign, environment, session.target.id, which]), columns, content)
 
 
 def _measured(history: History, report: Report, path: Path) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from buran.campaign.mistakes import Mistake
 from buran.campaign.plan import Mode
 from buran.errors import BuildError, FormatError, MetricError, RunError, ToolError
 from buran.measure.backends.base import Backend, MeasurementSystem
-from buran.measure.backends.embedded import EmbeddedBackend, open_embedded
+from buran.measure.backends.embedded import EMBEDDED, EmbeddedBackend, open_embedded
 from buran.measure.finding import Finding, Health
 from buran.measure.machine.counters import refused_counters
 from buran.measure.merge_dumps import placement_of
@@ -386,12 +386,12 @@ class ScoreP(MeasurementSystem):
         return scorep_mistakes(campaign)
 
     def obstacle(self, campaign: Campaign) -> ToolError | None:
-        """Look for it."""
+        """Look for it, and for the compilers that the file names."""
         try:
             find_scorep()
         except ToolError as error:
             return error
-        return None
+        return EMBEDDED.obstacle(campaign)
 
     def finding(self) -> Finding:
         """Look for it."""
