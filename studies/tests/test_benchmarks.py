@@ -36,6 +36,14 @@ def test_a_round_is_timed_beyond_the_base_alone(load) -> None:
         rounds.round_s(2, 0, "lines")
 
 
+def test_versions_of_an_example_differ_where_they_should(load) -> None:
+    source_of, text = load("history_of_bodies").source_of, (FOLDER.parents[1] / "examples/bodies/bodies.c").read_text()
+    assert source_of(text, 0, False) == text
+    assert len({text, source_of(text, 1, False), source_of(text, 2, False), source_of(text, 2, True)}) == 4
+    with pytest.raises(ValueError, match="has changed"):
+        source_of(text.replace("energy(", "e("), 0, False)
+
+
 @pytest.mark.parametrize("short", [True, False])
 def test_commands_of_the_table_exist(short: bool, load) -> None:
     from buran.cli import command_parser
