@@ -25,7 +25,7 @@ setup:
 demo: setup
 	@$(VENV)/bin/buran run config/campaign.yaml
 	@$(VENV)/bin/buran report config/campaign.yaml
-	@printf '%s\n' '' 'Now mend it: one line of examples/bodies/bodies.c differs, which -DMENDED chooses. Then compare:' \
+	@printf '%s\n' '' 'Now correct it: one line of examples/bodies/bodies.c differs, which -DMENDED chooses. Then compare:' \
 	  "  sed 's/^name: .*/name: mended/; s/\"-O2\"/\"-O2 -DMENDED\"/' config/campaign.yaml > config/mended.yaml" \
 	  '  $(VENV)/bin/buran run config/mended.yaml' \
 	  '  $(VENV)/bin/buran report config/mended.yaml --compare config/campaign.yaml'

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -31,12 +32,13 @@ GALLERY_WIDTH, GALLERY_HEIGHT = 1400, 800
 WINDOWS = {(width, scheme): 700 if width > 1000 else 800 for width in (1400, 420) for scheme in ("light", "dark")}
 COLOURS = 48  # of a picture of the gallery: text, its edges, and few others
 LARGEST = "show(paths.map((_, i) => i).sort((a, b) => paths[b].share - paths[a].share)[0])"
+OPEN_WHOLE = "document.getElementById('detail').style.maxHeight = 'none'; "
 
 # By file: what is done before the picture is taken, the element that is shown (the window without one), its height.
 PAGES = {
     "report.png": ("", "", 900),
     "report-call-tree.png": ("", "#call-paths", 760),
-    "report-call-path.png": (LARGEST, "#detail", 640),
+    "report-call-path.png": (OPEN_WHOLE + LARGEST, "#detail", 1000),
     "report-efficiency.png": ("", "#efficiency", 420),
 }
 # By file: the words behind `buran`, the campaign file's place in them as {}.
@@ -76,6 +78,13 @@ def said(campaign: Path, words: str) -> str:
 def shown_paths(campaign: Path, words: str) -> str:
     """Return the same without the folders of this machine."""
     return said(campaign, words).replace(str(campaign.parents[1]), "~").replace(str(campaign.parent), "~")
+
+
+def without_this_machine(page: Path) -> Path:
+    """Return a copy of a page in which the campaign lies in the reader's home folder."""
+    copy = page.with_name("pictured.html")
+    copy.write_text(re.sub(r'(?<=")/[^"]*(?=/results/)', "~/demo", page.read_text()))
+    return copy
 
 
 def photograph(browser: Any, page: Path, before: str, element: str, height: int, width: int = WIDTH) -> bytes:
@@ -132,7 +141,7 @@ def main(arguments: Sequence[str]) -> int:
         if campaign.is_dir():
             gallery(browser, campaign, windows="all" in arguments[1:])
             return 0
-        page = Path(said(campaign, "report {} --html").strip())
+        page = without_this_machine(Path(said(campaign, "report {} --html").strip()))
         for name, (before, element, height) in PAGES.items():
             (PICTURES / name).write_bytes(photograph(browser, page, before, element, height))
         in_windows(browser, page, "report")

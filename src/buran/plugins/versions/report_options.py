@@ -13,7 +13,7 @@ from buran.errors import Exit, UsageError
 if TYPE_CHECKING:
     from buran.loop.session import Session
 
-EARLIER = "campaign file, folder of results (such as results/NAME/latest), or report.json of the earlier one"
+EARLIER = "campaign file, folder of results or report.json of the earlier one"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,15 +35,11 @@ def add_conditions(group: argparse._ActionsContainer) -> None:
         action="append",
         default=[],
         metavar="CONDITION,...",
-        help="exit code 5 if something certainly grew: grown, runtime, effort (each also with a tolerance, as in "
-        "grown:10%%), class, counts, new, worse",
+        help="exit code 5 if one is certain: grown, runtime, effort (also with a tolerance: grown:10%%), class, "
+        "counts, new, worse",
     )
-    group.add_argument(
-        "--share", type=float, help="call paths matter from this share of their metric on (default 0.01)"
-    )
-    group.add_argument(
-        "--level", type=float, help="probability that nothing is called different that is not (default 0.95)"
-    )
+    group.add_argument("--share", type=float, help="least share of a call path that matters (default 0.01)")
+    group.add_argument("--level", type=float, help="probability of no false alarm (default 0.95)")
 
 
 def run(arguments: argparse.Namespace) -> int | None:

@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("compare", type=Path, metavar="EARLIER", help=report_options.EARLIER)
     add_campaign_file(parser, OF_RESULTS)
     report_options.add_conditions(parser)
-    for option, text in (("json", "print JSON"), ("html", "print the path of the page"), ("open", "open the page")):
+    for option, text in (("json", "print JSON"), ("html", "print the page's path"), ("open", "open the page")):
         parser.add_argument(f"--{option}", action="store_true", help=text)
     add_loudness(parser)
 

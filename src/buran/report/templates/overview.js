@@ -22,7 +22,7 @@ function stacked(parameter) {
   for (const share of [0, 0.25, 0.5, 0.75, 1]) drawing.append(make("line", { class: "grid", x1: left, x2: width - 12, y1: y(share), y2: y(share) }), label(left - 6, y(share) + 4, `${100 * share} %`, "end"));
   const measured = x.at(data.largest[parameter]);
   if (data.target[parameter] > data.largest[parameter]) drawing.append(make("line", { class: "border", x1: measured, x2: measured, y1: 8, y2: height - bottom }, make("title", {}, "largest measured value")));
-  for (const tick of measuredTicks(parameter, x)) drawing.append(label(x.at(tick), height - bottom + 15, short(tick, 6)));
+  for (const tick of measuredTicks(parameter, x)) drawing.append(label(x.at(tick), height - bottom + 15, coordinate(tick)));
   drawing.append(label((left + width) / 2, height - 4, `${data.parameters[parameter]}${x.logarithmic ? " (logarithmic)" : ""}`));
   const others = fixed(data.target, parameter);
   return make("figure", {}, drawing, caption(`share of the predicted ${data.metric}${others ? ` at ${others}` : ""}` +

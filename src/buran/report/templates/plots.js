@@ -30,7 +30,7 @@ function curve(curves, measured, parameter, through, what, goal, width = 340, he
   const x = scale([...axis, ...on.map(([point]) => point[parameter])], left, width - 12);
   const y = scale(heights.map((value) => Math.max(value, 0)), height - bottom, 20);
   const drawing = svg(width, height, `${what} over ${data.parameters[parameter]}`);
-  for (const tick of measuredTicks(parameter, x)) drawing.append(label(x.at(tick), height - bottom + 15, short(tick, 6)));
+  for (const tick of measuredTicks(parameter, x)) drawing.append(label(x.at(tick), height - bottom + 15, coordinate(tick)));
   for (const tick of y.ticks) drawing.append(make("line", { class: "axis", x1: left, x2: width - 12, y1: y.at(tick), y2: y.at(tick) }), label(left - 6, y.at(tick) + 4, short(tick), "end"));
   const line = (values, missing) => values.map((value, k) => `${x.at(axis[k]).toFixed(1)},${y.at(value ?? missing).toFixed(1)}`);
   if (lower.length) drawing.append(make("path", { class: "band", d: `M${line(lower, y.low).join("L")}L${line(upper, y.high).reverse().join("L")}Z` }));
