@@ -48,7 +48,7 @@ PARTS: dict[str, Callable[[], object] | SearchOptions] = {
     "nothing": SearchOptions(),
     "process": _without("buran.model.fit.with_discrepancies", lambda points, values, models, *rest: list(models)),
     "structures": _without("buran.model.block.with_structures", lambda alternatives, *rest: tuple(alternatives)),
-    "few values": _without("buran.model.block.with_other_growth", lambda alternatives, points: tuple(alternatives)),
+    "few values": _without("buran.model.block.with_other_growth", lambda groups, points: groups),
     "central choice": _without(
         "buran.model.best_hypotheses.BestHypotheses.put_central_first", lambda self, *rest: None
     ),

@@ -44,7 +44,7 @@ def test_hypotheses_that_go_through_the_same_values_stand_beside_each_other() ->
     function = ModelFunction(
         5.0, (2.0,), (Term((Factor(0, PowerLog(Fraction(1), 1)), Factor(1, PowerLog(Fraction(2))))),)
     )
-    alternatives = with_other_growth([Alternative(function, 1.0, np.eye(2).tolist(), 0.0, 13)], points)
+    (alternatives,) = with_other_growth([[Alternative(function, 1.0, np.eye(2).tolist(), 0.0, 13)]], points)
     assert len(alternatives) > 1
     assert sum(alternative.weight for alternative in alternatives) == pytest.approx(1)
     assert alternatives[0].weight == pytest.approx(0.5)
@@ -60,8 +60,8 @@ def test_four_values_leave_it_as_it_is() -> None:
     points = np.array(list(product((1.0, 2.0, 4.0, 8.0), SIZES)))
     function = ModelFunction(5.0, (2.0,), (Term((Factor(0, PowerLog(Fraction(1))),)),))
     alternative = Alternative(function, 1.0, (), 0.0, 13)
-    assert with_other_growth([alternative], points) == (alternative,)
-    assert with_other_growth([], points) == ()
+    assert with_other_growth([[alternative]], points) == [(alternative,)]
+    assert with_other_growth([[]], points) == [()]
 
 
 def faces(p: np.ndarray, n: np.ndarray) -> np.ndarray:

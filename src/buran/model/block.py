@@ -84,8 +84,8 @@ class Block:
         left_open = OpenStructure.of(self.points)
         values = np.ldexp(self.values[call_rows], self.binary[call_rows, None])
         return [
-            with_structures(with_other_growth(group, self.points), self.points, values[row], left_open)
-            for row, group in enumerate(alternatives)
+            with_structures(group, self.points, values[row], left_open)
+            for row, group in enumerate(with_other_growth(alternatives, self.points))
         ]
 
     def _distinguished(

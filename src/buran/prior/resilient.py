@@ -426,9 +426,8 @@ def _models(points: Array, group: _Group, fitted: Fitted, left_open: OpenStructu
             covariance = tuple(map(tuple, (mapping @ fitted.covariance[place] @ mapping.T).tolist()))
         degrees = int(fitted.degrees[place])
         noise = float(fitted.noise[place])
-        alternatives = with_other_growth(
-            (Alternative(function, 1.0, covariance, noise, degrees),), points, prior.repeated
-        )
+        alone = Alternative(function, 1.0, covariance, noise, degrees)
+        (alternatives,) = with_other_growth([[alone]], points, prior.repeated)
         if all(column.cost is None for column in prior.columns):  # what is known of memory is no open structure
             alternatives = with_structures(alternatives, points[here[place]], values[place, here[place]], left_open)
         out.append(Model(function, Quality(int(here[place].sum()), *figures[place]), alternatives))

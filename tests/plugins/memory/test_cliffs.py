@@ -90,4 +90,4 @@ def test_a_working_set_of_two_parameters_has_no_other_growth_along_one() -> None
     size = DerivedValue.of("size", "p**(-1/3) * n**3", ("p", "n"))
     misses = Term((Factor(1, PowerLog(Fraction(3))), Factor(1, Outgrown(500.0, 900.0), size)))
     only = Alternative(ModelFunction(1e-5, (1e-8,), (misses,)), 1.0, ((0.0, 0.0), (0.0, 0.0)), 0.0, 3)
-    assert with_other_growth([only], points) == (only,)
+    assert with_other_growth([[only]], points) == [(only,)]
