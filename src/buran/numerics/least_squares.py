@@ -7,6 +7,7 @@ condition, and parameters that span orders of magnitude have little of it to spa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from buran.numerics.arrays import Array, Mask
 _CHUNK = 1 << 21  # numbers of one working array, 16 MiB: keeps memory small, whatever the number of problems
 SINGULAR = 1e-6  # of the largest singular value: what is smaller, the points do not determine
 _DEPENDENT = 1e-10  # of 1: smaller pivots are rounding
+_STEPS = 30  # for each column, until no coefficient is freed again
 _SAME = 1e-13  # of the largest singular value: what is smaller is rounding
 
 
@@ -86,20 +88,34 @@ def again(solution: Solution, design: Array, values: Array, weights: Array, free
 def without_negative(
     solution: Solution, design: Array, values: Array, weights: Array, selected: Mask | bool = True
 ) -> Solution:
-    """Hold coefficients of the `selected` problems at 0: none is then negative, and the fit the best of such ones."""
-    free = solution.free.copy()
-    for row in np.flatnonzero(selected & (solution.coefficients < 0).any(axis=1)).tolist():  # a few microseconds each
-        columns = (design[row] * free[row]) * weights[row][:, None]
-        free[row] = nonnegative(columns, values[row] * weights[row]) > 0
-    return again(solution, design, values, weights, free)
+    """Hold coefficients of the `selected` problems at 0: none is then negative, and the fit the best of such ones.
+
+    In turn the last one of each that is negative, or would be better above 0, changes sides: no set comes twice
+    (K. G. Murty, "Note on a Bard-type scheme for solving the complementarity problem", Opsearch 11 (1974)).
+    """
+    able = solution.free & np.asarray(selected)[..., None]
+    target, (columns, _) = values * weights, unit_columns(design * weights[..., None])
+    for step in count():
+        # slope of the fit with each coefficient, a_k . (y - A c)
+        left = target - weights * np.einsum("cpk,ck->cp", design, solution.coefficients)
+        slope = np.einsum("cpk,cp->ck", columns, left) > _SAME * np.linalg.norm(target, axis=1, keepdims=True)
+        slope &= step < _STEPS * columns.shape[2]  # rounding goes in circles
+        wrong = able & np.where(solution.free, solution.coefficients < 0, slope)
+        rows = np.flatnonzero(wrong.any(axis=1))
+        if not len(rows):
+            break
+        free = solution.free.copy()
+        free[rows, wrong.shape[1] - 1 - np.argmax(wrong[rows, ::-1], axis=1)] ^= True
+        solution = again(solution, design, values, weights, free)
+    return solution
 
 
 def nonnegative(design: Array, values: Array) -> Array:
     """Return the best coefficients, shape (column,), of which none is negative, of one problem (point, column)."""
-    from scipy.optimize import nnls  # it takes long, and most problems do without
+    from scipy.optimize import nnls  # it takes long, and models do without
 
     columns, length = unit_columns(design)
-    return np.asarray(nnls(columns, values, maxiter=30 * columns.shape[1])[0] / length)
+    return np.asarray(nnls(columns, values, maxiter=_STEPS * columns.shape[1])[0] / length)
 
 
 def least_norm(design: Array, values: Array) -> Array:
