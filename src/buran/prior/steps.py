@@ -74,9 +74,10 @@ def that_repeat(metrics: Iterable[str]) -> tuple[str, ...]:
 
 
 def not_repeated(counted: Experiment, steps: Mapping[str, float]) -> dict[str, tuple[str, ...]]:
-    """Return the parameters along which counts refute that work repeats, for more than a hundredth of it.
+    """Return the parameters along which counts refute that work repeats, for more than a hundredth of a full run's.
 
-    Each with the call paths that show it, those with most work first, `_NAMED` at most.
+    Each with the call paths that show it, those with most work first, `_NAMED` at most. What a run does once, as output
+    at its end, is a larger part of few steps than of all, and predictions are for all.
 
     Parameters
     ----------
@@ -89,7 +90,8 @@ def not_repeated(counted: Experiment, steps: Mapping[str, float]) -> dict[str, t
     metric = next(iter((*stands_for("computation", exact), *exact)), None)
     if metric is None:
         return {}
-    work = np.nansum(exact[metric], axis=(1, 2))
+    whole = np.all([counted.points[:, counted.parameters.index(name)] >= full for name, full in steps.items()], axis=0)
+    work = np.nansum(exact[metric][:, whole if whole.any() else ~whole], axis=(1, 2))
     out = {}
     for name, full in steps.items():
         verdicts = repeats(counted.points, list(exact.values()), counted.parameters.index(name), full)
