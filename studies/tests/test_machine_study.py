@@ -42,7 +42,7 @@ def test_figures_follow_from_what_was_found() -> None:
     same = {"asks": "sameness", "profiles": 80, "differing": 2}
     rows = [("the program", 2.0, 2.2), ("main->a", 1.0, 0.9), ("main->b", 0.5, 0.65)]
     reality = {
-        "asks": "reality", "example": "sweep", "doubt": 0.1,
+        "asks": "reality", "example": "sweep", "uncertainty": 0.1,
         "rows": [{"p": 1, "n": 8, "call_path": name, "real": r, "simulated": s} for name, r, s in rows],
     }  # fmt: skip
     evaluation = study.summarise([counts, waiting, same, reality], QUICK)
@@ -128,6 +128,6 @@ def test_an_example_counts_under_simgrid_as_under_a_real_mpi() -> None:
 def test_calibrated_times_are_held_against_this_machine_at_sizes_between() -> None:
     """How near they are is no test: it depends on what else this machine does."""
     found = study.run_shard({"asks": "reality", "example": "treesort", "ranks": [1]}, QUICK)
-    assert found["doubt"] > 0 and {row["n"] for row in found["rows"]} == set(study.REALITY["treesort"][1])
+    assert found["uncertainty"] > 0 and {row["n"] for row in found["rows"]} == set(study.REALITY["treesort"][1])
     assert all(row["real"] > 0 and row["simulated"] > 0 for row in found["rows"])
     assert {"the program", "main"} < {row["call_path"] for row in found["rows"]}

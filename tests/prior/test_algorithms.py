@@ -92,7 +92,7 @@ def test_the_report_says_where_another_algorithm_may_follow(ranks: int, said: bo
     timed = table({"main": {"time": N}, path: {"time": np.log2(P)}})
     made = models_from_priors(timed, table({"main": {"visits": np.ones(25)}, path: counts}), processes="p")
     _, _, statements = noise_resilient(made, model_experiment(timed)["time"], (ranks, 160))
-    assert [OTHERS_FOLLOW in statement["notes"] for statement in statements] == [False, said]
+    assert [OTHERS_FOLLOW in statement.notes for statement in statements] == [False, said]
 
 
 def test_bytes_of_chains_and_roots() -> None:

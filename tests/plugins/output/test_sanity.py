@@ -19,8 +19,8 @@ from buran.loop.report import write_results
 from buran.loop.session import Session, open_session
 from buran.plugins.output import check
 from buran.plugins.output.check import violations
-from buran.plugins.output.lines import violation
 from buran.plugins.output.keys import SanityKeys
+from buran.plugins.output.lines import violation
 from buran_studies.simulate.in_process import carry_out
 from command_campaigns import write_campaign_of
 

@@ -209,7 +209,7 @@ def _reality(shard: Shard, repetitions: int, folder: Path) -> dict[str, Any]:
                 for name, (seconds, simulated) in both.items()
                 if seconds >= _LARGE * both[_PROGRAM][0]
             ]
-    return {"example": example, "doubt": calibration.doubt, "rows": rows}
+    return {"example": example, "uncertainty": calibration.uncertainty, "rows": rows}
 
 
 def _seconds(profile: Profile) -> dict[str, float]:
