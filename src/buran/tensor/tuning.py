@@ -21,7 +21,7 @@ SMOOTH = SmoothTuning()
 class BlendTuning:
     """Constants of the choices of nodes, ranks and shares on left-out observations."""
 
-    folds: int = tuned(5, "parts that are left out in turn; the published method leaves out one", TENSORS)
+    folds: int = tuned(4, "parts that are left out in turn", TENSORS)
     most_choosing: int = tuned(4000, "observations that nodes, ranks and penalties are chosen on", TENSORS)
     shapes: tuple[int, ...] = tuned((4, 8, 16, 24), "numbers that are tried, of nodes and of the rank", TENSORS)
     shares: tuple[float, ...] = tuned(

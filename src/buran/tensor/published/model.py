@@ -16,7 +16,6 @@ from buran.tensor.published.interpolate import predict_log_linear
 from buran.tensor.published.positive import complete_positive
 from buran.tensor.published.spline import Hinges, fit_hinges
 from buran.tensor.published.tuning import CHOICE
-from buran.tensor.tuning import BLEND
 
 _MOST_LOG = 690.0  # the exponential of more overflows
 
@@ -183,7 +182,7 @@ def _choose(
     seed: int,
 ) -> tuple[Choice, Array]:
     cells, rank, ridge = options.cells, options.rank, options.ridge
-    outside, inside = np.split(order, [len(order) // BLEND.folds])
+    outside, inside = np.split(order, [len(order) // CHOICE.parts])
     many = [j for j, axis in enumerate(axes) if not axis.is_categorical and not len(axis.values)]
     grids = [tuple(cells)] if cells is not None else [(c,) * len(axes) for c in CHOICE.cells]
     if not many:

@@ -45,6 +45,7 @@ SPLINE = SplineTuning()
 class ChoiceTuning:
     """Constants of what is chosen on observations that are left out."""
 
+    parts: int = tuned(5, "equal parts of the observations, of which one is left out", TENSORS)
     cells: tuple[int, ...] = tuned((8, 16, 32, 64), "nodes that are tried", RANGES + TENSORS)
     ranks: tuple[int, ...] = tuned((4, 8, 16, 32), "ranks that are tried", RANGES + TENSORS)
     ridges: tuple[float, ...] = tuned((1e-5, 1e-4, 1e-3), "lambdas that are tried", RANGES + TENSORS)
