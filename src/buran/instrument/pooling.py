@@ -334,7 +334,7 @@ def _judged(whole: Experiment, repetitions: tuple[Repetition, ...], earlier: Seq
         return plain
     share, uncertainty = (whole.over_locations(name) for name in (_SHARE, _UNCERTAINTY))
     time = whole.over_locations("time")
-    beside: Mask = np.asarray(np.isfinite(time[:, :, direct]).any(axis=2))
+    has_direct: Mask = np.asarray(np.isfinite(time[:, :, direct]).any(axis=2))
     taken = np.zeros(time.shape, dtype=bool)
     shown: float | None = None
     for number, group in sorted(enumerate(earlier, start=1), key=lambda one: one[1].counting):
@@ -353,7 +353,7 @@ def _judged(whole: Experiment, repetitions: tuple[Repetition, ...], earlier: Seq
         sure &= comparable[:, None, None]
         proven = POINTS_OF_BOTH if group.counting else 0
         agrees = _agrees(known, np.where(sure, time[:, :, columns], np.nan), uncertainty[:, :, columns], proven)
-        as_good = ~beside[:, :, None] | (uncertainty[:, :, columns] <= _scatter(time[:, :, direct])[:, None, None])
+        as_good = ~has_direct[:, :, None] | (uncertainty[:, :, columns] <= _scatter(time[:, :, direct])[:, None, None])
         taken[:, :, columns] = sure & agrees[:, None, None] & as_good
         if group.counting:
             shown = _share_of_time(known, time[:, :, columns], sure & agrees[:, None, None])

@@ -57,7 +57,7 @@ def with_other_growth(
     for group in groups:
         most = max(alternative.weight for alternative in group)
         first: list[tuple[float, float]] = []  # of each hypothesis its weight, and its prediction at the farthest place
-        beside: list[tuple[float, float]] = []
+        further: list[tuple[float, float]] = []
         made: list[tuple[Alternative, _Others, int]] = []
         for alternative, there in zip(group, at_far, strict=False):
             found: list[tuple[_Others, int, float]] = []
@@ -66,9 +66,9 @@ def with_other_growth(
                     found += [(others, *one) for one in others.predicted(alternative.function, there)]
             share = alternative.weight / 2 / max(len(found), 1)  # two equal parts
             first.append((alternative.weight - share * len(found), float(there[-1])))
-            beside += [(share, predicted) for *_, predicted in found]
+            further += [(share, predicted) for *_, predicted in found]
             made += [(alternative, others, choice) for others, choice, _ in found]
-        rows, of_parts = divided(*np.array(first + beside).T)
+        rows, of_parts = divided(*np.array(first + further).T)
         chosen = (group[row] if row < len(first) else _rewritten(*made[row - len(first)]) for row in rows)
         parts = (
             Alternative(one.function, weight, one.covariance, one.noise, one.degrees)

@@ -87,7 +87,7 @@ def _for_project(arguments: argparse.Namespace, may_ask: bool) -> int:
         answers = replace(answers, run=_run_from_help(shown, [*answers.sizes, *answers.point]))
     if may_ask:
         print("\n".join(project.remarks))
-        answers = _asked(project, answers)
+        answers = _answered(project, answers)
     written = partial(
         campaign_text, project, relative_source(project.folder, arguments.folder), answers, usable_cores()
     )
@@ -188,7 +188,7 @@ def _ranks(text: str, where: str) -> tuple[int, ...]:
     return tuple(int(value) for value in _numbers(text, where))
 
 
-def _asked(project: Project, answers: Answers) -> Answers:
+def _answered(project: Project, answers: Answers) -> Answers:
     """Ask for what was not said."""
     from buran.campaign.launcher import usable_cores
     from buran.plugins.project.campaign_text import first_ranks, parameters_of, proposed_run
@@ -201,18 +201,18 @@ def _asked(project: Project, answers: Answers) -> Answers:
         answers = replace(answers, run=_ask("How it is run, with parameters in braces", proposed_run(answers)))
     if project.uses_mpi and not answers.ranks:
         proposed = ",".join(map(str, first_ranks(usable_cores())))
-        answers = replace(answers, ranks=_asked_numbers("Numbers of MPI ranks", proposed, _ranks))
+        answers = replace(answers, ranks=_read_numbers("Numbers of MPI ranks", proposed, _ranks))
     for name in parameters_of(answers.run):
         if name not in answers.sizes and name != "p":
-            values = _asked_numbers(f"Values of {name}", "16,32,64,128,256", _numbers)
+            values = _read_numbers(f"Values of {name}", "16,32,64,128,256", _numbers)
             answers = replace(answers, sizes={**answers.sizes, name: values})
     if answers.core_hours is None:
-        hours = _asked_numbers("Budget in core hours", "2", lambda text, where: (float(text),))
+        hours = _read_numbers("Budget in core hours", "2", lambda text, where: (float(text),))
         answers = replace(answers, core_hours=hours[0])
     return answers
 
 
-def _asked_numbers(question: str, proposed: str, read: Callable[[str, str], _Read]) -> _Read:
+def _read_numbers(question: str, proposed: str, read: Callable[[str, str], _Read]) -> _Read:
     while True:
         try:
             return read(_ask(question, proposed), question)
