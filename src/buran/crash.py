@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shlex
+import signal
 import sys
 import tempfile
 import traceback
@@ -15,15 +16,34 @@ from buran.errors import BuranError, CrashError, UsageError
 from buran.files import storage_error
 
 _LONGEST_WHY = 300  # characters
+_POSIX = ("fcntl", "grp", "pwd", "resource", "termios")
 
 
 def shown_error(error: Exception) -> BuranError:
     """Return any error as one that is shown to the user."""
     if isinstance(error, BuranError):
         return error
+    if sys.platform != "linux" and _is_of_posix(error):
+        return needs_linux()
     if isinstance(error, FileNotFoundError) and _folder() == "gone":
         return UsageError("the folder that you are in was removed", hint="cd to one that is there")
     return (storage_error(error) if isinstance(error, OSError) else None) or _crash_of(error)
+
+
+def _is_of_posix(error: Exception) -> bool:
+    """Tell whether something is missing that the standard library has on other systems alone."""
+    if isinstance(error, AttributeError):
+        return error.obj in (os, signal)
+    return isinstance(error, ModuleNotFoundError) and error.name in _POSIX
+
+
+def needs_linux() -> UsageError:
+    """Return what is said where something is asked for that other systems cannot do."""
+    return UsageError(
+        "campaigns are measured on Linux",
+        why=f"this system is {sys.platform}",
+        hint="do it there; buran model, predict, suggest, report, status and filter work here with its results",
+    )
 
 
 def _crash_of(error: Exception) -> CrashError:

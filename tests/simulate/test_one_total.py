@@ -5,17 +5,21 @@ from __future__ import annotations
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from buran.cli import main
+from buran.cli.predict_sum import predictions
+from buran.errors import UsageError
 from buran.files import not_synced
 from buran.loop.history import History
 from buran.loop.report import link_latest, write_results
 from buran.loop.run_time import add_up
-from buran.model.model_set import ModelSet
+from buran.model.fit import fit_models
+from buran.model.model_set import ModelSet, write_models
 from buran.prior.algebra import power
 from buran.prior.prior import Column, Prior
 from buran.prior.resilient import fit_priors
@@ -131,3 +135,20 @@ def test_a_file_without_a_run_time_is_named(campaign: Path, capsys: pytest.Captu
     assert main(["predict", str(latest / "run-time.json"), "--at", "p=4096"]) == 2
     message = capsys.readouterr().err
     assert "it has no value of n" in message and message.count("p=4096") == 1
+
+
+def test_a_run_time_is_predicted_for_ranks_that_the_baseline_had_not(tmp_path: Path) -> None:
+    """A budget may measure the baseline on one rank, and call paths on several."""
+    rows = [(float(n), p) for p in (1.0, 2.0, 4.0) for n in (8, 12, 16)]
+    points = np.array(rows)
+    times = fit_models(points, points[None, :, 0] ** 3 / points[None, :, 1])
+    whole = ModelSet(("n", "p"), "runtime", "sec", ("whole",), times.models, "wall", "median", tuple(rows[:3]))
+    ends = replace(whole, call_paths=("start-up and shutdown",))
+    write_models(tmp_path / "run-time.json", [whole, ends])
+    paths = replace(whole, metric="time", call_paths=("main",), aggregate="mean", points=tuple(rows))
+    write_models(tmp_path / "models.json", [paths])
+    _, ((*_, seconds, _, _, _, _),) = predictions(tmp_path / "run-time.json", [{"n": 100, "p": 64}])
+    assert seconds == pytest.approx(2 * 100**3 / 64, rel=0.1)  # both parts
+    write_models(tmp_path / "models.json", [replace(paths, points=whole.points)])
+    with pytest.raises(UsageError, match="p=64"):
+        predictions(tmp_path / "run-time.json", [{"n": 100, "p": 64}])

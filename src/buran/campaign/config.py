@@ -596,5 +596,5 @@ def _stamps(path: Path) -> list[tuple[str, int, int]]:
     """Return name, size and time of a file, or of the profiles in a folder of runs; nothing where there is none."""
     profiles = (*path.glob("*/*.cubex"), *path.glob("*.cali"), *path.glob("*/*.cali"))
     files = sorted(profiles) if path.is_dir() else [path]
-    stats = [(str(file.relative_to(path.parent)), file.stat()) for file in files if file.is_file()]
+    stats = [(file.relative_to(path.parent).as_posix(), file.stat()) for file in files if file.is_file()]
     return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]

@@ -92,9 +92,10 @@ class RunKey:
         ValueError
             It is not the folder of a run or a build.
         """
-        match = _KEY.fullmatch(str(path))
+        path = path.as_posix() if isinstance(path, PurePath) else path  # a Windows may read it
+        match = _KEY.fullmatch(path)
         if match is None or (match["attempt"] is None) != (match["failed"] is None):
-            raise ValueError(f"{str(path)!r} is not the folder of a run or a build")
+            raise ValueError(f"{path!r} is not the folder of a run or a build")
         key = cls(
             match["build"],
             match["point"] or "",
@@ -104,7 +105,7 @@ class RunKey:
             None if match["attempt"] is None else int(match["attempt"]),
         )
         if key.is_build == bool(key.configuration):
-            raise ValueError(f"{str(path)!r} is not the folder of a run or a build")
+            raise ValueError(f"{path!r} is not the folder of a run or a build")
         return key
 
     def __str__(self) -> str:

@@ -93,7 +93,7 @@ def read_table(path: Path) -> tuple[list[str], list[list[str]]]:
         It cannot be read, or a row has another number of fields.
     """
     try:
-        with path.open(newline="") as file:
+        with path.open(newline="", encoding="utf-8") as file:
             rows = [row for row in csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ",") if row]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise FormatError("cannot read a table", where=path, why=str(error)) from error

@@ -44,11 +44,13 @@ def predictions(
     everything = read_models(path)
     sets = [models for models in everything if models.metric == "runtime"]
     if len(sets) == 2:
-        return _run_times(path, sets[0], sets[1], _points_of(sets[0], points), level)
+        beside = read_models(path.with_name("models.json"))
+        times = [models for models in beside if models.metric == "time"][:1]
+        return _run_times(sets[0], sets[1], times, _points_of([*sets, *times], points), level)
     if not everything or any(len(models.models) != 1 for models in everything):
         hint = "name latest/run-time.json or latest/figures.json; `buran model FILE --predict` takes other models"
         raise FormatError("these models are not of a whole program", where=path, hint=hint)
-    at = _points_of(everything[0], points)
+    at = _points_of(everything, points)
     rows: list[list[Any]] = []
     for models in everything:
         ends = models.predict_interval(at, level)
@@ -57,7 +59,8 @@ def predictions(
     return ["figure", *everything[0].parameters, "predicted", "lower", "upper", "unit"], rows
 
 
-def _points_of(whole: ModelSet, points: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
+def _points_of(sets: Sequence[ModelSet], points: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
+    whole = sets[0]
     if not points:
         raise UsageError("there are no points to predict", hint="give --at P=V,... or a CSV file")
     for point in points:
@@ -66,7 +69,7 @@ def _points_of(whole: ModelSet, points: Sequence[Mapping[str, Any]]) -> NDArray[
         at = np.array([[float(canonical(point[name])) for name in whole.parameters] for point in points])
     except (TypeError, ValueError):
         raise UsageError("the values of parameters are numbers", why="some are not") from None
-    measured = np.array(whole.points).reshape(-1, len(whole.parameters))
+    measured = np.array([point for models in sets for point in models.points]).reshape(-1, len(whole.parameters))
     for column, name in enumerate(whole.parameters):
         known = set(measured[:, column].tolist())
         for point, value in zip(points, at[:, column].tolist(), strict=True):
@@ -82,13 +85,12 @@ def _finite(number: float) -> float | None:
 
 
 def _run_times(
-    path: Path, whole: ModelSet, ends: ModelSet, at: NDArray[np.float64], level: float
+    whole: ModelSet, ends: ModelSet, times: Sequence[ModelSet], at: NDArray[np.float64], level: float
 ) -> tuple[list[str], list[list[Any]]]:
     from buran.loop.run_time import with_parts
 
-    times = next((models for models in read_models(path.with_name("models.json")) if models.metric == "time"), None)
-    if times is not None:
-        whole = with_parts(whole, ends, times)
+    if times:
+        whole = with_parts(whole, ends, times[0])
     total, apart = whole.predict(at)[0], ends.predict(at)[0]
     low, high = (bounds[0] for bounds in whole.predict_interval(at, level))
     columns = zip(at.tolist(), total, np.maximum(low, 0.0), high, total - apart, apart, strict=True)

@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         if screen.is_file() and not (
             arguments.full or arguments.verbose or arguments.json or arguments.html or arguments.open
         ):
-            print(_folded(screen.read_text() + ("" if is_quiet() else _MORE)), flush=True)
+            print(_folded(screen.read_text(encoding="utf-8") + ("" if is_quiet() else _MORE)), flush=True)
         else:
             show_file(report.folder, "report", arguments)
     except FileNotFoundError as error:
@@ -83,7 +83,7 @@ def show_file(folder: Path, name: str, arguments: argparse.Namespace) -> None:
     as_page = arguments.html or arguments.open
     path = folder / f"{name}.{'html' if as_page else 'json' if arguments.json else 'txt'}"
     if not as_page:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8")
         print(text, end="") if arguments.json or not sys.stdout.isatty() else pydoc.pager(printable(text))
         return
     print(path)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from buran.cli.arguments import SNAKEMAKE, add_campaign_file, add_loudness, add_profile
 from buran.cli.terminal import hushed, is_quiet, note, style
+from buran.crash import needs_linux
 from buran.errors import Exit, UsageError
 from buran.wording import counted
 
@@ -63,11 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.measure.backends.registry import check_system
 
     if sys.platform != "linux":
-        raise UsageError(
-            "campaigns are measured on Linux",
-            why=f"this system is {sys.platform}",
-            hint="run it there; buran model, predict, suggest, report, status and filter work here with its results",
-        )
+        raise needs_linux()
     if arguments.quiet and arguments.dry_run:
         raise UsageError("--quiet would leave nothing of --dry-run", hint="leave one of them out")
     session = open_session(arguments.file)
@@ -377,10 +374,10 @@ def _errors_in(logs: Path, log: Path, since: float) -> list[str]:
     builds = [path for path in paths if path.parent.name == "build"]
     for path in paths:
         if path not in builds[1:]:
-            errors += path.read_text(errors="replace").splitlines()[-_LONGEST:]
+            errors += path.read_text(errors="replace", encoding="utf-8").splitlines()[-_LONGEST:]
     if builds[1:]:
         errors.append(f"{counted(len(builds) - 1, 'further build')} failed, see {_shown(logs / 'build')}")
-    return errors or log.read_text(errors="replace").splitlines()[-15:]
+    return errors or log.read_text(errors="replace", encoding="utf-8").splitlines()[-15:]
 
 
 def _say(text: str) -> None:

@@ -99,7 +99,7 @@ def hushed() -> Iterator[None]:
     if not is_quiet():
         yield
         return
-    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere):
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stdout(nowhere):
         yield
 
 

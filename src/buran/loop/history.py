@@ -210,7 +210,7 @@ class History:
 
         def read(build: str) -> StaticFeatures | None:
             path = self.layout.build(build) / STATIC
-            return StaticFeatures.from_jsonl(path.read_text(), path) if path.is_file() else None
+            return StaticFeatures.from_jsonl(path.read_text(encoding="utf-8"), path) if path.is_file() else None
 
         return cache(read)
 
@@ -252,6 +252,6 @@ class History:
 
         def read(iteration: int) -> str | None:
             path = self.layout.filter(self.campaign, iteration)
-            return path.read_text() if path.is_file() else None
+            return path.read_text(encoding="utf-8") if path.is_file() else None
 
         return cache(read)

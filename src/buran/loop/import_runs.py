@@ -56,7 +56,7 @@ def _sha256(path: Path) -> str:
     if not path.is_dir():
         return file_sha256(path)
     files = sorted(file for file in path.rglob("*") if file.is_file())
-    return digest([[str(file.relative_to(path)), file_sha256(file)] for file in files], 64)
+    return digest([[file.relative_to(path).as_posix(), file_sha256(file)] for file in files], 64)
 
 
 def _changed(record: RunRecord) -> NotImported | None:

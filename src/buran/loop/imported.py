@@ -152,7 +152,7 @@ def _spec(campaign: Campaign, number: int, entry: MeasurementsKeys) -> BuildSpec
     if entry.filter is not None:
         path = below(campaign.folder, entry.filter)
         try:
-            text = filter_file.format_filter(filter_file.parse(path.read_text(), path))
+            text = filter_file.format_filter(filter_file.parse(path.read_text(encoding="utf-8"), path))
         except (OSError, UnicodeDecodeError, BuranError) as error:
             key = ("measurements", number, "filter")
             raise _mistake(campaign, key, f"the filter {entry.filter!r} cannot be read", str(error), None) from error

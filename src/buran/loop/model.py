@@ -126,7 +126,7 @@ def make_models(history: History, models_path: Path, findings_path: Path, table_
             write_models(models_path.with_name(imported_models(judged.build)), list(alone.values()))
     table = merge_metrics(*tables) if tables else None
     if table is None:
-        table_path.write_text("")
+        table_path.write_text("", encoding="utf-8")
     else:
         write_jsonl(table, table_path)
     _findings(history, material, program, (absorbed, priors), table).write(findings_path)

@@ -146,7 +146,7 @@ def _filter_notes(history: History, plan: Plan) -> tuple[str, ...]:
 
 def _excerpt(path: Path) -> str:
     try:
-        return path.read_text(errors="replace")[-_EXCERPT:].strip()
+        return path.read_text(errors="replace", encoding="utf-8")[-_EXCERPT:].strip()
     except OSError:
         return ""
 

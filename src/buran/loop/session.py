@@ -151,7 +151,7 @@ def step(snakemake: Any) -> Iterator[Session]:
 def logged(log: Path, campaign_file: Path, campaign_id: str) -> Iterator[Session]:
     """Open a campaign in a process of its own; errors go into a log, and end the process with their exit code."""
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("w") as file:
+    with log.open("w", encoding="utf-8") as file:
         try:
             session = open_session(campaign_file, base_models=False)
             _unchanged(session, campaign_id)

@@ -68,7 +68,7 @@ def check_build(layout: Layout, spec: BuildSpec, outcome: BuildOutcome) -> None:
     if outcome.status is not Status.FAILED or not spec.is_for_every_point:
         return
     log = layout.root / outcome.folder / LOG
-    text = log.read_text(errors="replace")
+    text = log.read_text(errors="replace", encoding="utf-8")
     last = [line for line in text.splitlines() if line.strip()][-_LAST_LINES:]
     raise BuildError(
         f"the program does not build ({spec.mode})",
@@ -139,10 +139,10 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
     environment = {**os.environ, **campaign.active_environment.variables}
     environment.update(backend.build_environment(spec.mode, filter_file))
     binary, log = folder / campaign.binary, temporary / LOG
-    log.write_text("")
+    log.write_text("", encoding="utf-8")
     copy = working_copy(target.source.folder)
     if copy["diff"]:
-        (temporary / "source.diff").write_text(copy["diff"])
+        (temporary / "source.diff").write_text(copy["diff"], encoding="utf-8")
     record = BuildRecord(
         status=Status.INTERRUPTED,
         reason="interrupted",
@@ -182,7 +182,7 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
         record = replace(record, cost_core_hours=outcome.wall_s * campaign.config.budget.build_cores / 3600.0)
     reason = None
     if outcome.failure:
-        known, error = backend.why_failed(log), first_error(log.read_text(errors="replace"))
+        known, error = backend.why_failed(log), first_error(log.read_text(errors="replace", encoding="utf-8"))
         reason = f"the build command failed: {outcome.failure}{f' ({known})' if known else error and f', {error}'}"
     try:
         record = _inspected(target, spec, reason, record, binary, folder, temporary)

@@ -583,7 +583,7 @@ def _described(allocation: Allocation) -> dict[str, Any]:
 
 def _note(path: Path, job: str, seconds: float | None) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
+    with path.open("a", encoding="utf-8") as file:
         file.write(f"{job} {seconds}\n")
 
 

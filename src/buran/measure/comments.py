@@ -21,7 +21,7 @@ def words(path: Path) -> str | None:
         return None
     lexer = CppLexer if is_c_like(path) else FortranFixedLexer if suffix(path) in FIXED_FORM else FortranLexer
     out, blank = [""], ""
-    for kind, text in lexer(stripnl=False).get_tokens(path.read_text(errors="surrogateescape")):
+    for kind, text in lexer(stripnl=False).get_tokens(path.read_text(errors="surrogateescape", encoding="utf-8")):
         word, end = text, ""
         if kind in Comment:  # directives and the preprocessor's lines are of this kind too, with their line ends
             word = text.rstrip()

@@ -37,7 +37,7 @@ def call_git(*words: str, **variables: str) -> subprocess.CompletedProcess[str] 
             ["git", *_HARMLESS, *words],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             errors="replace",
             env=environment,
             timeout=_TIME_LIMIT_S if "GIT_ALLOW_PROTOCOL" in variables else None,

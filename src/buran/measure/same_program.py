@@ -197,7 +197,7 @@ def _features(path: Path, build_hash: str) -> list[str]:
     """Return what a build tells of its functions, one text for each, without line numbers."""
     if not path.is_file():
         return []
-    features = StaticFeatures.from_jsonl(path.read_text().replace(build_hash, "*"), path)
+    features = StaticFeatures.from_jsonl(path.read_text(encoding="utf-8").replace(build_hash, "*"), path)
     return [
         json.dumps(asdict(replace(function, line=0, loops=tuple(replace(loop, line=0) for loop in function.loops))))
         for function in features.functions

@@ -19,7 +19,7 @@ def mark(folder: Path, build: str, attempt: Path) -> None:
 def why_unfit(folder: Path, build: str) -> str | None:
     """Return what a failed attempt of a build lacked, as long as it counts; None if there is none."""
     path = folder / build / _MARK
-    attempt = folder / path.read_text().strip() if path.is_file() else None
+    attempt = folder / path.read_text(encoding="utf-8").strip() if path.is_file() else None
     if attempt is None or not store.counts(attempt):
         return None
     record = read_run(attempt)

@@ -97,8 +97,11 @@ def render_page(
         report=report,
         data=data,
         json=_json(packed(data)),
-        style=asset("report.css") + "".join(each.style.read_text() for each in sections() if each.style),
-        script="\n".join([*map(asset, _SCRIPTS), *(each.script.read_text() for each in sections() if each.script)]),
+        style=asset("report.css")
+        + "".join(each.style.read_text(encoding="utf-8") for each in sections() if each.style),
+        script="\n".join(
+            [*map(asset, _SCRIPTS), *(each.script.read_text(encoding="utf-8") for each in sections() if each.script)]
+        ),
         version=buran.__version__,
         sections=[{"id": name, "title": title} for name, title in titles if not absent.get(name)],
         answers=answers_of(report, data, headline),

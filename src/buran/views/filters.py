@@ -182,7 +182,7 @@ def read_callgraph(path: Path) -> CallGraph:
     except OSError as error:
         raise FormatError("the call graph cannot be read", where=path, why=error.strerror) from error
     if '"unmatched_lines"' in first:
-        return graph_of_features(StaticFeatures.from_jsonl(path.read_text(), path))
+        return graph_of_features(StaticFeatures.from_jsonl(path.read_text(encoding="utf-8"), path))
     return read_metacg(path)
 
 

@@ -45,7 +45,7 @@ class Results:
     def filter(self) -> Filter:
         """Which functions are worth their hooks."""
         path = self.folder / _FILTER
-        return parse(path.read_text(), path)
+        return parse(path.read_text(encoding="utf-8"), path)
 
     @cached_property
     def report(self) -> Mapping[str, Any]:

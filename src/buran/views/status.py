@@ -278,7 +278,7 @@ class _Ahead(Remaining):
 
 def _waits(layout: Layout) -> list[float]:
     """Return how long each job waited; one with several bundles counts once."""
-    lines = layout.waits.read_text().splitlines() if layout.waits.is_file() else []
+    lines = layout.waits.read_text(encoding="utf-8").splitlines() if layout.waits.is_file() else []
     return [float(seconds) for seconds in dict(line.split() for line in lines).values()]
 
 

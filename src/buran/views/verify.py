@@ -138,7 +138,7 @@ def _of_ledger(layout: Layout) -> Iterator[Deviation]:
         return
     difference = partial(Deviation, path.relative_to(layout.root), repair=partial(_rebuild_ledger, layout))
     booked: dict[str, ledger.Entry] = {}
-    lines = path.read_text(errors="replace").splitlines() if path.is_file() else []
+    lines = path.read_text(errors="replace", encoding="utf-8").splitlines() if path.is_file() else []
     for number, line in enumerate(lines, 1):
         try:
             entry = ledger.Entry(**json.loads(line)) if line else None

@@ -139,7 +139,7 @@ class CommandBackend(Backend):
             output_limit=OUTPUT_LIMIT,
         )
         if outcome.failure:
-            last = log.read_text(errors="replace").strip().splitlines()[-1:]
+            last = log.read_text(errors="replace", encoding="utf-8").strip().splitlines()[-1:]
             why = ": ".join([outcome.failure, *last])
             raise RunError("command.afterwards failed", where=log, why=why, hint="correct it")
 
@@ -159,7 +159,7 @@ class CommandBackend(Backend):
 
 def printed_time(pattern: str, output: Path) -> float:
     """Return the number that a program has printed once, at the group of a regular expression; else `RunError`."""
-    text = output.read_text(errors="replace")
+    text = output.read_text(errors="replace", encoding="utf-8")
     matches = list(re.finditer(pattern, text, re.MULTILINE))
     if len(matches) != 1:
         lines = ", ".join(str(_line(text, match)) for match in matches[:8])

@@ -86,7 +86,12 @@ def working_copy(folder: Path) -> dict[str, str | None]:
 def _run(*command: str) -> str | None:
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", timeout=60, env={**os.environ, "LC_ALL": "C"}
+            command,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=60,
+            env={**os.environ, "LC_ALL": "C"},
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
@@ -140,6 +145,6 @@ def record_node(store: Path) -> str:
 def read_system_file(path: str) -> str | None:
     """Return the content of a file of the system, stripped; None if it cannot be read."""
     try:
-        return Path(path).read_text().strip()
+        return Path(path).read_text(encoding="utf-8").strip()
     except OSError:
         return None

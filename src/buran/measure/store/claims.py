@@ -104,7 +104,7 @@ def _restarts(scheduler: str, job: str) -> int:
 
 def _start_ticks(pid: int) -> int | None:
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except OSError:
         return None
     fields = stat.rpartition(")")[2].split()
@@ -113,7 +113,7 @@ def _start_ticks(pid: int) -> int | None:
 
 def _boot_id() -> str:
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
     except OSError:
         return ""
 
@@ -127,7 +127,7 @@ def read_owner(path: Path) -> Owner | None:
         There is no such file.
     """
     try:
-        return Owner(**with_scheduler(json.loads(path.read_text())))
+        return Owner(**with_scheduler(json.loads(path.read_text(encoding="utf-8"))))
     except (ValueError, TypeError, AttributeError, RecursionError):
         return None
 
@@ -237,7 +237,7 @@ def _link(owner: Owner, path: Path) -> bool:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".own.{owner.nonce}")
     try:
-        draft.write_text(json.dumps(asdict(owner)))
+        draft.write_text(json.dumps(asdict(owner)), encoding="utf-8")
         os.link(draft, path)
     except FileExistsError:
         # A server that carried the request out but whose answer was lost is asked twice.

@@ -248,7 +248,7 @@ def entry_of(store: Path, folder: Path) -> Entry | None:
 
 def key_in(store: Path, folder: Path) -> str:
     """Return what a build, a run or an attempt in a store is called; see `RunKey`."""
-    return key_of(str(folder)[len(str(store)) + 1 :])
+    return key_of(folder.as_posix()[len(str(store)) + 1 :])
 
 
 def _folders(store: Path) -> dict[str, Path]:

@@ -267,8 +267,8 @@ def _sealed(folder: Path) -> list[Path]:
 
 def _seal(folder: Path) -> None:
     files = _sealed(folder)
-    sums = "".join(f"{file_sha256(path)}  {path.relative_to(folder)}\n" for path in files)
-    (folder / SUMS).write_text(sums)
+    sums = "".join(f"{file_sha256(path)}  {path.relative_to(folder).as_posix()}\n" for path in files)
+    (folder / SUMS).write_text(sums, encoding="utf-8")
     for path in (*files, folder / SUMS):
         with path.open("rb") as file:
             sync(file.fileno())
@@ -279,12 +279,12 @@ def _seal(folder: Path) -> None:
 def damage(folder: Path) -> Iterator[tuple[str, str]]:
     """Compare a sealed folder with its checksums; yield names of files, and what is wrong with them, as text."""
     path = folder / SUMS
-    lines = path.read_text(errors="replace").splitlines() if path.is_file() else None
+    lines = path.read_text(errors="replace", encoding="utf-8").splitlines() if path.is_file() else None
     if lines is None:
         yield SUMS, "missing"
         return
     sums = {name: expected for expected, _, name in (line.partition("  ") for line in lines)}
-    here = {str(path.relative_to(folder)) for path in _sealed(folder)}
+    here = {path.relative_to(folder).as_posix() for path in _sealed(folder)}
     for name in sorted(sums.keys() | here):
         if name not in here:
             yield name, "missing"

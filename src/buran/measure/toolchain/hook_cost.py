@@ -78,7 +78,7 @@ def cost_of_hooks(toolchain: Toolchain) -> VisitCost:
 
     def build(filter_file: Path) -> dict[str, str]:
         described = filter_file.with_name("toolchain.json")
-        described.write_text(toolchain.to_json())
+        described.write_text(toolchain.to_json(), encoding="utf-8")
         return {
             "BURAN_MODE": "time",
             "BURAN_TOOLCHAIN": str(described),
@@ -115,8 +115,8 @@ def visit_cost(
         return _measured[identity]
     with tempfile.TemporaryDirectory(prefix="buran-hooks-") as name:
         folder = Path(name)
-        (folder / "hooks.c").write_text(_PROGRAM)
-        (folder / "filter").write_text(_FILTER)
+        (folder / "hooks.c").write_text(_PROGRAM, encoding="utf-8")
+        (folder / "filter").write_text(_FILTER, encoding="utf-8")
         sizes = [f"-D{name}={size}" for name, size in _SIZES.items()]
         words: list[str | Path] = [compiler, "-O2", *sizes, folder / "hooks.c", "-o", folder / "hooks"]
         run_tool(words, what=_WHAT, env={**os.environ, **build(folder / "filter")})

@@ -141,7 +141,7 @@ def _with_request(operation: MpiOperation, letter: str, form: Form) -> MpiOperat
     return replace(operation, name=name, parameters=f"{operation.parameters}, MPI_Request *request", form=form)
 
 
-_TABLE = tomllib.loads(TABLE.read_text())
+_TABLE = tomllib.loads(TABLE.read_text(encoding="utf-8"))
 RULES: dict[str, ByteRule] = _read_rules(_TABLE)
 GROUPS: dict[str, tuple[MpiOperation, ...]] = _read_operations(_TABLE)
 OPERATIONS: tuple[MpiOperation, ...] = tuple(operation for group in GROUPS.values() for operation in group)

@@ -17,7 +17,12 @@ def run_tool(command: Sequence[str | Path], *, what: str, stdin: str = "", env: 
     words = [str(word) for word in command]
     try:
         done = subprocess.run(
-            words, input=stdin, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C", **(env or {})}
+            words,
+            input=stdin,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            env={**os.environ, "LC_ALL": "C", **(env or {})},
         )
     except OSError as error:
         raise ToolError(what, where=words[0], why=error.strerror) from None

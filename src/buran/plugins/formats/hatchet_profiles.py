@@ -134,7 +134,7 @@ def _with_metrics(frame: Any, exclusive: Mapping[str, tuple[str, float]], inclus
 def _tau(hatchet: Any, path: Path) -> Any:
     """Read a folder with a file for each thread, ``profile.0.0.0``; TAU counts microseconds."""
     for file in path.rglob("profile.*"):
-        if _NO_NUMBER.search(file.read_text(errors="replace")):
+        if _NO_NUMBER.search(file.read_text(errors="replace", encoding="utf-8")):
             raise _no_number(file)  # Hatchet takes NaN for 0
     with _clocks_apart(path) as folder:
         frame = hatchet.from_tau(str(folder))
@@ -163,13 +163,16 @@ def _clocks_apart(path: Path) -> Iterator[Path]:
         for file in sorted(path.glob("MULTI__*/profile.*.*.*")):
             copy = Path(name, file.parent.name, file.name)
             copy.parent.mkdir(exist_ok=True)
-            copy.write_text(file.read_text(errors="replace").replace(">CPU_TIME<", f">{_CPU_TIME}<", 1))
+            copy.write_text(
+                file.read_text(errors="replace", encoding="utf-8").replace(">CPU_TIME<", f">{_CPU_TIME}<", 1),
+                encoding="utf-8",
+            )
         yield Path(name)
 
 
 def _tau_metadata(path: Path) -> dict[str, str]:
     first = next(iter(sorted(path.rglob("profile.0.0.0"))), None)
-    text = re.search(r"<metadata>.*</metadata>", first.read_text(errors="replace")) if first else None
+    text = re.search(r"<metadata>.*</metadata>", first.read_text(errors="replace", encoding="utf-8")) if first else None
     try:
         attributes = ElementTree.fromstring(text[0] if text else "<metadata/>")
     except ElementTree.ParseError:
@@ -191,7 +194,7 @@ def _hpctoolkit(hatchet: Any, path: Path) -> Any:
     if column is None:
         why = f"it has {', '.join(frame.inc_metrics)}"
         raise FormatError("the database has no time", where=path, why=why, hint="measure with hpcrun -e CPUTIME")
-    head = (path / "experiment.xml").read_text(errors="replace")
+    head = (path / "experiment.xml").read_text(errors="replace", encoding="utf-8")
     return _with_metrics(frame, {}, {column: (column, 1.0 if "CPUTIME (sec)" in head else 1e-6)})
 
 

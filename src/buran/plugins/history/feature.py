@@ -55,7 +55,9 @@ def enter(path: Path, entry: VersionEntry) -> str | None:
 
     task = {"path": str(path), "key": entry.key, "columns": entry.columns, "content": entry.content}
     pipe = subprocess.PIPE
-    process = subprocess.Popen([sys.executable, "-I", store.__file__], stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-I", store.__file__], stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8"
+    )
     try:
         _, said = process.communicate(json.dumps(task), timeout=LIMIT_S)
     except subprocess.TimeoutExpired:

@@ -39,7 +39,7 @@ def ask(questions: Sequence[Any], outputs: Sequence[Sequence[Path]]) -> list[lis
         "limit_s": _LIMIT_S,
     }
     command = [sys.executable, "-I", str(lines.__file__)]
-    done = subprocess.run(command, input=json.dumps(task), capture_output=True, text=True, check=True)
+    done = subprocess.run(command, input=json.dumps(task), capture_output=True, encoding="utf-8", check=True)
     answers: list[list[Any]] = json.loads(done.stdout)
     return answers
 

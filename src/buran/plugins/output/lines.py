@@ -84,7 +84,7 @@ def _number(text: str | None) -> float:
 
 
 def _lines(files: Sequence[str]) -> list[str]:
-    texts = [Path(path).read_text(errors="replace") if Path(path).is_file() else "" for path in files]
+    texts = [Path(path).read_text(errors="replace", encoding="utf-8") if Path(path).is_file() else "" for path in files]
     return [line for text in texts for line in text.splitlines()]
 
 

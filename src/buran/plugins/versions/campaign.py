@@ -47,7 +47,7 @@ def compare_runs(
     }
     tree = NO_CALL_PATHS
     if table is None:
-        table_path.write_text("")
+        table_path.write_text("", encoding="utf-8")
     else:
         tree = table.tree
         chosen = session.campaign.config.metrics

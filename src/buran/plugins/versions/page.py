@@ -41,7 +41,7 @@ def render_comparison_page(comparison: Comparison, broken: Sequence[Broken] = ()
         .get_template("comparison-page.html.j2")
         .render(
             compared=comparison_values(comparison, broken),
-            style=asset("report.css") + STYLE.read_text(),
+            style=asset("report.css") + STYLE.read_text(encoding="utf-8"),
             version=buran.__version__,
         )
     )
