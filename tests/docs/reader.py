@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from results import RESULTS, first_command
 from snippets import Block, sessions
 
 from patience import PATIENCE_S
@@ -49,7 +50,10 @@ class Reader:
             # So many empty lines that a traceback names the line of the page.
             exec(compile("\n" * block.line + block.text, str(block.page), "exec"), self.names)
         elif block.language == "sh":
-            self._shell(block.text, block, expected)
+            printed = self._shell(block.text, block, expected)
+            wanted = RESULTS.get(block.page.name, {}).get(first_command(block.text), "")
+            found = re.search(wanted, printed, re.DOTALL | re.MULTILINE)
+            assert found, f"{block.place}: {block.text}\nwanted:\n{wanted}\nprinted:\n{printed}"
         else:
             for typed, wanted in sessions(block.text):
                 printed = self._shell(typed, block, expected)

@@ -12,6 +12,7 @@ import pytest
 import yaml
 from commands import commands_in, mistake_in
 from reader import Reader
+from results import RESULTS, first_command
 from snippets import COMMANDS, LANGUAGES, PAGES, ROOT, SHOWN, blocks_of, name_of
 
 from buran.campaign.load import load_campaign
@@ -54,6 +55,13 @@ def test_commands_exist(page: Path) -> None:
             for words in commands_in(block.commands):
                 mistake = mistake_in(words)
                 assert mistake is None, f"{block.place}: {shlex.join(words)}: {mistake}"
+
+
+def test_what_each_command_prints_is_checked() -> None:
+    blocks = [block for page in PAGES for block in blocks_of(page) if block.language == "sh" and block.is_run]
+    assert {(block.page.name, first_command(block.text)) for block in blocks} == {
+        (page, command) for page, commands in RESULTS.items() for command in commands
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)

@@ -52,8 +52,8 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
         if not is_wide:
             answer = f"{at:.4g} s"
         elif low > 0 and not is_open and not report.unknown.advice:
-            answer = f"Between {low:.2g} and {high:.2g} s"
-        reach = f"{low:.3g} to {high:.3g} s" if np.isfinite(low + high) else "unknown: too few points"
+            answer = f"Between {_digits(low, 2)} and {_digits(high, 2)} s"
+        reach = f"{_digits(low, 3)} to {_digits(high, 3)} s" if np.isfinite(low + high) else "unknown: too few points"
         if is_open:
             reach = f"wider than a factor of {_OPEN:g}"
         if report.tensor is not None:
@@ -64,7 +64,7 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
         )
         if report.target_cores and not report.unknown.advice and not is_open:
             least, likely, most = (each * report.target_cores / 3600 for each in (low, at, high))
-            hours = f"{least:.2g} to {most:.2g}" if is_wide else f"{likely:.3g}"
+            hours = f"{_digits(least, 2)} to {_digits(most, 2)}" if is_wide else _digits(likely, 3)
             cores = _number(report.target_cores, "core", "cores")
             facts.append(f"Such a run takes {hours} core hours on {cores}")
         if total := total_at_target(report):
@@ -119,6 +119,12 @@ def _next(report: Report) -> Answer:
     first, *rest = report.next_steps or ["nothing more"]
     head, _, tail = first.partition(": ")
     return Answer("What next?", sentence(head, report.parameters), [step for step in (tail, *rest) if step][:_STEPS])
+
+
+def _digits(value: float, digits: int) -> str:
+    """Return a number with so many digits, below a million without an exponent."""
+    text = f"{value:.{digits}g}"
+    return f"{float(text):.0f}" if "e+" in text and value < 1e6 else text
 
 
 def _number(count: int, one: str, many: str) -> str:
