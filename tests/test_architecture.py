@@ -204,9 +204,7 @@ def test_test_modules_have_names_of_their_own() -> None:
 
 def test_names_have_the_words_of_the_field() -> None:
     """`docs/development/wording.md` has better ones; `lacks_metric` is a key of the records of runs."""
-    wrong = re.compile(
-        r"(?:^|_)(?:told|asked|asks|dear(?:er|est)?|lack(?:s|ing)?|door|doubt|outlook|beside)(?:_|$)"
-    )
+    wrong = re.compile(r"(?:^|_)(?:told|asked|asks|dear(?:er|est)?|lack(?:s|ing)?|door|doubt|outlook|beside)(?:_|$)")
     found = set[str]()
     for path in PACKAGE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -27,7 +27,8 @@ RESULTS: dict[str, dict[str, str]] = {
     },
     "filter-lists.md": {
         "buran filter campaign.yaml -o scorep.filter": (
-            r"^written: scorep.filter.*INCLUDE MANGLED energy.*INCLUDE_LIST.*fun:energy.*\"energy\".*^written: program.mcg"
+            r"^written: scorep.filter.*INCLUDE MANGLED energy.*INCLUDE_LIST.*fun:energy.*\"energy\".*"
+            "^written: program.mcg"
         ),
         "buran filter --from runs/ --callgraph program.mcg --target p=1024,n=512 -o scorep.filter": "^written: scorep",
         "buran filter --callgraph program.mcg --select 'paths_to(name(\"MPI_*\")) - inline'": (

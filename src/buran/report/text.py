@@ -99,9 +99,11 @@ def render(report: Report, answers: Sequence[Answer] = ()) -> str:
 def warnings_of(report: Report) -> list[str]:
     """Return what a reader must know not to read too much into the numbers."""
     notes = list(report.notes)
-    unknown = report.runtime and undecided(np.array(report.runtime.points), report.runtime.parameters)
-    if unknown:
-        notes.append(unknown)
+    if report.runtime:
+        # of what the program takes, counting runs tell only what its call paths do
+        names, times = report.runtime.parameters, report.models.get("time")
+        made_from = [each.points for each in (report.runtime, times) if each and each.parameters == names]
+        notes += filter(None, [undecided(np.vstack(made_from), names)])
     notes += at_the_end(report.models.values())
     if report.unknown.advice:
         notes.insert(0, unknown_in_words(report))
