@@ -5,7 +5,8 @@
 
 `twin` runs campaigns on a program whose cubic work has a price that drifts with its size, by laws that caches suggest
 and by others: for a share of the core hours of the whole matrix with three repetitions. It prints the median error of
-the two kernels at the target, for the model, for a constant price of the counted work, and for the whole matrix.
+the two kernels at the target, for the model, for a constant price of the counted work, and for the whole matrix; and
+the share of the core hours in runs that tell models no time.
 `held` leaves the largest sizes of finished campaigns out, models the rest and predicts them: call paths above 1 % of
 the time. Both print how often 90 % intervals hold, and their half widths.
 """
@@ -104,9 +105,33 @@ def errors(session: Session, iteration: int, truth: float, target: dict[str, int
     return out
 
 
+def untimed(session: Session, iteration: int) -> float:
+    """Return the share of the core hours in runs that tell models no time of a kernel.
+
+    Of a point's runs, timed ones come first: the table has as many times as runs enter.
+    """
+    history = History.open(session)
+    table = history.table(iteration)
+    assert table is not None
+    row = next(row for row, name in enumerate(table.tree.names) if name.endswith(next(iter(KERNELS))))
+    number = np.isfinite(table.over_locations("time", "mean")[row]).sum(axis=1).tolist()
+    left = dict(zip(map(tuple, table.points.tolist()), number, strict=True))
+    order = (Mode.TIME, Mode.EFFORT, Mode.VANILLA)
+    spent = entered = 0.0
+    for run in sorted(history.runs, key=lambda run: order.index(run.mode)):
+        key = tuple(float(run.point[name]) for name in table.parameters)
+        core_s = run.wall_s * session.campaign.cores(run.point)
+        spent += core_s
+        if left.get(key, 0) > 0 and run.mode is not Mode.VANILLA:
+            left[key] -= 1
+            entered += core_s
+    return 1 - entered / spent
+
+
 def twin(seeds: list[int], shares: list[float]) -> None:
     """Print medians over laws and seeds."""
     found: dict[tuple[str, str], list[tuple[float, ...]]] = defaultdict(list)
+    idle: dict[str, list[float]] = defaultdict(list)
     for law, (price, sizes, size) in LAWS.items():
         target = {"p": 2, "n": size}
         for seed in seeds:
@@ -123,7 +148,9 @@ def twin(seeds: list[int], shares: list[float]) -> None:
                 for number, share in enumerate(shares):
                     keys = {"budget": {"core_hours": share * hours}, "strategy": {"name": "design"}}
                     own = campaign(folder, f"part-{number}", sizes, seed, refinement=refinement, **keys)
-                    found[law, f"{share:g}"] += errors(own, carry_out(own).iteration - 1, truth, target)
+                    last = carry_out(own).iteration - 1
+                    found[law, f"{share:g}"] += errors(own, last, truth, target)
+                    idle[f"{share:g}"].append(untimed(own, last))
     print(f"{'law':28s}{'hours':>7s}{'error %':>9s}{'constant':>9s}{'held %':>8s}{'+- %':>7s}{'n':>5s}")
     for hours in dict.fromkeys(hours for _, hours in found):
         groups = {law: found[law, hours] for law in LAWS}
@@ -133,6 +160,8 @@ def twin(seeds: list[int], shares: list[float]) -> None:
             error, plain, width = 100 * np.median(table[:, [0, 1, 3]], axis=0)
             held = 100 * table[:, 2].mean()
             print(f"{law:28s}{hours:>7s}{error:9.1f}{plain:9.1f}{held:8.0f}{width:7.0f}{len(rows):5d}")
+    for hours, parts in idle.items():
+        print(f"of {hours} of the hours, {100 * np.mean(parts):.1f} % in runs that tell models no time")
 
 
 def without(table: Experiment, seen: NDArray[np.bool_]) -> Experiment:
