@@ -44,8 +44,8 @@ def predictions(
     everything = read_models(path)
     sets = [models for models in everything if models.metric == "runtime"]
     if len(sets) == 2:
-        beside = read_models(path.with_name("models.json"))
-        times = [models for models in beside if models.metric == "time"][:1]
+        other = read_models(path.with_name("models.json"))
+        times = [models for models in other if models.metric == "time"][:1]
         return _run_times(sets[0], sets[1], times, _points_of([*sets, *times], points), level)
     if not everything or any(len(models.models) != 1 for models in everything):
         hint = "name latest/run-time.json or latest/figures.json; `buran model FILE --predict` takes other models"
