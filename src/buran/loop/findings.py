@@ -16,6 +16,7 @@ from buran.instrument.balance import Balance
 from buran.model.model_set import ModelSet
 from buran.prior.campaign import PathPrior
 from buran.profile.profile import CallTree, Region
+from buran.wording import counted
 
 SCHEMA = "buran-findings/2"
 
@@ -49,6 +50,75 @@ class Overhead(Stored):
     vanilla_cpu_s: float
     time_ratio: float | None
     effort_ratio: float | None
+
+
+_FAR = 0.1  # times of the same points that differ by more deserve a word
+
+
+@dataclass(frozen=True)
+class ImportAssessment:
+    """What became of the runs of one import.
+
+    Attributes
+    ----------
+    origin, build
+        Where they are from, and what stands for their build.
+    had_cost_core_hours
+        What they had cost, elsewhere.
+    same_filter
+        Whether they were taken under the filter of the models.
+    pooled
+        Whether they may be mixed with times of the campaign.
+    refused
+        Why not, although the campaign file asks for it; empty otherwise.
+    compared
+        Points that both have.
+    extra, missing
+        Shares of the time at these points in call paths that only the imported runs have, or only the campaign's.
+    extra_paths, missing_paths
+        Some of them, those with the most time.
+    ratio
+        Time of the campaign's runs over that of the imported ones, at these points; None without any.
+    """
+
+    origin: str
+    build: str
+    runs: int
+    points: int
+    had_cost_core_hours: float
+    same_filter: bool
+    pooled: bool
+    refused: str
+    compared: int
+    extra: float
+    missing: float
+    extra_paths: tuple[str, ...]
+    missing_paths: tuple[str, ...]
+    ratio: float | None
+
+    def in_words(self) -> str:
+        """Say in a sentence or two what the import is used for."""
+        text = (
+            f"imported from {self.origin}: {counted(self.runs, 'run')} at {counted(self.points, 'point')}; they had "
+            f"cost {self.had_cost_core_hours:.4g} core hours elsewhere and cost nothing here."
+        )
+        if self.refused:
+            return f"{text} Their times are not mixed with those of the campaign: {self.refused}."
+        if not self.pooled:
+            return (
+                f"{text} Their times have models of their own: the campaign file does not say (measurements.pool) that "
+                "they were measured as the campaign measures."
+            )
+        if not self.compared:
+            return f"{text} Their times are used as they are: no point was measured here too."
+        if not self.same_filter:
+            return f"{text} They were taken under another filter: their times are corrected, where that is certain."
+        assert self.ratio is not None
+        far = " Are they of the same machine?" if abs(np.log(self.ratio)) > np.log1p(_FAR) else ""
+        return (
+            f"{text} Their times are mixed with those of the campaign, which are {self.ratio:.3g} times theirs at the "
+            f"points that both have ({self.compared}).{far}"
+        )
 
 
 @dataclass(frozen=True)
@@ -116,7 +186,7 @@ class Findings(Stored):
     balance: tuple[Balance, ...] = ()
     program_model: tuple[str, str] = ("pmnf", "")
     pooled: Annotated[Mapping[str, Value] | None, BeforeValidator(_account)] = None
-    imported: tuple[Mapping[str, Any], ...] = ()
+    imported: tuple[ImportAssessment, ...] = ()
     startup: Annotated[ModelSet | None, PlainValidator(_models)] = None
     absorbed: Annotated[ModelSet | None, PlainValidator(_models)] = None
     comparison: Mapping[str, Any] = field(default_factory=dict)
@@ -138,6 +208,7 @@ class Findings(Stored):
             },
             "overhead": [asdict(overhead) for overhead in self.overhead],
             "priors": [asdict(prior) for prior in self.priors],
+            "imported": [asdict(assessment) for assessment in self.imported],
             "balance": [asdict(balance) for balance in self.balance],
         }
         if not self.comparison:

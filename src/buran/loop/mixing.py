@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -16,87 +15,20 @@ from buran.experiment.merge import project
 from buran.experiment.table import Experiment
 from buran.instrument.prediction import FILTERABLE, symbol_of
 from buran.loop.collect import experiment_of
+from buran.loop.findings import ImportAssessment
 from buran.loop.history import FinishedRun, History
 from buran.loop.pool import hooks_of
 from buran.profile.metrics import uncounted
 from buran.profile.profile import Region
 from buran.profile.regroup import TreeUnion
-from buran.wording import counted
 
 MOST_OTHER = 0.01
 """Share of the time in call paths of one side alone beyond which runs are not of the same program."""
-_FAR = 0.1  # times of the same points that differ by more deserve a word
-
-
-@dataclass(frozen=True)
-class Judged:
-    """What became of the runs of one import.
-
-    Attributes
-    ----------
-    origin, build
-        Where they are from, and what stands for their build.
-    had_cost_core_hours
-        What they had cost, elsewhere.
-    same_filter
-        Whether they were taken under the filter of the models.
-    pooled
-        Whether they may be mixed with times of the campaign.
-    refused
-        Why not, although the campaign file asks for it; empty otherwise.
-    compared
-        Points that both have.
-    extra, missing
-        Shares of the time at these points in call paths that only the imported runs have, or only the campaign's.
-    extra_paths, missing_paths
-        Some of them, those with the most time.
-    ratio
-        Time of the campaign's runs over that of the imported ones, at these points; None without any.
-    """
-
-    origin: str
-    build: str
-    runs: int
-    points: int
-    had_cost_core_hours: float
-    same_filter: bool
-    pooled: bool
-    refused: str
-    compared: int
-    extra: float
-    missing: float
-    extra_paths: tuple[str, ...]
-    missing_paths: tuple[str, ...]
-    ratio: float | None
-
-    def in_words(self) -> str:
-        """Say in a sentence or two what the import is used for."""
-        text = (
-            f"imported from {self.origin}: {counted(self.runs, 'run')} at {counted(self.points, 'point')}; they had "
-            f"cost {self.had_cost_core_hours:.4g} core hours elsewhere and cost nothing here."
-        )
-        if self.refused:
-            return f"{text} Their times are not mixed with those of the campaign: {self.refused}."
-        if not self.pooled:
-            return (
-                f"{text} Their times have models of their own: the campaign file does not say (measurements.pool) that "
-                "they were measured as the campaign measures."
-            )
-        if not self.compared:
-            return f"{text} Their times are used as they are: no point was measured here too."
-        if not self.same_filter:
-            return f"{text} They were taken under another filter: their times are corrected, where that is certain."
-        assert self.ratio is not None
-        far = " Are they of the same machine?" if abs(np.log(self.ratio)) > np.log1p(_FAR) else ""
-        return (
-            f"{text} Their times are mixed with those of the campaign, which are {self.ratio:.3g} times theirs at the "
-            f"points that both have ({self.compared}).{far}"
-        )
 
 
 def judge(
     history: History, runs: Sequence[FinishedRun], parameters: Sequence[str], filter_text: str, filters_mix: bool
-) -> tuple[list[FinishedRun], tuple[Judged, ...]]:
+) -> tuple[list[FinishedRun], tuple[ImportAssessment, ...]]:
     """Return the runs that may be mixed, and what becomes of each import.
 
     Where nothing else was timed, the runs of the import that tells most are all there is.
@@ -136,7 +68,7 @@ def _judged(
     parameters: Sequence[str],
     same_filter: bool,
     filters_mix: bool,
-) -> Judged:
+) -> ImportAssessment:
     build = imported[0].build
     compared = _compared(history, imported, timed, parameters)
     records = [history.run_record(run.folder) for run in imported]
@@ -148,7 +80,7 @@ def _judged(
         refused = _other_paths(compared)
     elif build.pooled and not same_filter and not filters_mix:
         refused = "they were taken under another filter"
-    return Judged(
+    return ImportAssessment(
         origin=build.origin or "",
         build=build.hash,
         runs=len(imported),
@@ -227,8 +159,3 @@ def _alone(
     rows = np.flatnonzero(mask)
     rows = rows[np.argsort(-seconds[rows], kind="stable")]
     return share, tuple(experiment.tree.names[row] for row in rows[:5].tolist())
-
-
-def plain_imports(imports: Sequence[Judged]) -> tuple[dict[str, Any], ...]:
-    """Return plain data for the findings."""
-    return tuple({**asdict(judged), "words": judged.in_words()} for judged in imports)

@@ -26,9 +26,9 @@ from buran.instrument.balance import Balance, balance_of
 from buran.instrument.measured import extremes_s, imbalance_s, threads_of
 from buran.loop import collect
 from buran.loop.crowded import crowded_points, points_without_cores
-from buran.loop.findings import Findings
+from buran.loop.findings import Findings, ImportAssessment
 from buran.loop.history import FinishedRun, History
-from buran.loop.mixing import Judged, judge, plain_imports
+from buran.loop.mixing import judge
 from buran.loop.pool import PooledTimes, pooled_times
 from buran.loop.program_model import FILE, choose_kind, cross_validated, fit_program, in_words, write_program
 from buran.loop.refine import tell_growth
@@ -85,7 +85,7 @@ class Material:
     filter_text: str
     runs: list[FinishedRun]
     modelled: list[FinishedRun]
-    imports: tuple[Judged, ...]
+    imports: tuple[ImportAssessment, ...]
     pooled: PooledTimes | None
     timed: Experiment | None
     counted: Experiment | None
@@ -400,7 +400,7 @@ def _findings(
         priors=made[1],
         balance=_balance(material.modelled, material.filter_text),
         pooled=None if material.pooled is None else material.pooled.account,
-        imported=plain_imports(material.imports),
+        imported=material.imports,
         not_repeated=material.not_repeated,
     )
 

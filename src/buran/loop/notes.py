@@ -39,7 +39,7 @@ def notes_of(history: History, findings: Findings, account: Sequence[Item]) -> l
     for feature in FEATURES:
         notes += () if feature.notes is None else feature.notes(history)
     notes += _builds_of_models(history, findings)
-    notes += [judged["words"] for judged in findings.imported]
+    notes += [judged.in_words() for judged in findings.imported]
     return [
         *_lost(history),
         *_of_other_versions(account),
@@ -131,7 +131,7 @@ def _of_other_versions(account: Sequence[Item]) -> list[str]:
 def _builds_of_models(history: History, findings: Findings) -> list[str]:
     """Say which builds' times models take, and what becomes of others."""
     plans, last = history.plans, history.plans[-1].filter_text
-    pooled = {judged["build"] for judged in findings.imported if judged["pooled"]}
+    pooled = {judged.build for judged in findings.imported if judged.pooled}
     runs = [run for run in history.runs if run.mode is Mode.TIME or run.build.hash in pooled]
     used = sum(run.filter_text == last for run in runs if run.purpose is Purpose.MODEL)
     other_runs = sum(run.filter_text != last for run in runs)

@@ -238,7 +238,7 @@ def usable_imports(history: History, filter_text: str) -> list[FinishedRun]:
     """
     rounds = [plan for plan in history.plans if not plan.imported and not plan.pilot]
     judged = rounds[-1].iteration if rounds else 0
-    pooled = {judgement["build"] for judgement in history.findings(judged).imported if judgement["pooled"]}
+    pooled = {found.build for found in history.findings(judged).imported if found.pooled}
     modelled_filter = rounds[-1].filter_text if rounds else filter_text
     runs = history.runs_of(history.imports)
     return [run for run in runs if run.build.hash in pooled and run.filter_text == modelled_filter]

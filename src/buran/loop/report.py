@@ -199,7 +199,7 @@ def gather(history: History) -> Report:
     campaign, last = session.campaign, plans[-1].iteration - 1
     findings = history.findings(last)
     state = progress_of(history)
-    unpooled = {judged["build"] for judged in findings.imported if not judged["pooled"]}
+    unpooled = {judged.build for judged in findings.imported if not judged.pooled}
     runs = history.runs
     has_hooks = any(build.mode is not Mode.VANILLA for plan in plans for build in plan.builds)
     # Where there are runs with hooks, a baseline alone tells nothing of call paths.

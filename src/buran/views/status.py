@@ -384,8 +384,8 @@ def _not_mixed(history: History) -> Iterator[tuple[Path, Failure]]:
         return
     log = history.layout.findings(history.campaign, findings.iteration).relative_to(history.layout.root)
     for judged in findings.imported:
-        if judged["refused"]:
-            yield Path(judged["build"]), Failure(f"mixing in {judged['origin']}", judged["refused"], str(log))
+        if judged.refused:
+            yield Path(judged.build), Failure(f"mixing in {judged.origin}", judged.refused, str(log))
 
 
 def output_of(run: Path) -> str:
