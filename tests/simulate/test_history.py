@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from buran.cli import main
 from buran.errors import FormatError
 from buran.files import not_synced
 from buran.loop.collect import overhead
-from buran.loop.findings import Findings
+from buran.loop.findings import Findings, ImportAssessment
 from buran.loop.history import FinishedRun, History
 from buran.loop.overhead import instrumented
 from buran.loop.plan import first_plan, runtime_model
@@ -85,10 +86,13 @@ def test_bundles_of_earlier_versions_keep_their_names() -> None:
 def test_findings_of_earlier_versions_are_read(finished: Session, tmp_path: Path) -> None:
     now = json.loads(finished.layout.findings(finished.id, 0).read_text())
     now["pooled"] = {"runs": 3, "largest_uncertainty": 0.1, "visit_cost_uncertainty_s": 1e-9}
+    assessed = ImportAssessment("runs/", "b", 3, 2, 0.5, True, True, "", 1, 0.0, 0.0, (), (), 1.1)
+    now["imported"] = json.loads(json.dumps([asdict(assessed)]))
     assert now["extremes_s"] and now["startup"]
     former = {"extremes_s": "ends_s", "startup": "ends", "absorbed": "held"}
     before = {former.get(name, name): value for name, value in now.items()}
     before["pooled"] = {"runs": 3, "largest_doubt": 0.1, "visit_cost_doubt_s": 1e-9}
+    before["imported"] = [{**now["imported"][0], "words": assessed.in_words()}]
     assert former.keys().isdisjoint(before)
     for name, content in (("now", now), ("before", before)):
         (tmp_path / name).write_text(json.dumps(content))

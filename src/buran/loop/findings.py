@@ -31,6 +31,11 @@ def _account(data: Any) -> Any:
     return data and {name.replace("doubt", "uncertainty"): value for name, value in data.items()}
 
 
+def _imports(data: Any) -> Any:
+    """Return what became of imports; older files have the sentences as well."""
+    return [{name: value for name, value in each.items() if name != "words"} for each in data]
+
+
 def _models(data: Mapping[str, Any] | None) -> ModelSet | None:
     return None if data is None else ModelSet.from_json(data)
 
@@ -186,7 +191,7 @@ class Findings(Stored):
     balance: tuple[Balance, ...] = ()
     program_model: tuple[str, str] = ("pmnf", "")
     pooled: Annotated[Mapping[str, Value] | None, BeforeValidator(_account)] = None
-    imported: tuple[ImportAssessment, ...] = ()
+    imported: Annotated[tuple[ImportAssessment, ...], BeforeValidator(_imports)] = ()
     startup: Annotated[ModelSet | None, PlainValidator(_models)] = None
     absorbed: Annotated[ModelSet | None, PlainValidator(_models)] = None
     comparison: Mapping[str, Any] = field(default_factory=dict)
