@@ -57,6 +57,14 @@ def test_a_guess_alone_is_no_answer_and_named_so_in_the_same_sentence():
     assert "does not grow" not in render(said, answers(said, data_of(said, None)))
 
 
+def test_without_times_the_models_are_of_counts():
+    """As of miniFE, whose elements in halos are computed twice."""
+    counts = models("basic_blocks", "occ", rest=model((1e6, -1, 0)), elements=model((5e4, -1 / 2, 0), smape=2))
+    said = told({}, models={"basic_blocks": counts})
+    where = headline_about(said).scaling
+    assert where.answer == "elements" and "by models of its basic_blocks" in where.facts[0]
+
+
 def test_nothing_rises():
     said = told({"work": model((1.0, 0, 1), smape=1), "halo": model((0.2, 0, 1), smape=1)})
     where = headline_about(said).scaling

@@ -83,7 +83,7 @@ def _scaling(report: Report, call_paths: CallPaths | None, rises: Sequence[Rise]
         first, *others = (
             rise for k, rise in enumerate(proven) if rise.call_path not in {each.call_path for each in proven[:k]}
         )
-        facts = [f"{sentence(first.reason, ())}{_by_counts(first)}", rise_in_words(first, metric)]
+        facts = [f"{sentence(first.reason, ())}{_by_counts(first, metric)}", rise_in_words(first, metric)]
         facts += _why_guess(first.call_path, call_paths)
         facts += [
             f"Then {name_of(rise.call_path)}, {rise_in_words(rise, metric)}: {rise.reason}" for rise in others[:_WORST]
@@ -123,9 +123,9 @@ def _whole(report: Report, call_paths: CallPaths, name: str) -> list[str]:
     return [f"All call paths take {before:.3g} {unit} at {name}={value:g}, {after:.3g} {unit} at the target"]
 
 
-def _by_counts(rise: Rise) -> str:
+def _by_counts(rise: Rise, metric: str) -> str:
     """Say how sure a reason is."""
-    return ": its basic blocks are exact" if rise.work else ", by models of its times"
+    return ": its basic blocks are exact" if rise.work else f", by models of its {metric.replace('time', 'times')}"
 
 
 def rise_in_words(rise: Rise, metric: str) -> str:
