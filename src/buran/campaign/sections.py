@@ -559,9 +559,7 @@ class ResourcesKeys(Keys, title="Resources"):
         "`partition`, if that is given. Only with a profile that hands it on.",
         examples=[{"small": {"ranks": "1-64"}, "large": {"ranks": "65-", "charge_factor": 1.5}}],
     )
-    cluster: OfQueue[Word | None] = Field(
-        None, description="Name of the cluster; on another one, nothing is measured. Only with a profile that has jobs."
-    )
+    cluster: OfQueue[Word | None] = Field(None, description="Name of the cluster; elsewhere nothing is measured.")
     constraint: OfRun[Text | None] = Field(
         None,
         description="Features that nodes must have. Runs under different ones are kept apart. Only with a profile "

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -19,7 +20,7 @@ from buran.errors import ConfigError, ToolError
 from buran.files import write_json
 from buran.loop.session import Session
 from buran.measure.schedulers.base import CommandMissing, Partition, Scheduler, spread
-from buran.measure.schedulers.registry import current_scheduler
+from buran.measure.schedulers.registry import SCHEDULERS, current_scheduler
 from buran.wording import counted
 
 _ASK_AGAIN_S = 5.0  # a scheduler that does not answer
@@ -87,9 +88,24 @@ def _check_cluster(campaign: Campaign, scheduler: Scheduler) -> None:
     wanted = campaign.config.resources.cluster
     cluster = None if wanted is None else scheduler.cluster()
     if cluster != wanted:
-        what = f"this is {cluster or scheduler.title}, and not the cluster {wanted}"
-        hint = "measure there, or name the system of this cluster (`buran doctor --write-system NAME` writes one)"
-        raise _refused(campaign, ("resources", "cluster"), what, None, hint)
+        raise _elsewhere(campaign, f"this is {cluster or scheduler.title}, and not the cluster {wanted}")
+
+
+def _check_machine(campaign: Campaign) -> None:
+    """Refuse to measure outside of jobs on a machine that is not of the cluster the file is for."""
+    wanted = campaign.config.resources.cluster
+    if wanted is None or campaign.is_simulated:
+        return
+    for scheduler in SCHEDULERS:
+        with suppress(ToolError):
+            if scheduler.is_available() and scheduler.cluster() == wanted:
+                return
+    raise _elsewhere(campaign, f"this machine is not of the cluster {wanted}")
+
+
+def _elsewhere(campaign: Campaign, what: str) -> CampaignError:
+    hint = "measure there, or name the system of this machine (`buran doctor --write-system NAME` writes one)"
+    return _refused(campaign, ("resources", "cluster"), what, None, hint)
 
 
 def _decided(session: Session, partitions: Partitions) -> Session:
@@ -119,13 +135,14 @@ def room_here(campaign: Campaign, before: Partitions | None = None) -> tuple[dic
     Raises
     ------
     ConfigError
-        Points do not fit into the job, or belong to another partition or cluster.
+        Points do not fit into the job, or belong to another partition; this is another cluster, or none.
     RunError, ToolError
         The scheduler does not answer.
     """
     scheduler = current_scheduler()
     allocation = None if campaign.is_simulated else scheduler.allocation()
     if allocation is None:
+        _check_machine(campaign)
         return {}, ""
     _check_cluster(campaign, scheduler)
     here, nodes, job = allocation.partition or None, len(allocation.nodes), f"{scheduler.title} job {allocation.job}"

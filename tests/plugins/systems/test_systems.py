@@ -14,7 +14,7 @@ from buran.campaign.config import Campaign
 from buran.campaign.load import load_campaign
 from buran.campaign.mistakes import CampaignError, spelled
 from buran.cli import main
-from buran.engine.partition import check_now
+from buran.engine.partition import check_now, room_here
 from buran.errors import Exit
 from buran.loop.report import _copy_campaign_file
 from buran.measure.bundle import configuration
@@ -189,6 +189,18 @@ def test_a_system_file_of_something_else_is_refused_before_anything_is_submitted
     (mistake,) = error.value.mistakes
     assert mistake.file == path and mistake.line > 0 and spelled(mistake.path) == key
     assert all(word in str(error.value) for word in words)
+
+
+def test_outside_of_jobs_the_machine_must_be_of_the_cluster_too(hawk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = system(hawk / "systems", {"resources": {"cluster": "hawk"}})
+    assert room_here(loaded(hawk, system="hawk")) == ({}, "")
+    monkeypatch.setattr("shutil.which", lambda name, **options: None)
+    for cluster in ("kestrel", "hawk"):  # here is no scheduler now
+        system(hawk / "systems", {"resources": {"cluster": cluster}})
+        with pytest.raises(CampaignError) as error:
+            room_here(loaded(hawk, system="hawk"))
+        (mistake,) = error.value.mistakes
+        assert mistake.file == path and spelled(mistake.path) == "resources.cluster" and cluster in str(error.value)
 
 
 def test_in_jobs_the_cluster_is_known_without_asking(hawk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
