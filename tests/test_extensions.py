@@ -106,8 +106,8 @@ def test_an_unknown_name_is_refused_with_those_that_are_known(door: ExtensionPoi
         ("def broken(:", "SyntaxError"),
         ("other = 1", "AttributeError"),
         ("class encoder: name = {name!r}", "is a class, and an object is needed"),
-        (GOOD.replace("encode(", "decode("), "it lacks encode"),
-        (GOOD.replace(", indent", "").replace(", 2", ""), "it lacks indent"),
+        (GOOD.replace("encode(", "decode("), "it has no encode"),
+        (GOOD.replace(", indent", "").replace(", 2", ""), "it has no indent"),
         (GOOD.replace("{name!r}", "'plain'"), "it calls itself 'plain'"),
         (GOOD.replace(", *, sort", ""), "encode cannot be called with (value, sort)"),
         (GOOD.replace("value,", "value, depth,"), "encode cannot be called with (value, sort)"),
@@ -193,7 +193,7 @@ def campaign(tmp_path: Path) -> Path:
     ("name", "code", "why"),
     [
         ("moon", "raise ImportError('no library of the scheduler')", "ImportError: no library of the scheduler"),
-        ("moon", "class Moon: name = title = 'moon'\nencoder = Moon()", "it lacks is_available"),
+        ("moon", "class Moon: name = title = 'moon'\nencoder = Moon()", "it has no is_available"),
         (
             "moon",
             "from buran.measure.schedulers.base import Scheduler\n"
@@ -251,7 +251,7 @@ def test_a_measurement_system_that_does_not_work_is_named(
     campaign.write_text(json.dumps(data))
     assert main(["status", str(campaign)]) == Exit.ENVIRONMENT
     said = capsys.readouterr().err
-    assert "the backend 'tau' cannot be used" in said and "distribution outside 1.5" in said and "lacks open" in said
+    assert "the backend 'tau' cannot be used" in said and "distribution outside 1.5" in said and "has no open" in said
 
 
 FEATURE = "from buran.features import Feature, Key\nencoder = Feature({name!r}, Key(bool, False, 'Whether.'))"

@@ -208,7 +208,7 @@ def _load(extension_point: ExtensionPoint[Any], entry: EntryPoint) -> Any:
 def _problem(loaded: object, name: str, member: Any) -> str | None:
     """Return how an object falls short of one member of a protocol, as text; None if it does not."""
     if inspect.getattr_static(loaded, name, _MISSING) is _MISSING:
-        return f"it lacks {name}"
+        return f"it has no {name}"
     if not inspect.isfunction(member):
         return None
     method = getattr(loaded, name)
