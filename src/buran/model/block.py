@@ -132,8 +132,8 @@ class Block:
         noise = (share * np.sqrt(regression.spread * excess)).tolist()
         rows = (variances * excess[:, None, None]).tolist()
         out = []
-        for c, degrees in enumerate(regression.degrees.tolist()):
-            function, order = self.functions.make(chosen[c], coefficients[c], regression.free[c])
+        functions = map(self.functions.make, chosen.tolist(), coefficients.tolist(), regression.free.tolist())
+        for c, (degrees, (function, order)) in enumerate(zip(regression.degrees.tolist(), functions, strict=True)):
             covariance: tuple[tuple[float, ...], ...] = ()
             if degrees > 0:
                 covariance = tuple(tuple([row[j] for j in order]) for row in [rows[c][i] for i in order])

@@ -224,7 +224,7 @@ def _extend(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model]
 
     def is_lost(model: Model, is_exact: bool, noise: float) -> bool:
         error = model.quality.error
-        bases = [factor.basis for term in model.function.terms for factor in term.factors]
+        bases = (factor.basis for term in model.function.terms for factor in term.factors)
         if is_exact:
             return error > SEARCH.steady or any(space.ends_at(basis) for basis in bases)
         missed = options.criterion == "error" and error > max(noise, ROUNDING)
@@ -394,8 +394,8 @@ def _final_fit(block: Block, calls: Ids, terms: int) -> list[Model]:
     )
     coefficients = np.ldexp(regression.coefficients, binary[:, None])
     count = values.shape[1]
-    out = []
-    for c, figure in enumerate(figures):
-        function, _ = block.functions.make(chosen[c], coefficients[c], regression.free[c])
-        out.append(Model(function, Quality(count, *figure), LazyAlternatives(block, int(calls[c]))))
-    return out
+    functions = map(block.functions.make, chosen.tolist(), coefficients.tolist(), regression.free.tolist())
+    return [
+        Model(function, Quality(count, *figure), LazyAlternatives(block, call))
+        for call, (function, _), figure in zip(calls.tolist(), functions, figures, strict=True)
+    ]

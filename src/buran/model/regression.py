@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -126,16 +127,17 @@ class Functions:
             term = self._terms[rows] = Term(tuple(factors))
         return term
 
-    def make(self, chosen: Ids, coefficients: Array, free: Mask) -> tuple[ModelFunction, list[int]]:
+    def make(
+        self, chosen: Sequence[Sequence[int]], coefficients: Sequence[float], free: Sequence[bool]
+    ) -> tuple[ModelFunction, list[int]]:
         """Make a function; also return the columns of the design in its order, the constant first."""
-        terms = [self.term(tuple(rows)) for rows in chosen.tolist()]
-        kept = [number for number, use in enumerate(free[1:].tolist()) if use]
+        terms = [self.term(tuple(rows)) for rows in chosen]
+        kept = [number for number, use in enumerate(free[1:]) if use]
         if len(kept) > 1:
             kept.sort(key=lambda number: terms[number].growth_order, reverse=True)
-        numbers = coefficients.tolist()
         function = ModelFunction(
-            numbers[0] + 0.0,  # no negative zero
-            tuple(numbers[1 + number] for number in kept),
+            coefficients[0] + 0.0,  # no negative zero
+            tuple(coefficients[1 + number] for number in kept),
             tuple(terms[number] for number in kept),
         )
         return function, [0, *(1 + number for number in kept)]

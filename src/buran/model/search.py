@@ -47,7 +47,7 @@ from buran.numerics.tuning import COMMON
 Progress = Callable[[int], None]
 _ARRAYS = 8  # of the size of all terms at all points that the search has at once
 _MOST_BYTES = 4_000_000_000
-_CHUNK_BYTES = 2_000_000  # of one working array; larger ones fall out of the cache
+_CHUNK_BYTES = 3_000_000  # of one working array; larger ones fall out of the cache
 
 
 @dataclass(frozen=True)
@@ -226,7 +226,7 @@ def _beam_search(
     for terms in range(1, largest + 1):
         if terms == 1:
             members, coefficients = np.tile(np.arange(products)[:, None], (calls, 1, 1)), dictionary.gain[..., None]
-            together = max(1, _CHUNK_BYTES // (8 * calls * count))
+            together = max(1, _CHUNK_BYTES // (32 * calls * count))  # four such arrays at once
             parts = (one_term(dictionary, slice(start, start + together)) for start in range(0, products, together))
             figures = [judged(part.free, part.residual, 2) for part in parts]
             errors, scores = (np.concatenate(each, axis=1) for each in zip(*figures, strict=True))

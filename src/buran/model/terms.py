@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property, total_ordering
 from typing import Any
 
@@ -99,10 +98,10 @@ class Term:
         return out
 
     @cached_property
-    def growth_order(self) -> tuple[Fraction, int, tuple[Factor, ...]]:
+    def growth_order(self) -> tuple[float, int, tuple[Factor, ...]]:
         """Key that sorts terms by their total degree, then by logs, then by parameter."""
         leads = [factor.lead(column) for factor in self.factors for column in factor.columns]
-        return sum((power for power, _ in leads), Fraction(0)), sum(log for _, log in leads), self.factors
+        return float(sum(power for power, _ in leads)), sum(log for _, log in leads), self.factors
 
     @property
     def lasting(self) -> Term | None:
