@@ -81,12 +81,16 @@ class _Lines:
         self.params = params
         self.example = f"lines such as {example}"
         self.collector: Collector | None = None
+        self.points: dict[str, int] = {}  # by the parameters as Python writes them
 
     def error(self, line: int, why: str) -> FormatError:
         return wrong(self.path, why, line=line, expected=self.example)
 
     def point(self, data: dict[str, Any], line: int) -> tuple[Collector, int]:
         params = data.get(self.params)
+        written = repr(params)
+        if self.collector is not None and written in self.points:
+            return self.collector, self.points[written]
         if not isinstance(params, dict) or not params:
             raise self.error(line, f"{self.params!r} is missing or has no parameters")
         if self.collector is None:
@@ -94,10 +98,11 @@ class _Lines:
         names = self.collector.parameters
         if set(params) != set(names):
             raise self.error(line, f"the parameters are {', '.join(params)}, but {', '.join(names)} in the first line")
-        values = [as_number(params[name]) for name in names]
-        if any(value is None or math.isnan(value) for value in values):
+        values = [value for name in names if (value := as_number(params[name])) is not None and not math.isnan(value)]
+        if len(values) < len(names):
             raise self.error(line, f"a parameter is no finite number: {params}")
-        return self.collector, self.collector.point([value for value in values if value is not None])
+        self.points[written] = self.collector.point(values)
+        return self.collector, self.points[written]
 
     def name(self, data: dict[str, Any], key: str, default: str | None, line: int) -> str:
         name = data.get(key, default)
@@ -120,10 +125,9 @@ class _Lines:
         if "value" not in data:
             raise self.error(line, "'value' is missing")
         entries = data["value"] if isinstance(data["value"], list) else [data["value"]]
-        values = [as_number(value) for value in entries]
-        if not values or None in values:
+        numbers = [number for value in entries if (number := as_number(value)) is not None]
+        if not numbers or len(numbers) < len(entries):
             raise self.error(line, f"'value' is no finite number or list of them: {data['value']!r}")
-        numbers = [value for value in values if value is not None]
         if "repetition" not in data and "locations" not in data:
             for number in numbers:
                 collector.add_value(call_path, metric, point, number)

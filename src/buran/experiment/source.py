@@ -51,10 +51,10 @@ def as_number(value: object) -> float | None:
     """Return a JSON value as a number, NaN for null, or None if it is neither or infinite."""
     if value is None:
         return math.nan
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if type(value) not in (int, float):
         return None
     try:
-        number = float(value)
+        number = float(value)  # type: ignore[arg-type]
     except OverflowError:
         return None
     return None if math.isinf(number) else number
