@@ -68,7 +68,7 @@ def examine_project(folder: Path, system: str | None = None, makefile: Path | No
     if not folder.is_dir():
         why = "it is a file" if folder.exists() else "nothing has this name"
         raise UsageError(
-            "there is no such folder", where=folder, why=why, hint="name the folder of a program's sources"
+            "there is no such folder", where=folder, why=why, hint="name the folder with the program's sources"
         )
     try:
         if makefile is not None:
