@@ -56,4 +56,4 @@ def _unsteady(knowledge: Knowledge) -> str | None:
         return None
     more = sum(map(len, knowledge.unsteady.values())) - 1
     where = f"{metric} of {paths[0]}" + (f" and {more} other counts" if more else "")
-    return f"effort depends on the run: {where}; models of them hold for the measured runs only"
+    return f"effort depends on the run: {where}; models of them are valid for the measured runs only"
