@@ -59,7 +59,7 @@ def with_other_growth(
         first: list[tuple[float, float]] = []  # of each hypothesis its weight, and its prediction at the farthest place
         further: list[tuple[float, float]] = []
         made: list[tuple[Alternative, _Others, int]] = []
-        for alternative, there in zip(group, at_far, strict=False):
+        for alternative, there in zip(group, at_far, strict=False):  # the next group goes on with the iterator
             found: list[tuple[_Others, int, float]] = []
             for p in few if alternative.weight >= COMMON.matters * most else ():
                 if others := others_of(alternative.function.terms, p):
