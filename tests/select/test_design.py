@@ -13,7 +13,7 @@ from simulated import measured, plain, space
 from buran.model import Factor, ModelFunction, PowerLog, Term
 from buran.select.base import base_places
 from buran.select.belief import TargetBelief, belief_of, fewer
-from buran.select.design import Design, after_run, allocate, gains, whole_runs, worthiest
+from buran.select.design import Design, after_run, allocate, gains, improvable, whole_runs, worthiest
 from buran.select.forecast import Forecast, predicted_s
 from buran.select.observations import Observations
 from buran.select.protocol import Budget, PlanningState
@@ -168,6 +168,21 @@ def test_of_a_plan_what_is_worth_most_for_its_cost_is_made_first(seed: int) -> N
 def test_nothing_is_planned_where_nothing_is_affordable() -> None:
     plan, remains = allocate(belief(), np.full(6, 9.0), 1.0, np.full(6, 10.0))
     assert not plan.any() and remains == 1.0
+
+
+def test_a_call_path_that_no_run_improves_hides_no_other() -> None:
+    own = belief(calls=3)
+    factors = own.factors.copy()
+    factors[0, :-1], factors[0, -1] = 0.0, 3.0  # as waiting on more ranks than the machine has
+    own = replace(own, factors=factors, share=np.array([0.9, 0.099, 0.001]))
+    cost, room = np.full(6, 2.0), np.full(6, 10.0)
+    assert allocate(own, cost, 40.0, room)[1] > 0.99
+    others = improvable(own, room)
+    assert others.share.tolist() == [0.0, 0.099, 0.0]
+    plan, remains = allocate(others, cost, 40.0, room)
+    assert plan.any() and remains < 0.5
+    nothing = improvable(replace(own, share=np.array([1.0, 0.0, 0.0])), room)
+    assert allocate(nothing, cost, 40.0, room)[1] == 1.0
 
 
 def test_more_runs_make_the_belief_narrower() -> None:

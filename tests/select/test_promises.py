@@ -147,9 +147,9 @@ def test_an_answer_that_breaks_a_promise_is_refused(name: str, why: str) -> None
     [
         ("forgetful", "becomes a NoneType"),
         ("untyped", "abilities are of type dict"),
-        ("inaccurate", "lacks width_at_target"),
-        ("nowhere", "lacks places"),
-        ("mute", "lacks abilities"),
+        ("inaccurate", "has no width_at_target"),
+        ("nowhere", "has no places"),
+        ("mute", "has no abilities"),
     ],
 )
 def test_an_ability_without_its_method_is_refused(name: str, why: str) -> None:

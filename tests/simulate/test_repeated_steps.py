@@ -161,5 +161,5 @@ def test_a_budget_below_one_run_pays_for_the_first_alone(tmp_path: Path, capsys:
     history = campaign(tmp_path, budget={"core_hours": 1e-7})
     assert len(history.runs) == 1
     assert history.plans[-1].done and history.plans[-1].budget_reached
-    assert not any(prior["repeats"] for prior in history.findings(last(history)).priors)
+    assert not any(prior.repeats for prior in history.findings(last(history)).priors)
     assert "No counts show yet that work repeats with s" in reported(tmp_path, capsys)

@@ -77,6 +77,9 @@ class Design:
             belief = informed  # what no point can show must not hide what some can
             plan, remains = allocate(belief, cost, left, room)
         if remains > 1 - COMMON.matters:
+            belief = improvable(belief, room)  # nor must the other call paths
+            plan, remains = allocate(belief, cost, left, room)
+        if remains > 1 - COMMON.matters:
             return Advice(stop=_no_run_helps(measured, space), expected_error=error)
         part = max(self.part, 1 / state.rounds_left) if state.rounds_left else self.part
         counts = whole_runs(belief, plan, cost, left, room)
@@ -157,6 +160,16 @@ def gains(belief: TargetBelief) -> Array:
     along = np.einsum("cpr,cr->cp", rows, belief.factors[:, -1]) ** 2
     fall = along / (1 + (rows**2).sum(axis=2))
     return np.asarray(belief.share**2 @ fall / max(belief.variance, np.finfo(np.float64).tiny))
+
+
+def improvable(belief: TargetBelief, room: Array) -> TargetBelief:
+    """Return the belief about the call paths above 1 % of the time that so many runs (place,) make more certain."""
+    rows, target = belief.information, belief.factors[:, -1]
+    # share of the variance that all runs leave: t^T (I + sum_x r_x f_x f_x^T)^-1 t over t^T t
+    normal = np.eye(rows.shape[2]) + np.matmul(rows.transpose(0, 2, 1), rows * room[:, None])
+    left = np.einsum("cr,cr->c", target, np.linalg.solve(normal, target[..., None])[..., 0])
+    improves = (left < (1 - COMMON.matters) * (target**2).sum(axis=1)) & _matters(belief.share)
+    return replace(belief, share=np.where(improves, belief.share, 0.0))
 
 
 def allocate(belief: TargetBelief, cost: Array, budget: float, room: Array) -> tuple[Array, float]:
