@@ -102,7 +102,7 @@ def test_a_file_that_two_readers_recognise_is_not_guessed(
 
 @pytest.mark.parametrize(
     ("value", "why"),
-    [("no_such_module:READER", "ModuleNotFoundError"), (f"{__name__}:INCOMPLETE", "lacks what")],
+    [("no_such_module:READER", "ModuleNotFoundError"), (f"{__name__}:INCOMPLETE", "has no what")],
 )
 def test_a_reader_that_does_not_work_is_named(
     value: str, why: str, bring: Bring, tmp_path: Path, capsys: pytest.CaptureFixture[str]

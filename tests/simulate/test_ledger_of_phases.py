@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from buran.campaign.plan import Plan
@@ -142,6 +142,7 @@ BUDGETS = st.floats(0.0005, 0.2)
 
 @settings(max_examples=2)
 @given(BUDGETS, STRATEGIES, st.sampled_from([0.0, 0.2]), st.integers(1, 100))
+@example(0.05209210087052076, "full", 0.2, 22)
 def test_a_budget_holds(budget: float, strategy: str, failing: float, seed: int) -> None:
     _within_budget(budget, strategy, failing, seed)
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from buran.campaign.load import load_campaign
@@ -219,6 +219,7 @@ def test_a_coarser_filter_does_not_look_like_a_slow_caller() -> None:
     level=st.sampled_from([0.9, 0.99]),
     seed=st.integers(0, 2**32),
 )
+@example(count=2, rows=6, noise=0.5, shared=0.0, level=0.99, seed=0)
 def test_false_alarms_are_as_rare_as_the_interval_says(
     count: int, rows: int, noise: float, shared: float, level: float, seed: int
 ) -> None:

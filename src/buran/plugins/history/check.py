@@ -180,5 +180,6 @@ def intervals_of_next(series: Sequence[Array], level: float) -> list[tuple[float
         logs = np.log(np.maximum(values, SHORTEST_S))
         quantile = stdtrit(len(logs) - 1.0, 1 - (1 - level) / 2 / len(series))
         middle, reach = logs.mean(), quantile * logs.std(ddof=1) * np.sqrt(1 + 1 / len(logs))
-        bounds.append((float(np.exp(middle - reach)), float(np.exp(middle + reach))))
+        with np.errstate(over="ignore"):  # two values that differ much leave the interval without an upper bound
+            bounds.append((float(np.exp(middle - reach)), float(np.exp(middle + reach))))
     return bounds

@@ -47,7 +47,7 @@ def next_round(draft: Draft) -> Plan | None:
     if len(knowledge.rounds) >= question.max_iterations:
         advice = _chosen(draft)[1] if question.adaptive else Advice()
         limit = f"the limit of {question.max_iterations} iterations is reached"
-        return draft.ending(advice.stop or limit, advice.budget_reached)
+        return draft.ending(advice.stop or limit, advice.budget_reached or not knowledge.complete)
     last = knowledge.plans[-1]
     again = _again(draft) if question.refine and knowledge.filter_text != last.filter_text else {}
     changed = bool(again) and _can_change(draft, again)
