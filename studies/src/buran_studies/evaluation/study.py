@@ -13,19 +13,19 @@ from buran.files import digest
 from buran_studies.evaluation.evaluation import Evaluation
 
 STUDIES: Mapping[str, str] = {
-    "campaign": "whole campaigns compared with the manual way and PIRA II",
-    "correction": "correction of analytical models, as published and by default",
-    "coverage": "coverage of intervals beyond the points",
-    "kills": "campaigns whose processes are killed at any system call",
-    "machine": "real programs on simulated machines, compared with a real MPI and with theory",
-    "memory": "counted operations and sampled cache misses, compared with theory and valgrind",
-    "priors": "savings and noise tolerance of noise-resilient priors",
-    "refinement": "cost and losses of refined filters",
-    "selection": "strategies that choose measurement points",
-    "versions": "changes between two versions, found by counts at few ranks",
-    "tensor": "tensor models and other methods, on the data of the CPR paper",
+    "campaign": "hours; whole campaigns compared with the manual way and PIRA II",
+    "correction": "hours; correction of analytical models, as published and by default",
+    "coverage": "minutes; intervals beyond the points",
+    "kills": "minutes; campaigns killed at any system call",
+    "machine": "hours; real programs on simulated machines, compared with a real MPI and theory",
+    "memory": "minutes; operations and cache misses, compared with theory and valgrind",
+    "priors": "minutes; savings and noise tolerance of priors",
+    "refinement": "hours; cost and losses of refined filters",
+    "selection": "hours; strategies that choose points",
+    "versions": "minutes; changes between versions, found by counts",
+    "tensor": "hours; tensor models, on the data of the CPR paper",
 }
-"""Names of the studies, each a package with a module `study`, and what they ask."""
+"""Names of the studies, each a package with a module `study`: how long they take on two cores, and what they ask."""
 
 Shard = Mapping[str, Any]
 """A piece of an evaluation as JSON values; it says everything that its result depends on, its seed too.
