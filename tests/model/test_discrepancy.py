@@ -62,9 +62,17 @@ def test_call_paths_share_processes():
     assert len({id(one.process) for one in found}) <= 2
 
 
-@pytest.mark.parametrize("values", [[np.nan] * 5, [0.0] * 5, [np.nan, np.nan, 2.0, np.nan, np.nan]])
-def test_without_two_values_there_is_none(values):
+@pytest.mark.parametrize("values", [[np.nan] * 5, [0.0] * 5])
+def test_without_a_value_there_is_none(values):
     assert discrepancies(SIZES, np.array([values]), np.ones((1, 5)), np.zeros(1), np.zeros(1)) == [None]
+
+
+def test_a_single_value_says_the_price_there_and_little_far_away():
+    values, at = np.array([[np.nan, np.nan, 2.0, np.nan, np.nan]]), np.array([SIZES[2], 2 * SIZES[2], 64 * SIZES[2]])
+    (one,) = discrepancies(SIZES, values, np.ones((1, 5)), np.zeros(1), np.zeros(1))
+    shift, deviation = left_over_at([one], [ModelFunction(1.0)], at)
+    np.testing.assert_allclose(np.exp(shift), 2.0)
+    assert (np.diff(deviation[0]) > 0).all() and deviation[0, 0] < 0.1
 
 
 @pytest.mark.parametrize("values", [[0.0, 0, 0, 0, 3], [5e-324] * 5, [1e300, 1, 1, 1, 1e-300]])

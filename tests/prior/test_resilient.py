@@ -10,7 +10,7 @@ from buran.errors import UsageError
 from buran.model.model import prediction_interval
 from buran.model.terms import ModelFunction
 from buran.prior.algebra import added, multiplied, power, scaled
-from buran.prior.prior import Prior, computation_prior
+from buran.prior.prior import ONE, Column, Prior, computation_prior
 from buran.prior.resilient import PUBLISHED, FitOptions, fit_priors, predictions
 from buran_studies.noise import inject
 
@@ -168,3 +168,34 @@ def test_a_call_path_that_takes_no_time_beside_others_gets_a_model_of_zeros() ->
     own = fit_priors(POINTS, times, [PRIOR] * 8)[0]
     assert own is not None and own.model.function.evaluate(FAR)[0] == pytest.approx(0.0, abs=1e-12)
     assert np.isfinite(own.costs[0].covariance).all()
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_call_path_with_few_points_has_the_noise_of_others(number: int) -> None:
+    """As one that a new filter timed at few points only; alone it has no interval."""
+    seed = 5
+    times = inject(TRUE.evaluate(POINTS)[None].repeat(9, axis=0), 10, "mixed", repetitions=1, seed=seed)[..., 0]
+    times[0, number:] = np.nan
+    beside = fit_priors(POINTS, times, [PRIOR] * 9)
+    alone = fit_priors(POINTS, times[:1], [PRIOR])
+    assert beside[0] is not None and beside[1] is not None and alone[0] is not None
+    models = [beside[0].model, beside[1].model]
+    lower, upper = (ends[:, 0] for ends in prediction_interval(models, FAR))
+    assert np.isfinite(upper).all() and upper[0] - lower[0] > upper[1] - lower[1] > 0
+    assert lower[0] <= TRUE.evaluate(FAR)[0] <= upper[0]
+    if number < len(PRIOR.columns):
+        assert not np.isfinite(prediction_interval([alone[0].model], FAR)[1]).any()
+
+
+def test_only_columns_that_count_the_same_share_costs() -> None:
+    """Messages cost more than basic blocks, though both grow as log p and blocks are not seen on one rank."""
+    tree, one_rank = power(0, 0, 1), POINTS.copy()
+    one_rank[:, 0] = np.where(one_rank[:, 1] > one_rank[:, 1].min(), 1.0, one_rank[:, 0])
+    sends = Prior((Column("constant", ONE), Column("calls x log2(N)", tree)), "MPI_Allreduce")
+    blocks = Prior((Column("constant", ONE, 3.0), Column("effort", tree, 1e6)), "basic_blocks")
+    times = np.array([*(1e-3 + k * 1e-4 * tree.evaluate(one_rank) for k in range(1, 7)), np.full(len(POINTS), 1e-6)])
+    times[-1] = np.where(one_rank[:, 0] == 1, times[-1], np.nan)
+    found = fit_priors(one_rank, times, [sends] * 6 + [blocks])
+    assert found[0] is not None and found[-1] is not None
+    assert found[0].model.function.evaluate(FAR)[0] == pytest.approx(1e-3 + 6e-4, rel=0.02)
+    assert found[-1].model.function.evaluate(FAR)[0] < 1e-3, "1e6 blocks take no 1e6 messages"

@@ -188,7 +188,7 @@ def discrepancies(
     Returns
     -------
     list
-        None for call paths without two values above 0.
+        None for call paths without a value above 0.
     """
     out: list[Discrepancy | None] = [None] * len(values)
     largest = np.nanmax(np.where(np.isfinite(values), values, 0.0), axis=1, keepdims=True, initial=0.0)
@@ -202,7 +202,7 @@ def discrepancies(
     for number, layout in enumerate(layouts):
         rows = np.flatnonzero(group.reshape(-1) == number)
         mask, scales = layout[: len(points)].astype(bool), scales_of(points, layout[len(points) :])
-        if mask.sum() >= 2:
+        if mask.any():
             left = ratios(logs[rows][:, mask], modelled[rows][:, mask])
             kept, averaged = _thinned(points[mask], left, scales[0])
             parts.append((rows, points[mask][kept], averaged, (logs[rows][:, mask] - left)[:, kept], scales))

@@ -19,7 +19,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     from buran_studies.evaluation.study import STUDIES
 
-    parser.add_argument("study", choices=sorted(STUDIES), help="how long it takes and what it asks. " + " ".join(f"{k}: {v}." for k, v in STUDIES.items()))
+    parser.add_argument(
+        "study",
+        choices=sorted(STUDIES),
+        help="how long it takes and what it asks. " + " ".join(f"{k}: {v}." for k, v in STUDIES.items()),
+    )
     parser.add_argument("--quick", action="store_true", help="fewer draws, in about a minute, without Snakemake")
     parser.add_argument("--seed", type=int, default=0, help="seed of random numbers (default 0)")
     parser.add_argument("--preset", default="default", help="protocol; 'published' is that of the paper")
