@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -148,11 +148,7 @@ def fit_priors(
     priors = with_algorithms(points, values, priors)
     out: list[Resilient | None] = [None] * len(priors)
     left_open = None if counted is None else OpenStructure.untold(counted)
-    groups = [
-        _Group.of(points, values, rows, priors, options, None if noise is None else noise.of_rows(rows).worth)
-        for rows in _groups(values, priors)
-    ]
-    others = _noise_of_all(groups) if options.share else None
+    groups, others = _grouped(points, values, priors, options, noise)
     for group in groups:
         fitted = group.fitted(others)
         models = _models(points, group, fitted, left_open)
@@ -220,8 +216,7 @@ def predictions(
     values = _checked(points, values, priors)
     priors = with_algorithms(points, values, priors)
     out = np.full((len(priors), len(at)), np.nan)
-    groups = [_Group.of(points, values, rows, priors, options) for rows in _groups(values, priors)]
-    others = _noise_of_all(groups) if options.share else None
+    groups, others = _grouped(points, values, priors, options)
     for group in groups:
         out[group.rows] = group.fitted(others).coefficients @ group.priors[0].design(at).T
     return out
@@ -258,26 +253,26 @@ def _groups(values: Array, priors: Sequence[Prior | None]) -> list[list[int]]:
 
 @dataclass(frozen=True, eq=False)
 class _Group:
-    """Call paths that have the same columns, each fitted alone.
+    """Call paths that have the same columns.
 
     Attributes
     ----------
     rows
         Numbers of the call paths.
     priors
-        Of each.
+        Prior of each.
     values
         Shape (call path, point).
     design
         Shape (point, column).
     worth
-        Shape (call path, point): weights of points.
+        Shape (call path, point): weights of points; None where all weigh alike.
     start, effort
         Shapes (call path, point) and (call path, column): a first guess, and what each column counts.
     belief
         What is expected of coefficients.
-    alone
-        See `Fitted`.
+    options
+        Options of the fit.
     """
 
     rows: list[int]
@@ -313,11 +308,19 @@ class _Group:
     @cached_property
     def alone(self) -> Fitted:
         """Fits of each call path by its values alone."""
-        return self._fit(nonnegative=self.options.nonnegative, start=self.start, belief=self.belief)
+        return self._fit(self.start, self.options.nonnegative, self.belief)
 
-    @cached_property
-    def _fit(self) -> Callable[..., Fitted]:
-        return partial(regress, self.design, self.values, outliers=self.options.outliers, worth=self.worth)
+    def _fit(self, start: Array, nonnegative: bool, belief: Belief | None = None, noise: Array | None = None) -> Fitted:
+        return regress(
+            self.design,
+            self.values,
+            nonnegative=nonnegative,
+            start=start,
+            belief=belief,
+            noise=noise,
+            outliers=self.options.outliers,
+            worth=self.worth,
+        )
 
     def fitted(self, others: float | None) -> Fitted:
         """Return fits that borrow the noise of `others`, a share of the value, and costs within the group.
@@ -331,13 +334,28 @@ class _Group:
         if len(self.priors) >= COMMON.few and self.design.shape[1] >= 2:
             # what is fixed at 0 would make the mean over call paths too large
             positive = np.maximum(self.alone.coefficients @ self.design.T, 0.0)
-            belief = _shared_belief(self._fit(nonnegative=False, start=positive), self.effort, belief)
+            belief = _shared_belief(self._fit(positive, nonnegative=False), self.effort, belief)
         # s~^2 = (d s^2 + d0 s0^2) / (d + d0), with d + d0 degrees of freedom
         degrees = self.alone.degrees + COMMON.worth
         own = self.alone.degrees * np.nan_to_num(self.alone.noise) ** 2
         noise = np.sqrt((own + COMMON.worth * others**2) / degrees) + LEAST_NOISE
-        made = self._fit(nonnegative=self.options.nonnegative, start=self.start, belief=belief, noise=noise)
+        made = self._fit(self.start, self.options.nonnegative, belief, noise)
         return replace(made, noise=noise, degrees=degrees)
+
+
+def _grouped(
+    points: Array,
+    values: Array,
+    priors: Sequence[Prior | None],
+    options: FitOptions,
+    noise: PointNoise | None = None,
+) -> tuple[list[_Group], float | None]:
+    """Return call paths in groups, and the noise that they borrow from each other; None where they share nothing."""
+    groups = [
+        _Group.of(points, values, rows, priors, options, None if noise is None else noise.of_rows(rows).worth)
+        for rows in _groups(values, priors)
+    ]
+    return groups, _noise_of_all(groups) if options.share else None
 
 
 def _own_belief(values: Array, effort: Array, start: Array, options: FitOptions) -> Belief | None:

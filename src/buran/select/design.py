@@ -164,12 +164,17 @@ def gains(belief: TargetBelief) -> Array:
 
 def improvable(belief: TargetBelief, room: Array) -> TargetBelief:
     """Return the belief about the call paths above 1 % of the time that so many runs (place,) make more certain."""
-    rows, target = belief.information, belief.factors[:, -1]
+    target = belief.factors[:, -1]
     # share of the variance that all runs leave: t^T (I + sum_x r_x f_x f_x^T)^-1 t over t^T t
-    normal = np.eye(rows.shape[2]) + np.matmul(rows.transpose(0, 2, 1), rows * room[:, None])
-    left = np.einsum("cr,cr->c", target, np.linalg.solve(normal, target[..., None])[..., 0])
+    left = np.einsum("cr,cr->c", target, _turned(belief.information, room, target)[..., 0])
     improves = (left < (1 - COMMON.matters) * (target**2).sum(axis=1)) & _matters(belief.share)
     return replace(belief, share=np.where(improves, belief.share, 0.0))
+
+
+def _turned(rows: Array, runs: Array, target: Array) -> Array:
+    """Return (I + sum_x r_x f_x f_x^T)^-1 t, the information of the plan, shape (call path, direction, 1)."""
+    normal = np.eye(rows.shape[2]) + np.matmul(rows.transpose(0, 2, 1), rows * runs[:, None])
+    return np.linalg.solve(normal, target[..., None])
 
 
 def allocate(belief: TargetBelief, cost: Array, budget: float, room: Array) -> tuple[Array, float]:
@@ -204,14 +209,12 @@ def allocate(belief: TargetBelief, cost: Array, budget: float, room: Array) -> t
     price, most = cost[places], room[places]
     weight, before = belief.share**2, belief.variance
     runs = np.minimum(budget / len(places) / price, most)
-    eye = np.eye(rows.shape[2])
     if before <= 0:
         return out, 1.0
     remains = 1.0
     for _ in range(COMMON.steps):
-        # information of the plan I + sum_x r_x f_x f_x^T; what remains is t^T (...)^-1 t over t^T t
-        normal = eye + np.matmul(rows.transpose(0, 2, 1), rows * runs[:, None])
-        turned = np.linalg.solve(normal, target[..., None])
+        # what remains is t^T (I + sum_x r_x f_x f_x^T)^-1 t over t^T t
+        turned = _turned(rows, runs, target)
         remains = float(weight @ (target[:, None] @ turned)[:, 0, 0]) / before
         # -dV/dr_x = (f_x^T (...)^-1 t)^2: runs move to where a core hour takes most of the variance
         slope = weight @ (rows @ turned)[..., 0] ** 2
