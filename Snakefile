@@ -16,13 +16,13 @@ from snakemake.utils import min_version
 from buran.campaign.plan import Bundle
 from buran.campaign.records import read_batch
 from buran.cli.status import print_failures
-from buran.engine.batches import array_request, batch_request, division_of
-from buran.engine.jobs import engine_resources, job_request, resource_names
-from buran.views.status import progress_of
-from buran.loop.history import History
-from buran.loop.refine import start_build, starts_by_itself
-from buran.loop.session import open_session
-from buran.loop.specs import plan_in_force, write_build_spec
+from buran.workflow.engine.batches import array_request, batch_request, division_of
+from buran.workflow.engine.jobs import engine_resources, job_request, resource_names
+from buran.workflow.views.status import progress_of
+from buran.workflow.history import History
+from buran.workflow.refine import start_build, starts_by_itself
+from buran.workflow.session import open_session
+from buran.workflow.specs import plan_in_force, write_build_spec
 
 min_version("9.20")
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from buran.campaign.plan import BuildSpec
-from buran.loop.session import step
-from buran.measure.build import build, check_build
+from buran.measurement.build import build, check_build
+from buran.workflow.session import step
 
 with step(snakemake) as session:
     spec = BuildSpec.read(session.layout.build_spec(snakemake.wildcards.build))

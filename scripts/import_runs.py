@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from buran.campaign.plan import Plan
-from buran.loop.import_runs import import_runs
-from buran.loop.session import step
+from buran.workflow.import_runs import import_runs
+from buran.workflow.session import step
 
 with step(snakemake) as session:
     plan = Plan.read(Path(snakemake.input[0]))

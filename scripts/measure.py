@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from buran.loop.measure import measure
-from buran.loop.session import step
+from buran.workflow.measure import measure
+from buran.workflow.session import step
 
 with step(snakemake) as session:
     measure(session, snakemake.wildcards.bundle).write(Path(snakemake.output[0]))

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from buran.files import write_json
-from buran.loop.measure import measure_array
-from buran.loop.session import step
+from buran.workflow.measure import measure_array
+from buran.workflow.session import step
 
 with step(snakemake) as session:
     write_json(Path(snakemake.output[0]), measure_array(session, snakemake.wildcards.array))

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from buran.files import write_json
-from buran.loop.measure import measure_batch
-from buran.loop.session import step
+from buran.workflow.measure import measure_batch
+from buran.workflow.session import step
 
 with step(snakemake) as session:
     write_json(Path(snakemake.output[0]), measure_batch(session, snakemake.wildcards.batch))

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from buran.loop.history import History
-from buran.loop.model import make_models
-from buran.loop.session import step
+from buran.workflow.history import History
+from buran.workflow.model import make_models
+from buran.workflow.session import step
 
 with step(snakemake) as session:
     make_models(

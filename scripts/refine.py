@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from buran.files import write_text
-from buran.loop.history import History
-from buran.loop.refine import refined_filter
-from buran.loop.session import step
+from buran.workflow.history import History
+from buran.workflow.refine import refined_filter
+from buran.workflow.session import step
 
 with step(snakemake) as session:
     text = refined_filter(History.open(session, int(snakemake.wildcards.iteration)))

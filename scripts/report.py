@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from buran.loop.history import History
-from buran.loop.report import write_results
-from buran.loop.session import step
+from buran.workflow.history import History
+from buran.workflow.report import write_results
+from buran.workflow.session import step
 
 with step(snakemake) as session:
     write_results(History.open(session), Path(snakemake.output[0]).parent)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from buran.loop.history import History
-from buran.loop.session import Session
-from buran.model import read_models
+from buran.modeling.pmnf import read_models
+from buran.workflow.history import History
+from buran.workflow.session import Session
 
 PROGRAM = """#!/bin/sh
 echo "size $1"

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from buran.engine.controller import engines
+from buran.workflow.engine.controller import engines
 
 
 def start(command: Sequence[str], locks: Path) -> subprocess.Popen[str]:

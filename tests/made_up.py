@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 
 from buran.campaign.plan import Mode
-from buran.experiment.modelling import model_experiment
-from buran.experiment.table import AGGREGATES, Experiment
-from buran.instrument.balance import Balance
-from buran.instrument.measured import MeasuredOverhead
-from buran.model import Factor, Model, ModelFunction, PowerLog, Quality, Term
-from buran.model.alternative import Alternative
-from buran.model.model_set import ModelSet
-from buran.profile.profile import CallTree, Region
-from buran.report.content import Answer, Report, unknown_at_target
-from buran.report.headline import Headline, headline_of
-from buran.report.noise import TimedRun
-from buran.report.page import Iteration, page_data, predict_call_paths
-from buran.report.words import answers_of
+from buran.instrumentation.balance import Balance
+from buran.instrumentation.measured import MeasuredOverhead
+from buran.modeling.experiments import model_experiment
+from buran.modeling.pmnf import Factor, Model, ModelFunction, PowerLog, Quality, Term
+from buran.modeling.pmnf.alternative import Alternative
+from buran.modeling.pmnf.model_set import ModelSet
+from buran.profiles.experiment.table import AGGREGATES, Experiment
+from buran.profiles.profile import CallTree, Region
+from buran.reporting.content import Answer, Report, unknown_at_target
+from buran.reporting.headline import Headline, headline_of
+from buran.reporting.noise import TimedRun
+from buran.reporting.page import Iteration, page_data, predict_call_paths
+from buran.reporting.words import answers_of
 
 NASTY = "<script>alert('x')</script> & \"quoted\" </script>"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from buran.loop.session import Session, open_session
+from buran.workflow.session import Session, open_session
 
 PROGRAM: dict[str, Any] = {
     "schema": "buran-program/1",

@@ -9,12 +9,12 @@ import numpy as np
 from hypothesis import strategies as st
 
 from buran.errors import FormatError
-from buran.experiment.build import Run
-from buran.experiment.read import read_experiment
-from buran.experiment.table import Experiment
-from buran.profile.metrics import METRICS
-from buran.profile.profile import CallTree, Location, Profile, Region
-from buran.profile.regroup import TreeUnion
+from buran.profiles.experiment.build import Run
+from buran.profiles.experiment.read import read_experiment
+from buran.profiles.experiment.table import Experiment
+from buran.profiles.metrics import METRICS
+from buran.profiles.profile import CallTree, Location, Profile, Region
+from buran.profiles.regroup import TreeUnion
 
 NAMES = st.one_of(
     st.sampled_from(

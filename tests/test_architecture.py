@@ -29,23 +29,26 @@ EVERYWHERE = {
     "notebook",
 }
 MAY_IMPORT = {
-    "profile": set(),
-    "numerics": set(),
-    "model": {"campaign", "numerics"},
-    "tensor": {"numerics"},
-    "campaign": {"profile"},
-    "measure": {"campaign", "experiment", "profile"},
-    "correct": {"campaign", "model", "numerics"},
-    "experiment": {"campaign", "model", "profile"},
-    "prior": {"experiment", "model", "numerics", "profile"},
-    "select": {"campaign", "experiment", "model", "numerics", "prior", "profile", "tensor"},
-    "instrument": {"campaign", "experiment", "measure", "model", "numerics", "profile"},
-    "report": {"campaign", "experiment", "instrument", "model", "numerics", "prior", "profile", "select"},
+    "profiles": set(),
+    "campaign": {"profiles"},
+    "modeling": {"campaign", "profiles"},
+    "measurement": {"campaign", "profiles"},
+    "planning": {"campaign", "modeling", "profiles"},
+    "instrumentation": {"campaign", "measurement", "modeling", "profiles"},
+    "reporting": {"campaign", "instrumentation", "measurement", "modeling", "planning", "profiles"},
 }
-MAY_IMPORT["loop"] = MAY_IMPORT.keys() | {"views"}
-MAY_IMPORT["views"] = MAY_IMPORT.keys() | {"engine"}
-MAY_IMPORT["engine"] = set(MAY_IMPORT)
+MAY_IMPORT["workflow"] = set(MAY_IMPORT)
 MAY_IMPORT["cli"] = set(MAY_IMPORT)
+# Inside of the room of models: each published method knows numerics, and no other one but what its paper builds on.
+MAY_IMPORT_IN_MODELING = {
+    "numerics": set(),
+    "pmnf": {"exact", "numerics", "price"},
+    "exact": {"numerics", "pmnf"},
+    "price": {"numerics", "pmnf"},
+    "priors": {"exact", "numerics", "pmnf", "price"},
+    "tensor": {"numerics"},
+    "correction": {"numerics", "pmnf"},
+}
 
 
 def imports_of(path: Path) -> set[str]:
@@ -68,9 +71,22 @@ def test_packages_import_in_one_direction(package: str) -> None:
         assert not extra, f"{path.relative_to(PACKAGE)} imports {sorted(extra)}"
 
 
+@pytest.mark.parametrize("package", sorted(MAY_IMPORT_IN_MODELING))
+def test_published_methods_know_little_of_each_other(package: str) -> None:
+    for path in (PACKAGE / "modeling" / package).rglob("*.py"):
+        found = set(re.findall(r"buran\.modeling\.(\w+)", "".join(map(ast.unparse, imports_in(path)))))
+        extra = found - {package} - MAY_IMPORT_IN_MODELING[package]
+        assert not extra, f"{path.relative_to(PACKAGE)} imports {sorted(extra)}"
+
+
+def imports_in(path: Path) -> list[ast.stmt]:
+    return [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Import | ast.ImportFrom)]
+
+
 def test_every_package_has_its_rule() -> None:
     packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
     assert packages == {*MAY_IMPORT, "plugins"}
+    assert {path.parent.name for path in PACKAGE.glob("modeling/*/__init__.py")} == set(MAY_IMPORT_IN_MODELING)
 
 
 def test_the_core_does_not_know_its_plugins() -> None:
@@ -102,14 +118,14 @@ def test_the_product_does_not_need_the_studies() -> None:
 def test_no_scheduler_is_known_by_name_outside_of_its_file() -> None:
     """But the registry, and our runtime, which asks Slurm's variables for the name of an emulated node."""
     known = {path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.*") if mentions(path, "slurm")}
-    here = "measure/schedulers"
+    here = "measurement/schedulers"
     assert known == {
         f"{here}/slurm.py",
         f"{here}/slurm_energy.py",
         f"{here}/slurm_partition.py",
         f"{here}/slurm_words.py",
         f"{here}/registry.py",
-        "measure/native/process.c",
+        "measurement/native/process.c",
     }
 
 

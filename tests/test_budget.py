@@ -15,13 +15,13 @@ from buran import budget
 from buran.campaign.mistakes import CampaignError
 from buran.campaign.yaml_document import read_yaml
 from buran.errors import FormatError, UsageError
-from buran.experiment.read import read_experiment
 from buran.files import read_json
-from buran.profile.cubex_read import read_cubex
-from buran.profile.cubex_write import write_cubex
-from buran.profile.metrics import metric_of
-from buran.profile.profile import CallTree, Location, Profile, Region
-from buran.tensor.store import load_model
+from buran.modeling.tensor.store import load_model
+from buran.profiles.cubex_read import read_cubex
+from buran.profiles.cubex_write import write_cubex
+from buran.profiles.experiment.read import read_experiment
+from buran.profiles.metrics import metric_of
+from buran.profiles.profile import CallTree, Location, Profile, Region
 
 
 def refused(path: Path, *words: str) -> None:

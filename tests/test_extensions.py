@@ -16,10 +16,10 @@ from buran import extensions
 from buran.cli import main
 from buran.errors import Exit, PluginError, UsageError
 from buran.extensions import ExtensionPoint
-from buran.measure.backends.registry import SYSTEMS
-from buran.measure.finding import Health
-from buran.measure.machine import doctor
-from buran.measure.schedulers.registry import SCHEDULERS
+from buran.measurement.backends.registry import SYSTEMS
+from buran.measurement.finding import Health
+from buran.measurement.machine import doctor
+from buran.measurement.schedulers.registry import SCHEDULERS
 
 Bring = Callable[..., None]
 DATA = Path(__file__).parent / "data"
@@ -196,12 +196,12 @@ def campaign(tmp_path: Path) -> Path:
         ("moon", "class Moon: name = title = 'moon'\nencoder = Moon()", "it has no is_available"),
         (
             "moon",
-            "from buran.measure.schedulers.base import Scheduler\n"
+            "from buran.measurement.schedulers.base import Scheduler\n"
             "class Moon(Scheduler):\n name = title = 'moon'\n def this_job(self, number): return None\n"
             "encoder = Moon()",
             "this_job cannot be called with ()",
         ),
-        ("slurm", "encoder = 1", "buran itself, slurm = buran.measure.schedulers.slurm:SLURM has that name too"),
+        ("slurm", "encoder = 1", "buran itself, slurm = buran.measurement.schedulers.slurm:SLURM has that name too"),
     ],
 )
 def test_a_scheduler_that_does_not_work_is_named_before_anything_is_measured(

@@ -15,13 +15,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = (
-    "numerics",
-    "model",
-    "prior",
-    "tensor",
-    "correct",
-    "select",
-    "instrument",
+    "modeling",
+    "planning",
+    "instrumentation",
     "plugins/versions",
     "plugins/memory",
 )
@@ -31,7 +27,7 @@ EXACT = {"MEAN_ABSOLUTE", "_NORMAL", "_LIKELIHOOD", "_LOGARITHM", "QUANTILES", "
 EXACT |= {"_WIDTH", "_MIDDLE", "_REACH", "_SHOWN"}  # of drawings and of what is written
 
 
-SETTINGS = ("buran.correct.gate", "buran.model.scoring")  # numbers that users may change, too
+SETTINGS = ("buran.modeling.correction.gate", "buran.modeling.pmnf.scoring")  # numbers that users may change, too
 
 
 def modules() -> Iterator[ModuleType]:

@@ -17,12 +17,12 @@ from unittest import mock
 import yaml
 
 from buran.cli import main
-from buran.engine.controller import make_eligible
 from buran.errors import Exit
 from buran.files import not_synced
-from buran.loop.history import History
-from buran.loop.report import link_latest, write_results
-from buran.loop.session import open_session
+from buran.workflow.engine.controller import make_eligible
+from buran.workflow.history import History
+from buran.workflow.report import link_latest, write_results
+from buran.workflow.session import open_session
 from buran_studies.simulate.in_process import carry_out
 
 PROGRAM = Path(__file__).parent / "workflow" / "program"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from buran.views.results import Results
+    from buran.reporting.results import Results
 
 try:
     __version__ = version("buran")
@@ -16,7 +16,7 @@ except PackageNotFoundError:  # sources that are not installed
 
 
 def open(path: str | Path) -> Results:
-    """Return what a finished campaign has found; see `buran.views.results.open_results`."""
-    from buran.views.results import open_results
+    """Return what a finished campaign has found; see `buran.reporting.results.open_results`."""
+    from buran.reporting.results import open_results
 
     return open_results(Path(path))

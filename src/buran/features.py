@@ -19,18 +19,18 @@ if TYPE_CHECKING:
     from buran.campaign.sections import EnvironmentKeys
     from buran.campaign.shape import CampaignFile
     from buran.campaign.yaml_document import YamlDocument
-    from buran.experiment.table import Experiment
-    from buran.loop.history import FinishedRun, History
-    from buran.measure.backends.base import Backend
-    from buran.measure.finding import Finding
-    from buran.measure.machine.machine import RunJob
-    from buran.measure.schedulers.base import Allocation, Scheduler
-    from buran.prior.account import Account
-    from buran.prior.prior import KnownMpi
-    from buran.profile.profile import CallTree
-    from buran.report.content import Answer, Report
-    from buran.select.draft import Draft
-    from buran.select.observations import Observations
+    from buran.measurement.backends.base import Backend
+    from buran.measurement.finding import Finding
+    from buran.measurement.machine.machine import RunJob
+    from buran.measurement.schedulers.base import Allocation, Scheduler
+    from buran.modeling.priors.account import Account
+    from buran.modeling.priors.prior import KnownMpi
+    from buran.planning.draft import Draft
+    from buran.planning.observations import Observations
+    from buran.profiles.experiment.table import Experiment
+    from buran.profiles.profile import CallTree
+    from buran.reporting.content import Answer, Report
+    from buran.workflow.history import FinishedRun, History
 
 
 @dataclass(frozen=True)

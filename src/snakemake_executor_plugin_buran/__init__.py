@@ -1,7 +1,7 @@
 """Snakemake's executor for Buran's jobs: a job of the cluster is one process that measures, without an engine inside.
 
 Measurements are submitted as ``buran-job``; rules that only a cluster may run, as Snakemake would. All that is known
-of jobs and schedulers stands in `buran.engine.submitter` and `buran.measure.schedulers`.
+of jobs and schedulers stands in `buran.workflow.engine.submitter` and `buran.measurement.schedulers`.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 from snakemake_interface_executor_plugins.settings import CommonSettings, ExecutorSettingsBase
 
 if TYPE_CHECKING:
-    from buran.engine.submitter import Result, Submitter, Task
+    from buran.workflow.engine.submitter import Result, Submitter, Task
 
 _MEASUREMENTS = {"measure": "bundle", "measure_together": "batch"}
 """Rules that measure, with the wildcard that names what they measure."""
@@ -53,12 +53,12 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
 
     @cached_property
     def _submitter(self) -> "Submitter":
-        from buran.engine.submitter import Submitter
-        from buran.measure.schedulers.registry import SCHEDULERS
-        from buran.measure.schedulers.submission import JobEvents
+        from buran.measurement.schedulers.registry import SCHEDULERS
+        from buran.measurement.schedulers.submission import JobEvents
+        from buran.workflow.engine.submitter import Submitter
 
         config = self.workflow.globals["config"]
-        words = [sys.executable, "-m", "buran.engine.job", config["campaign_file"], config["campaign_id"]]
+        words = [sys.executable, "-m", "buran.workflow.engine.job", config["campaign_file"], config["campaign_id"]]
         folder = Path.cwd()
         events = JobEvents.of_engine(folder / "logs" / "snakemake.log")
         name = self.workflow.executor_settings.scheduler
@@ -79,8 +79,8 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
         self._pause_s = _SOON_S
 
     def _tasks(self, job: Any) -> "list[Task]":
-        from buran.engine.jobs import request_from
-        from buran.engine.submitter import Task, tasks_of_array
+        from buran.workflow.engine.jobs import request_from
+        from buran.workflow.engine.submitter import Task, tasks_of_array
 
         request = request_from(dict(job.resources.items()))
         makes = tuple(Path(str(path)).absolute() for path in job.output)

@@ -23,10 +23,10 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.model import fit_models
-from buran.model.repetitions import over_repetitions, scatter_of
-from buran.model.scoring import Costs
-from buran.model.search import SearchOptions
+from buran.modeling.pmnf import fit_models
+from buran.modeling.pmnf.repetitions import over_repetitions, scatter_of
+from buran.modeling.pmnf.scoring import Costs
+from buran.modeling.pmnf.search import SearchOptions
 from buran_studies.functions import beyond, draw, draw_outside, kind_inside, kind_outside
 from modeller import layout, noisy
 
@@ -46,13 +46,17 @@ def _zero(cost: str) -> SearchOptions:
 
 PARTS: dict[str, Callable[[], object] | SearchOptions] = {
     "nothing": SearchOptions(),
-    "process": _without("buran.model.fit.with_discrepancies", lambda points, values, models, *rest: list(models)),
-    "structures": _without("buran.model.block.with_structures", lambda alternatives, *rest: tuple(alternatives)),
-    "few values": _without("buran.model.block.with_other_growth", lambda groups, points: groups),
-    "central choice": _without(
-        "buran.model.best_hypotheses.BestHypotheses.put_central_first", lambda self, *rest: None
+    "process": _without(
+        "buran.modeling.pmnf.fit.with_discrepancies", lambda points, values, models, *rest: list(models)
     ),
-    "steeper powers": _without("buran.model.fit._extend", lambda *rest: None),
+    "structures": _without(
+        "buran.modeling.pmnf.block.with_structures", lambda alternatives, *rest: tuple(alternatives)
+    ),
+    "few values": _without("buran.modeling.pmnf.block.with_other_growth", lambda groups, points: groups),
+    "central choice": _without(
+        "buran.modeling.pmnf.best_hypotheses.BestHypotheses.put_central_first", lambda self, *rest: None
+    ),
+    "steeper powers": _without("buran.modeling.pmnf.fit._extend", lambda *rest: None),
     **{f"cost: {cost}": _zero(cost) for cost in Costs.__dataclass_fields__},
     **{f"beam {width}": SearchOptions(beam=width) for width in (5, 8, 24)},
     **{f"{terms} terms": SearchOptions(max_terms=terms) for terms in (2, 3)},

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from buran.model import ModelSet, fit_models
-from buran.model.model_set import read_models, write_models
-from buran.model.repetitions import scatter_of
+from buran.modeling.pmnf import ModelSet, fit_models
+from buran.modeling.pmnf.model_set import read_models, write_models
+from buran.modeling.pmnf.repetitions import scatter_of
 
 NUMBERS = (500, 5_000, 50_000)
 POINTS = np.array(list(product((1.0, 2.0, 4.0), (6.0, 8.0, 12.0, 16.0, 20.0))))

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from buran.instrument.callgraph import CALL, CallGraph, make_graph
+from buran.instrumentation.callgraph import CALL, CallGraph, make_graph
 
 
 def graph_of(kind: str, functions: int, calls: int, seed: int) -> CallGraph:

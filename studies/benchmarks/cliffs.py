@@ -28,21 +28,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.campaign.plan import Mode
-from buran.model.terms import ModelFunction
+from buran.modeling.pmnf.terms import ModelFunction
+from buran.modeling.priors.algebra import power
+from buran.modeling.priors.prior import Prior, computation_prior
+from buran.modeling.priors.resilient import fit_priors
+from buran.planning.design import DESIGN
+from buran.planning.observations import Observations
+from buran.planning.protocol import Budget, PlanningState
+from buran.planning.space import Space
 from buran.plugins.memory.account import CacheCost, MemoryAccount, MissCost
 from buran.plugins.memory.caches import models_of
 from buran.plugins.memory.costs import cache_cost
 from buran.plugins.memory.distances import DistanceModels, distance_models
 from buran.plugins.memory.machine_file import MachineFile
-from buran.prior.algebra import power
-from buran.prior.prior import Prior, computation_prior
-from buran.prior.resilient import fit_priors
-from buran.profile.profile import Profile
-from buran.profile.reuse import BINS, LEAST_DISTANCE, LINE, NEVER
-from buran.select.design import DESIGN
-from buran.select.observations import Observations
-from buran.select.protocol import Budget, PlanningState
-from buran.select.space import Space
+from buran.profiles.profile import Profile
+from buran.profiles.reuse import BINS, LEAST_DISTANCE, LINE, NEVER
 from buran_studies.machine.laboratory import EXAMPLES
 from buran_studies.priors.runs import Workshop
 

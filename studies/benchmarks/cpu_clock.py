@@ -15,10 +15,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from buran.measure.merge_dumps import read_dumps
-from buran.measure.toolchain.runtime import find_toolchain
-from buran.measure.toolchain.toolchain import environment_for
-from buran.measure.toolchain.wrappers.translate import MPICC, translate
+from buran.measurement.merge_dumps import read_dumps
+from buran.measurement.toolchain.runtime import find_toolchain
+from buran.measurement.toolchain.toolchain import environment_for
+from buran.measurement.toolchain.wrappers.translate import MPICC, translate
 
 FUNCTIONS = ("often", "seldom")
 SOURCE = """

@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "profile"
 from test_cube_tools import TOOLS, dumped, findings, said
 
 from buran.errors import BuranError
-from buran.profile.cubex_read import read_cubex
-from buran.profile.cubex_write import write_cubex
+from buran.profiles.cubex_read import read_cubex
+from buran.profiles.cubex_write import write_cubex
 
 _INNOCENT = ("Proper line numbers", "File name not empty")
 

@@ -29,9 +29,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.campaign.plan import Mode
-from buran.experiment.build import Run, experiment_from_profiles
-from buran.experiment.modelling import model_experiment
-from buran.experiment.table import Experiment
+from buran.modeling.experiments import model_experiment
+from buran.modeling.priors.campaign import noise_resilient
+from buran.modeling.priors.tables import models_from_priors
 from buran.plugins.memory.account import MemoryAccount
 from buran.plugins.memory.caches import models_of
 from buran.plugins.memory.campaign import enter, speed_of
@@ -40,9 +40,9 @@ from buran.plugins.memory.distances import DistanceModels
 from buran.plugins.memory.elsewhere import Drawing, carried
 from buran.plugins.memory.machine_file import Level, MachineFile
 from buran.plugins.memory.speed import CODES, SOURCE
-from buran.prior.campaign import noise_resilient
-from buran.prior.tables import models_from_priors
-from buran.profile.metrics import metric_of
+from buran.profiles.experiment.build import Run, experiment_from_profiles
+from buran.profiles.experiment.table import Experiment
+from buran.profiles.metrics import metric_of
 from buran_studies.machine.laboratory import EXAMPLES
 from buran_studies.memory.cachegrind import references_of
 from buran_studies.memory.times import inside

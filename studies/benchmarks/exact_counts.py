@@ -32,16 +32,16 @@ from buran.campaign.launcher import usable_cores
 from buran.campaign.load import load_campaign
 from buran.campaign.point import Point
 from buran.errors import BuildError, BuranError, RunError
-from buran.experiment.build import experiment_from_profiles
-from buran.experiment.modelling import model_experiment
-from buran.experiment.table import Aggregate, Experiment
-from buran.measure.merge_dumps import read_dumps
-from buran.measure.run_folder import bring_inputs
-from buran.measure.toolchain.runtime import find_toolchain
-from buran.model.model import prediction_interval
-from buran.model.terms import predict
-from buran.model.text import format_function
-from buran.profile.profile import Profile
+from buran.measurement.merge_dumps import read_dumps
+from buran.measurement.run_folder import bring_inputs
+from buran.measurement.toolchain.runtime import find_toolchain
+from buran.modeling.experiments import model_experiment
+from buran.modeling.pmnf.model import prediction_interval
+from buran.modeling.pmnf.terms import predict
+from buran.modeling.pmnf.text import format_function
+from buran.profiles.experiment.build import experiment_from_profiles
+from buran.profiles.experiment.table import Aggregate, Experiment
+from buran.profiles.profile import Profile
 from overhead import cpu_time_s
 
 METRICS = ("basic_blocks", "visits", "bytes_sent")

@@ -10,10 +10,10 @@ from pathlib import Path
 
 from buran.campaign.plan import Mode
 from buran.errors import ToolError
-from buran.instrument.guard import guard, guarded
-from buran.instrument.start import EVERYTHING
-from buran.measure.toolchain.hook_cost import cost_of_hooks
-from buran.measure.toolchain.runtime import find_toolchain
+from buran.instrumentation.guard import guard, guarded
+from buran.instrumentation.start import EVERYTHING
+from buran.measurement.toolchain.hook_cost import cost_of_hooks
+from buran.measurement.toolchain.runtime import find_toolchain
 from buran_studies.refinement.lab import Lab, Program
 
 SOURCE = Path(__file__).parents[2] / "tests" / "workflow" / "hot"

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from buran.experiment.table import Experiment
 from buran.plugins.formats.frames import read_parquet, write_parquet
-from buran.profile.profile import CallTree, Region
-from buran.profile.regroup import preorder
+from buran.profiles.experiment.table import Experiment
+from buran.profiles.profile import CallTree, Region
+from buran.profiles.regroup import preorder
 
 
 def table(call_paths: int, points: int) -> Experiment:

@@ -17,11 +17,11 @@ from statistics import median
 
 import numpy as np
 
-from buran.select.base import base_places
-from buran.select.observations import Observations
-from buran.select.protocol import Budget, PlanningState
-from buran.select.space import Space
-from buran.select.strategies import strategy_of
+from buran.planning.base import base_places
+from buran.planning.observations import Observations
+from buran.planning.protocol import Budget, PlanningState
+from buran.planning.space import Space
+from buran.planning.strategies import strategy_of
 
 CALL_PATHS, ROUNDS = 20, 5
 

@@ -23,13 +23,13 @@ from typing import Any
 import yaml
 
 from buran import assets
-from buran.loop.history import History
-from buran.loop.report import gather, write_results
-from buran.loop.session import open_session
 from buran.plugins.history import store
 from buran.plugins.history.check import CheckResult, check
 from buran.plugins.history.entry import entry_of
 from buran.plugins.history.feature import VARIABLE
+from buran.workflow.history import History
+from buran.workflow.report import gather, write_results
+from buran.workflow.session import open_session
 from buran_studies.simulate.in_process import carry_out
 
 LAST = 10  # versions that one is compared with

@@ -17,8 +17,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from buran.measure.toolchain.runtime import NATIVE, find_toolchain
-from buran.measure.toolchain.toolchain import flags_for_linking
+from buran.measurement.toolchain.runtime import NATIVE, find_toolchain
+from buran.measurement.toolchain.toolchain import flags_for_linking
 
 SOURCE = Path(__file__).with_name("hook_cost.c")
 

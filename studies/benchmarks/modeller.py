@@ -48,10 +48,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import BuranError
-from buran.experiment.modelling import model_experiment
-from buran.experiment.read import read_experiment
-from buran.model import ModelFunction, PowerLog, extrap_space, fit_models
-from buran.model.repetitions import over_repetitions, scatter_of
+from buran.modeling.experiments import model_experiment
+from buran.modeling.pmnf import ModelFunction, PowerLog, extrap_space, fit_models
+from buran.modeling.pmnf.repetitions import over_repetitions, scatter_of
+from buran.profiles.experiment.read import read_experiment
 from buran_studies.extrap import Task, answers_of_extrap
 from buran_studies.functions import beyond, draw, draw_outside, grid, kind_inside, kind_outside
 

@@ -46,17 +46,17 @@ import yaml
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Plan
 from buran.campaign.records import BuildOutcome, BundleOutcome, RunRecord, Status
-from buran.engine import controller, finished
 from buran.files import write_json
-from buran.loop.history import History
-from buran.loop.plan import first_plan
-from buran.loop.session import Session, open_session
-from buran.loop.specs import plan_in_force
-from buran.measure.build import build
-from buran.measure.bundle import outcome_of, slots_of
-from buran.measure.store import ledger
+from buran.measurement.build import build
+from buran.measurement.bundle import outcome_of, slots_of
+from buran.measurement.store import ledger
 from buran.plugins.schedulers.tabled import seconds_of
-from buran.views.status import progress_of
+from buran.workflow.engine import controller, finished
+from buran.workflow.history import History
+from buran.workflow.plan import first_plan
+from buran.workflow.session import Session, open_session
+from buran.workflow.specs import plan_in_force
+from buran.workflow.views.status import progress_of
 
 _NODES = 4  # of the sandbox
 RUNS_PER_POINT = 5  # two plain, two for time, one that counts
@@ -307,7 +307,7 @@ def start_up(folder: Path, jobs: int = 5) -> dict[str, float]:
         build(session.target, layout, spec).write(layout.build_pointer(spec.hash))
     own = []
     for bundle in [bundle for bundle in plan.bundles if bundle.point["p"] == 1][:jobs]:
-        words = [sys.executable, "-m", "buran.engine.job", str(path), session.id, bundle.id]
+        words = [sys.executable, "-m", "buran.workflow.engine.job", str(path), session.id, bundle.id]
         before = cpu_s()
         subprocess.run(words, cwd=layout.root, check=True)
         outcome = BundleOutcome.read(layout.bundle_pointer(bundle.id))

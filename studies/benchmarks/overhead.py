@@ -27,10 +27,10 @@ from pathlib import Path
 from buran.campaign.launcher import Placement, launch, usable_cores
 from buran.campaign.plan import Mode
 from buran.errors import BuildError, BuranError, RunError
-from buran.measure.merge_dumps import read_dumps
-from buran.measure.toolchain.runtime import find_toolchain
-from buran.measure.toolchain.toolchain import Toolchain
-from buran.profile.profile import Profile
+from buran.measurement.merge_dumps import read_dumps
+from buran.measurement.toolchain.runtime import find_toolchain
+from buran.measurement.toolchain.toolchain import Toolchain
+from buran.profiles.profile import Profile
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 MINIMUM_PAIRS = 5
@@ -103,7 +103,7 @@ class Workshop:
         toolchain = find_toolchain(compiler=compiler)
         (folder / "toolchain.json").write_text(toolchain.to_json())
         for name in ("mpicc", "mpicxx"):
-            code = f"from buran.measure.toolchain.wrappers import {name}; {name}()"
+            code = f"from buran.measurement.toolchain.wrappers import {name}; {name}()"
             script = folder / name
             script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -c {shlex.quote(code)} "$@"\n')
             script.chmod(0o755)

@@ -17,8 +17,8 @@ import yaml
 from buran.campaign.load import load_campaign
 from buran.campaign.plan import Mode
 from buran.files import not_synced
-from buran.loop.history import History
-from buran.loop.session import open_session
+from buran.workflow.history import History
+from buran.workflow.session import open_session
 from buran_studies.campaign.cases import CASES, Case, campaign, program
 from buran_studies.simulate.in_process import carry_out
 from buran_studies.simulate.program import program_of

@@ -25,14 +25,14 @@ import yaml
 from numpy.typing import NDArray
 
 from buran.campaign.plan import Mode
-from buran.experiment.table import Experiment
 from buran.files import not_synced
-from buran.loop.history import History
-from buran.loop.model import gather, path_models
-from buran.loop.session import Session, open_session
-from buran.model.model import predict_models, prediction_interval
-from buran.model.model_set import read_models
-from buran.prior.tables import Source
+from buran.modeling.pmnf.model import predict_models, prediction_interval
+from buran.modeling.pmnf.model_set import read_models
+from buran.modeling.priors.tables import Source
+from buran.profiles.experiment.table import Experiment
+from buran.workflow.history import History
+from buran.workflow.model import gather, path_models
+from buran.workflow.session import Session, open_session
 from buran_studies.simulate.in_process import carry_out
 
 Array = NDArray[np.float64]

@@ -18,10 +18,10 @@ import numpy as np
 
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
-from buran.experiment.build import experiment_from_profiles
 from buran.features import known_mpi
-from buran.prior.prior import KnownMpi
-from buran.profile.profile import Profile
+from buran.modeling.priors.prior import KnownMpi
+from buran.profiles.experiment.build import experiment_from_profiles
+from buran.profiles.profile import Profile
 from buran_studies.evaluation.study import RESULTS, Settings
 from buran_studies.generator.program import write_program
 from buran_studies.generator.spec import POINTS, random_spec

@@ -22,11 +22,11 @@ from pathlib import Path
 
 import numpy as np
 
-from buran.measure.dump import COMMON_INFO, COMPLETE, COUNTS_BLOCKS, END, HEADER, KIND_ROOT, MAGIC, NODE, VERSION
-from buran.measure.merge_dumps import read_dumps
-from buran.profile.cubex_read import read_cubex
-from buran.profile.cubex_write import write_cubex
-from buran.profile.metrics import METRICS
+from buran.measurement.dump import COMMON_INFO, COMPLETE, COUNTS_BLOCKS, END, HEADER, KIND_ROOT, MAGIC, NODE, VERSION
+from buran.measurement.merge_dumps import read_dumps
+from buran.profiles.cubex_read import read_cubex
+from buran.profiles.cubex_write import write_cubex
+from buran.profiles.metrics import METRICS
 
 LIMIT_S, LIMIT_MB = 5.0, 500.0
 

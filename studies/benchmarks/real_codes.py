@@ -30,10 +30,10 @@ import numpy as np
 
 from buran.campaign.launcher import Placement, launch, usable_cores
 from buran.errors import BuildError, BuranError, RunError
-from buran.measure.merge_dumps import read_dumps
-from buran.profile.cubex_read import read_cubex
-from buran.profile.cubex_write import write_cubex
-from buran.profile.profile import Profile
+from buran.measurement.merge_dumps import read_dumps
+from buran.profiles.cubex_read import read_cubex
+from buran.profiles.cubex_write import write_cubex
+from buran.profiles.profile import Profile
 from overhead import MINIMUM_PAIRS, Overhead, Workshop, cpu_time_s, show
 
 EXACT = ("visits", "basic_blocks", "bytes_sent", "bytes_received")

@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "report")
 
 import chromium
 
-from buran.experiment.table import Experiment
-from buran.report.content import Report
-from buran.report.html import render_page
+from buran.profiles.experiment.table import Experiment
+from buran.reporting.content import Report
+from buran.reporting.html import render_page
 from made_up import data_of, experiment, headline_about, many, report
 
 OPENED = "return performance.timing.loadEventEnd - performance.timing.navigationStart"

@@ -42,14 +42,14 @@ import yaml
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.records import Status
 from buran.errors import BuildError, BuranError, Exit
-from buran.instrument.filter_file import parse
-from buran.instrument.prediction import symbol_of
-from buran.loop.history import History
-from buran.loop.refine import known_verdicts, refinement_of, rules_of
-from buran.loop.session import open_session
-from buran.measure.build import build, tree
-from buran.profile.profile import Profile
-from buran.profile.symbols import symbols_alike
+from buran.instrumentation.filter_file import parse
+from buran.instrumentation.prediction import symbol_of
+from buran.measurement.build import build, tree
+from buran.profiles.profile import Profile
+from buran.profiles.symbols import symbols_alike
+from buran.workflow.history import History
+from buran.workflow.refine import known_verdicts, refinement_of, rules_of
+from buran.workflow.session import open_session
 from overhead import cpu_time_s
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

@@ -21,18 +21,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.campaign.launcher import Placement, launch, usable_cores
-from buran.experiment.modelling import model_experiment
-from buran.experiment.read import read_experiment
-from buran.experiment.table import Experiment
-from buran.instrument.filter_file import format_filter, only
-from buran.instrument.start import EVERYTHING
-from buran.measure.merge_dumps import read_dumps
-from buran.measure.toolchain.elf import Elf
-from buran.measure.toolchain.runtime import find_toolchain
-from buran.measure.toolchain.toolchain import Toolchain
+from buran.instrumentation.filter_file import format_filter, only
+from buran.instrumentation.start import EVERYTHING
+from buran.measurement.merge_dumps import read_dumps
+from buran.measurement.toolchain.elf import Elf
+from buran.measurement.toolchain.runtime import find_toolchain
+from buran.measurement.toolchain.toolchain import Toolchain
+from buran.modeling.experiments import model_experiment
 from buran.plugins.scorep.hooks import hooked_functions
 from buran.plugins.scorep.installation import find_scorep
-from buran.profile.cubex_write import write_cubex
+from buran.profiles.cubex_write import write_cubex
+from buran.profiles.experiment.read import read_experiment
+from buran.profiles.experiment.table import Experiment
 
 SOURCE = Path(__file__).parents[2] / "tests" / "data" / "scorep" / "src"
 RANKS, SIZES, REPETITIONS = (1, 2), (2000, 4000, 8000, 16000, 32000), 2

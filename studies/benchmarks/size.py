@@ -35,14 +35,14 @@ import yaml
 
 from buran.campaign.plan import Plan
 from buran.campaign.records import BuildOutcome, Status
-from buran.engine import controller
-from buran.engine.batches import Division
 from buran.files import not_synced
-from buran.loop.plan import first_plan
-from buran.loop.session import Session, open_session
-from buran.loop.specs import plan_in_force, write_plan
-from buran.measure.bundle import slots_of
-from buran.measure.store import ledger
+from buran.measurement.bundle import slots_of
+from buran.measurement.store import ledger
+from buran.workflow.engine import controller
+from buran.workflow.engine.batches import Division
+from buran.workflow.plan import first_plan
+from buran.workflow.session import Session, open_session
+from buran.workflow.specs import plan_in_force, write_plan
 from orchestration import RUNS_PER_POINT, campaign, command, fill, made_up_end, timed
 
 _RANKS = 100  # numbers of them

@@ -33,12 +33,12 @@ import numpy as np
 import yaml
 
 from buran.errors import Exit
-from buran.model.repetitions import over_repetitions
-from buran.select.base import base_places
-from buran.select.observations import Observations
-from buran.select.protocol import Budget, PlanningState
-from buran.select.simple import ONCE
-from buran.select.strategies import strategy_of
+from buran.modeling.pmnf.repetitions import over_repetitions
+from buran.planning.base import base_places
+from buran.planning.observations import Observations
+from buran.planning.protocol import Budget, PlanningState
+from buran.planning.simple import ONCE
+from buran.planning.strategies import strategy_of
 from buran_studies.extrap import Task, answers_of_extrap
 from buran_studies.functions import beyond, draw, grid, kind_inside
 from buran_studies.noise import inject
@@ -96,10 +96,10 @@ def modellers(python: str, functions: int) -> None:
 def campaign(seed: int, folder: Path, metrics: list[str]) -> None:
     """Run the example campaign with a seed and print predictions beside measurements."""
     from buran.campaign.plan import Mode, Purpose
-    from buran.loop import collect
-    from buran.loop.history import History
-    from buran.loop.session import open_session
-    from buran.model import read_models
+    from buran.modeling.pmnf import read_models
+    from buran.workflow import collect
+    from buran.workflow.history import History
+    from buran.workflow.session import open_session
 
     data = yaml.safe_load((ROOT / "config" / "examples" / "budget.yaml").read_text())
     data |= {"seed": seed, "results": "results"} | ({"metrics": metrics} if metrics else {})

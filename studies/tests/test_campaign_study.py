@@ -10,8 +10,8 @@ import yaml
 
 from buran.campaign.load import load_campaign
 from buran.errors import ToolError, UsageError
-from buran.experiment.build import experiment_from_profiles
-from buran.profile.profile import SEPARATOR
+from buran.profiles.experiment.build import experiment_from_profiles
+from buran.profiles.profile import SEPARATOR
 from buran_studies import extrap
 from buran_studies.campaign import measured as campaign_measured
 from buran_studies.campaign import rivals

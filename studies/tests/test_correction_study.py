@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from buran.correct import load_base
-from buran.correct.mecp.tuning import EvolutionTuning
 from buran.errors import FormatError, UsageError
+from buran.modeling.correction import load_base
+from buran.modeling.correction.mecp.tuning import EvolutionTuning
 from buran_studies.correction import published
 from buran_studies.correction import study as correction
 from buran_studies.correction import truth as correction_truth

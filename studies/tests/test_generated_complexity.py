@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buran.errors import UsageError
-from buran.model.powers import PowerLog
-from buran.model.terms import Factor, ModelFunction, Term
-from buran.model.text import format_function
+from buran.modeling.pmnf.powers import PowerLog
+from buran.modeling.pmnf.terms import Factor, ModelFunction, Term
+from buran.modeling.pmnf.text import format_function
 from buran_studies.generator.complexity import parse_complexity
 
 NAMES = ("p", "n")

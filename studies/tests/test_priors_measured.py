@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from buran.errors import RunError
-from buran.experiment.jsonl import write_jsonl
-from buran.experiment.table import AGGREGATES, Experiment
-from buran.model.terms import Array, ModelFunction
-from buran.profile.profile import CallTree, Region
+from buran.modeling.pmnf.terms import Array, ModelFunction
+from buran.profiles.experiment.jsonl import write_jsonl
+from buran.profiles.experiment.table import AGGREGATES, Experiment
+from buran.profiles.profile import CallTree, Region
 from buran_studies.evaluation.evaluation import Kind
 from buran_studies.generator.program import Truth
 from buran_studies.generator.spec import Kernel, Spec, random_spec

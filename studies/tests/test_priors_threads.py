@@ -7,8 +7,8 @@ import pytest
 
 from buran.campaign.plan import Mode
 from buran.errors import ToolError
-from buran.experiment.build import experiment_from_profiles
-from buran.prior.paths import Source, priors_of, work_of_a_thread
+from buran.modeling.priors.paths import Source, priors_of, work_of_a_thread
+from buran.profiles.experiment.build import experiment_from_profiles
 from buran_studies.priors import threads as priors_threads
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from buran.tensor import CPRegressor
+from buran.modeling.tensor import CPRegressor
 from buran_studies.tensor.data import SOURCES, draw, load
 from data_of_others import folder, needs
 

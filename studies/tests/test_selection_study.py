@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from buran.errors import FormatError, UsageError
-from buran.experiment.modelling import model_experiment
-from buran.experiment.read import read_experiment
-from buran.select.observations import Observations
-from buran.select.protocol import Advice, Budget, PlanningState, Suggestion
-from buran.select.simple import ONCE
-from buran.select.space import Space
-from buran.select.strategies import strategy_of
-from buran.select.tuning import PLANNING
+from buran.modeling.experiments import model_experiment
+from buran.planning.observations import Observations
+from buran.planning.protocol import Advice, Budget, PlanningState, Suggestion
+from buran.planning.simple import ONCE
+from buran.planning.space import Space
+from buran.planning.strategies import strategy_of
+from buran.planning.tuning import PLANNING
+from buran.profiles.experiment.read import read_experiment
 from buran_studies.evaluation.evaluation import Verdict
 from buran_studies.evaluation.run import Run
 from buran_studies.evaluation.study import STUDIES, Settings

@@ -18,12 +18,12 @@ from buran.campaign.load import load_campaign
 from buran.campaign.mistakes import CampaignError
 from buran.campaign.point import Point
 from buran.cli import main
-from buran.experiment.read import read_experiment
 from buran.files import not_synced, read_json
-from buran.loop.history import History
-from buran.loop.report import write_results
-from buran.loop.session import open_session
+from buran.profiles.experiment.read import read_experiment
 from buran.wording import Category, named, shown_value
+from buran.workflow.history import History
+from buran.workflow.report import write_results
+from buran.workflow.session import open_session
 from buran_studies.simulate.in_process import carry_out
 from command_campaigns import write_campaign_of
 

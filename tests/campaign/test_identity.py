@@ -19,9 +19,9 @@ from buran.campaign.layout import Layout
 from buran.campaign.load import load_campaign
 from buran.campaign.point import Point
 from buran.campaign.shape import CampaignFile
-from buran.measure.backends.registry import SYSTEMS
-from buran.measure.bundle import configuration
-from buran.measure.target import open_target
+from buran.measurement.backends.registry import SYSTEMS
+from buran.measurement.bundle import configuration
+from buran.measurement.target import open_target
 
 FULL: dict[str, Any] = {
     "environment": "here",

@@ -14,9 +14,9 @@ from buran.campaign.load import load_campaign
 from buran.campaign.mistakes import spelled
 from buran.cli import main
 from buran.files import not_synced, read_json
-from buran.loop.history import History
-from buran.loop.report import write_results
-from buran.loop.session import open_session
+from buran.workflow.history import History
+from buran.workflow.report import write_results
+from buran.workflow.session import open_session
 from buran_studies.simulate.in_process import carry_out
 from command_campaigns import write_campaign_of
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from buran.cli import main
-from buran.experiment.extrap_tree import write_extrap_tree
-from buran.experiment.read import read_experiment
-from buran.profile.metrics import METRICS
-from buran.profile.profile import CallTree, Location, Profile, Region
+from buran.profiles.experiment.extrap_tree import write_extrap_tree
+from buran.profiles.experiment.read import read_experiment
+from buran.profiles.metrics import METRICS
+from buran.profiles.profile import CallTree, Location, Profile, Region
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from buran.cli import main
-from buran.experiment.extrap_tree import write_extrap_tree
-from buran.instrument.callgraph import CALL, make_graph
-from buran.instrument.metacg import write_metacg
-from buran.profile.metrics import METRICS
-from buran.profile.profile import CallTree, Location, Profile, Region
+from buran.instrumentation.callgraph import CALL, make_graph
+from buran.instrumentation.metacg import write_metacg
+from buran.profiles.experiment.extrap_tree import write_extrap_tree
+from buran.profiles.metrics import METRICS
+from buran.profiles.profile import CallTree, Location, Profile, Region
 
 REGIONS = (
     Region("main", "main"),

@@ -12,7 +12,7 @@ import yaml
 
 from buran.cli import main
 from buran.errors import Exit
-from buran.model.model_set import SCHEMA
+from buran.modeling.pmnf.model_set import SCHEMA
 
 CAMPAIGN: dict[str, Any] = {
     "name": "small",

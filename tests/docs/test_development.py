@@ -17,28 +17,28 @@ from snippets import ROOT, blocks_of, name_of
 from buran.campaign.backends import BACKENDS
 from buran.campaign.strategies import STRATEGIES
 from buran.cli import main
-from buran.engine.controller import find_profile
-from buran.engine.watchdog import StuckJobs
 from buran.errors import ConfigError, FormatError, UsageError
-from buran.experiment.read import detect_format, read_experiment
 from buran.files import not_synced, write_json
-from buran.loop.history import History
-from buran.loop.plan import first_plan
-from buran.loop.report import gather, write_results
-from buran.loop.session import open_session
-from buran.measure.schedulers.registry import SCHEDULERS
-from buran.measure.store import claims
-from buran.model import fit_models, format_function, growth_class
-from buran.model.basis import FAMILIES
-from buran.model.compare import compare
-from buran.model.model_set import SCHEMA, ModelSet, read_models, write_models
-from buran.model.powers import PowerLog
-from buran.model.space import named_space, read_space
-from buran.model.terms import Factor, ModelFunction, Term
-from buran.prior.algebra import multiplied, reciprocal
-from buran.profile.metrics import metric_of, requested_by
-from buran.report.text import render
-from buran.views.status import progress_of
+from buran.measurement.schedulers.registry import SCHEDULERS
+from buran.measurement.store import claims
+from buran.modeling.pmnf import fit_models, format_function, growth_class
+from buran.modeling.pmnf.basis import FAMILIES
+from buran.modeling.pmnf.compare import compare
+from buran.modeling.pmnf.model_set import SCHEMA, ModelSet, read_models, write_models
+from buran.modeling.pmnf.powers import PowerLog
+from buran.modeling.pmnf.space import named_space, read_space
+from buran.modeling.pmnf.terms import Factor, ModelFunction, Term
+from buran.modeling.priors.algebra import multiplied, reciprocal
+from buran.profiles.experiment.read import detect_format, read_experiment
+from buran.profiles.metrics import metric_of, requested_by
+from buran.reporting.text import render
+from buran.workflow.engine.controller import find_profile
+from buran.workflow.engine.watchdog import StuckJobs
+from buran.workflow.history import History
+from buran.workflow.plan import first_plan
+from buran.workflow.report import gather, write_results
+from buran.workflow.session import open_session
+from buran.workflow.views.status import progress_of
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import opened
 

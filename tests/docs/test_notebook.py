@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from buran.files import not_synced
-from buran.loop.history import History
-from buran.loop.report import write_results
-from buran.loop.session import open_session
+from buran.workflow.history import History
+from buran.workflow.report import write_results
+from buran.workflow.session import open_session
 from buran_studies.simulate.in_process import carry_out
 
 NOTEBOOK = Path(__file__).parents[2] / "docs" / "tutorial" / "results.ipynb"

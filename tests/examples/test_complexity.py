@@ -13,8 +13,8 @@ import yaml
 from example_programs import COUNTED, EXAMPLES, NAMES
 
 from buran.campaign.plan import Mode
-from buran.profile.metrics import REQUIREMENTS
-from buran.profile.profile import Profile
+from buran.profiles.metrics import REQUIREMENTS
+from buran.profiles.profile import Profile
 from buran_studies.memory.kernels import theory
 
 sys.path.append(str(EXAMPLES.parent / "studies" / "benchmarks"))

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from example_programs import COUNTED, EXAMPLES, NAMES
 
-from buran.profile.metrics import METRICS
+from buran.profiles.metrics import METRICS
 
 
 def complexity(name: str) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from buran.cli import main
 from buran.errors import Exit, FormatError
 from buran.extensions import PLUGINS
 from buran.files import file_sha256
-from buran.loop.session import logged, open_session
-from buran.loop.steps import steps_to_plan
-from buran.model.terms import Factor, ModelFunction, Term
+from buran.modeling.pmnf.terms import Factor, ModelFunction, Term
+from buran.workflow.session import logged, open_session
+from buran.workflow.steps import steps_to_plan
 from buran_studies.simulate.in_process import carry_out
 
 Remove = Callable[[str], None]

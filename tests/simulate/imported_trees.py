@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from buran.campaign.plan import Mode, Plan
-from buran.experiment.extrap_tree import write_extrap_tree
-from buran.loop.collect import profiles_of
-from buran.loop.history import History
-from buran.loop.session import Session
+from buran.profiles.experiment.extrap_tree import write_extrap_tree
+from buran.workflow.collect import profiles_of
+from buran.workflow.history import History
+from buran.workflow.session import Session
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import opened
 

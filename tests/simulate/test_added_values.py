@@ -10,7 +10,7 @@ import pytest
 
 from buran.cli import main
 from buran.files import not_synced
-from buran.measure.store import ledger
+from buran.measurement.store import ledger
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import opened
 

@@ -12,10 +12,10 @@ from buran.campaign.records import Status
 from buran.cli.progress import first_failure
 from buran.cli.run import _finish as finish
 from buran.files import not_synced
-from buran.loop.history import History
-from buran.loop.report import write_results
-from buran.loop.session import open_session
-from buran.measure.store import ledger
+from buran.measurement.store import ledger
+from buran.workflow.history import History
+from buran.workflow.report import write_results
+from buran.workflow.session import open_session
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import PROGRAM, opened, written
 

@@ -11,13 +11,13 @@ import pytest
 
 from buran.campaign.plan import Plan
 from buran.files import not_synced
-from buran.instrument.filter_file import parse
-from buran.loop.filter_list import current_list, recommended_filter
-from buran.loop.history import History
-from buran.loop.report import gather, write_results
-from buran.loop.session import Session
-from buran.measure.toolchain.hook_cost import VisitCost
-from buran.report.text import render
+from buran.instrumentation.filter_file import parse
+from buran.measurement.toolchain.hook_cost import VisitCost
+from buran.reporting.text import render
+from buran.workflow.filter_list import current_list, recommended_filter
+from buran.workflow.history import History
+from buran.workflow.report import gather, write_results
+from buran.workflow.session import Session
 from buran_studies.simulate.backend import SimulatedBackend
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import PROGRAM, opened

@@ -22,17 +22,17 @@ from buran.campaign.records import BundleOutcome, RunOutcome, Status, core_hours
 from buran.cli import main
 from buran.errors import FormatError
 from buran.files import not_synced
-from buran.loop.collect import overhead
-from buran.loop.findings import Findings, ImportAssessment
-from buran.loop.history import FinishedRun, History
-from buran.loop.overhead import instrumented
-from buran.loop.plan import first_plan, runtime_model
-from buran.loop.report import write_results
-from buran.loop.session import Session, open_session
-from buran.loop.specs import plan_in_force
-from buran.measure.store import ledger
-from buran.views.estimate import estimate
-from buran.views.phases import Phase, phase_costs
+from buran.measurement.store import ledger
+from buran.workflow.collect import overhead
+from buran.workflow.findings import Findings, ImportAssessment
+from buran.workflow.history import FinishedRun, History
+from buran.workflow.overhead import instrumented
+from buran.workflow.plan import first_plan, runtime_model
+from buran.workflow.report import write_results
+from buran.workflow.session import Session, open_session
+from buran.workflow.specs import plan_in_force
+from buran.workflow.views.estimate import estimate
+from buran.workflow.views.phases import Phase, phase_costs
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import opened
 

@@ -22,26 +22,26 @@ from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.campaign.records import RECORD, RunRecord, Status, read_record, read_run
 from buran.cli import main
-from buran.engine.controller import forget_derived, make_eligible
-from buran.experiment.jsonl import write_jsonl
-from buran.experiment.read import read_experiment
 from buran.files import not_synced, write_json
-from buran.loop.history import History
-from buran.loop.import_runs import import_runs
-from buran.loop.imported import import_plan, imports_of
-from buran.loop.model import make_models
-from buran.loop.remeasure import open_generation
-from buran.loop.report import gather, write_results
-from buran.loop.session import Session, open_session
-from buran.measure.bundle import slots_of
-from buran.measure.store import ledger, store
-from buran.model.model_set import read_models
-from buran.profile.cubex_read import read_cubex
-from buran.profile.cubex_write import write_cubex
-from buran.profile.metrics import Metric
-from buran.report.text import render
-from buran.views.phases import phase_costs
-from buran.views.status import progress_of
+from buran.measurement.bundle import slots_of
+from buran.measurement.store import ledger, store
+from buran.modeling.pmnf.model_set import read_models
+from buran.profiles.cubex_read import read_cubex
+from buran.profiles.cubex_write import write_cubex
+from buran.profiles.experiment.jsonl import write_jsonl
+from buran.profiles.experiment.read import read_experiment
+from buran.profiles.metrics import Metric
+from buran.reporting.text import render
+from buran.workflow.engine.controller import forget_derived, make_eligible
+from buran.workflow.history import History
+from buran.workflow.import_runs import import_runs
+from buran.workflow.imported import import_plan, imports_of
+from buran.workflow.model import make_models
+from buran.workflow.remeasure import open_generation
+from buran.workflow.report import gather, write_results
+from buran.workflow.session import Session, open_session
+from buran.workflow.views.phases import phase_costs
+from buran.workflow.views.status import progress_of
 from buran_studies.simulate.in_process import carry_out
 from data_of_others import folder, needs
 from killed import count, kill_when

@@ -13,7 +13,7 @@ from buran.campaign.layout import Layout
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.campaign.records import RunRecord, Status, read_run
-from buran.loop import crowded
+from buran.workflow import crowded
 
 
 def made(layout: Layout, number: int, cores: int = 2) -> Path:

@@ -14,20 +14,20 @@ from buran import files
 from buran.campaign.plan import Bundle
 from buran.campaign.records import RECORD, BundleOutcome, Status
 from buran.cli import progress
-from buran.engine import finished
 from buran.errors import FormatError
 from buran.files import not_synced, write_json
-from buran.loop import crowded
-from buran.loop.history import History
-from buran.loop.measure import measure, measure_array
-from buran.loop.plan import first_plan
-from buran.loop.report import write_results
-from buran.loop.session import Session, open_session
-from buran.loop.specs import plan_in_force, write_plan
-from buran.measure.build import build
-from buran.measure.bundle import slots_of
-from buran.measure.store import ledger, store
-from buran.views.status import Progress, progress_of
+from buran.measurement.build import build
+from buran.measurement.bundle import slots_of
+from buran.measurement.store import ledger, store
+from buran.workflow import crowded
+from buran.workflow.engine import finished
+from buran.workflow.history import History
+from buran.workflow.measure import measure, measure_array
+from buran.workflow.plan import first_plan
+from buran.workflow.report import write_results
+from buran.workflow.session import Session, open_session
+from buran.workflow.specs import plan_in_force, write_plan
+from buran.workflow.views.status import Progress, progress_of
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import opened
 

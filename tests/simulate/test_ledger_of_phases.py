@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from buran.campaign.plan import Plan
 from buran.campaign.records import BundleOutcome, RunRecord, read_run
-from buran.engine.controller import forget_derived
 from buran.files import not_synced
-from buran.loop.history import History
-from buran.loop.session import Session
-from buran.measure.bundle import slots_of
-from buran.measure.store import ledger, store
-from buran.views.account import Item, account_of
-from buran.views.status import progress_of
+from buran.measurement.bundle import slots_of
+from buran.measurement.store import ledger, store
+from buran.reporting.account import Item, account_of
+from buran.workflow.engine.controller import forget_derived
+from buran.workflow.history import History
+from buran.workflow.session import Session
+from buran.workflow.views.status import progress_of
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import PROGRAM, opened
 

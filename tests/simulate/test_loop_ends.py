@@ -15,15 +15,15 @@ from buran.campaign.mistakes import CampaignError
 from buran.campaign.plan import Mode, Plan
 from buran.campaign.records import Status
 from buran.files import not_synced, read_json
-from buran.instrument.filter_file import parse
-from buran.loop.history import History
-from buran.loop.plan import choice_of, question_of
-from buran.loop.report import gather
-from buran.loop.session import Session
-from buran.model.model_set import read_models
-from buran.report.text import render
-from buran.select.gpr import NOT_CONVERGED
-from buran.views.status import progress_of
+from buran.instrumentation.filter_file import parse
+from buran.modeling.pmnf.model_set import read_models
+from buran.planning.gpr import NOT_CONVERGED
+from buran.reporting.text import render
+from buran.workflow.history import History
+from buran.workflow.plan import choice_of, question_of
+from buran.workflow.report import gather
+from buran.workflow.session import Session
+from buran.workflow.views.status import progress_of
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import PROGRAM, opened, written
 

@@ -10,13 +10,13 @@ import pytest
 from buran.campaign.plan import Mode
 from buran.campaign.records import Status, read_run
 from buran.cli import main
-from buran.engine.controller import make_eligible
 from buran.errors import Exit, MetricError
 from buran.files import not_synced
-from buran.loop.history import History
-from buran.loop.session import Session
-from buran.measure.store.store import run_folders
-from buran.views.status import progress_of
+from buran.measurement.store.store import run_folders
+from buran.workflow.engine.controller import make_eligible
+from buran.workflow.history import History
+from buran.workflow.session import Session
+from buran.workflow.views.status import progress_of
 from buran_studies.simulate.backend import SimulatedBackend
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import opened

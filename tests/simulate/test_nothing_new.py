@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from buran.files import not_synced
-from buran.loop import model as loop_model
-from buran.loop.history import History
-from buran.loop.model import make_models
+from buran.workflow import model as loop_model
+from buran.workflow.history import History
+from buran.workflow.model import make_models
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import opened
 

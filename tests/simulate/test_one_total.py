@@ -15,15 +15,15 @@ from buran.cli import main
 from buran.cli.predict_sum import predictions
 from buran.errors import UsageError
 from buran.files import not_synced
-from buran.loop.history import History
-from buran.loop.report import link_latest, write_results
-from buran.loop.run_time import add_up
-from buran.model.fit import fit_models
-from buran.model.model_set import ModelSet, write_models
-from buran.prior.algebra import power
-from buran.prior.prior import Column, Prior
-from buran.prior.resilient import fit_priors
-from buran.views.estimate import estimate
+from buran.modeling.pmnf.fit import fit_models
+from buran.modeling.pmnf.model_set import ModelSet, write_models
+from buran.modeling.priors.algebra import power
+from buran.modeling.priors.prior import Column, Prior
+from buran.modeling.priors.resilient import fit_priors
+from buran.workflow.history import History
+from buran.workflow.report import link_latest, write_results
+from buran.workflow.run_time import add_up
+from buran.workflow.views.estimate import estimate
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import opened
 
@@ -96,7 +96,7 @@ def test_one_total(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def opened_again(campaign: Path):
-    from buran.loop.session import open_session
+    from buran.workflow.session import open_session
 
     return open_session(campaign)
 

@@ -10,9 +10,9 @@ import pytest
 from buran.campaign.plan import Purpose
 from buran.cli import main
 from buran.files import not_synced
-from buran.loop.history import History
-from buran.measure.store import ledger
-from buran.views.phases import PhaseCost, phase_costs
+from buran.measurement.store import ledger
+from buran.workflow.history import History
+from buran.workflow.views.phases import PhaseCost, phase_costs
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import opened
 

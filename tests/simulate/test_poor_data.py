@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from buran.files import not_synced
-from buran.loop.history import History
-from buran.loop.report import gather
-from buran.report.text import render
+from buran.reporting.text import render
+from buran.workflow.history import History
+from buran.workflow.report import gather
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import PROGRAM, opened
 

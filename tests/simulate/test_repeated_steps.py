@@ -12,7 +12,7 @@ from buran.campaign.plan import Purpose
 from buran.campaign.records import Status
 from buran.cli import main
 from buran.files import not_synced
-from buran.loop.history import History
+from buran.workflow.history import History
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import opened
 

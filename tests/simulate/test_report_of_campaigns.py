@@ -15,17 +15,17 @@ import yaml
 from buran.cli import main
 from buran.errors import Exit, StorageError
 from buran.files import not_synced
-from buran.instrument.filter_file import format_filter, only, parse
-from buran.instrument.start import EVERYTHING
-from buran.loop import report as loop_report
-from buran.loop.history import History
-from buran.loop.model import make_models
-from buran.loop.overhead import instrumented
-from buran.loop.report import link_latest, write_results
-from buran.loop.session import Session, logged, open_session
-from buran.model.model_set import read_models
-from buran.views.filters import Request, Universe, make
-from buran.views.status import progress_of
+from buran.instrumentation.filter_file import format_filter, only, parse
+from buran.instrumentation.start import EVERYTHING
+from buran.modeling.pmnf.model_set import read_models
+from buran.workflow import report as loop_report
+from buran.workflow.history import History
+from buran.workflow.model import make_models
+from buran.workflow.overhead import instrumented
+from buran.workflow.report import link_latest, write_results
+from buran.workflow.session import Session, logged, open_session
+from buran.workflow.views.filters import Request, Universe, make
+from buran.workflow.views.status import progress_of
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import CAMPAIGN, PROGRAM, opened
 

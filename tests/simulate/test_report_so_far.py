@@ -12,8 +12,8 @@ from buran.campaign.plan import Plan
 from buran.cli import main
 from buran.errors import StorageError
 from buran.files import not_synced
-from buran.loop import plan, steps
-from buran.loop.history import History
+from buran.workflow import plan, steps
+from buran.workflow.history import History
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import opened
 

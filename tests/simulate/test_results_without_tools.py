@@ -12,10 +12,10 @@ import pytest
 from buran.cli import main
 from buran.errors import Exit, ToolError
 from buran.files import not_synced
-from buran.loop.history import History
-from buran.loop.report import link_latest, write_results
-from buran.loop.session import open_session
-from buran.measure.backends.registry import SYSTEMS
+from buran.measurement.backends.registry import SYSTEMS
+from buran.workflow.history import History
+from buran.workflow.report import link_latest, write_results
+from buran.workflow.session import open_session
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import written
 

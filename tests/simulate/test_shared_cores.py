@@ -13,8 +13,8 @@ from buran.campaign.launcher import usable_cores
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.campaign.records import RunRecord, Status
-from buran.loop import crowded
-from buran.loop.crowded import crowded_points, points_without_cores, sharing, sharing_ahead
+from buran.workflow import crowded
+from buran.workflow.crowded import crowded_points, points_without_cores, sharing, sharing_ahead
 
 QUIET: dict[str, Any] = {
     "clock": "real",

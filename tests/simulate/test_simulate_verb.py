@@ -11,7 +11,7 @@ import yaml
 
 from buran.cli import main
 from buran.errors import UsageError
-from buran.loop.session import open_session
+from buran.workflow.session import open_session
 from buran_studies.simulate.twin import write_twin
 from killed import count, derived, kill_when, start
 from simulated_campaigns import PROGRAM, written

@@ -15,13 +15,13 @@ from buran.campaign.mistakes import CampaignError
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.campaign.records import RunKey, RunRecord, Status, read_run
-from buran.engine.controller import forget_derived
 from buran.errors import ConfigError
 from buran.files import not_synced
-from buran.loop.history import History
-from buran.loop.session import Session, open_session
-from buran.measure.store import store
-from buran.model.model_set import read_models
+from buran.measurement.store import store
+from buran.modeling.pmnf.model_set import read_models
+from buran.workflow.engine.controller import forget_derived
+from buran.workflow.history import History
+from buran.workflow.session import Session, open_session
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import PROGRAM, opened, written
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from buran.campaign.plan import Mode
 from buran.errors import ConfigError, RunError
-from buran.experiment.build import experiment_from_profiles
-from buran.instrument.filter_file import format_filter, only, parse
+from buran.instrumentation.filter_file import format_filter, only, parse
+from buran.profiles.experiment.build import experiment_from_profiles
 from buran_studies.simulate.backend import hooked_functions
 from buran_studies.simulate.program import Program, program_of
 from buran_studies.simulate.run import MOST_LOCATIONS, Variant, generator

@@ -12,8 +12,8 @@ import pytest
 
 from buran.errors import BuranError
 from buran.files import not_synced
-from buran.loop.history import History
-from buran.loop.model import make_models
+from buran.workflow.history import History
+from buran.workflow.model import make_models
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import opened
 

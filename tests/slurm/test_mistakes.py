@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from cluster import Cluster, SlurmBench, wait_until
 
-from buran.measure.schedulers import slurm
-from buran.measure.schedulers.base import JobState
-from buran.measure.schedulers.slurm import SLURM
+from buran.measurement.schedulers import slurm
+from buran.measurement.schedulers.base import JobState
+from buran.measurement.schedulers.slurm import SLURM
 
 pytestmark = [pytest.mark.slow, pytest.mark.mpi]
 

@@ -64,7 +64,7 @@ def killed(bench: SlurmBench) -> list[int]:
             parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             continue
-        if b"buran.engine.job" in words and str(bench.folder).encode() in b" ".join(words):
+        if b"buran.workflow.engine.job" in words and str(bench.folder).encode() in b" ".join(words):
             found[int(folder.name)] = parent
     return [pid for pid, parent in found.items() if parent not in found]
 

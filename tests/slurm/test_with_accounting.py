@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from cluster import Cluster, SlurmBench, call
 
-from buran.measure.schedulers import slurm
-from buran.measure.schedulers.slurm import SLURM
+from buran.measurement.schedulers import slurm
+from buran.measurement.schedulers.slurm import SLURM
 
 pytestmark = [pytest.mark.thorough, pytest.mark.mpi]
 SLEEP = {

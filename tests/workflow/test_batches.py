@@ -11,14 +11,14 @@ import pytest
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Plan
 from buran.campaign.records import read_batch
-from buran.engine import batches
-from buran.engine.batches import batch_request, division_of, together
-from buran.engine.jobs import STARTUP_S, job_limit_s, job_request
-from buran.engine.submitter import tasks_of_array
 from buran.files import write_json
-from buran.loop.plan import first_plan
-from buran.loop.session import Session, open_session
-from buran.loop.specs import plan_in_force
+from buran.workflow.engine import batches
+from buran.workflow.engine.batches import batch_request, division_of, together
+from buran.workflow.engine.jobs import STARTUP_S, job_limit_s, job_request
+from buran.workflow.engine.submitter import tasks_of_array
+from buran.workflow.plan import first_plan
+from buran.workflow.session import Session, open_session
+from buran.workflow.specs import plan_in_force
 from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from buran.experiment.read import read_experiment
+from buran.profiles.experiment.read import read_experiment
 from patience import PATIENCE_S
 from workbench import Workbench
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from buran.experiment.read import read_experiment
-from buran.profile.cubex_read import read_cubex
+from buran.profiles.cubex_read import read_cubex
+from buran.profiles.experiment.read import read_experiment
 from workbench import Workbench, new_workbench
 
 pytestmark = [pytest.mark.mpi, pytest.mark.thorough]

@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 
 from buran.campaign.layout import Layout
-from buran.engine import controller, supervisor
 from buran.errors import ToolError
 from buran.files import storage_error
-from buran.measure.machine.machine import exclusive_machine
-from buran.measure.store import claims
-from buran.measure.store.claims import Owner
+from buran.measurement.machine.machine import exclusive_machine
+from buran.measurement.store import claims
+from buran.measurement.store.claims import Owner
+from buran.workflow.engine import controller, supervisor
 from patience import PATIENCE_S
 
 SLEEP = "import time, sys; print('up', flush=True); time.sleep(100000)"

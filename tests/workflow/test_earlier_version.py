@@ -17,11 +17,11 @@ from buran.campaign.plan import Mode
 from buran.campaign.records import FAILED, BuildRecord, read_build, read_run
 from buran.cli import main
 from buran.files import file_sha256, not_synced
-from buran.loop.session import open_session
-from buran.measure.source import SourceTree, local_source
-from buran.measure.store import store
-from buran.measure.target import Target
-from buran.views.changes import differences
+from buran.measurement.source import SourceTree, local_source
+from buran.measurement.store import store
+from buran.measurement.target import Target
+from buran.workflow.session import open_session
+from buran.workflow.views.changes import differences
 from buran_studies.simulate.in_process import carry_out
 
 DATA = Path(__file__).parents[1] / "data" / "earlier-version"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from buran.model.model_set import ModelSet
+from buran.modeling.pmnf.model_set import ModelSet
 from workbench import Workbench
 
 PLATE = Path(__file__).parent / "plate"

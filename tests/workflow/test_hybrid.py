@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from buran.experiment.jsonl import read_jsonl
-from buran.model.model_set import ModelSet
+from buran.modeling.pmnf.model_set import ModelSet
+from buran.profiles.experiment.jsonl import read_jsonl
 from workbench import Workbench
 
 HYBRID = Path(__file__).parent / "hybrid"

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from buran.campaign.plan import Bundle
-from buran.engine.jobs import STARTUP_S, engine_resources, job_limit_s, job_request, resource_names
-from buran.loop.plan import first_plan
-from buran.loop.session import Session, open_session
+from buran.workflow.engine.jobs import STARTUP_S, engine_resources, job_limit_s, job_request, resource_names
+from buran.workflow.plan import first_plan
+from buran.workflow.session import Session, open_session
 from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi]

@@ -10,10 +10,10 @@ import yaml
 
 from buran.campaign.plan import Mode
 from buran.files import not_synced
-from buran.loop.collect import in_store
-from buran.loop.history import History
-from buran.loop.report import link_latest, write_results
-from buran.loop.session import open_session
+from buran.workflow.collect import in_store
+from buran.workflow.history import History
+from buran.workflow.report import link_latest, write_results
+from buran.workflow.session import open_session
 from buran_studies.simulate.in_process import carry_out
 
 PROGRAM = r"""

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from buran.campaign.records import Status, read_run
-from buran.engine.jobs import job_request
-from buran.engine.partition import check_now, measured_in
 from buran.errors import ConfigError, ToolError
-from buran.loop.plan import first_plan
-from buran.loop.session import open_session
-from buran.measure.build import build
-from buran.measure.bundle import Meter, measure_bundle
-from buran.measure.schedulers.base import Allocation, CommandMissing, Partition, Scheduler, answer_of
+from buran.measurement.build import build
+from buran.measurement.bundle import Meter, measure_bundle
+from buran.measurement.schedulers.base import Allocation, CommandMissing, Partition, Scheduler, answer_of
+from buran.workflow.engine.jobs import job_request
+from buran.workflow.engine.partition import check_now, measured_in
+from buran.workflow.plan import first_plan
+from buran.workflow.session import open_session
 from patience import PATIENCE_S
 from workbench import Workbench
 
@@ -50,7 +50,7 @@ def submitted(workbench: Workbench) -> None:
 
 
 def test_runs_are_spread_once_and_ever_after(workbench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("buran.engine.partition._ASK_AGAIN_S", 0.0)
+    monkeypatch.setattr("buran.workflow.engine.partition._ASK_AGAIN_S", 0.0)
     said: list[str] = []
     with pytest.raises(ToolError, match="played does not answer"):  # at the first contact, as `buran check`
         measured_in(open_session(workbench.file), Played(None), said.append)
@@ -123,7 +123,7 @@ def test_a_run_whose_launcher_had_to_wait_is_made_again(workbench: Workbench, mo
         def launcher_waited(self, log: Path) -> str | None:
             return next(waits, None)
 
-    monkeypatch.setattr("buran.measure.bundle.current_scheduler", Busy)
+    monkeypatch.setattr("buran.measurement.bundle.current_scheduler", Busy)
     plan = first_plan(session)
     bundle = next(bundle for bundle in plan.bundles if bundle.point["p"] == 1)
     bundle = replace(bundle, runs=tuple(run for run in bundle.runs if run.mode == "vanilla")[:1])

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from buran.instrument.filter_file import parse
-from buran.measure.toolchain.runtime import find_toolchain
-from buran.measure.toolchain.toolchain import GCC_PLUGIN
+from buran.instrumentation.filter_file import parse
+from buran.measurement.toolchain.runtime import find_toolchain
+from buran.measurement.toolchain.toolchain import GCC_PLUGIN
 from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi, pytest.mark.slow]

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from buran.loop.session import Session, open_session
-from buran.measure.same_program import same_program
+from buran.measurement.same_program import same_program
+from buran.workflow.session import Session, open_session
 from workbench import Workbench
 
 pytestmark = [pytest.mark.slow, pytest.mark.mpi]

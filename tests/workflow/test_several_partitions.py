@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from buran.campaign.mistakes import CampaignError, spelled
-from buran.engine.batches import division_of, together
-from buran.engine.jobs import engine_resources, job_request, request_from, resource_names
-from buran.engine.partition import check_now, measured_here, measured_in, room_here
 from buran.errors import RunError
 from buran.files import write_json
-from buran.loop.plan import first_plan
-from buran.loop.session import open_session
-from buran.loop.specs import plan_in_force
-from buran.measure.bundle import _meter_of, configuration
-from buran.measure.schedulers import slurm
-from buran.measure.schedulers.base import Allocation, Partition, Scheduler, spread
+from buran.measurement.bundle import _meter_of, configuration
+from buran.measurement.schedulers import slurm
+from buran.measurement.schedulers.base import Allocation, Partition, Scheduler, spread
+from buran.workflow.engine.batches import division_of, together
+from buran.workflow.engine.jobs import engine_resources, job_request, request_from, resource_names
+from buran.workflow.engine.partition import check_now, measured_here, measured_in, room_here
+from buran.workflow.plan import first_plan
+from buran.workflow.session import open_session
+from buran.workflow.specs import plan_in_force
 from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi]
@@ -110,7 +110,7 @@ def test_what_a_job_holds_is_charged_by_its_partition(workbench: Workbench) -> N
 @pytest.fixture
 def in_job(monkeypatch: pytest.MonkeyPatch) -> Played:
     scheduler = Played(GIVEN)
-    monkeypatch.setattr("buran.engine.partition.current_scheduler", lambda: scheduler)
+    monkeypatch.setattr("buran.workflow.engine.partition.current_scheduler", lambda: scheduler)
     return scheduler
 
 

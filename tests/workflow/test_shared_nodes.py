@@ -11,16 +11,16 @@ import pytest
 from buran.campaign.launcher import cores_here
 from buran.campaign.load import load_campaign
 from buran.campaign.plan import Bundle, Mode
-from buran.engine.batches import division_of, together
-from buran.engine.jobs import STARTUP_S, job_limit_s
 from buran.errors import ConfigError
 from buran.files import write_json
-from buran.loop.crowded import neighbours_ahead
-from buran.loop.plan import first_plan
-from buran.loop.session import Session, open_session
-from buran.loop.specs import plan_in_force
-from buran.measure.bundle import configuration
-from buran.measure.schedulers.base import Partition, spread
+from buran.measurement.bundle import configuration
+from buran.measurement.schedulers.base import Partition, spread
+from buran.workflow.crowded import neighbours_ahead
+from buran.workflow.engine.batches import division_of, together
+from buran.workflow.engine.jobs import STARTUP_S, job_limit_s
+from buran.workflow.plan import first_plan
+from buran.workflow.session import Session, open_session
+from buran.workflow.specs import plan_in_force
 from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi]

@@ -12,16 +12,16 @@ import pytest
 
 from buran.campaign.plan import Bundle, Plan
 from buran.campaign.records import RunRecord, Status
-from buran.engine.batches import division_of
 from buran.files import write_json
-from buran.loop.findings import Findings
-from buran.loop.history import History
-from buran.loop.plan import first_plan
-from buran.loop.session import Session, open_session
-from buran.measure.bundle import slots_of
-from buran.measure.store import claims, store
-from buran.views.estimate import estimate
-from buran.views.status import progress_of
+from buran.measurement.bundle import slots_of
+from buran.measurement.store import claims, store
+from buran.workflow.engine.batches import division_of
+from buran.workflow.findings import Findings
+from buran.workflow.history import History
+from buran.workflow.plan import first_plan
+from buran.workflow.session import Session, open_session
+from buran.workflow.views.estimate import estimate
+from buran.workflow.views.status import progress_of
 from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi]

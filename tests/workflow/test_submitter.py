@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from buran.campaign.layout import Layout
-from buran.engine.submitter import Submitter, Task, cancel_all
-from buran.measure.schedulers.base import Job, JobRequest, Scheduler
-from buran.measure.schedulers.job_states import report_of
-from buran.measure.schedulers.submission import (
+from buran.measurement.schedulers.base import Job, JobRequest, Scheduler
+from buran.measurement.schedulers.job_states import report_of
+from buran.measurement.schedulers.submission import (
     JobEvents,
     JobReport,
     NotSubmitted,
@@ -21,6 +20,7 @@ from buran.measure.schedulers.submission import (
     Submission,
     purpose_of,
 )
+from buran.workflow.engine.submitter import Submitter, Task, cancel_all
 
 REQUEST = JobRequest(
     nodes=1, tasks=2, cpus_per_task=1, ranks_per_node=2, minutes=5, tasks_per_node=None, memory_mb=None,

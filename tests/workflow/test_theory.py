@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from buran.model.model_set import ModelSet, read_models
+from buran.modeling.pmnf.model_set import ModelSet, read_models
 from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi, pytest.mark.thorough]

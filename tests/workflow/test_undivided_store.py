@@ -20,16 +20,16 @@ from buran.campaign.plan import Mode, Run
 from buran.campaign.point import Point
 from buran.campaign.records import BundleOutcome, RunKey, RunRecord, Status, read_run
 from buran.cli import main
-from buran.engine import controller
 from buran.errors import Exit
 from buran.files import file_sha256, not_synced
-from buran.loop.history import History
-from buran.loop.remeasure import open_generation
-from buran.loop.session import Session, open_session
-from buran.measure import bundle as measuring
-from buran.measure.store import ledger, store
-from buran.views.status import progress_of
-from buran.views.verify import differences
+from buran.measurement import bundle as measuring
+from buran.measurement.store import ledger, store
+from buran.workflow.engine import controller
+from buran.workflow.history import History
+from buran.workflow.remeasure import open_generation
+from buran.workflow.session import Session, open_session
+from buran.workflow.views.status import progress_of
+from buran.workflow.views.verify import differences
 from buran_studies.simulate.in_process import carry_out
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from buran.campaign.layout import Layout
-from buran.views.verify import differences, repair
+from buran.workflow.views.verify import differences, repair
 from workbench import Workbench
 
 Damage = Callable[[Path], object]

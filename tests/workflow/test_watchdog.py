@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from buran.engine.watchdog import StuckJobs, Watchdog, wait_for_jobs
-from buran.measure.schedulers.base import Job
-from buran.measure.schedulers.slurm import SLURM
+from buran.measurement.schedulers.base import Job
+from buran.measurement.schedulers.slurm import SLURM
+from buran.workflow.engine.watchdog import StuckJobs, Watchdog, wait_for_jobs
 from patience import PATIENCE_S
 
 QUIET_S = 0.2

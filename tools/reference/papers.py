@@ -70,7 +70,7 @@ class Paper:
 PAPERS = (
     Paper(
         "priors",
-        "buran.prior",
+        "buran.modeling.priors",
         "Denoising Application Performance Models with Noise-Resilient Priors",
         "`model: {prior_fit: published}`",
         {
@@ -82,7 +82,7 @@ PAPERS = (
     ),
     Paper(
         "selection",
-        "buran.select.gpr",
+        "buran.planning.gpr",
         "Cost-Effective Empirical Performance Modeling",
         "`strategy: {name: gpr}`, `hybrid`, `cpf`, `bayes`, `random`, `grid`",
         {
@@ -103,7 +103,7 @@ PAPERS = (
     ),
     Paper(
         "correction",
-        "buran.correct.mecp",
+        "buran.modeling.correction.mecp",
         "Model error correction for performance models",
         "`buran correct --preset published`",
         {
@@ -115,7 +115,7 @@ PAPERS = (
     ),
     Paper(
         "tensor",
-        "buran.tensor.published",
+        "buran.modeling.tensor.published",
         "Application Performance Modeling via Tensor Completion",
         "`buran model --kind cpr --preset published`",
         {
@@ -142,7 +142,7 @@ PAPERS = (
     ),
     Paper(
         "refinement",
-        "buran.instrument.pira",
+        "buran.instrumentation.pira",
         "Automatic Instrumentation Refinement for Empirical Performance Modeling",
         "`refinement: {strategy: filter-and-expand}`, `config/examples/pira.yaml`",
         {

@@ -9,8 +9,8 @@ BACKENDS: ExtensionPoint[object] = ExtensionPoint(
     "buran.backends",
     object,
     {
-        "embedded": "buran.measure.backends.embedded:EMBEDDED",
-        "command": "buran.measure.backends.command:COMMAND",
+        "embedded": "buran.measurement.backends.embedded:EMBEDDED",
+        "command": "buran.measurement.backends.command:COMMAND",
     },
     {"simulated": "buran-studies"},
 )

@@ -22,8 +22,8 @@ from buran.campaign.space import parameter_values
 from buran.campaign.strategies import BUILT_IN, KEYS, abilities_of
 from buran.errors import PluginError, UsageError
 from buran.features import simulated
-from buran.profile.extrap_names import extrap_names
-from buran.profile.metrics import metric_of
+from buran.profiles.extrap_names import extrap_names
+from buran.profiles.metrics import metric_of
 from buran.wording import Category
 
 COMPILERS = ("cc", "cxx", "fc", "mpicc", "mpicxx", "mpifort")

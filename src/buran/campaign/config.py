@@ -28,7 +28,7 @@ from buran.errors import ConfigError
 from buran.features import FEATURES, SimulatedKeys, Simulator, begins_with_another, simulated
 from buran.files import digest, file_sha256
 from buran.notebook import table_html
-from buran.profile.metrics import sampled
+from buran.profiles.metrics import sampled
 from buran.wording import Category
 
 _STAND_FOR_OTHERS = (

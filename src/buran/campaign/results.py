@@ -9,8 +9,9 @@ from buran.campaign.document import below, read_campaign_file
 from buran.campaign.layout import Layout
 from buran.campaign.yaml_document import YamlDocument
 from buran.errors import UsageError
+from buran.profiles.experiment import TABLE
 
-REPORT, FINDINGS, TABLE, MODELS = "report.json", "findings.json", "experiment.jsonl", "models.json"
+REPORT, FINDINGS, MODELS = "report.json", "findings.json", "models.json"
 READ = (REPORT, FINDINGS, TABLE)
 """Files in a folder of results that other campaigns read."""
 _DEEPEST = 6  # folders from a report up to the campaign file, as in a/b/NAME/reports/ID

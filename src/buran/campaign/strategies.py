@@ -73,17 +73,17 @@ class Declared(Protocol):
 
 
 BUILT_IN = {
-    "full": "buran.select.simple:FULL",
-    "lines": "buran.select.simple:LINES",
-    "design": "buran.select.design:DESIGN",
-    "cpf": "buran.select.cpf:CHEAPEST",
-    "gpr": "buran.select.gpr:PROCESS",
-    "hybrid": "buran.select.gpr:HYBRID",
-    "bayes": "buran.select.bayes:IMPROVEMENT",
-    "ucb": "buran.select.bayes:CONFIDENCE",
-    "random": "buran.select.unguided:RANDOM",
-    "grid": "buran.select.unguided:GRID",
-    "tensor": "buran.select.tensor_guided:TENSOR",
+    "full": "buran.planning.simple:FULL",
+    "lines": "buran.planning.simple:LINES",
+    "design": "buran.planning.design:DESIGN",
+    "cpf": "buran.planning.cpf:CHEAPEST",
+    "gpr": "buran.planning.gpr:PROCESS",
+    "hybrid": "buran.planning.gpr:HYBRID",
+    "bayes": "buran.planning.bayes:IMPROVEMENT",
+    "ucb": "buran.planning.bayes:CONFIDENCE",
+    "random": "buran.planning.unguided:RANDOM",
+    "grid": "buran.planning.unguided:GRID",
+    "tensor": "buran.planning.tensor_guided:TENSOR",
 }
 STRATEGIES: ExtensionPoint[Declared] = ExtensionPoint(
     "strategy", "buran.strategies", Declared, BUILT_IN, renamed={"gpr-literal": "gpr"}

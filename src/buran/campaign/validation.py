@@ -18,7 +18,7 @@ from buran.campaign.shape import CampaignFile, shape_of_files
 from buran.campaign.strategies import STRATEGIES
 from buran.campaign.yaml_document import YamlDocument
 from buran.features import FEATURES
-from buran.profile.metrics import BROUGHT
+from buran.profiles.metrics import BROUGHT
 
 Schema = Mapping[str, Any]
 

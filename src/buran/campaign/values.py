@@ -30,7 +30,7 @@ from buran.campaign.point import Value, canonical
 from buran.campaign.strategies import STRATEGIES
 from buran.errors import UsageError
 from buran.exponents import MOST_LOGS, MOST_POWER, read_exponents
-from buran.profile.metrics import requested_by
+from buran.profiles.metrics import requested_by
 from buran.wording import Category
 
 LARGEST = 2**53  # beyond it, models in floating point would not see the number that was run

@@ -43,16 +43,16 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.campaign.layout import Layout
     from buran.campaign.load import load_campaign
     from buran.campaign.mistakes import CampaignError
-    from buran.engine.controller import find_profile
-    from buran.engine.partition import check_now, room_here
     from buran.features import FEATURES
     from buran.files import try_folder
-    from buran.loop.correct import check_base_models
-    from buran.loop.crowded import neighbours_ahead, sharing_ahead
-    from buran.loop.imported import check_measurements
-    from buran.measure.backends.registry import SYSTEMS, check_system
-    from buran.measure.schedulers.base import spread
-    from buran.measure.schedulers.none import NONE
+    from buran.measurement.backends.registry import SYSTEMS, check_system
+    from buran.measurement.schedulers.base import spread
+    from buran.measurement.schedulers.none import NONE
+    from buran.workflow.correct import check_base_models
+    from buran.workflow.crowded import neighbours_ahead, sharing_ahead
+    from buran.workflow.engine.controller import find_profile
+    from buran.workflow.engine.partition import check_now, room_here
+    from buran.workflow.imported import check_measurements
 
     try:
         campaign = load_campaign(arguments.file, environment=arguments.environment)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from buran.cli.arguments import add_aggregate, add_loudness
 from buran.cli.terminal import note
 from buran.errors import BuranError, Exit, UsageError
-from buran.experiment.formats import READERS, Writer, writer_for
+from buran.profiles.experiment.formats import READERS, Writer, writer_for
 from buran.wording import counted
 
 if TYPE_CHECKING:
-    from buran.experiment.build import Run
-    from buran.experiment.table import Aggregate, Experiment
+    from buran.profiles.experiment.build import Run
+    from buran.profiles.experiment.table import Aggregate, Experiment
 
 HELP = "convert measurements between formats, such as Score-P's and Extra-P's"
 
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _write_table(
     writer: Writer, source: Path, target: Path, format: str | None, aggregate: Aggregate, problems: list[BuranError]
 ) -> str:
-    from buran.experiment.read import read_experiment
+    from buran.profiles.experiment.read import read_experiment
 
     assert writer.write is not None
     experiment = read_experiment(source, format, problems)
@@ -128,8 +128,8 @@ def _write_runs(
     format: str | None,
     problems: list[BuranError],
 ) -> str:
-    from buran.experiment.extrap_tree import read_runs
-    from buran.experiment.read import detect_format
+    from buran.profiles.experiment.extrap_tree import read_runs
+    from buran.profiles.experiment.read import detect_format
 
     if READERS.load(format or detect_format(source)).list_runs is None:
         raise UsageError(

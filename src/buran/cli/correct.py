@@ -15,7 +15,7 @@ from buran.errors import Exit, UsageError
 if TYPE_CHECKING:
     import numpy as np
 
-    from buran.correct import BaseModel, Corrected
+    from buran.modeling.correction import BaseModel, Corrected
 
 HELP = "correct an analytical model by measurements"
 _FORMATS = ("text", "latex", "python", "json")
@@ -56,8 +56,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Correct the model, print it, write it."""
-    from buran.correct import Gate, correct, write_corrected
-    from buran.correct.mecp.tuning import PROCEDURE
+    from buran.modeling.correction import Gate, correct, write_corrected
+    from buran.modeling.correction.mecp.tuning import PROCEDURE
 
     published = arguments.preset == "published"
     for given, other, of in (
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif style == "text":
         print(_text(corrected))
     else:
-        from buran.correct.render import render
+        from buran.modeling.correction.render import render
 
         print(render(corrected, style))
     return int(Exit.DONE)
@@ -103,12 +103,12 @@ def run(arguments: argparse.Namespace) -> int:
 def _base_model(arguments: argparse.Namespace) -> BaseModel:
     """Read a base model, or make one of a model in normal form."""
     from buran.cli.model import is_models_file, read_model_sets
-    from buran.correct import load_base
+    from buran.modeling.correction import load_base
 
     if not is_models_file(Path(arguments.model)):
         return load_base(arguments.model)
-    from buran.correct.normal_form import base_of_function
-    from buran.experiment.values import place_of
+    from buran.modeling.correction.normal_form import base_of_function
+    from buran.modeling.values import place_of
 
     models = read_model_sets(Path(arguments.model), [arguments.metric])[arguments.metric]
     if arguments.call_path is None and len(models.call_paths) != 1:
@@ -123,12 +123,12 @@ def _base_model(arguments: argparse.Namespace) -> BaseModel:
 
 def _measurements(arguments: argparse.Namespace, base: BaseModel) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Return columns by name and times."""
-    from buran.correct.table import read_table
+    from buran.modeling.correction.table import read_table
 
     if arguments.data.suffix.lower() == ".csv":
         return read_table(arguments.data, list(base.variables), arguments.value)
-    from buran.experiment.read import read_experiment
-    from buran.experiment.values import one_call_path
+    from buran.modeling.values import one_call_path
+    from buran.profiles.experiment.read import read_experiment
 
     if arguments.value is not None:
         raise UsageError("--value names a column of a CSV file", hint="use --metric and --call-path here")
@@ -139,7 +139,7 @@ def _measurements(arguments: argparse.Namespace, base: BaseModel) -> tuple[dict[
 
 def _text(corrected: Corrected) -> str:
     """Return the report for people."""
-    from buran.correct.render import render
+    from buran.modeling.correction.render import render
 
     report = corrected.report
     head = "not corrected" if report.refused else f"corrected by {corrected.method}"

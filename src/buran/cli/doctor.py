@@ -25,8 +25,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what was found; exit code 3 if nothing can be measured here."""
-    from buran.measure.finding import Health
-    from buran.measure.machine.doctor import examine
+    from buran.measurement.finding import Health
+    from buran.measurement.machine.doctor import examine
 
     if not arguments.folder.is_dir():
         raise UsageError("there is no such folder", where=arguments.folder)

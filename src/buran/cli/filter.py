@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print or write a list, or what is to be said of filters."""
-    from buran.views import filters
+    from buran.workflow.views import filters
 
     if arguments.json:
         arguments.format = "json"

@@ -15,8 +15,8 @@ from buran.errors import Exit, UsageError, check_coordinates
 from buran.files import write_text
 
 if TYPE_CHECKING:
-    from buran.experiment.table import Experiment
-    from buran.model import HypothesisSpace, ModelSet
+    from buran.modeling.pmnf import HypothesisSpace, ModelSet
+    from buran.profiles.experiment.table import Experiment
 
 HELP = "fit performance models to measurements, show or compare them"
 _FORMATS = ("text", "json", "latex", "python")
@@ -176,7 +176,7 @@ def read_model_sets(path: Path, metrics: Sequence[str] | None = None) -> dict[st
     UsageError
         There are none of a metric.
     """
-    from buran.model import read_models
+    from buran.modeling.pmnf import read_models
 
     sets = {models.metric: models for models in read_models(path)}
     for name in metrics or ():
@@ -190,10 +190,10 @@ def read_model_sets(path: Path, metrics: Sequence[str] | None = None) -> dict[st
 
 
 def _fit(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
-    from buran.experiment.modelling import model_experiment
-    from buran.experiment.read import read_experiment
-    from buran.model import SearchOptions
-    from buran.model.together import undecided
+    from buran.modeling.experiments import model_experiment
+    from buran.modeling.pmnf import SearchOptions
+    from buran.modeling.pmnf.together import undecided
+    from buran.profiles.experiment.read import read_experiment
 
     options = SearchOptions(
         nonnegative=arguments.nonnegative,
@@ -231,7 +231,7 @@ def _fit(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
 
 
 def _space(name: str, negative: str) -> HypothesisSpace:
-    from buran.model import named_space, read_space
+    from buran.modeling.pmnf import named_space, read_space
 
     if name.partition("+")[0] in _SPACES:
         return named_space(name, negative)  # type: ignore[arg-type]
@@ -242,7 +242,7 @@ def _space(name: str, negative: str) -> HypothesisSpace:
 
 def _processes(arguments: argparse.Namespace, experiment: Experiment) -> str | None:
     """Choose the parameter to multiply by; tell the user about strong scaling that is not requested."""
-    from buran.experiment.modelling import strong_scaling
+    from buran.modeling.experiments import strong_scaling
 
     if arguments.strong and arguments.processes:
         return str(arguments.processes)
@@ -279,7 +279,7 @@ def _point(text: str, sets: Mapping[str, ModelSet]) -> dict[str, float]:
 
 def is_models_file(path: Path) -> bool:
     """Tell from its first bytes whether a file holds models."""
-    from buran.model.model_set import SCHEMA
+    from buran.modeling.pmnf.model_set import SCHEMA
 
     if not path.is_file():
         return False

@@ -9,8 +9,8 @@ from typing import Any
 
 from buran.cli.terminal import table
 from buran.errors import UsageError
-from buran.model import ModelSet, growth_class
-from buran.model.compare import ModelComparison, compare
+from buran.modeling.pmnf import ModelSet, growth_class
+from buran.modeling.pmnf.compare import ModelComparison, compare
 
 _SHOWN = 3  # crossings
 

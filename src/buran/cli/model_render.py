@@ -9,10 +9,10 @@ import numpy as np
 
 from buran.cli.terminal import table
 from buran.files import indented
-from buran.model import ModelSet, format_function, models_to_json, python_names
-from buran.model.compare import ranking
-from buran.model.model_set import at_the_end
-from buran.report.plain import brief
+from buran.modeling.pmnf import ModelSet, format_function, models_to_json, python_names
+from buran.modeling.pmnf.compare import ranking
+from buran.modeling.pmnf.model_set import at_the_end
+from buran.reporting.plain import brief
 from buran.wording import distinct, shown_value
 
 _LONGEST = 64  # characters of a name in a table

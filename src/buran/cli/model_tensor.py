@@ -14,8 +14,8 @@ _SUFFIXES = (".csv", ".tsv")
 
 def fit_and_write(arguments: argparse.Namespace) -> int:
     """Fit a tensor model, write it, and say what it is worth."""
-    from buran.tensor import CPRegressor
-    from buran.tensor.store import save_model, to_bytes
+    from buran.modeling.tensor import CPRegressor
+    from buran.modeling.tensor.store import save_model, to_bytes
 
     if arguments.output is None:
         raise UsageError("a tensor model is written to a file", hint="add -o MODEL.npz")
@@ -53,8 +53,8 @@ def _observations(arguments: argparse.Namespace) -> tuple[list[str], Any, Any, s
     """Return parameters, points, times, the metric and its unit."""
     import numpy as np
 
-    from buran.experiment.read import read_experiment
-    from buran.experiment.values import added
+    from buran.modeling.values import added
+    from buran.profiles.experiment.read import read_experiment
 
     metrics = arguments.metric or []
     if len(metrics) > 1:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from buran.campaign.plan import Plan
-    from buran.loop.session import Session
-    from buran.views.estimate import Estimate
-    from buran.views.phases import PhaseCost
+    from buran.workflow.session import Session
+    from buran.workflow.views.estimate import Estimate
+    from buran.workflow.views.phases import PhaseCost
 
 HELP = "show the plans so far or the first one, and the cost of the next one and of the full matrix"
 
@@ -34,12 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the plans."""
-    from buran.loop.crowded import sharing_ahead
-    from buran.loop.history import History
-    from buran.loop.plan import first_plan
-    from buran.views.changes import changes_in_words
-    from buran.views.estimate import estimate
-    from buran.views.phases import phase_costs
+    from buran.workflow.crowded import sharing_ahead
+    from buran.workflow.history import History
+    from buran.workflow.plan import first_plan
+    from buran.workflow.views.changes import changes_in_words
+    from buran.workflow.views.estimate import estimate
+    from buran.workflow.views.phases import phase_costs
 
     session = open_to_read(arguments.file)
     history = History.open(session)
@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _show_plans(session: Session, plans: Sequence[Plan], ahead: Estimate, *, each_run: bool) -> None:
     """Print what each plan builds and measures; `each_run`: also of which builds the runs of a point are."""
-    from buran.measure.bundle import slots_of
+    from buran.measurement.bundle import slots_of
 
     for plan in plans:
         print(style(f"iteration {plan.iteration}: {plan.reason}", "bold"))

@@ -16,7 +16,7 @@ from buran.cli.terminal import note, table
 from buran.errors import Exit, UsageError, check_coordinates
 
 if TYPE_CHECKING:
-    from buran.tensor import TensorModel
+    from buran.modeling.tensor import TensorModel
 
 HELP = "predict run times with a tensor or corrected model, or find the fastest configuration"
 
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.cli.predict_corrected import is_corrected
     from buran.cli.predict_corrected import predictions as corrected_predictions
     from buran.cli.predict_sum import is_models, predictions
-    from buran.tensor import load_model
+    from buran.modeling.tensor import load_model
 
     check_level(arguments.level)
     corrected = is_corrected(arguments.model)
@@ -90,8 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _predictions(model: TensorModel, arguments: argparse.Namespace) -> tuple[list[str], list[list[Any]]]:
     import numpy as np
 
-    from buran.numerics.intervals import of_logarithm
-    from buran.tensor.axes import columns_of
+    from buran.modeling.numerics.intervals import of_logarithm
+    from buran.modeling.tensor.axes import columns_of
 
     points = given_points(arguments)
     if not points:
@@ -126,7 +126,7 @@ def _finite(value: float) -> float | None:
 
 
 def _fastest(model: TensorModel, arguments: argparse.Namespace) -> tuple[list[str], list[list[Any]]]:
-    from buran.tensor import find_fastest
+    from buran.modeling.tensor import find_fastest
 
     if arguments.points is not None or len(arguments.at) > 1 or arguments.fastest < 1:
         raise UsageError("--fastest takes a number of 1 or more and at most one --at, and no CSV file")

@@ -32,7 +32,7 @@ def predictions(path: Path, points: Sequence[Mapping[str, Any]]) -> tuple[list[s
     FormatError, UsageError
         For a damaged file, no points, missing variables and values that are no positive numbers.
     """
-    from buran.correct import load_corrected
+    from buran.modeling.correction import load_corrected
 
     model = load_corrected(path)
     names = list(model.base.variables)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from buran.campaign.point import canonical
 from buran.errors import FormatError, UsageError, check_coordinates
-from buran.model.model_set import ModelSet, read_models
+from buran.modeling.pmnf.model_set import ModelSet, read_models
 
 
 def is_models(path: Path) -> bool:
@@ -87,7 +87,7 @@ def _finite(number: float) -> float | None:
 def _run_times(
     whole: ModelSet, ends: ModelSet, times: Sequence[ModelSet], at: NDArray[np.float64], level: float
 ) -> tuple[list[str], list[list[Any]]]:
-    from buran.loop.run_time import with_parts
+    from buran.workflow.run_time import with_parts
 
     if times:
         whole = with_parts(whole, ends, times[0])

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from buran.campaign.layout import Layout
     from buran.cli.bar import BarDisplay
-    from buran.loop.session import Session
-    from buran.measure.store.ledger import Entry
+    from buran.measurement.store.ledger import Entry
+    from buran.workflow.session import Session
 
 _LAST_LINES = 8  # of a log
 _REST = 20.0  # times what a look took pass until the next one
@@ -118,9 +118,9 @@ class LineDisplay:
 def first_failure(layout: Layout, entries: Sequence[Entry]) -> str | None:
     """Tell of the first run that was started and failed: why, and what it printed last; None if there is none."""
     from buran.campaign.records import read_run
-    from buran.measure.bundle import BUILD_FAILED, SPARED
-    from buran.measure.store.store import folder_of
-    from buran.views.status import output_of, words_in
+    from buran.measurement.bundle import BUILD_FAILED, SPARED
+    from buran.measurement.store.store import folder_of
+    from buran.workflow.views.status import output_of, words_in
 
     folders = {entry: folder_of(layout.store, entry.key) for entry in entries}
     reasons = {entry: read_run(folder).reason or "unknown" for entry, folder in folders.items()}
@@ -167,7 +167,7 @@ class Watcher:
     """
 
     def __init__(self, session: Session, log: Path | None = None) -> None:
-        from buran.views.remaining import QuickCount
+        from buran.workflow.views.remaining import QuickCount
 
         self._layout, self._id = session.layout, session.id
         self._display = display(sys.stdout, live=log is None)
@@ -192,7 +192,7 @@ class Watcher:
         self._not_before_s = now_s + _REST * (now_s - began_s)
 
     def _look(self) -> None:
-        from buran.measure.store.ledger import ledger_path
+        from buran.measurement.store.ledger import ledger_path
 
         ledger = ledger_path(self._layout.store)
         newest = max(self._plans - 1, 0)

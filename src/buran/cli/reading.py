@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from buran.loop.session import Session
+    from buran.workflow.session import Session
 
 
 def open_to_read(path: Path) -> Session:
@@ -19,7 +19,7 @@ def open_to_read(path: Path) -> Session:
     """
     from buran.campaign.results import campaign_file
     from buran.cli.terminal import note
-    from buran.loop.session import open_session
+    from buran.workflow.session import open_session
 
     session = open_session(campaign_file(path), to_read=True)
     for remark in session.remarks:

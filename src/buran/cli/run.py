@@ -18,9 +18,9 @@ from buran.errors import Exit, UsageError
 from buran.wording import counted
 
 if TYPE_CHECKING:
-    from buran.engine.controller import End, EngineProfile
-    from buran.loop.session import Session
-    from buran.measure.schedulers.base import Scheduler
+    from buran.measurement.schedulers.base import Scheduler
+    from buran.workflow.engine.controller import End, EngineProfile
+    from buran.workflow.session import Session
 
 _LONGEST = 16  # lines of a log
 HELP = "start or resume a campaign; nothing is measured twice"
@@ -60,8 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Drive the campaign; return the exit code."""
-    from buran.loop.session import open_session
-    from buran.measure.backends.registry import check_system
+    from buran.measurement.backends.registry import check_system
+    from buran.workflow.session import open_session
 
     if sys.platform != "linux":
         raise needs_linux()
@@ -90,8 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _adopt(session: Session) -> None:
     """Take over the runs of the program that was measured last."""
-    from buran.measure.same_program import measured_targets, take_over
-    from buran.views.changes import differences
+    from buran.measurement.same_program import measured_targets, take_over
+    from buran.workflow.views.changes import differences
 
     target, layout = session.target, session.layout
     measured = measured_targets(layout)
@@ -108,7 +108,7 @@ def _adopt(session: Session) -> None:
 def _open_generations(session: Session, points: Sequence[str]) -> None:
     """Open a new generation of runs at each point, given as ``p=4,n=1000``."""
     from buran.cli.points import named_numbers
-    from buran.loop.remeasure import open_generation, point_of
+    from buran.workflow.remeasure import open_generation, point_of
 
     campaign = session.campaign
     known = {value for at in (*campaign.points, *campaign.evaluation_points) for value in at.values()}
@@ -130,13 +130,13 @@ def drive(
 ) -> int:
     """Run the workflow for a campaign, show progress, say how it ended."""
     from buran.cli.check import redirected_into_source
-    from buran.engine import controller
-    from buran.engine.partition import measured_here, measured_in
-    from buran.loop.history import History
-    from buran.loop.plan import first_plan
-    from buran.measure.machine.process import Interrupted, interruptible
-    from buran.measure.schedulers.none import NONE
-    from buran.views.changes import changes_in_words
+    from buran.measurement.machine.process import Interrupted, interruptible
+    from buran.measurement.schedulers.none import NONE
+    from buran.workflow.engine import controller
+    from buran.workflow.engine.partition import measured_here, measured_in
+    from buran.workflow.history import History
+    from buran.workflow.plan import first_plan
+    from buran.workflow.views.changes import changes_in_words
 
     where = controller.find_profile(profile)
     options = where.scheduler.engine_options(where.executor)
@@ -190,8 +190,8 @@ def drive(
 
 def _with_todays_program(session: Session) -> Session:
     """Look whether changed sources make the program that was measured; return the campaign with what is in use."""
-    from buran.loop.session import Session
-    from buran.measure.same_program import same_program
+    from buran.measurement.same_program import same_program
+    from buran.workflow.session import Session
 
     target = same_program(session.target, session.layout, _say)
     return session if target is session.target else Session(session.campaign, session.folder)
@@ -200,10 +200,10 @@ def _with_todays_program(session: Session) -> Session:
 def _preview(session: Session, where: EngineProfile, extra: list[str]) -> None:
     """Show the next plan, its cost and, where measurements are jobs, one of them to the letter."""
     from buran.cli.plan import show_estimate
-    from buran.engine.jobs import launch_lines
-    from buran.engine.preview import submission
-    from buran.loop.history import History
-    from buran.views.estimate import estimate, next_plan_of
+    from buran.workflow.engine.jobs import launch_lines
+    from buran.workflow.engine.preview import submission
+    from buran.workflow.history import History
+    from buran.workflow.views.estimate import estimate, next_plan_of
 
     history = History.open(session)
     ahead = estimate(history)
@@ -234,8 +234,8 @@ class _Drivers:
     def here(self, retry_failed: bool, hangs: Callable[[int], bool] | None = None) -> End:
         """Run the engine once, unless there is nothing to do and nothing in particular was requested."""
         from buran.cli.progress import Watcher
-        from buran.engine import controller, finished
-        from buran.measure.store import ledger
+        from buran.measurement.store import ledger
+        from buran.workflow.engine import controller, finished
 
         layout, campaign = self.session.layout, self.session.id
         controller.forget_dead_engine(layout)
@@ -261,10 +261,10 @@ class _Drivers:
 
     def in_jobs(self, scheduler: Scheduler, retry_failed: bool, cancel: bool) -> End:
         """Run the engine until nothing is left that starting it again could mend."""
-        from buran.engine import controller, watchdog
-        from buran.measure.machine.process import Interrupted, interruptible
-        from buran.measure.schedulers.submission import JobEvents
-        from buran.measure.store import claims
+        from buran.measurement.machine.process import Interrupted, interruptible
+        from buran.measurement.schedulers.submission import JobEvents
+        from buran.measurement.store import claims
+        from buran.workflow.engine import controller, watchdog
 
         folder, claim = self.session.layout.root, self.session.layout.controller_claim
         if claims.is_alive(claim):
@@ -304,7 +304,7 @@ class _Drivers:
                 _say(f"{why}; going on with what is left")
 
     def _leave(self, scheduler: Scheduler, cancel: bool) -> None:
-        from buran.engine.submitter import cancel_all
+        from buran.workflow.engine.submitter import cancel_all
 
         if cancel:
             _say(f"{counted(cancel_all(scheduler, self.session.layout.root, _say), 'job')} cancelled")
@@ -318,10 +318,10 @@ class _Drivers:
 
 def _finish(session: Session, code: int, log: Path, since: float) -> int:
     from buran.cli.status import print_failures
-    from buran.loop.history import History
-    from buran.loop.report import link_latest
-    from buran.loop.session import open_session
-    from buran.views.status import by_cause, progress_of
+    from buran.workflow.history import History
+    from buran.workflow.report import link_latest
+    from buran.workflow.session import open_session
+    from buran.workflow.views.status import by_cause, progress_of
 
     state = progress_of(History.open(session))
     if code == 0 and not state.done and open_session(session.campaign.path).id != session.id:

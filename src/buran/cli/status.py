@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from buran.views.account import Item
-    from buran.views.status import Failure, Progress
+    from buran.reporting.account import Item
+    from buran.workflow.views.status import Failure, Progress
 
 HELP = "show what is measured, failed, running and missing"
 
@@ -38,8 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the state of a campaign, again and again if it is to be watched."""
-    from buran.loop.history import History
-    from buran.views.status import progress_of
+    from buran.workflow.history import History
+    from buran.workflow.views.status import progress_of
 
     session = open_to_read(arguments.file)
     while True:
@@ -103,7 +103,7 @@ def account_rows(account: Sequence[Item]) -> list[tuple[str, str, str]]:
 
 def print_failures(state: Progress, *, every: bool = False) -> None:
     """Name failed builds and runs with their reasons and logs: those of one cause together, or `every` one."""
-    from buran.views.status import by_cause
+    from buran.workflow.views.status import by_cause
 
     _print_some(state.failures if every else by_cause(state.failures), style("failed", "red"), every=every)
 

@@ -16,8 +16,8 @@ from buran.errors import Exit, UsageError, check_coordinates
 from buran.wording import named
 
 if TYPE_CHECKING:
-    from buran.select.advise import Recommendation
-    from buran.select.space import Space
+    from buran.planning.advise import Recommendation
+    from buran.planning.space import Space
 
 HELP = "suggest which points to measure next, from measurements in any format"
 
@@ -76,12 +76,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the suggestions."""
     import numpy as np
 
-    from buran.experiment.read import read_experiment
-    from buran.select.advise import advise
-    from buran.select.observations import Observations
-    from buran.select.protocol import PlanningState
-    from buran.select.space_file import core_counts, measured_space, read_space
-    from buran.select.strategies import base_of, strategy_of
+    from buran.planning.advise import advise
+    from buran.planning.observations import Observations
+    from buran.planning.protocol import PlanningState
+    from buran.planning.space_file import core_counts, measured_space, read_space
+    from buran.planning.strategies import base_of, strategy_of
+    from buran.profiles.experiment.read import read_experiment
 
     if arguments.number is not None and arguments.number < 1:
         raise UsageError("at least one suggestion is wanted", where=f"-n {arguments.number}")

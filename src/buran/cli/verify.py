@@ -23,9 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Verify results; exit code 1 if anything is damaged and was not repaired."""
     from buran.campaign.results import campaign_file
-    from buran.engine.controller import sole_controller
-    from buran.loop.session import open_session
-    from buran.views.verify import differences, folders_of, repair
+    from buran.workflow.engine.controller import sole_controller
+    from buran.workflow.session import open_session
+    from buran.workflow.views.verify import differences, folders_of, repair
 
     layout = open_session(campaign_file(arguments.file)).layout
     problems, done = differences(layout), []

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import ToolError
-from buran.experiment.extrap_json import write_extrap_json
-from buran.experiment.source import export_names
-from buran.experiment.table import Experiment
-from buran.model import Factor, ModelFunction, ModelSet, PowerLog, Term
+from buran.modeling.pmnf import Factor, ModelFunction, ModelSet, PowerLog, Term
+from buran.profiles.experiment.extrap_json import write_extrap_json
+from buran.profiles.experiment.source import export_names
+from buran.profiles.experiment.table import Experiment
 
 Array = NDArray[np.float64]
 _DENOMINATOR = 60  # of exponents, which Extra-P has as fractions

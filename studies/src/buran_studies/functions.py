@@ -11,8 +11,8 @@ from itertools import product as combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.model import Factor, ModelFunction, PowerLog, Term, extrap_space
-from buran.prior.prior import ONE, Column, Prior
+from buran.modeling.pmnf import Factor, ModelFunction, PowerLog, Term, extrap_space
+from buran.modeling.priors.prior import ONE, Column, Prior
 from buran_studies.parts import Block, Knee, Part, Powers, Saturation, TreeSteps
 
 Array = NDArray[np.float64]

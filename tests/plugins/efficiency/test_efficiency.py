@@ -11,9 +11,9 @@ from test_identity import folder, identities, loaded
 
 from buran.plugins.efficiency.campaign import core_use, efficiency_table
 from buran.plugins.efficiency.table import COLUMNS, CoreUse, efficiencies, efficiency_text, pop_names
-from buran.profile.metrics import METRICS
-from buran.profile.profile import CallTree, Location, Profile, Region
-from buran.report.html import render_page
+from buran.profiles.metrics import METRICS
+from buran.profiles.profile import CallTree, Location, Profile, Region
+from buran.reporting.html import render_page
 from made_up import data_of, experiment, headline_about, model, report, told
 
 __all__ = ["folder"]

@@ -16,14 +16,14 @@ from buran.campaign.load import load_campaign
 from buran.campaign.mistakes import CampaignError
 from buran.campaign.plan import Mode
 from buran.campaign.shape import shape_of_files
-from buran.experiment.read import read_experiment
 from buran.files import not_synced
-from buran.loop.history import History
-from buran.loop.report import write_results
-from buran.loop.session import Session, open_session
 from buran.plugins.energy import campaign as energy
 from buran.plugins.energy.campaign import consumed, energy_notes, energy_table
 from buran.plugins.energy.powercap import FOLDER_VARIABLE
+from buran.profiles.experiment.read import read_experiment
+from buran.workflow.history import History
+from buran.workflow.report import write_results
+from buran.workflow.session import Session, open_session
 from buran_studies.simulate.in_process import carry_out
 from command_campaigns import write_campaign_of
 

@@ -13,10 +13,10 @@ from hypothesis import HealthCheck, given, settings
 import buran
 from buran.cli import main
 from buran.errors import FormatError, ToolError, UsageError
-from buran.experiment.modelling import model_experiment
-from buran.experiment.read import read_experiment
-from buran.experiment.table import AGGREGATES, Experiment
+from buran.modeling.experiments import model_experiment
 from buran.plugins.formats.frames import from_dataframe, read_parquet, to_dataframe, to_dataset
+from buran.profiles.experiment.read import read_experiment
+from buran.profiles.experiment.table import AGGREGATES, Experiment
 from tables import experiments, same, tree_of
 
 pandas = pytest.importorskip("pandas")

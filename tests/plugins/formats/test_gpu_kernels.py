@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from buran.errors import FormatError
-from buran.experiment.read import detect_format, read_experiment
-from buran.experiment.single_run import read_single_run
-from buran.experiment.table import Experiment
+from buran.profiles.experiment.read import detect_format, read_experiment
+from buran.profiles.experiment.single_run import read_single_run
+from buran.profiles.experiment.table import Experiment
 
 NEW = """Generating SQLite file a.sqlite from a.nsys-rep
 Processing [a.sqlite] with [cuda_gpu_kern_sum.py]...

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buran.errors import FormatError, ToolError, UsageError
-from buran.experiment.table import Experiment
 from buran.plugins.formats.graph_frames import from_graphframes, from_thicket, to_graphframe, to_thicket
-from buran.profile.profile import CallTree, Region
+from buran.profiles.experiment.table import Experiment
+from buran.profiles.profile import CallTree, Region
 from tables import PLAIN_NAMES, experiments, same, tree_of
 
 hatchet = pytest.importorskip("hatchet")

@@ -10,8 +10,8 @@ import pytest
 from profiles_of_tools import hpctoolkit, hpctoolkit_4, tau, timemory
 
 from buran.errors import BuranError, FormatError, ToolError
-from buran.experiment.read import detect_format, read_experiment
-from buran.experiment.table import Experiment
+from buran.profiles.experiment.read import detect_format, read_experiment
+from buran.profiles.experiment.table import Experiment
 
 pytest.importorskip("hatchet")
 

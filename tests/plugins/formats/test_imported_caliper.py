@@ -10,9 +10,9 @@ from profiles_of_tools import tau
 
 from buran.errors import BuranError
 from buran.files import not_synced
-from buran.loop.import_runs import changed_sources
-from buran.loop.imported import imports_of
-from buran.model.model_set import read_models
+from buran.modeling.pmnf.model_set import read_models
+from buran.workflow.import_runs import changed_sources
+from buran.workflow.imported import imports_of
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import opened
 

@@ -15,10 +15,10 @@ from profiles_of_tools import hpctoolkit, tau
 from buran.campaign.load import load_campaign
 from buran.errors import ConfigError
 from buran.files import not_synced
-from buran.loop.history import History
-from buran.loop.session import Session, open_session
-from buran.measure.schedulers.none import NONE
+from buran.measurement.schedulers.none import NONE
 from buran.plugins.formats.measure import FEATURE
+from buran.workflow.history import History
+from buran.workflow.session import Session, open_session
 from buran_studies.simulate.in_process import carry_out
 from command_campaigns import models_of, write_campaign_of
 

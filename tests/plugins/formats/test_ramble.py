@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from buran.errors import BuranError, FormatError
-from buran.experiment.read import detect_format, read_experiment
 from buran.plugins.formats.ramble import read_ramble
+from buran.profiles.experiment.read import detect_format, read_experiment
 
 
 def experiment(

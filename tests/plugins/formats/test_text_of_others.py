@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from buran.errors import FormatError
-from buran.experiment.extrap_json import write_extrap_json
-from buran.experiment.read import detect_format, read_experiment
-from buran.experiment.table import Experiment
+from buran.profiles.experiment.extrap_json import write_extrap_json
+from buran.profiles.experiment.read import detect_format, read_experiment
+from buran.profiles.experiment.table import Experiment
 from data_of_others import folder, needs
 from tables import PLAIN_NAMES, damage, experiments, read_if_possible, same
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from buran.errors import FormatError, UsageError
-from buran.experiment.modelling import model_experiment
-from buran.experiment.read import read_experiment
-from buran.experiment.single_run import read_single_run
 from buran.files import not_synced
-from buran.loop.session import open_session
+from buran.modeling.experiments import model_experiment
 from buran.plugins.formats.gprof import read_gprof
 from buran.plugins.formats.perf_stat import read_perf_stat
+from buran.profiles.experiment.read import read_experiment
+from buran.profiles.experiment.single_run import read_single_run
+from buran.workflow.session import open_session
 from buran_studies.simulate.in_process import carry_out
 from command_campaigns import models_of, write_campaign
 

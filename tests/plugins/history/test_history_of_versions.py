@@ -25,13 +25,13 @@ from buran.campaign.load import load_campaign
 from buran.cli import main
 from buran.errors import Exit
 from buran.files import not_synced
-from buran.loop.history import History
-from buran.loop.report import gather, write_results
-from buran.loop.session import Session, open_session
 from buran.plugins.history import feature, store
 from buran.plugins.history.check import CheckResult, check, intervals_of_next
 from buran.plugins.history.entry import PROGRAM, RUN_TIME, VersionEntry, entry_of
 from buran.plugins.history.feature import FEATURE, enter, history_file
+from buran.workflow.history import History
+from buran.workflow.report import gather, write_results
+from buran.workflow.session import Session, open_session
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import written
 

@@ -9,16 +9,25 @@ import numpy as np
 import pytest
 
 from buran.errors import ConfigError
-from buran.loop import collect
-from buran.model.fit import fit_models
-from buran.model.model_set import ModelSet
+from buran.modeling.pmnf.fit import fit_models
+from buran.modeling.pmnf.model_set import ModelSet
 from buran.plugins.memory.cache_table import cache_text, header_of, rows_of, size_text
 from buran.plugins.memory.caches import cache_table
 from buran.plugins.memory.misses import with_misses
 from buran.plugins.memory.sampling import crowded, crowds_in_words, misses_of_runs, ways_of_caches
-from buran.profile.profile import CallTree, Location, Profile, Region
-from buran.profile.reuse import BIN_METRICS, CROWDED, LEAST_DISTANCE, LINE, NEVER, OF_ANY_SET, OF_OWN_SET, REUSE_METRICS
-from buran.report.html import render_page
+from buran.profiles.profile import CallTree, Location, Profile, Region
+from buran.profiles.reuse import (
+    BIN_METRICS,
+    CROWDED,
+    LEAST_DISTANCE,
+    LINE,
+    NEVER,
+    OF_ANY_SET,
+    OF_OWN_SET,
+    REUSE_METRICS,
+)
+from buran.reporting.html import render_page
+from buran.workflow import collect
 from made_up import data_of, headline_about, report
 
 CACHES = (2**15, 2**23)

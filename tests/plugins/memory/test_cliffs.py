@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 from test_known_terms import known
 
-from buran.loop import plan
-from buran.model import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
-from buran.model.alternative import Alternative
-from buran.model.derived import DerivedValue
-from buran.model.few_values import with_other_growth
+from buran.modeling.pmnf import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
+from buran.modeling.pmnf.alternative import Alternative
+from buran.modeling.pmnf.derived import DerivedValue
+from buran.modeling.pmnf.few_values import with_other_growth
+from buran.modeling.priors.campaign import LevelMisses, PathPrior
+from buran.modeling.priors.prior import Column
+from buran.planning.belief import belief_of
+from buran.planning.design import DESIGN, gains
+from buran.planning.observations import Observations
+from buran.planning.protocol import Budget, PlanningState
+from buran.planning.space import Space
 from buran.plugins.memory.outgrown import Outgrown
-from buran.prior.campaign import LevelMisses, PathPrior
-from buran.prior.prior import Column
-from buran.select.belief import belief_of
-from buran.select.design import DESIGN, gains
-from buran.select.observations import Observations
-from buran.select.protocol import Budget, PlanningState
-from buran.select.space import Space
+from buran.workflow import plan
 
 CUBE = Term((Factor(0, PowerLog(Fraction(3), 0)),))
 MISSES = ModelFunction(0.0, (1.0,), (Term((Factor(0, PowerLog(Fraction(3), 0)), Factor(0, Outgrown(20.0, 30.0)))),))

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from test_memory import BLOCKS, CHEAP, DEAR, MIDDLE, POINTS, STREAMED, account
 
-from buran.model.model import predict_models
+from buran.modeling.pmnf.model import predict_models
+from buran.modeling.priors.resilient import fit_priors
 from buran.plugins.memory.account import CacheCost, MemoryAccount, MissCost
 from buran.plugins.memory.elsewhere import Drawing, Elsewhere, Speed, carried
-from buran.prior.resilient import fit_priors
-from buran.profile.reuse import LINE
+from buran.profiles.reuse import LINE
 
 SMALL = POINTS[:, 0]
 FAR = np.array([[24.0], [60.0]])

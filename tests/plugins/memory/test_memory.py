@@ -12,18 +12,18 @@ import pytest
 from prior_tables import table
 from test_distances import SMALL, models_along
 
-from buran.model.terms import ModelFunction
-from buran.model.text import format_function
+from buran.modeling.pmnf.terms import ModelFunction
+from buran.modeling.pmnf.text import format_function
+from buran.modeling.priors.algebra import power
+from buran.modeling.priors.prior import Prior, computation_prior, one_cost
+from buran.modeling.priors.resilient import fit_priors
+from buran.modeling.priors.tables import models_from_priors
 from buran.plugins.memory import costs as memory
 from buran.plugins.memory.account import CacheCost, MemoryAccount, MissCost, PageAccount, expected_cost
 from buran.plugins.memory.costs import cache_cost, scattered_s, streamed_s
 from buran.plugins.memory.machine_file import Level, MachineFile
 from buran.plugins.memory.outgrown import OUTGROWN, Outgrown
-from buran.prior.algebra import power
-from buran.prior.prior import Prior, computation_prior, one_cost
-from buran.prior.resilient import fit_priors
-from buran.prior.tables import models_from_priors
-from buran.profile.reuse import LINE
+from buran.profiles.reuse import LINE
 
 MACHINE = MachineFile(
     *("node1", "a processor", "6.1", "cc 12", "2026-01-01T00:00:00+00:00"),

@@ -15,7 +15,7 @@ from buran.campaign.identity import Decides, decides
 from buran.campaign.mistakes import spelled
 from buran.plugins.memory.keys import MemoryKeys
 from buran.plugins.memory.machine_file import MachineFile
-from buran.profile import metrics
+from buran.profiles import metrics
 
 __all__ = ["folder"]
 SAMPLED = ("time", "visits", "misses_level_2")

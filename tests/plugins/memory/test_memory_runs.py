@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from buran.profile.cubex_read import read_cubex
+from buran.profiles.cubex_read import read_cubex
 from workbench import Workbench
 
 SOURCE = Path(__file__).parents[2] / "measure" / "programs" / "reuse.c"

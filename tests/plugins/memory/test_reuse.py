@@ -9,12 +9,12 @@ from native_programs import HOOK_ALL, PROGRAMS, build, launch, profile_of, toolc
 from test_fortran import COMPILERS, with_fortran
 
 from buran.errors import UsageError
-from buran.measure.toolchain.toolchain import GCC_FALLBACK
-from buran.measure.toolchain.wrappers.translate import CC, FC, translate
+from buran.measurement.toolchain.toolchain import GCC_FALLBACK
+from buran.measurement.toolchain.wrappers.translate import CC, FC, translate
 from buran.plugins.memory.misses import caches_of, histogram, misses, streamed, ways_of, with_misses
 from buran.plugins.memory.sets import conflict_share, misses_of_sets, used_sets
-from buran.profile.profile import Profile
-from buran.profile.reuse import FAR, FIRST_RATE, FOLLOWED, LAST_RATE, LINE, NEVER, SETS, USUAL_RATE
+from buran.profiles.profile import Profile
+from buran.profiles.reuse import FAR, FIRST_RATE, FOLLOWED, LAST_RATE, LINE, NEVER, SETS, USUAL_RATE
 
 LINES, ROUNDS = 20_000, 5
 TABLE = 65_536  # lines that a thread looks at together, as native/reuse.c has it

@@ -16,17 +16,17 @@ from buran.campaign.load import load_campaign
 from buran.campaign.mistakes import CampaignError
 from buran.cli import main
 from buran.errors import UsageError
-from buran.experiment.read import read_experiment
 from buran.files import not_synced, read_json
-from buran.loop.history import History
-from buran.loop.report import write_results
-from buran.loop.session import Session, open_session
 from buran.plugins.output import check
 from buran.plugins.output.check import ask
 from buran.plugins.output.lines import figure
 from buran.plugins.versions.compare import compare_sides
 from buran.plugins.versions.condition import broken_by, parse_conditions
 from buran.plugins.versions.sides import read_side
+from buran.profiles.experiment.read import read_experiment
+from buran.workflow.history import History
+from buran.workflow.report import write_results
+from buran.workflow.session import Session, open_session
 from buran_studies.simulate.in_process import carry_out
 from command_campaigns import write_campaign_of
 

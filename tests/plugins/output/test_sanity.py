@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from buran.campaign.load import load_campaign
 from buran.campaign.mistakes import CampaignError
 from buran.files import not_synced
-from buran.loop.history import History
-from buran.loop.report import write_results
-from buran.loop.session import Session, open_session
 from buran.plugins.output import check
 from buran.plugins.output.check import violations
 from buran.plugins.output.keys import SanityKeys
 from buran.plugins.output.lines import violation
+from buran.workflow.history import History
+from buran.workflow.report import write_results
+from buran.workflow.session import Session, open_session
 from buran_studies.simulate.in_process import carry_out
 from command_campaigns import write_campaign_of
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from buran.cli import main
-from buran.instrument.filter_file import parse
-from buran.profile.cubex_read import read_cubex
-from buran.profile.cubex_write import write_cubex
+from buran.instrumentation.filter_file import parse
+from buran.profiles.cubex_read import read_cubex
+from buran.profiles.cubex_write import write_cubex
 
 PROFILE = Path(__file__).parents[2] / "data" / "scorep" / "tree" / "names.p1n2000.r1" / "profile.cubex"
 RULES = "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\nINCLUDE MANGLED main\nSCOREP_REGION_NAMES_END\n"

@@ -13,16 +13,16 @@ from native_programs import toolchain
 
 from buran.campaign.plan import Mode
 from buran.errors import BuildError, RunError, ToolError, UsageError
-from buran.measure.backends.embedded import EmbeddedBackend
-from buran.measure.backends.registry import SYSTEMS
-from buran.measure.toolchain.elf import Elf
+from buran.measurement.backends.embedded import EmbeddedBackend
+from buran.measurement.backends.registry import SYSTEMS
+from buran.measurement.toolchain.elf import Elf
 from buran.plugins.scorep.backend import ScorePBackend, read_scorep_profile
 from buran.plugins.scorep.hooks import HookedFunction, hooked_functions, notes_on_hooks
 from buran.plugins.scorep.installation import Installation, find_scorep
-from buran.profile.cubex_read import read_cubex
-from buran.profile.cubex_write import write_cubex
-from buran.profile.metrics import METRICS
-from buran.profile.profile import CallTree, Location, Profile, Region
+from buran.profiles.cubex_read import read_cubex
+from buran.profiles.cubex_write import write_cubex
+from buran.profiles.metrics import METRICS
+from buran.profiles.profile import CallTree, Location, Profile, Region
 
 SAMPLES = Path(__file__).parents[2] / "data" / "scorep"
 # A stand-in for Score-P's wrapper: what the real one of version 8.4 makes of its environment, as a command line.

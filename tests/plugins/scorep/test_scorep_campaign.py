@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from buran.profile.cubex_read import read_cubex
+from buran.profiles.cubex_read import read_cubex
 from patience import PATIENCE_S
 
 pytestmark = [

@@ -10,13 +10,13 @@ from types import SimpleNamespace
 import pytest
 
 from buran.campaign.plan import Mode
-from buran.instrument.filter_file import format_filter, only
-from buran.measure.backends.registry import SYSTEMS
-from buran.measure.toolchain.elf import Elf
+from buran.instrumentation.filter_file import format_filter, only
+from buran.measurement.backends.registry import SYSTEMS
+from buran.measurement.toolchain.elf import Elf
 from buran.plugins.scorep.hooks import hooked_functions
-from buran.profile.call_paths import read_profile
-from buran.profile.cubex_read import PARAMETRIZED
-from buran.profile.symbols import variants
+from buran.profiles.call_paths import read_profile
+from buran.profiles.cubex_read import PARAMETRIZED
+from buran.profiles.symbols import variants
 
 pytestmark = [
     pytest.mark.slow,

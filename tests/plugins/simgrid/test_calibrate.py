@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from buran.experiment.build import Run, experiment_from_profiles
-from buran.experiment.modelling import model_experiment
+from buran.modeling.experiments import model_experiment
 from buran.plugins.simgrid.calibrate import CostsBeyond, calibration_of, costs_beyond
 from buran.plugins.simgrid.calibration import Calibration
+from buran.profiles.experiment.build import Run, experiment_from_profiles
 from tables import profile_of, tree_of
 
 CAMPAIGN: Any = SimpleNamespace(threads=lambda point: 1, parallel_parameters=("p",), choices=())

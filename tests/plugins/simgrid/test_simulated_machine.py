@@ -21,15 +21,14 @@ from test_jobs import opened
 from buran.campaign.launcher import Placement
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
-from buran.engine.jobs import job_limit_s, job_request
 from buran.errors import BuildError, RunError, ToolError
 from buran.files import write_json
-from buran.measure.machine.machine import RunJob
-from buran.measure.machine.process import OUTPUT_LIMIT, Outcome
-from buran.measure.merge_dumps import read_dumps
-from buran.measure.toolchain.runtime import find_toolchain
-from buran.measure.toolchain.toolchain import Toolchain
-from buran.model import PMNFRegressor
+from buran.measurement.machine.machine import RunJob
+from buran.measurement.machine.process import OUTPUT_LIMIT, Outcome
+from buran.measurement.merge_dumps import read_dumps
+from buran.measurement.toolchain.runtime import find_toolchain
+from buran.measurement.toolchain.toolchain import Toolchain
+from buran.modeling.pmnf import PMNFRegressor
 from buran.plugins.simgrid import machine as simulated
 from buran.plugins.simgrid.backend import NODE_GROUPS, SimulatedMachineBackend
 from buran.plugins.simgrid.calibration import Calibration
@@ -37,7 +36,8 @@ from buran.plugins.simgrid.keys import MachineKeys
 from buran.plugins.simgrid.machine import SimulatedMachine
 from buran.plugins.simgrid.mpi import find_simgrid, is_missing, missing_functions
 from buran.plugins.simgrid.platform import platform_of
-from buran.profile.profile import Profile
+from buran.profiles.profile import Profile
+from buran.workflow.engine.jobs import job_limit_s, job_request
 from patience import PATIENCE_S
 from workbench import Workbench
 

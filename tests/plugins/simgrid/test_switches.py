@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from prior_tables import POINTS, N, P, table
 
-from buran.experiment.modelling import model_experiment
-from buran.model.model import prediction_interval
-from buran.model.terms import Array, Cases, ModelFunction
-from buran.model.text import format_function, growth_class
+from buran.modeling.experiments import model_experiment
+from buran.modeling.pmnf.model import prediction_interval
+from buran.modeling.pmnf.terms import Array, Cases, ModelFunction
+from buran.modeling.pmnf.text import format_function, growth_class
+from buran.modeling.priors.algebra import power, scaled
+from buran.modeling.priors.campaign import noise_resilient
+from buran.modeling.priors.communication import operation_of
+from buran.modeling.priors.prior import Prior, communication_prior
+from buran.modeling.priors.resilient import fit_priors, predictions
+from buran.modeling.priors.tables import models_from_priors
 from buran.plugins.simgrid.switches import _COSTS, KnownAlgorithms, _thresholds
-from buran.prior.algebra import power, scaled
-from buran.prior.campaign import noise_resilient
-from buran.prior.communication import operation_of
-from buran.prior.prior import Prior, communication_prior
-from buran.prior.resilient import fit_priors, predictions
-from buran.prior.tables import models_from_priors
 
 NAMES = ("p", "n")
 ONE, RANKS, BYTES = ModelFunction(1.0), power(0, 1), power(1, 1)

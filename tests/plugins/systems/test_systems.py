@@ -14,12 +14,12 @@ from buran.campaign.config import Campaign
 from buran.campaign.load import load_campaign
 from buran.campaign.mistakes import CampaignError, spelled
 from buran.cli import main
-from buran.engine.partition import check_now, room_here
 from buran.errors import Exit
-from buran.loop.report import _copy_campaign_file
-from buran.measure.bundle import configuration
-from buran.measure.schedulers.slurm import SLURM
+from buran.measurement.bundle import configuration
+from buran.measurement.schedulers.slurm import SLURM
 from buran.plugins.systems.feature import read_system
+from buran.workflow.engine.partition import check_now, room_here
+from buran.workflow.report import _copy_campaign_file
 
 CAMPAIGN: dict[str, Any] = {
     "name": "demo",

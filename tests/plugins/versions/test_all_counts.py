@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from buran.experiment.modelling import model_experiment
-from buran.experiment.table import AGGREGATES, Experiment
+from buran.modeling.experiments import model_experiment
 from buran.plugins.versions.changes import Changes
 from buran.plugins.versions.check import CheckedCounts, check_counts
 from buran.plugins.versions.compare import compare_sides
@@ -16,7 +15,8 @@ from buran.plugins.versions.condition import Condition, broken_by
 from buran.plugins.versions.difference import Comparison
 from buran.plugins.versions.side import Side
 from buran.plugins.versions.text import comparison_text, growth_in_words, sentences
-from buran.profile.profile import CallTree, Region
+from buran.profiles.experiment.table import AGGREGATES, Experiment
+from buran.profiles.profile import CallTree, Region
 
 P = np.array([1.0, 2.0, 3.0, 4.0, 6.0])
 TARGET = 1024.0

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from buran.errors import UsageError
-from buran.experiment.modelling import model_experiment
-from buran.experiment.table import AGGREGATES, Experiment
+from buran.modeling.experiments import model_experiment
 from buran.plugins.versions.compare import compare_sides
 from buran.plugins.versions.condition import Condition, broken_by
 from buran.plugins.versions.difference import Comparison, Difference
 from buran.plugins.versions.side import Side
-from buran.profile.profile import CallTree, Region
+from buran.profiles.experiment.table import AGGREGATES, Experiment
+from buran.profiles.profile import CallTree, Region
 
 N = np.array([16.0, 32.0, 48.0, 64.0, 96.0, 128.0])
 TREE = ("main", "main->solve", "main->solve->tiny", "main->setup")

@@ -12,8 +12,8 @@ import pytest
 
 from buran.cli import main
 from buran.files import not_synced
-from buran.loop.history import History
-from buran.loop.report import link_latest, write_results
+from buran.workflow.history import History
+from buran.workflow.report import link_latest, write_results
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import PROGRAM, opened
 

@@ -16,14 +16,14 @@ from buran.campaign.mistakes import CampaignError
 from buran.campaign.plan import Mode, Plan, Purpose
 from buran.errors import UsageError
 from buran.files import not_synced, read_json
-from buran.loop.history import History
-from buran.loop.plan import _measured
-from buran.loop.report import gather, link_latest, write_results
-from buran.loop.session import Session, open_session
 from buran.plugins.versions.earlier import earlier_results
 from buran.plugins.versions.results import compare_with
-from buran.report.text import render
-from buran.views.status import progress_of
+from buran.reporting.text import render
+from buran.workflow.history import History
+from buran.workflow.plan import _measured
+from buran.workflow.report import gather, link_latest, write_results
+from buran.workflow.session import Session, open_session
+from buran.workflow.views.status import progress_of
 from buran_studies.simulate.in_process import carry_out
 from killed import count, derived, kill_when, start
 from simulated_campaigns import PROGRAM, opened, written

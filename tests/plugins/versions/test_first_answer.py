@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from buran.model import Model
+from buran.modeling.pmnf import Model
 from buran.plugins.versions.compare import compare_sides
 from buran.plugins.versions.section import Versions
 from buran.plugins.versions.side import Side
-from buran.report.text import first_screen
+from buran.reporting.text import first_screen
 from made_up import TARGET, answers, data_of, model, models, told
 
 

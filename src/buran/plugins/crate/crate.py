@@ -23,8 +23,8 @@ from buran.campaign.results import REPORT
 from buran.errors import UsageError
 from buran.features import FEATURES
 from buran.files import file_sha256, read_json, write_json, write_text
-from buran.measure.source import is_product
-from buran.measure.store.store import build_folders
+from buran.measurement.source import is_product
+from buran.measurement.store.store import build_folders
 
 METADATA = "ro-crate-metadata.json"
 CAMPAIGN, SOURCE, RESULTS, STORE = "campaign.yaml", "source", "results", "store"

@@ -23,7 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Copy campaign file and sources, measure, compare the environments."""
     from buran.cli.run import drive
-    from buran.loop.session import open_session
     from buran.plugins.crate.crate import (
         CAMPAIGN,
         METADATA,
@@ -33,6 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
         differences_in_words,
         environment_facts,
     )
+    from buran.workflow.session import open_session
 
     crate, folder = arguments.crate, arguments.folder
     for name in (METADATA, CAMPAIGN, SOURCE, STORE):

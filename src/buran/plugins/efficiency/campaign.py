@@ -13,21 +13,21 @@ from numpy.typing import NDArray
 
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
-from buran.experiment.build import Run
-from buran.loop.collect import in_store, profiles_of
-from buran.loop.crowded import crowded_points
-from buran.loop.history import History
-from buran.loop.report import counting_runs, newest_runs
-from buran.model.fit import fit_models
-from buran.model.model_set import ModelSet
-from buran.model.terms import Array
+from buran.modeling.pmnf.fit import fit_models
+from buran.modeling.pmnf.model_set import ModelSet
+from buran.modeling.pmnf.terms import Array
+from buran.modeling.priors.paths import waits
 from buran.plugins.efficiency import KEY
 from buran.plugins.efficiency.table import CoreUse, Efficiencies, EfficiencyTable, Interval, efficiencies, sources_of
-from buran.prior.paths import waits
-from buran.profile.metrics import metric_of, stands_for
-from buran.profile.profile import SEPARATOR, Profile
-from buran.profile.startup import STARTUP, starts_or_ends
-from buran.report.content import LEVEL, Report
+from buran.profiles.experiment.build import Run
+from buran.profiles.metrics import metric_of, stands_for
+from buran.profiles.profile import SEPARATOR, Profile
+from buran.profiles.startup import STARTUP, starts_or_ends
+from buran.reporting.content import LEVEL, Report
+from buran.workflow.collect import in_store, profiles_of
+from buran.workflow.crowded import crowded_points
+from buran.workflow.history import History
+from buran.workflow.report import counting_runs, newest_runs
 
 _TOGETHER = ("all2all", "barrier")  # roles of operations that no rank leaves before the last one comes
 _MOST_OF_MPI = 0.95  # of the time in MPI must be in such operations: then it is distinguished from waiting

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from buran.features import ReportSection
-from buran.loop.history import History
 from buran.plugins.efficiency.campaign import efficiency_of_campaign
 from buran.plugins.efficiency.table import EfficiencyTable, efficiency_page, efficiency_text
-from buran.report.content import LEVEL, Answer, Report
+from buran.reporting.content import LEVEL, Answer, Report
 from buran.wording import counted
+from buran.workflow.history import History
 
 _PAYS = 0.5  # of the cores' time: where less is of use, more ranks no longer pay
 

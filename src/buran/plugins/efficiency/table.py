@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
 
-from buran.report.files import environment
-from buran.report.plain import section
+from buran.reporting.files import environment
+from buran.reporting.plain import section
 from buran.wording import named
 
 Interval = tuple[float, float]

@@ -11,16 +11,16 @@ from statistics import median
 
 from buran.campaign.plan import Purpose
 from buran.campaign.records import RunRecord
-from buran.experiment.table import Experiment
 from buran.features import ReportSection
-from buran.loop.collect import OF_THE_PROGRAM, in_store, of_whole_program, run_times
-from buran.loop.history import FinishedRun, History
-from buran.model.text import format_function
+from buran.modeling.pmnf.text import format_function
 from buran.plugins.energy.keys import ENERGY, is_requested
 from buran.plugins.energy.table import EnergyRow, EnergyTable, energy_page, energy_text
-from buran.profile.profile import CallTree
-from buran.report.content import Report, reach_at, reach_of, run_time_reach
+from buran.profiles.experiment.table import Experiment
+from buran.profiles.profile import CallTree
+from buran.reporting.content import Report, reach_at, reach_of, run_time_reach
 from buran.wording import counted
+from buran.workflow.collect import OF_THE_PROGRAM, in_store, of_whole_program, run_times
+from buran.workflow.history import FinishedRun, History
 
 _BEFORE = "they were made before key energy was set (`buran run --remeasure` makes them again)"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from buran.profile.metrics import Metric
+from buran.profiles.metrics import Metric
 
 if TYPE_CHECKING:
     from buran.campaign.shape import CampaignFile

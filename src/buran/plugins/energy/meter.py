@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from buran.campaign.config import Campaign
 from buran.campaign.records import RunRecord
 from buran.features import Start
-from buran.measure.energy import Consumption, EnergyMeter, NoMeter
-from buran.measure.finding import Finding, Health
-from buran.measure.schedulers.base import Scheduler
-from buran.measure.schedulers.none import NONE
+from buran.measurement.energy import Consumption, EnergyMeter, NoMeter
+from buran.measurement.finding import Finding, Health
+from buran.measurement.schedulers.base import Scheduler
+from buran.measurement.schedulers.none import NONE
 from buran.plugins.energy.keys import is_requested
 from buran.plugins.energy.powercap import PowercapMeter, power_zones, why_no_powercap
 

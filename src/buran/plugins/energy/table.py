@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from buran.plugins.energy.powercap import POWERCAP
-from buran.report.files import table_section
-from buran.report.plain import Reach, reach_text, section
+from buran.reporting.files import table_section
+from buran.reporting.plain import Reach, reach_text, section
 from buran.wording import named
 
 

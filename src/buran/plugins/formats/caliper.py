@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from buran.errors import BuranError, FormatError
-from buran.experiment.collect import Collector
-from buran.experiment.formats import Reader, Sample
-from buran.experiment.table import Experiment
 from buran.extensions import from_extra
 from buran.plugins.formats.run_metadata import difference_note, parameters_of
-from buran.profile.metrics import metric_of
-from buran.profile.profile import SEPARATOR, Region
+from buran.profiles.experiment.collect import Collector
+from buran.profiles.experiment.formats import Reader, Sample
+from buran.profiles.experiment.table import Experiment
+from buran.profiles.metrics import metric_of
+from buran.profiles.profile import SEPARATOR, Region
 
 _MAGIC = b"__rec="
 _RANKS = ("jobsize", "mpi.world.size")

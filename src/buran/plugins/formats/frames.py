@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import BuranError, FormatError, UsageError
-from buran.experiment.build import unique_points
-from buran.experiment.collect import Collector
-from buran.experiment.formats import Reader, Sample, Writer
-from buran.experiment.source import export_names
-from buran.experiment.table import AGGREGATES, Aggregate, Experiment
 from buran.extensions import from_extra
-from buran.profile.metrics import metric_of
-from buran.profile.profile import CallTree, Region
+from buran.profiles.experiment.build import unique_points
+from buran.profiles.experiment.collect import Collector
+from buran.profiles.experiment.formats import Reader, Sample, Writer
+from buran.profiles.experiment.source import export_names
+from buran.profiles.experiment.table import AGGREGATES, Aggregate, Experiment
+from buran.profiles.metrics import metric_of
+from buran.profiles.profile import CallTree, Region
 
 EXTRA = "frames"
 _TREE = "buran"

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 from buran.errors import FormatError
-from buran.experiment.formats import Sample
-from buran.experiment.source import read_text
 from buran.plugins.formats.rank_files import CallPath, Kind, RankFiles, RankValues, reader_of
-from buran.profile.profile import Region
+from buran.profiles.experiment.formats import Sample
+from buran.profiles.experiment.source import read_text
+from buran.profiles.profile import Region
 
 _PERIOD = re.compile(r"^Each sample counts as ([0-9.e+-]+) seconds\.$", re.MULTILINE)
 _CALLS = r"(?:(?P<calls>\d{1,30}) +(?:[0-9.]+ +[0-9.]+ +)?)?"

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from buran.errors import FormatError
-from buran.experiment.formats import Sample
-from buran.experiment.source import read_text, wrong
 from buran.plugins.formats.rank_files import CallPath, Kind, RankFiles, RankValues, reader_of
-from buran.profile.names import shown_name
-from buran.profile.profile import Region
+from buran.profiles.experiment.formats import Sample
+from buran.profiles.experiment.source import read_text, wrong
+from buran.profiles.names import shown_name
+from buran.profiles.profile import Region
 
 _ROOT = Region("KERNELS", paradigm="measurement", role="artificial")
 _SECONDS = {

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import FormatError, UsageError
-from buran.experiment.collect import Collector
-from buran.experiment.table import AGGREGATES, Experiment
 from buran.extensions import from_extra
 from buran.plugins.formats.run_metadata import of_program, parameters_of
-from buran.profile.profile import SEPARATOR, Region
+from buran.profiles.experiment.collect import Collector
+from buran.profiles.experiment.table import AGGREGATES, Experiment
+from buran.profiles.profile import SEPARATOR, Region
 
 EXTRA = "hatchet"
 _INCLUSIVE = " (inc)"

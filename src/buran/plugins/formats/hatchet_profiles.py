@@ -19,11 +19,11 @@ from xml.etree import ElementTree
 import numpy as np
 
 from buran.errors import BuranError, FormatError
-from buran.experiment.formats import Reader, Sample
-from buran.experiment.table import Experiment
 from buran.extensions import from_extra
 from buran.plugins.formats.graph_frames import EXTRA, from_graphframes
 from buran.plugins.formats.run_metadata import parameters_of, point_of_name
+from buran.profiles.experiment.formats import Reader, Sample
+from buran.profiles.experiment.table import Experiment
 
 _NO_NUMBER = re.compile(r'^".*" [^"\n]*\b(?:nan|inf)\b', re.MULTILINE | re.IGNORECASE)
 _ADDRESS = re.compile(r"addr=<(0x)?[0-9a-f]+>")

@@ -25,7 +25,7 @@ from buran.features import Feature, Key
 if TYPE_CHECKING:
     from buran.campaign.config import Campaign
     from buran.campaign.shape import CampaignFile
-    from buran.measure.schedulers.base import Scheduler
+    from buran.measurement.schedulers.base import Scheduler
 
 MEASURE = "measure"
 _FILES = "measured"

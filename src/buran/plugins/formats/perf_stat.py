@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 
 from buran.errors import FormatError
-from buran.experiment.formats import Sample
-from buran.experiment.source import read_text, wrong
 from buran.plugins.formats.rank_files import CallPath, Kind, RankFiles, RankValues, reader_of
-from buran.profile.metrics import table
-from buran.profile.profile import Region
+from buran.profiles.experiment.formats import Sample
+from buran.profiles.experiment.source import read_text, wrong
+from buran.profiles.metrics import table
+from buran.profiles.profile import Region
 
 _EXPECTED = "lines of `perf stat -x,`, as in 62,,page-faults,5464167,100.00,,"
 _LINE = re.compile(r"(?P<count>\d{1,30}(?:\.\d{1,30})?|<not (?:supported|counted)>),(?P<unit>[^,]*),(?P<event>[^,]+),")

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from buran.errors import BuranError, FormatError
-from buran.experiment.collect import Collector
-from buran.experiment.formats import Reader, Sample
-from buran.experiment.table import Experiment
 from buran.plugins.formats.run_metadata import parameters_of
+from buran.profiles.experiment.collect import Collector
+from buran.profiles.experiment.formats import Reader, Sample
+from buran.profiles.experiment.table import Experiment
 
 _KEYS = ("experiments", "workspace_hash", "workspace_name")
 """What the file begins with."""

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import BuranError, FormatError
-from buran.experiment.build import aggregate_set
-from buran.experiment.collect import Collector
-from buran.experiment.formats import Reader, Sample
-from buran.experiment.source import wrong
-from buran.experiment.table import Experiment
 from buran.plugins.formats.run_metadata import parameters_of, point_of_name
-from buran.profile.profile import SEPARATOR, Region
+from buran.profiles.experiment.build import aggregate_set
+from buran.profiles.experiment.collect import Collector
+from buran.profiles.experiment.formats import Reader, Sample
+from buran.profiles.experiment.source import wrong
+from buran.profiles.experiment.table import Experiment
+from buran.profiles.profile import SEPARATOR, Region
 
 CallPath = tuple[Region, ...]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from buran.errors import FormatError
-from buran.profile.extrap_names import parse_folder_name
+from buran.profiles.extrap_names import parse_folder_name
 
 _WHOLE = re.compile(r"-?\d{1,30}(\.0{1,20})?")
 _OF_THE_MACHINE = frozenset(

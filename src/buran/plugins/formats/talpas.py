@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from buran.experiment.formats import Reader, Sample
-from buran.experiment.jsonl import json_object, read_lines
-from buran.experiment.table import Experiment
+from buran.profiles.experiment.formats import Reader, Sample
+from buran.profiles.experiment.jsonl import json_object, read_lines
+from buran.profiles.experiment.table import Experiment
 
 _LINE = '{"parameters":{"x":4};"metric":"time";"callpath":"main->solve";"value":1.5}'
 _SEMICOLON = re.compile(r'"(?:[^"\\]|\\.)*"|;')

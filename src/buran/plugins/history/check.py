@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.experiment.collect import split_call_path
-from buran.numerics.intervals import ROUNDING
+from buran.modeling.numerics.intervals import ROUNDING
 from buran.plugins.history.entry import RUN_TIME, TIME
-from buran.profile.metrics import noise_resilient
-from buran.profile.profile import SEPARATOR
-from buran.report.plain import name_of
+from buran.profiles.experiment.collect import split_call_path
+from buran.profiles.metrics import noise_resilient
+from buran.profiles.profile import SEPARATOR
+from buran.reporting.plain import name_of
 from buran.wording import named
 
 LEVEL = 0.99  # probability that no time is outside of its interval where nothing changed

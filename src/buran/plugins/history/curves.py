@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from buran.plugins.history.entry import PROGRAM, RUN_TIME
-from buran.report.files import asset, environment
-from buran.report.plain import name_of
+from buran.reporting.files import asset, environment
+from buran.reporting.plain import name_of
 
 _MOST, _PERCENT = 5, 1
 _BARS = "▁▂▃▄▅▆▇█"

@@ -13,17 +13,17 @@ import numpy as np
 
 from buran.campaign.plan import Purpose
 from buran.campaign.results import TABLE
-from buran.experiment.jsonl import read_jsonl
 from buran.files import digest, finite_or_none
-from buran.loop.collect import in_store, run_times
-from buran.loop.history import History
-from buran.loop.page import nodes_of
-from buran.model.repetitions import over_repetitions
-from buran.model.text import growth_class
-from buran.numerics.intervals import ROUNDING
-from buran.profile.metrics import metric_of
-from buran.report.content import Report, run_time_reach, target_values
+from buran.modeling.numerics.intervals import ROUNDING
+from buran.modeling.pmnf.repetitions import over_repetitions
+from buran.modeling.pmnf.text import growth_class
+from buran.profiles.experiment.jsonl import read_jsonl
+from buran.profiles.metrics import metric_of
+from buran.reporting.content import Report, run_time_reach, target_values
 from buran.wording import named
+from buran.workflow.collect import in_store, run_times
+from buran.workflow.history import History
+from buran.workflow.page import nodes_of
 
 RUN_TIME, PROGRAM = "run time", "whole program, not instrumented"
 """Metric and call path of a run's wall time without instrumentation."""

@@ -17,9 +17,9 @@ from buran.features import Feature, Key
 
 if TYPE_CHECKING:
     from buran.campaign.config import Campaign
-    from buran.loop.history import History
     from buran.plugins.history.entry import VersionEntry
-    from buran.report.content import Report
+    from buran.reporting.content import Report
+    from buran.workflow.history import History
 
 KEY = "history"
 VARIABLE = "BURAN_HISTORY"

@@ -127,12 +127,12 @@ def _show(entries: Sequence[dict[str, Any]], page: Path | None) -> None:
 def _of_this_version(arguments: argparse.Namespace) -> int:
     """Record the finished campaign of a file, or compare it with the versions that were recorded before it."""
     from buran.cli.reading import open_to_read
-    from buran.loop.history import History
-    from buran.loop.report import gather
     from buran.plugins.history.check import check
     from buran.plugins.history.entry import entry_of
     from buran.plugins.history.feature import enter
-    from buran.views.latest import find_report
+    from buran.workflow.history import History
+    from buran.workflow.report import gather
+    from buran.workflow.views.latest import find_report
 
     session = open_to_read(arguments.file)
     path, folder = _file(arguments, session.campaign), find_report(session, earlier=False).folder

@@ -21,17 +21,17 @@ from typing import ClassVar
 
 import numpy as np
 
-from buran.model.candidates import Mask
-from buran.model.derived import derived_or_none
-from buran.model.powers import PowerLog
-from buran.model.terms import Array, Factor, ModelFunction, Term
-from buran.model.text import format_function, python_names
-from buran.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.pmnf.candidates import Mask
+from buran.modeling.pmnf.derived import derived_or_none
+from buran.modeling.pmnf.powers import PowerLog
+from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
+from buran.modeling.pmnf.text import format_function, python_names
+from buran.modeling.priors.algebra import added, multiplied
+from buran.modeling.priors.prior import Column, Cost, Prior
 from buran.plugins.memory.distances import DistanceModels
 from buran.plugins.memory.outgrown import Outgrown
 from buran.plugins.memory.tuning import MEMORY
-from buran.prior.algebra import added, multiplied
-from buran.prior.prior import Column, Cost, Prior
 
 Cost3 = tuple[float, float, float]
 _TINY = float(np.finfo(float).tiny)

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from buran.report.files import environment
-from buran.report.plain import briefs, section
+from buran.reporting.files import environment
+from buran.reporting.plain import briefs, section
 from buran.wording import named
 
 Interval = tuple[float | None, float | None]

@@ -8,19 +8,19 @@ from dataclasses import replace
 import numpy as np
 
 from buran.campaign.config import Campaign
-from buran.experiment.build import Run, experiment_from_profiles
-from buran.experiment.table import Experiment
-from buran.model.model_set import ModelSet
-from buran.model.terms import Array
-from buran.model.text import format_function
+from buran.modeling.pmnf.model_set import ModelSet
+from buran.modeling.pmnf.terms import Array
+from buran.modeling.pmnf.text import format_function
+from buran.modeling.priors.projection import taken_up
 from buran.plugins.memory.cache_table import CachedPath, CacheTable, Leaving
 from buran.plugins.memory.distances import DistanceModels, distance_models
 from buran.plugins.memory.misses import streamed
 from buran.plugins.memory.tuning import SHOWN
-from buran.prior.projection import taken_up
-from buran.profile.profile import CallTree
-from buran.profile.reuse import BIN_METRICS, FAR, FOLLOWED, LAST_RATE, LINE
-from buran.report.curves import rounded
+from buran.profiles.experiment.build import Run, experiment_from_profiles
+from buran.profiles.experiment.table import Experiment
+from buran.profiles.profile import CallTree
+from buran.profiles.reuse import BIN_METRICS, FAR, FOLLOWED, LAST_RATE, LINE
+from buran.reporting.curves import rounded
 
 MOST_ROWS = 10
 _STEPS = 100  # of curves and of the search for the place where a cache is left

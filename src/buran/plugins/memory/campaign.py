@@ -9,24 +9,24 @@ import numpy as np
 
 from buran.campaign.point import Point
 from buran.errors import UsageError
-from buran.loop.history import History
-from buran.loop.model import accounts_of, gather, path_models
-from buran.loop.run_time import with_parts
-from buran.loop.session import Session
-from buran.model.model_set import ModelSet
-from buran.model.terms import Array
-from buran.numerics.intervals import ONE_DEVIATION
-from buran.numerics.tuning import COMMON
+from buran.modeling.numerics.intervals import ONE_DEVIATION
+from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.pmnf.model_set import ModelSet
+from buran.modeling.pmnf.terms import Array
+from buran.modeling.priors.paths import Source
+from buran.modeling.priors.prior import Prior
+from buran.modeling.priors.tables import PathModel
 from buran.plugins.memory.account import MemoryAccount
 from buran.plugins.memory.costs import cache_cost, ranks_of_a_node
 from buran.plugins.memory.elsewhere import Drawing, Speed
 from buran.plugins.memory.keys import machine_of
 from buran.plugins.memory.machine_file import MachineFile
 from buran.plugins.memory.tuning import SPEED
-from buran.prior.paths import Source
-from buran.prior.prior import Prior
-from buran.prior.tables import PathModel
-from buran.profile.startup import starts_or_ends
+from buran.profiles.startup import starts_or_ends
+from buran.workflow.history import History
+from buran.workflow.model import accounts_of, gather, path_models
+from buran.workflow.run_time import with_parts
+from buran.workflow.session import Session
 
 _WHAT = "times on another machine cannot be predicted"
 KEPT, SCALED, COMPUTED = "kept", "speed alone", "blocks and misses"

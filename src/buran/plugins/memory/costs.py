@@ -9,21 +9,21 @@ import numpy as np
 
 from buran.campaign.config import Campaign
 from buran.campaign.expressions import written_out
-from buran.experiment.build import Run
-from buran.experiment.table import Experiment
-from buran.model.derived import derived_or_none
-from buran.model.repetitions import over_repetitions
-from buran.model.terms import Array, ModelFunction
+from buran.modeling.pmnf.derived import derived_or_none
+from buran.modeling.pmnf.repetitions import over_repetitions
+from buran.modeling.pmnf.terms import Array, ModelFunction
+from buran.modeling.priors.effort import Steadiness, effort_of
+from buran.modeling.priors.paths import work_of_a_thread
+from buran.modeling.priors.projection import taken_up
 from buran.plugins.memory.account import CacheCost, MemoryAccount, MissCost, PageAccount, is_written
 from buran.plugins.memory.caches import Divided, models_of
 from buran.plugins.memory.machine_file import Level, MachineFile
 from buran.plugins.memory.tuning import MEMORY
-from buran.prior.effort import Steadiness, effort_of
-from buran.prior.paths import work_of_a_thread
-from buran.prior.projection import taken_up
-from buran.profile.metrics import MINOR_FAULTS
-from buran.profile.profile import CallTree
-from buran.profile.reuse import LINE
+from buran.profiles.experiment.build import Run
+from buran.profiles.experiment.table import Experiment
+from buran.profiles.metrics import MINOR_FAULTS
+from buran.profiles.profile import CallTree
+from buran.profiles.reuse import LINE
 
 
 def memory_account(

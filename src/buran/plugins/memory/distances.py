@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from buran.model.powers import PowerLog
-from buran.model.terms import Array, Factor, ModelFunction, Term
-from buran.numerics.intervals import of_mean
-from buran.numerics.tuning import COMMON
+from buran.modeling.numerics.intervals import of_mean
+from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.pmnf.powers import PowerLog
+from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
 from buran.plugins.memory.laws import STEPS, Laws, beyond_edge
 from buran.plugins.memory.tuning import DISTANCES
-from buran.profile.reuse import LINE, NEVER
+from buran.profiles.reuse import LINE, NEVER
 
 Ids = NDArray[np.int64]
 
@@ -282,7 +282,7 @@ def distance_models(
     points
         Shape (point, parameter), distinct rows, positive.
     accesses
-        Shape (call path, point, bin), as `buran.profile.reuse` has the bins.
+        Shape (call path, point, bin), as `buran.profiles.reuse` has the bins.
     rates
         Shape (point,): one line in so many was looked at in the end; 1 by default.
     streams

@@ -18,13 +18,13 @@ from functools import cached_property
 
 import numpy as np
 
-from buran.model.discrepancy import left_over_at
-from buran.model.terms import Array
-from buran.numerics.intervals import ONE_DEVIATION, of_mixture
+from buran.modeling.numerics.intervals import ONE_DEVIATION, of_mixture
+from buran.modeling.pmnf.terms import Array
+from buran.modeling.price.discrepancy import left_over_at
+from buran.modeling.priors.prior import Column
+from buran.modeling.priors.resilient import Resilient
 from buran.plugins.memory.account import Cost3, MemoryAccount, bounds_of
 from buran.plugins.memory.tuning import MEMORY
-from buran.prior.prior import Column
-from buran.prior.resilient import Resilient
 
 _SURE = 1e6  # degrees of freedom of what is certain
 

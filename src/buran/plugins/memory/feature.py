@@ -13,10 +13,10 @@ from buran.plugins.memory.keys import KEY, MemoryKeys, keys_of, machine_of, mist
 
 if TYPE_CHECKING:
     from buran.campaign.config import Campaign
-    from buran.experiment.table import Experiment
-    from buran.loop.history import FinishedRun, History
-    from buran.profile.profile import CallTree
-    from buran.report.content import Report
+    from buran.profiles.experiment.table import Experiment
+    from buran.profiles.profile import CallTree
+    from buran.reporting.content import Report
+    from buran.workflow.history import FinishedRun, History
 
 
 def _identity(campaign: Campaign) -> Mapping[str, object]:

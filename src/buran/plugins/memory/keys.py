@@ -16,7 +16,7 @@ from buran.campaign.values import OfAnalysis, OfPlan, PointMapping, Text
 from buran.errors import FormatError
 from buran.plugins.memory.machine_file import MachineFile, can_have
 from buran.plugins.memory.metrics import MISSES
-from buran.profile.metrics import CACHE_LINE, MINOR_FAULTS, sampled
+from buran.profiles.metrics import CACHE_LINE, MINOR_FAULTS, sampled
 
 if TYPE_CHECKING:
     from buran.campaign.config import Campaign

@@ -17,11 +17,11 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.model.terms import Array
-from buran.numerics.least_squares import nonnegative, unit_columns
-from buran.numerics.tuning import COMMON
+from buran.modeling.numerics.least_squares import nonnegative, unit_columns
+from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.pmnf.terms import Array
 from buran.plugins.memory.tuning import DISTANCES
-from buran.profile.reuse import LEAST_DISTANCE, NEVER
+from buran.profiles.reuse import LEAST_DISTANCE, NEVER
 
 Ids = NDArray[np.int64]
 Powers = tuple[Fraction, ...]

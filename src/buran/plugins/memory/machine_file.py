@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from buran.files import Stored
-from buran.profile.metrics import CACHE_LINE
+from buran.profiles.metrics import CACHE_LINE
 
 
 def can_have(cache_bytes: float, ways: int) -> bool:

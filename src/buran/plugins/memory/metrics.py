@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from buran.profile.metrics import Metric
+from buran.profiles.metrics import Metric
 
 
 def _sampled(name: str, title: str, description: str) -> Metric:

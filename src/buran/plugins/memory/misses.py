@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.plugins.memory.metrics import FIRST_TOUCHES, MISSES
-from buran.profile.metrics import metric_of
-from buran.profile.profile import Profile
-from buran.profile.reuse import BIN_METRICS, BINS, LEAST_DISTANCE, LINE, NEVER, without_distances
+from buran.profiles.metrics import metric_of
+from buran.profiles.profile import Profile
+from buran.profiles.reuse import BIN_METRICS, BINS, LEAST_DISTANCE, LINE, NEVER, without_distances
 
 _CACHE = re.compile(r"(\d+):(\d+)(?:/(\d+))?")
 

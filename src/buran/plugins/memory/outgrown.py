@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from buran.model.basis import Array, BasisFunction, Lead, Style
+from buran.modeling.pmnf.basis import Array, BasisFunction, Lead, Style
 
 
 @dataclass(frozen=True)

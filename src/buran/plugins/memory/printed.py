@@ -26,9 +26,9 @@ _TIMES = ("predicted", "lower", "upper", "here")
 
 def predict(arguments: argparse.Namespace, points: Sequence[Mapping[str, Any]]) -> int:
     """Print it for these points; return the exit code."""
-    from buran.loop.session import open_session
     from buran.plugins.memory.campaign import predict_elsewhere
     from buran.plugins.memory.machine_file import MachineFile
+    from buran.workflow.session import open_session
 
     if arguments.fastest is not None:
         raise UsageError("--fastest needs a tensor model", where=arguments.model, hint="leave --machine out")
@@ -53,7 +53,7 @@ def predict(arguments: argparse.Namespace, points: Sequence[Mapping[str, Any]]) 
 
 def _rows(found: OtherMachine) -> list[dict[str, Any]]:
     """Return a row for each point and call path, that of the program first; times in seconds."""
-    from buran.profile.startup import starts_or_ends
+    from buran.profiles.startup import starts_or_ends
 
     names = (*found.call_paths, ENDS)
     kinds = (*found.kinds, "kept")
@@ -90,7 +90,7 @@ def _plain(found: OtherMachine, rows: Sequence[Mapping[str, Any]]) -> dict[str, 
 
 
 def _print(found: OtherMachine, rows: Sequence[Mapping[str, Any]], level: float) -> None:
-    from buran.report.plain import briefs
+    from buran.reporting.plain import briefs
 
     here, there = (f"{machine.host} ({machine.cpu})" for machine in (found.here, found.there))
     print(f"run time in s on {there}, intervals of {100 * level:g} %; measured on {here}")

@@ -8,19 +8,19 @@ import numpy as np
 
 from buran.campaign.config import Campaign
 from buran.campaign.point import Point
-from buran.experiment.build import Run
-from buran.loop.counts import counts_at
-from buran.model.model_set import ModelSet
-from buran.model.terms import Array
-from buran.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.pmnf.model_set import ModelSet
+from buran.modeling.pmnf.terms import Array
+from buran.modeling.priors.campaign import PathPrior
+from buran.modeling.priors.paths import waits
 from buran.plugins.memory.caches import models_of
 from buran.plugins.memory.machine_file import MachineFile
 from buran.plugins.memory.roofline_table import BLOCKS, MPI, WAITING, BoundPath, Roofline, Work, level_names
-from buran.prior.campaign import PathPrior
-from buran.prior.paths import waits
-from buran.profile.profile import CallTree
-from buran.profile.reuse import LINE
-from buran.profile.startup import starts_or_ends
+from buran.profiles.experiment.build import Run
+from buran.profiles.profile import CallTree
+from buran.profiles.reuse import LINE
+from buran.profiles.startup import starts_or_ends
+from buran.workflow.counts import counts_at
 
 _MOST_ROWS = 12
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from buran.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import COMMON
 from buran.plugins.memory.cache_table import size_text
-from buran.report.files import environment
-from buran.report.plain import briefs, section
+from buran.reporting.files import environment
+from buran.reporting.plain import briefs, section
 from buran.wording import named
 
 BLOCKS, MPI, WAITING = "blocks", "MPI", "waiting"

@@ -9,19 +9,19 @@ import numpy as np
 
 from buran.campaign.plan import Mode
 from buran.errors import ConfigError
-from buran.experiment.build import Run
-from buran.loop import collect
-from buran.loop.history import FinishedRun, History
-from buran.measure.bundle import PROFILE
-from buran.numerics.tuning import COMMON
+from buran.measurement.bundle import PROFILE
+from buran.modeling.numerics.tuning import COMMON
 from buran.plugins.memory.keys import cache_ways, caches_kib
 from buran.plugins.memory.misses import caches_of, histogram, misses, ways_of, with_misses
 from buran.plugins.memory.sets import has_known_sets, misses_of_sets, used_sets
 from buran.plugins.memory.tuning import DISTANCES, SHOWN
-from buran.profile.call_paths import read_profile
-from buran.profile.profile import Profile
-from buran.profile.reuse import FIRST_RATE, LAST_RATE, LINE, SETS, USUAL_RATE
-from buran.report.plain import brief
+from buran.profiles.call_paths import read_profile
+from buran.profiles.experiment.build import Run
+from buran.profiles.profile import Profile
+from buran.profiles.reuse import FIRST_RATE, LAST_RATE, LINE, SETS, USUAL_RATE
+from buran.reporting.plain import brief
+from buran.workflow import collect
+from buran.workflow.history import FinishedRun, History
 
 
 def misses_of_runs(

@@ -7,14 +7,8 @@ from pathlib import Path
 
 from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode
-from buran.experiment.build import experiment_from_profiles
-from buran.experiment.table import Experiment
 from buran.features import ReportSection
-from buran.loop.collect import only, profiles_of
-from buran.loop.history import FinishedRun, History
-from buran.loop.notes import not_measured
-from buran.loop.page import nodes_of
-from buran.loop.report import counting_runs, export, newest, newest_runs
+from buran.modeling.priors.account import Account
 from buran.plugins.memory.cache_table import CacheTable, cache_page, cache_plot, cache_text
 from buran.plugins.memory.caches import cache_table
 from buran.plugins.memory.costs import memory_account, page_account, sharing
@@ -23,9 +17,15 @@ from buran.plugins.memory.metrics import FIRST_TOUCHES, MISSES
 from buran.plugins.memory.roofline import roofline_of
 from buran.plugins.memory.roofline_table import Roofline, roofline_page, roofline_plot, roofline_text
 from buran.plugins.memory.sampling import cache_sizes, misses_of_runs, sample_notes
-from buran.prior.account import Account
-from buran.profile.metrics import sampled
-from buran.report.content import Report
+from buran.profiles.experiment.build import experiment_from_profiles
+from buran.profiles.experiment.table import Experiment
+from buran.profiles.metrics import sampled
+from buran.reporting.content import Report
+from buran.workflow.collect import only, profiles_of
+from buran.workflow.history import FinishedRun, History
+from buran.workflow.notes import not_measured
+from buran.workflow.page import nodes_of
+from buran.workflow.report import counting_runs, export, newest, newest_runs
 
 
 def misses_table(history: History, runs: Sequence[FinishedRun]) -> Experiment | None:

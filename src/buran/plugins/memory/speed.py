@@ -15,14 +15,14 @@ import numpy as np
 
 from buran.campaign.launcher import cpus_in
 from buran.errors import RunError, ToolError, UsageError
-from buran.measure.machine.machine import disturbances, exclusive_machine
-from buran.measure.machine.provenance import describe_node, machine_state, read_system_file
-from buran.measure.toolchain.gnu import find_gcc
-from buran.measure.toolchain.tool import find_tool, run_tool
-from buran.numerics.tuning import COMMON
+from buran.measurement.machine.machine import disturbances, exclusive_machine
+from buran.measurement.machine.provenance import describe_node, machine_state, read_system_file
+from buran.measurement.toolchain.gnu import find_gcc
+from buran.measurement.toolchain.tool import find_tool, run_tool
+from buran.modeling.numerics.tuning import COMMON
 from buran.plugins.memory.machine_file import Level, MachineFile, can_have
 from buran.plugins.memory.tuning import SPEED
-from buran.profile.metrics import CACHE_LINE
+from buran.profiles.metrics import CACHE_LINE
 
 SOURCE = Path(__file__).with_suffix(".c")  # apart from what is compiled into programs: a change repeats no builds
 _WHAT = "the machine cannot be calibrated"

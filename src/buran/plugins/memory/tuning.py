@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from buran.numerics.origin import JUDGED, tuned
+from buran.modeling.numerics.origin import JUDGED, tuned
 
 
 @dataclass(frozen=True)

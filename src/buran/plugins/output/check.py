@@ -15,7 +15,7 @@ from buran.plugins.output.keys import SanityKeys
 from buran.wording import named
 
 if TYPE_CHECKING:
-    from buran.loop.history import FinishedRun, History
+    from buran.workflow.history import FinishedRun, History
 
 _LIMIT_S = 20.0
 
@@ -62,7 +62,7 @@ def figures_in(patterns: tuple[str, ...], outputs: tuple[tuple[Path, ...], ...])
 
 def earlier_runs(keys: SanityKeys, history: History) -> list[str]:
     """Name the measured runs that do not meet the conditions: they were made before these were added."""
-    from buran.loop.collect import in_store
+    from buran.workflow.collect import in_store
 
     runs = [run for run in in_store(history.runs) if not run.build.origin]
     outputs = list(map(output_of, runs))

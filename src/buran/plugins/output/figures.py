@@ -10,7 +10,7 @@ from buran.campaign.mistakes import Mistake
 from buran.campaign.values import OrText, Text
 from buran.features import FEATURES, Feature, Key, ReportSection, late
 from buran.plugins.output.keys import FigureKeys, figures_of, pattern_mistakes
-from buran.profile.metrics import table as metrics
+from buran.profiles.metrics import table as metrics
 
 if TYPE_CHECKING:
     from buran.campaign.shape import CampaignFile

@@ -12,21 +12,21 @@ from buran.campaign.mistakes import listed
 from buran.campaign.plan import Purpose
 from buran.campaign.point import Point
 from buran.campaign.results import TABLE
-from buran.experiment.jsonl import read_jsonl, write_jsonl
-from buran.experiment.table import Experiment
 from buran.features import ReportSection
-from buran.loop.collect import OF_THE_PROGRAM, in_store, of_whole_program, only, run_times
-from buran.loop.history import FinishedRun, History
-from buran.model.model_set import ModelSet, write_models
-from buran.model.text import format_function
+from buran.modeling.pmnf.model_set import ModelSet, write_models
+from buran.modeling.pmnf.text import format_function
 from buran.plugins.output.check import figures_in, output_of
 from buran.plugins.output.keys import figures_of
-from buran.profile.metrics import metric_of
-from buran.profile.profile import CallTree
-from buran.report.content import Report, reach_at
-from buran.report.files import table_section
-from buran.report.plain import Reach, reach_text, section
+from buran.profiles.experiment.jsonl import read_jsonl, write_jsonl
+from buran.profiles.experiment.table import Experiment
+from buran.profiles.metrics import metric_of
+from buran.profiles.profile import CallTree
+from buran.reporting.content import Report, reach_at
+from buran.reporting.files import table_section
+from buran.reporting.plain import Reach, reach_text, section
 from buran.wording import named, word_of
+from buran.workflow.collect import OF_THE_PROGRAM, in_store, of_whole_program, only, run_times
+from buran.workflow.history import FinishedRun, History
 
 FIGURES = "figures.json"
 """Models of figures, for ``buran predict``."""

@@ -15,7 +15,7 @@ from buran.plugins.output.keys import SanityKeys, pattern_mistakes
 if TYPE_CHECKING:
     from buran.campaign.records import RunRecord
     from buran.campaign.shape import CampaignFile
-    from buran.loop.history import History
+    from buran.workflow.history import History
 
 
 _KEY = Key(

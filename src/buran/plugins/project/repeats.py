@@ -9,12 +9,12 @@ from pathlib import Path
 import yaml
 
 from buran.files import not_synced, write_text
-from buran.loop.collect import counts_of
-from buran.loop.history import History
-from buran.loop.session import open_session
-from buran.loop.specs import plan_in_force
-from buran.loop.steps import steps_of_plan, steps_to_plan
-from buran.prior.steps import not_repeated
+from buran.modeling.priors.steps import not_repeated
+from buran.workflow.collect import counts_of
+from buran.workflow.history import History
+from buran.workflow.session import open_session
+from buran.workflow.specs import plan_in_force
+from buran.workflow.steps import steps_of_plan, steps_to_plan
 
 _SHARE = 10  # of the least number of steps that was named: the first run's
 _TIME_LIMIT_S = 60

@@ -13,12 +13,12 @@ from pathlib import Path
 from buran.campaign.plan import Mode
 from buran.campaign.template import parse_template
 from buran.errors import FormatError
-from buran.measure.backends.embedded import EmbeddedBackend, open_embedded
-from buran.measure.build import LONGEST_ERROR, first_error
-from buran.measure.machine.machine import free_marker
-from buran.measure.machine.process import run_limited
-from buran.measure.source import copy_source, local_source
-from buran.measure.toolchain.elf import Elf, is_elf
+from buran.measurement.backends.embedded import EmbeddedBackend, open_embedded
+from buran.measurement.build import LONGEST_ERROR, first_error
+from buran.measurement.machine.machine import free_marker
+from buran.measurement.machine.process import run_limited
+from buran.measurement.source import copy_source, local_source
+from buran.measurement.toolchain.elf import Elf, is_elf
 from buran.plugins.project.examine import Project
 from buran.plugins.project.sources import mpi_guards, sources_below
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from buran.errors import ConfigError, ToolError
-from buran.measure.schedulers.base import Allocation, Job, JobRequest, Partition
-from buran.measure.schedulers.submission import JobReport, NotSubmitted, Refusal, Submission
+from buran.measurement.schedulers.base import Allocation, Job, JobRequest, Partition
+from buran.measurement.schedulers.submission import JobReport, NotSubmitted, Refusal, Submission
 from buran.plugins.schedulers.tabled import JobRow, TabledScheduler, allocation_with, megabytes_of, seconds_of
 
 _STATES = {

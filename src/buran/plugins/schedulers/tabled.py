@@ -18,10 +18,10 @@ from pathlib import Path
 
 from buran.campaign.launcher import Placement
 from buran.errors import RunError, ToolError
-from buran.measure.finding import Finding, Health
-from buran.measure.schedulers.base import Allocation, Job, JobRequest, JobState, Scheduler, answer_of
-from buran.measure.schedulers.job_states import meaning_of, report_of
-from buran.measure.schedulers.submission import JobReport, NotSubmitted, Refusal, Submission, purpose_of
+from buran.measurement.finding import Finding, Health
+from buran.measurement.schedulers.base import Allocation, Job, JobRequest, JobState, Scheduler, answer_of
+from buran.measurement.schedulers.job_states import meaning_of, report_of
+from buran.measurement.schedulers.submission import JobReport, NotSubmitted, Refusal, Submission, purpose_of
 
 _TIMEOUT_S = 60.0  # of one command
 _PATIENCE_S = 900.0  # with a scheduler that does not answer

@@ -20,21 +20,21 @@ from buran.campaign.config import Campaign
 from buran.campaign.mistakes import Mistake
 from buran.campaign.plan import Mode
 from buran.errors import BuildError, FormatError, MetricError, RunError, ToolError
-from buran.measure.backends.base import Backend, MeasurementSystem
-from buran.measure.backends.embedded import EMBEDDED, EmbeddedBackend, open_embedded
-from buran.measure.finding import Finding, Health
-from buran.measure.machine.counters import refused_counters
-from buran.measure.merge_dumps import placement_of
-from buran.measure.toolchain.elf import Elf, is_elf
-from buran.measure.toolchain.hook_cost import VisitCost, visit_cost
-from buran.measure.toolchain.static_features import StaticFeatures, included_symbols
+from buran.measurement.backends.base import Backend, MeasurementSystem
+from buran.measurement.backends.embedded import EMBEDDED, EmbeddedBackend, open_embedded
+from buran.measurement.finding import Finding, Health
+from buran.measurement.machine.counters import refused_counters
+from buran.measurement.merge_dumps import placement_of
+from buran.measurement.toolchain.elf import Elf, is_elf
+from buran.measurement.toolchain.hook_cost import VisitCost, visit_cost
+from buran.measurement.toolchain.static_features import StaticFeatures, included_symbols
 from buran.plugins.scorep.checks import scorep_mistakes
 from buran.plugins.scorep.hooks import HOOKS_SECTION, hooked_functions, notes_on_hooks
 from buran.plugins.scorep.installation import Installation, find_scorep
 from buran.plugins.scorep.keys import keys_of
-from buran.profile.cubex_read import BELOW_ZERO, read_cubex, read_hosts
-from buran.profile.metrics import metric_of, requested_by, table
-from buran.profile.profile import Profile
+from buran.profiles.cubex_read import BELOW_ZERO, read_cubex, read_hosts
+from buran.profiles.metrics import metric_of, requested_by, table
+from buran.profiles.profile import Profile
 
 EXPERIMENT = "scorep"
 _EXCLUDE_ALL = re.compile(r"^EXCLUDE \*$", re.MULTILINE)

@@ -6,8 +6,8 @@ import re
 import struct
 from dataclasses import dataclass
 
-from buran.measure.toolchain.elf import Elf
-from buran.profile.symbols import symbols_alike
+from buran.measurement.toolchain.elf import Elf
+from buran.profiles.symbols import symbols_alike
 
 HOOKS_SECTION = ".scorep.region.descrs"
 HOOK_BYTES = 64  # one description a function

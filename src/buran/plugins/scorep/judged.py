@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from buran.instrument.filter_file import read_filter
-from buran.instrument.tuning import FILTERS
+from buran.instrumentation.filter_file import read_filter
+from buran.instrumentation.tuning import FILTERS
 from buran.plugins.scorep.score import score
 
 

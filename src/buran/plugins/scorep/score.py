@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from buran.errors import ToolError
-from buran.measure.toolchain.tool import find_tool, run_tool
+from buran.measurement.toolchain.tool import find_tool, run_tool
 
 # As in `` *       ALL        184      5    0.26    97.8       51127.92  ALL-FLT``: group, bytes, visits, seconds.
 _ROW = re.compile(r"^ [-+*] +([A-Z]+) +([\d,]+) +([\d,]+) +([\d.]+) .* (\S+)$", re.MULTILINE)

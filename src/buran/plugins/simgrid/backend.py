@@ -14,11 +14,11 @@ from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.errors import BuildError
 from buran.files import write_text
-from buran.measure.backends.embedded import EmbeddedBackend, toolchain_file
-from buran.measure.toolchain.elf import Elf, is_elf
-from buran.measure.toolchain.hook_cost import VisitCost
-from buran.measure.toolchain.runtime import find_toolchain
-from buran.measure.toolchain.static_features import StaticFeatures
+from buran.measurement.backends.embedded import EmbeddedBackend, toolchain_file
+from buran.measurement.toolchain.elf import Elf, is_elf
+from buran.measurement.toolchain.hook_cost import VisitCost
+from buran.measurement.toolchain.runtime import find_toolchain
+from buran.measurement.toolchain.static_features import StaticFeatures
 from buran.plugins.simgrid.machine import SimulatedMachine
 from buran.plugins.simgrid.mpi import find_simgrid, missing_functions
 

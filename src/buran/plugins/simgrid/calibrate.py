@@ -12,21 +12,21 @@ from numpy.typing import NDArray
 
 from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode
-from buran.experiment.build import Run, experiment_from_profiles
-from buran.experiment.merge import merge_metrics, project
-from buran.experiment.table import Experiment
 from buran.features import sections_of
 from buran.files import write_json
-from buran.loop.collect import only
-from buran.loop.counts import counts_at
-from buran.loop.history import History
-from buran.loop.report import counting_runs, newest_runs
-from buran.model.model_set import ModelSet
-from buran.model.terms import Array, predict
+from buran.modeling.pmnf.model_set import ModelSet
+from buran.modeling.pmnf.terms import Array, predict
+from buran.modeling.priors.effort import effort_of
 from buran.plugins.simgrid.calibration import CALIBRATION, Calibration, weights
-from buran.prior.effort import effort_of
-from buran.profile.profile import CallTree
-from buran.report.content import Report
+from buran.profiles.experiment.build import Run, experiment_from_profiles
+from buran.profiles.experiment.merge import merge_metrics, project
+from buran.profiles.experiment.table import Experiment
+from buran.profiles.profile import CallTree
+from buran.reporting.content import Report
+from buran.workflow.collect import only
+from buran.workflow.counts import counts_at
+from buran.workflow.history import History
+from buran.workflow.report import counting_runs, newest_runs
 
 Costs = NDArray[np.float64]
 """Logarithms of seconds for each block, shape (call path, point); NaN where nothing was computed."""

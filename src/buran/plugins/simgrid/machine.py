@@ -12,10 +12,10 @@ from buran.campaign.launcher import Placement
 from buran.campaign.point import Point
 from buran.errors import RunError
 from buran.files import digest, write_text
-from buran.measure.machine.machine import Clock, RunJob, ThisMachine, free_marker
-from buran.measure.machine.process import Outcome
-from buran.measure.machine.provenance import machine_state
-from buran.measure.merge_dumps import read_dumps
+from buran.measurement.machine.machine import Clock, RunJob, ThisMachine, free_marker
+from buran.measurement.machine.process import Outcome
+from buran.measurement.machine.provenance import machine_state
+from buran.measurement.merge_dumps import read_dumps
 from buran.plugins.simgrid.platform import Platform, host_file
 
 if TYPE_CHECKING:

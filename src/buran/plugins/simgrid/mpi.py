@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from buran.errors import ToolError
-from buran.measure.finding import Finding, Health
-from buran.measure.toolchain.elf import Elf
-from buran.measure.toolchain.installed import InOneProcess, Mpi
-from buran.measure.toolchain.tool import find_tool, run_tool
+from buran.measurement.finding import Finding, Health
+from buran.measurement.toolchain.elf import Elf
+from buran.measurement.toolchain.installed import InOneProcess, Mpi
+from buran.measurement.toolchain.tool import find_tool, run_tool
 
 FLAVOUR = "smpi"
 PACKAGE_HINT = "apt install libsimgrid-dev"

@@ -18,7 +18,7 @@ from buran.plugins.simgrid.platform import Platform, differences_in_words, machi
 from buran.plugins.simgrid.switches import KnownAlgorithms
 
 if TYPE_CHECKING:
-    from buran.measure.backends.base import Backend
+    from buran.measurement.backends.base import Backend
 
 
 @dataclass(frozen=True, eq=False)

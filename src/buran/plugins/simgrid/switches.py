@@ -12,10 +12,10 @@ from typing import Any
 
 import yaml
 
-from buran.model.powers import PowerLog
-from buran.model.terms import Cases, Factor, ModelFunction, Term
-from buran.model.text import format_function
-from buran.prior.algebra import added, multiplied, scaled, single
+from buran.modeling.pmnf.powers import PowerLog
+from buran.modeling.pmnf.terms import Cases, Factor, ModelFunction, Term
+from buran.modeling.pmnf.text import format_function
+from buran.modeling.priors.algebra import added, multiplied, scaled, single
 
 _TABLE = Path(__file__).with_name("thresholds.yaml")
 _PER_RANK = frozenset({"MPI_Allgather", "MPI_Gather", "MPI_Scatter", "MPI_Alltoall"})  # B has a block for each rank
@@ -66,7 +66,7 @@ class KnownAlgorithms:
         size: ModelFunction | None,
         parameters: Sequence[str],
     ) -> dict[str, ModelFunction]:
-        """Return what `buran.prior.prior.KnownMpi` says, where sizes are a single power of one parameter."""
+        """Return what `buran.modeling.priors.prior.KnownMpi` says, where sizes are a single power of one parameter."""
         rows, parts = self.rows(operation), None if size is None else single(size)
         if not rows or size is None or parts is None or parts[1] is None or len(parts[1].factors) > 1:
             return {}

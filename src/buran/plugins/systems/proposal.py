@@ -11,8 +11,8 @@ from datetime import date
 from itertools import chain
 
 from buran.errors import BuranError
-from buran.measure.schedulers.base import Partition, Scheduler
-from buran.measure.schedulers.registry import SCHEDULERS
+from buran.measurement.schedulers.base import Partition, Scheduler
+from buran.measurement.schedulers.registry import SCHEDULERS
 from buran.wording import counted
 
 

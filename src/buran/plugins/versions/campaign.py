@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from buran.campaign.plan import Mode, Purpose
-from buran.experiment.jsonl import write_jsonl
 from buran.files import finite_or_none
-from buran.loop import collect
-from buran.loop.findings import Findings
-from buran.loop.history import FinishedRun, History
-from buran.loop.session import Session
-from buran.model.model_set import write_models
+from buran.modeling.pmnf.model_set import write_models
+from buran.planning.observations import Observations
 from buran.plugins.versions.changes import Changes
 from buran.plugins.versions.check import Checked, check_counts, check_times
 from buran.plugins.versions.fold import fold
 from buran.plugins.versions.side import RUNTIME
-from buran.profile.metrics import noise_resilient, uncounted
-from buran.profile.profile import NO_CALL_PATHS
-from buran.select.observations import Observations
+from buran.profiles.experiment.jsonl import write_jsonl
+from buran.profiles.metrics import noise_resilient, uncounted
+from buran.profiles.profile import NO_CALL_PATHS
+from buran.workflow import collect
+from buran.workflow.findings import Findings
+from buran.workflow.history import FinishedRun, History
+from buran.workflow.session import Session
 
 if TYPE_CHECKING:
     from buran.plugins.versions.earlier import EarlierVersion

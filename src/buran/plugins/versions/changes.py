@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from buran.select.space import Array
+from buran.planning.space import Array
 
 
 @dataclass(frozen=True)

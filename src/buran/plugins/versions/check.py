@@ -9,12 +9,11 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.experiment.table import Aggregate, Experiment
-from buran.model import fit_models
-from buran.model.model_set import ModelSet
-from buran.model.repetitions import Repetition, over_repetitions
-from buran.model.text import growth_class
-from buran.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.pmnf import fit_models
+from buran.modeling.pmnf.model_set import ModelSet
+from buran.modeling.pmnf.repetitions import Repetition, over_repetitions
+from buran.modeling.pmnf.text import growth_class
 from buran.plugins.versions.counts import (
     CALLS,
     Counted,
@@ -29,7 +28,8 @@ from buran.plugins.versions.measured import folded_values, shares_of
 from buran.plugins.versions.pairing import Pair, pair_call_paths
 from buran.plugins.versions.side import RUNTIME, Side
 from buran.plugins.versions.tuning import COMPARED
-from buran.profile.metrics import noise_resilient
+from buran.profiles.experiment.table import Aggregate, Experiment
+from buran.profiles.metrics import noise_resilient
 
 Array = NDArray[np.float64]
 

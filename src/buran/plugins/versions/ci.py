@@ -18,7 +18,7 @@ from buran.plugins.versions.text import (
     sentences,
     title_of,
 )
-from buran.report.plain import brief
+from buran.reporting.plain import brief
 
 _ROWS = 10
 _NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

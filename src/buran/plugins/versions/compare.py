@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import UsageError
-from buran.model.model_set import ModelSet
-from buran.model.text import format_function, format_leading, growth_class
-from buran.numerics.intervals import of_ratio
-from buran.numerics.tuning import COMMON
+from buran.modeling.numerics.intervals import of_ratio
+from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.pmnf.model_set import ModelSet
+from buran.modeling.pmnf.text import format_function, format_leading, growth_class
 from buran.plugins.versions.counts import Counted, count_in_both, count_modelled, operations_of_one, unsteady_rows
 from buran.plugins.versions.difference import Change, Comparison, Difference, OneSided, Verdict
 from buran.plugins.versions.fold import common_call_paths, fold, fold_models
@@ -20,8 +20,8 @@ from buran.plugins.versions.measured import common_points, shares_of
 from buran.plugins.versions.pairing import pair_call_paths
 from buran.plugins.versions.side import RUNTIME, Side
 from buran.plugins.versions.tuning import COMPARED
-from buran.profile.metrics import metric_of
-from buran.report.growth import faster_in
+from buran.profiles.metrics import metric_of
+from buran.reporting.growth import faster_in
 from buran.wording import named
 
 Array = NDArray[np.float64]

@@ -11,7 +11,7 @@ from buran.campaign.mistakes import did_you_mean, listed
 from buran.errors import UsageError
 from buran.plugins.versions.difference import Comparison, Difference
 from buran.plugins.versions.side import RUNTIME
-from buran.profile.metrics import metric_of, noise_resilient, table
+from buran.profiles.metrics import metric_of, noise_resilient, table
 
 Kind = Literal["grown", "runtime", "class", "effort", "counts", "new", "worse"]
 KINDS: dict[str, str] = {

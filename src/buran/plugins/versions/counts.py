@@ -8,14 +8,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.experiment.table import Experiment
-from buran.model.model_set import ModelSet
-from buran.numerics.intervals import ROUNDING
-from buran.numerics.tuning import OF_MEANS
+from buran.modeling.numerics.intervals import ROUNDING
+from buran.modeling.numerics.tuning import OF_MEANS
+from buran.modeling.pmnf.model_set import ModelSet
 from buran.plugins.versions.difference import Change
 from buran.plugins.versions.fold import Places, fold, places_of
 from buran.plugins.versions.measured import Measured, common_points, measured_in_both
 from buran.plugins.versions.side import Side
+from buran.profiles.experiment.table import Experiment
 
 Array = NDArray[np.float64]
 CALLS = "visits"

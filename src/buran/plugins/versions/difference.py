@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from buran.numerics.intervals import ROUNDING
+from buran.modeling.numerics.intervals import ROUNDING
 from buran.plugins.versions.pairing import Pair
 
 Verdict = Literal["grown", "shrunk", "same", "no difference seen", "undecided"]

@@ -16,19 +16,19 @@ from buran.campaign.point import Point
 from buran.campaign.results import FINDINGS, REPORT, results_folder
 from buran.errors import FormatError, UsageError
 from buran.files import read_json
-from buran.loop.findings import Findings
 from buran.plugins.versions import KEY, name_of_earlier
 from buran.plugins.versions.phase import compare
 from buran.plugins.versions.side import RUNTIME, Side
 from buran.plugins.versions.sides import side_of_results
-from buran.profile.metrics import metric_of, noise_resilient
+from buran.profiles.metrics import metric_of, noise_resilient
+from buran.workflow.findings import Findings
 
 if TYPE_CHECKING:
     from buran.campaign.plan import Plan
-    from buran.loop.history import History
+    from buran.planning.draft import Draft
+    from buran.planning.observations import Observations
     from buran.plugins.versions.changes import Changes
-    from buran.select.draft import Draft
-    from buran.select.observations import Observations
+    from buran.workflow.history import History
 
 
 @dataclass(frozen=True)

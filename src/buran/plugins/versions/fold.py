@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.experiment.collect import split_call_path
-from buran.model.combine import add_models
-from buran.model.model import Model
-from buran.model.model_set import ModelSet
-from buran.profile.profile import SEPARATOR
+from buran.modeling.pmnf.combine import add_models
+from buran.modeling.pmnf.model import Model
+from buran.modeling.pmnf.model_set import ModelSet
+from buran.profiles.experiment.collect import split_call_path
+from buran.profiles.profile import SEPARATOR
 
 Places = NDArray[np.int64]
 

@@ -9,12 +9,12 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.experiment.table import Aggregate, Experiment
-from buran.model.model_set import ModelSet
-from buran.model.repetitions import Repetition, over_repetitions
-from buran.numerics.intervals import of_mean
-from buran.numerics.tuning import COMMON
+from buran.modeling.numerics.intervals import of_mean
+from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.pmnf.model_set import ModelSet
+from buran.modeling.pmnf.repetitions import Repetition, over_repetitions
 from buran.plugins.versions.fold import Places
+from buran.profiles.experiment.table import Aggregate, Experiment
 
 Array = NDArray[np.float64]
 

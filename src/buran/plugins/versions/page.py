@@ -22,9 +22,9 @@ from buran.plugins.versions.text import (
     sentences,
     title_of,
 )
-from buran.profile.metrics import metric_of
-from buran.report.files import asset, environment
-from buran.report.plain import brief
+from buran.profiles.metrics import metric_of
+from buran.reporting.files import asset, environment
+from buran.reporting.plain import brief
 
 MOST_ROWS = 200
 """Call paths with a row of their own, of each metric."""

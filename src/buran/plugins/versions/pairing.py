@@ -8,11 +8,11 @@ from typing import cast
 
 import numpy as np
 
-from buran.experiment.collect import split_call_path
-from buran.experiment.table import Aggregate, Experiment
 from buran.plugins.versions.side import Side
-from buran.profile.metrics import noise_resilient
-from buran.profile.profile import SEPARATOR
+from buran.profiles.experiment.collect import split_call_path
+from buran.profiles.experiment.table import Aggregate, Experiment
+from buran.profiles.metrics import noise_resilient
+from buran.profiles.profile import SEPARATOR
 
 _DIGITS = 10  # of counts that are called equal: sums over ranks and repetitions are rounded
 

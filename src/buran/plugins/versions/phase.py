@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from buran.campaign.plan import Plan, Purpose
+from buran.planning.draft import Draft
+from buran.planning.pilot import pilot_places
+from buran.planning.space import Array
 from buran.plugins.versions.changes import Changes, telling_places
-from buran.select.draft import Draft
-from buran.select.pilot import pilot_places
-from buran.select.space import Array
 
 
 def compare(draft: Draft) -> Plan | None:

@@ -11,7 +11,7 @@ from buran.cli.report import say_remarks, show_file
 from buran.errors import Exit, UsageError
 
 if TYPE_CHECKING:
-    from buran.loop.session import Session
+    from buran.workflow.session import Session
 
 EARLIER = "campaign file, folder of results or report.json of the earlier one"
 
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int | None:
                 option = f"--{name.replace('_', '-')}"
                 raise UsageError(f"{option} needs a campaign to compare with", hint="name it with --compare OTHER")
         return None
-    from buran.views.latest import find_report
+    from buran.workflow.views.latest import find_report
 
     session = open_to_read(arguments.file)
     say_remarks(find_report(session, earlier=False))
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int | None:
 
 
 def _compare(session: Session, arguments: argparse.Namespace) -> int:
-    from buran.numerics.tuning import COMMON
+    from buran.modeling.numerics.tuning import COMMON
     from buran.plugins.versions.condition import broken_by, parse_conditions
     from buran.plugins.versions.results import NAME, compare_with, write_comparison
     from buran.plugins.versions.tuning import COMPARED

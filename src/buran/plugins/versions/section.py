@@ -9,8 +9,6 @@ from typing import Any
 
 from buran.errors import UsageError
 from buran.features import ReportSection
-from buran.loop.history import History
-from buran.loop.report import plain_of
 from buran.plugins.versions.campaign import checked_so_far
 from buran.plugins.versions.compare import compare_sides
 from buran.plugins.versions.difference import Comparison
@@ -20,7 +18,9 @@ from buran.plugins.versions.results import write_comparison
 from buran.plugins.versions.side import RUNTIME
 from buran.plugins.versions.sides import side_of_report
 from buran.plugins.versions.text import change_of, changed, checked_rows, earlier_text, sentences, title_of
-from buran.report.content import Answer, Report
+from buran.reporting.content import Answer, Report
+from buran.workflow.history import History
+from buran.workflow.report import plain_of
 
 _WORST = 3
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from buran.experiment.table import Experiment
-from buran.model.model_set import ModelSet
+from buran.modeling.pmnf.model_set import ModelSet
+from buran.profiles.experiment.table import Experiment
 
 RUNTIME = "runtime"
 """Metric of the whole program, not instrumented."""

@@ -9,11 +9,11 @@ from typing import Any
 
 from buran.campaign.results import REPORT, TABLE, results_folder
 from buran.errors import FormatError
-from buran.experiment.jsonl import read_jsonl
 from buran.files import read_json
-from buran.model.model_set import SCHEMA as MODELS_SCHEMA
-from buran.model.model_set import ModelSet, read_models
+from buran.modeling.pmnf.model_set import SCHEMA as MODELS_SCHEMA
+from buran.modeling.pmnf.model_set import ModelSet, read_models
 from buran.plugins.versions.side import RUNTIME, Side
+from buran.profiles.experiment.jsonl import read_jsonl
 from buran.wording import Category
 
 KEEP = "keep report.json of an earlier campaign, or its whole folder latest/, with which counts are compared exactly"

@@ -10,8 +10,8 @@ from typing import Any
 from buran.plugins.versions.condition import Broken
 from buran.plugins.versions.difference import Change, Comparison, Difference, OneSided, Verdict
 from buran.plugins.versions.side import RUNTIME
-from buran.profile.metrics import metric_of
-from buran.report.plain import brief, csv_text, name_of, section
+from buran.profiles.metrics import metric_of
+from buran.reporting.plain import brief, csv_text, name_of, section
 from buran.wording import named
 
 _ROWS = 12

@@ -22,20 +22,20 @@ import yaml
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
 from buran.errors import ConfigError, RunError
-from buran.experiment.modelling import model_experiment
-from buran.experiment.table import Experiment
 from buran.files import not_synced, write_json, write_text
-from buran.instrument.prediction import FILTERABLE
-from buran.loop import collect
-from buran.loop.history import History
-from buran.loop.session import Session, open_session
-from buran.model import SearchOptions
-from buran.model.model import prediction_interval
-from buran.model.model_set import read_models
+from buran.instrumentation.prediction import FILTERABLE
+from buran.modeling.experiments import model_experiment
+from buran.modeling.pmnf import SearchOptions
+from buran.modeling.pmnf.model import prediction_interval
+from buran.modeling.pmnf.model_set import read_models
 from buran.plugins.memory.machine_file import MachineFile
 from buran.plugins.memory.speed import calibrate
 from buran.plugins.versions.fold import fold
-from buran.profile.profile import SEPARATOR
+from buran.profiles.experiment.table import Experiment
+from buran.profiles.profile import SEPARATOR
+from buran.workflow import collect
+from buran.workflow.history import History
+from buran.workflow.session import Session, open_session
 from buran_studies.campaign.public import PUBLIC, Example
 from buran_studies.campaign.rivals import Matrix, predictions, ways
 from buran_studies.campaign.summary import BURAN, MANUAL

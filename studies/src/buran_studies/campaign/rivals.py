@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from buran.experiment.table import Experiment
-from buran.select.observations import Observations
-from buran.select.simple import Base
-from buran.select.space import Array, Ids, Mask, Space, cheapest_first
-from buran.select.strategies import strategy_of
+from buran.planning.observations import Observations
+from buran.planning.simple import Base
+from buran.planning.space import Array, Ids, Mask, Space, cheapest_first
+from buran.planning.strategies import strategy_of
+from buran.profiles.experiment.table import Experiment
 from buran_studies.extrap import extrap_python, predictions_by_extrap
 from buran_studies.selection.play import modelled, play
 

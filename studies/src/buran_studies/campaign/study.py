@@ -20,14 +20,14 @@ import yaml
 from buran.campaign.load import load_campaign
 from buran.campaign.plan import Mode
 from buran.errors import ConfigError
-from buran.experiment.build import experiment_from_profiles
-from buran.experiment.modelling import model_experiment
 from buran.files import not_synced, write_text
-from buran.instrument.filter_file import Filter
-from buran.loop.session import Session, open_session
-from buran.model import SearchOptions
-from buran.model.model_set import ModelSet, read_models
-from buran.profile.profile import SEPARATOR
+from buran.instrumentation.filter_file import Filter
+from buran.modeling.experiments import model_experiment
+from buran.modeling.pmnf import SearchOptions
+from buran.modeling.pmnf.model_set import ModelSet, read_models
+from buran.profiles.experiment.build import experiment_from_profiles
+from buran.profiles.profile import SEPARATOR
+from buran.workflow.session import Session, open_session
 from buran_studies.campaign import measured as campaign_measured
 from buran_studies.campaign.cases import CASES, Case, campaign, program
 from buran_studies.campaign.summary import BURAN, MANUAL, PIRA, summary

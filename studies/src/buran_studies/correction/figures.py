@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from buran.correct.formula import Array
 from buran.files import finite_or_none
+from buran.modeling.correction.formula import Array
 from buran_studies.correction.truth import FAMILIES, SPLITS
 from buran_studies.evaluation.evaluation import Curve, Evaluation, Figure, Kind, Plot, Table
 from buran_studies.evaluation.statistics import mean_and_error

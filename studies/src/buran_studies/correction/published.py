@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from buran.correct import load_base
-from buran.correct.data import Data
-from buran.correct.mecp.expression import CASES
-from buran.correct.mecp.trials import run_trials
-from buran.correct.mecp.tuning import PROCEDURE
 from buran.files import finite_or_none
+from buran.modeling.correction import load_base
+from buran.modeling.correction.data import Data
+from buran.modeling.correction.mecp.expression import CASES
+from buran.modeling.correction.mecp.trials import run_trials
+from buran.modeling.correction.mecp.tuning import PROCEDURE
 from buran_studies.correction.truth import FAMILIES, draw
 from buran_studies.evaluation.evaluation import Beside, Evaluation, Table
 from buran_studies.evaluation.study import Settings, Shard

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from buran.correct import BaseModel, Corrected, correct, load_base
-from buran.correct.data import Data
-from buran.correct.domain import samples
-from buran.correct.formula import Array
-from buran.correct.mecp.expression import CASES
-from buran.correct.mecp.trials import Trials, run_trials
 from buran.files import finite_or_none
+from buran.modeling.correction import BaseModel, Corrected, correct, load_base
+from buran.modeling.correction.data import Data
+from buran.modeling.correction.domain import samples
+from buran.modeling.correction.formula import Array
+from buran.modeling.correction.mecp.expression import CASES
+from buran.modeling.correction.mecp.trials import Trials, run_trials
 from buran_studies.correction import published
 from buran_studies.correction.figures import summary
 from buran_studies.correction.truth import (

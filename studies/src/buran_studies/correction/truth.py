@@ -10,11 +10,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.correct import BaseModel, Parameter, Variable
-from buran.correct.fit import least_squares
-from buran.correct.formula import Array
-from buran.correct.terms import Problem
 from buran.errors import FormatError
+from buran.modeling.correction import BaseModel, Parameter, Variable
+from buran.modeling.correction.fit import least_squares
+from buran.modeling.correction.formula import Array
+from buran.modeling.correction.terms import Problem
 
 Split = Literal["half", "extrapolation", "blind"]
 SPLITS: tuple[Split, ...] = ("half", "extrapolation", "blind")

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.model import fit_models
-from buran.model.repetitions import over_repetitions, scatter_of
+from buran.modeling.pmnf import fit_models
+from buran.modeling.pmnf.repetitions import over_repetitions, scatter_of
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Table
 from buran_studies.evaluation.study import Settings, Shard
 from buran_studies.functions import OUTSIDE, beyond, draw, draw_outside, grid, kind_inside

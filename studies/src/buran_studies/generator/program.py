@@ -10,11 +10,11 @@ from typing import Any
 
 from buran.errors import UsageError
 from buran.files import write_json, write_text
-from buran.model.terms import Factor, ModelFunction, Term
-from buran.model.text import format_function, growth_class
-from buran.prior.algebra import added, multiplied, power
-from buran.prior.communication import operation_of
-from buran.prior.prior import Prior, communication_prior
+from buran.modeling.pmnf.terms import Factor, ModelFunction, Term
+from buran.modeling.pmnf.text import format_function, growth_class
+from buran.modeling.priors.algebra import added, multiplied, power
+from buran.modeling.priors.communication import operation_of
+from buran.modeling.priors.prior import Prior, communication_prior
 from buran_studies.generator.spec import MOST_ROUNDS, SPREADING, Kernel, Spec, communicator
 
 KERNELS_PER_FILE = 25

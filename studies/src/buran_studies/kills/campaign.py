@@ -19,12 +19,12 @@ import yaml
 
 from buran.campaign.layout import Layout
 from buran.campaign.records import RECORD
-from buran.engine.controller import make_eligible
 from buran.errors import Exit
 from buran.files import file_sha256
-from buran.loop.session import open_session
-from buran.measure.store import ledger, store
-from buran.views.verify import differences
+from buran.measurement.store import ledger, store
+from buran.workflow.engine.controller import make_eligible
+from buran.workflow.session import open_session
+from buran.workflow.views.verify import differences
 from buran_studies.kills import hook
 from buran_studies.machine.laboratory import EXAMPLES
 from buran_studies.simulate.in_process import carry_out

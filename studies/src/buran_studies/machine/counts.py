@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.campaign.point import Point
-from buran.profile.profile import Profile
+from buran.profiles.profile import Profile
 from buran_studies.machine.laboratory import Bench
 
 METRICS = ("visits", "basic_blocks", "bytes_sent", "bytes_received")

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from buran.campaign.point import Point
-from buran.experiment.build import experiment_from_profiles
 from buran.features import known_mpi
-from buran.model.candidates import Mask
-from buran.model.model import prediction_interval
-from buran.model.terms import Array
-from buran.prior.paths import priors_of
-from buran.prior.prior import Prior
-from buran.prior.resilient import fit_priors
+from buran.modeling.pmnf.candidates import Mask
+from buran.modeling.pmnf.model import prediction_interval
+from buran.modeling.pmnf.terms import Array
+from buran.modeling.priors.paths import priors_of
+from buran.modeling.priors.prior import Prior
+from buran.modeling.priors.resilient import fit_priors
+from buran.profiles.experiment.build import experiment_from_profiles
 from buran_studies.evaluation.evaluation import Figure, Kind, Table
 from buran_studies.generator.program import write_program
 from buran_studies.generator.spec import random_spec

@@ -18,11 +18,11 @@ from buran.campaign.load import load_campaign
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.errors import ToolError, UsageError
-from buran.measure.backends.base import Backend
-from buran.measure.backends.registry import SYSTEMS
-from buran.measure.machine.machine import RunJob
-from buran.measure.run_folder import bring_inputs
-from buran.profile.profile import Profile
+from buran.measurement.backends.base import Backend
+from buran.measurement.backends.registry import SYSTEMS
+from buran.measurement.machine.machine import RunJob
+from buran.measurement.run_folder import bring_inputs
+from buran.profiles.profile import Profile
 from buran_studies.priors.runs import Workshop
 
 EXAMPLES = Path(__file__).resolve().parents[4] / "examples"

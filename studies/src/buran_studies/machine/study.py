@@ -13,12 +13,12 @@ import numpy as np
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.errors import ToolError
-from buran.experiment.build import Run
 from buran.files import write_json
-from buran.model import PMNFRegressor
+from buran.modeling.pmnf import PMNFRegressor
 from buran.plugins.simgrid.calibrate import calibration_of
 from buran.plugins.simgrid.calibration import CALIBRATION, Calibration
-from buran.profile.profile import Profile
+from buran.profiles.experiment.build import Run
+from buran.profiles.profile import Profile
 from buran_studies.campaign.measured import both_ways
 from buran_studies.campaign.summary import BURAN, MANUAL
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from buran.campaign.plan import Mode
-from buran.profile.metrics import DETAILS, REQUIREMENTS
-from buran.profile.profile import Profile
+from buran.profiles.metrics import DETAILS, REQUIREMENTS
+from buran.profiles.profile import Profile
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
 from buran_studies.evaluation.study import Settings, Shard
 from buran_studies.machine.laboratory import EXAMPLES, RUNS

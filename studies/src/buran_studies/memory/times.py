@@ -13,20 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.campaign.plan import Mode
-from buran.experiment.build import Run, experiment_from_profiles
-from buran.experiment.table import Experiment
-from buran.model.fit import fit_models
-from buran.model.model import prediction_interval
-from buran.model.terms import Array, predict
-from buran.numerics.intervals import of_sum
+from buran.modeling.numerics.intervals import of_sum
+from buran.modeling.pmnf.fit import fit_models
+from buran.modeling.pmnf.model import prediction_interval
+from buran.modeling.pmnf.terms import Array, predict
+from buran.modeling.priors.tables import models_from_priors
 from buran.plugins.memory.account import MemoryAccount, PageAccount
 from buran.plugins.memory.caches import models_of
 from buran.plugins.memory.costs import cache_cost, fault_cost, faults_of
 from buran.plugins.memory.machine_file import MachineFile
 from buran.plugins.memory.speed import calibrate
-from buran.prior.tables import models_from_priors
-from buran.profile.metrics import MINOR_FAULTS
-from buran.profile.startup import starts_or_ends
+from buran.profiles.experiment.build import Run, experiment_from_profiles
+from buran.profiles.experiment.table import Experiment
+from buran.profiles.metrics import MINOR_FAULTS
+from buran.profiles.startup import starts_or_ends
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
 from buran_studies.evaluation.study import ALONE, NEEDS, RESULTS, Settings, Shard
 from buran_studies.machine.laboratory import EXAMPLES

@@ -14,18 +14,18 @@ import numpy as np
 
 from buran import assets
 from buran.campaign.plan import Mode
-from buran.experiment.build import experiment_from_profiles
-from buran.experiment.modelling import model_experiment
-from buran.experiment.table import Experiment
-from buran.model.model import Model
-from buran.model.terms import Array, ModelFunction
-from buran.model.text import growth_class
-from buran.prior.algebra import added, multiplied, power
-from buran.prior.campaign import waiting_text
-from buran.prior.communication import operation_of
-from buran.prior.prior import communication_prior
-from buran.prior.tables import PathModel, models_from_priors
-from buran.profile.profile import Profile
+from buran.modeling.experiments import model_experiment
+from buran.modeling.pmnf.model import Model
+from buran.modeling.pmnf.terms import Array, ModelFunction
+from buran.modeling.pmnf.text import growth_class
+from buran.modeling.priors.algebra import added, multiplied, power
+from buran.modeling.priors.campaign import waiting_text
+from buran.modeling.priors.communication import operation_of
+from buran.modeling.priors.prior import communication_prior
+from buran.modeling.priors.tables import PathModel, models_from_priors
+from buran.profiles.experiment.build import experiment_from_profiles
+from buran.profiles.experiment.table import Experiment
+from buran.profiles.profile import Profile
 from buran_studies.priors.judged import at_points
 from buran_studies.priors.runs import Workshop
 from buran_studies.quality import exponent_deviation

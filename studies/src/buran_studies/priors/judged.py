@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from buran.experiment.table import Experiment
-from buran.model.candidates import Ids, Mask
-from buran.model.fit import fit_models
-from buran.model.model import Model
-from buran.model.terms import Array, ModelFunction
-from buran.prior.algebra import added
-from buran.prior.paths import priors_of
-from buran.prior.prior import Column, Prior
-from buran.prior.resilient import FitOptions, predictions
-from buran.prior.waiting import Verdict, diagnose
+from buran.modeling.pmnf.candidates import Ids, Mask
+from buran.modeling.pmnf.fit import fit_models
+from buran.modeling.pmnf.model import Model
+from buran.modeling.pmnf.terms import Array, ModelFunction
+from buran.modeling.priors.algebra import added
+from buran.modeling.priors.paths import priors_of
+from buran.modeling.priors.prior import Column, Prior
+from buran.modeling.priors.resilient import FitOptions, predictions
+from buran.modeling.priors.waiting import Verdict, diagnose
+from buran.profiles.experiment.table import Experiment
 from buran_studies.generator.program import Truth
 from buran_studies.generator.spec import random_spec
 from buran_studies.noise import inject

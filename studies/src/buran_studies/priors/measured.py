@@ -12,11 +12,11 @@ import numpy as np
 
 from buran.campaign.plan import Mode
 from buran.errors import RunError
-from buran.experiment.build import experiment_from_profiles
-from buran.experiment.jsonl import read_jsonl, write_jsonl
-from buran.experiment.table import Experiment
-from buran.loop.collect import only
-from buran.profile.profile import CallTree, Profile
+from buran.profiles.experiment.build import experiment_from_profiles
+from buran.profiles.experiment.jsonl import read_jsonl, write_jsonl
+from buran.profiles.experiment.table import Experiment
+from buran.profiles.profile import CallTree, Profile
+from buran.workflow.collect import only
 from buran_studies.generator.program import Truth, write_program
 from buran_studies.generator.spec import Spec, random_spec
 from buran_studies.priors.runs import Workshop

@@ -2,7 +2,7 @@
 
 As in its section 5.2: two parameters with five values each, five repetitions, priors from counts, artificial noise of a
 mixed distribution on the measured times, the relative error at a point one step beyond all. The fit is the published
-one (`buran.prior.resilient.PUBLISHED`), and models without priors are Extra-P's where there is one.
+one (`buran.modeling.priors.resilient.PUBLISHED`), and models without priors are Extra-P's where there is one.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from buran.model.fit import fit_models
-from buran.model.terms import Array
-from buran.prior.algebra import added
-from buran.prior.paths import priors_of
-from buran.prior.prior import KnownMpi, Prior
-from buran.prior.resilient import PUBLISHED, FitOptions, predictions
+from buran.modeling.pmnf.fit import fit_models
+from buran.modeling.pmnf.terms import Array
+from buran.modeling.priors.algebra import added
+from buran.modeling.priors.paths import priors_of
+from buran.modeling.priors.prior import KnownMpi, Prior
+from buran.modeling.priors.resilient import PUBLISHED, FitOptions, predictions
 from buran_studies.evaluation.evaluation import Beside, Evaluation, Table
 from buran_studies.evaluation.statistics import mean_and_error
 from buran_studies.evaluation.study import NEEDS, RESULTS, Settings, Shard

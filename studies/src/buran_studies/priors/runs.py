@@ -12,11 +12,11 @@ from types import MappingProxyType
 from buran.campaign.launcher import Placement, launch, usable_cores
 from buran.campaign.plan import Mode
 from buran.errors import BuildError, RunError
-from buran.measure.backends.base import Backend
-from buran.measure.backends.embedded import open_embedded
-from buran.measure.machine.machine import free_marker
-from buran.measure.machine.process import Outcome, run_limited
-from buran.profile.profile import Profile
+from buran.measurement.backends.base import Backend
+from buran.measurement.backends.embedded import open_embedded
+from buran.measurement.machine.machine import free_marker
+from buran.measurement.machine.process import Outcome, run_limited
+from buran.profiles.profile import Profile
 
 _TIME_LIMIT_S = 900.0
 # Ranks that wait give their core to those that work: there are more ranks than cores.

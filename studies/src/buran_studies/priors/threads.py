@@ -13,16 +13,16 @@ import numpy as np
 
 from buran.campaign.plan import Mode
 from buran.errors import ToolError
-from buran.experiment.build import experiment_from_profiles
-from buran.experiment.modelling import model_experiment
-from buran.experiment.table import Experiment
 from buran.files import write_text
-from buran.model.terms import Array, ModelFunction
-from buran.model.text import format_function
-from buran.prior.algebra import multiplied, power
-from buran.prior.paths import work_of_a_thread
-from buran.prior.tables import models_from_priors
-from buran.profile.profile import Profile
+from buran.modeling.experiments import model_experiment
+from buran.modeling.pmnf.terms import Array, ModelFunction
+from buran.modeling.pmnf.text import format_function
+from buran.modeling.priors.algebra import multiplied, power
+from buran.modeling.priors.paths import work_of_a_thread
+from buran.modeling.priors.tables import models_from_priors
+from buran.profiles.experiment.build import experiment_from_profiles
+from buran.profiles.experiment.table import Experiment
+from buran.profiles.profile import Profile
 from buran_studies.priors.judged import at_points
 from buran_studies.priors.runs import Workshop
 from buran_studies.quality import exponent_deviation

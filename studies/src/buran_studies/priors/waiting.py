@@ -12,16 +12,16 @@ import numpy as np
 
 from buran import assets
 from buran.campaign.plan import Mode
-from buran.experiment.build import experiment_from_profiles
-from buran.model.powers import PowerLog
-from buran.model.terms import Array, Factor, ModelFunction, Term
-from buran.model.text import format_function
-from buran.prior.algebra import added, multiplied, power, scaled
-from buran.prior.communication import operation_of
-from buran.prior.paths import Source
-from buran.prior.prior import Prior, communication_prior
-from buran.prior.tables import models_from_priors
-from buran.prior.waiting import Verdict, diagnose
+from buran.modeling.pmnf.powers import PowerLog
+from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
+from buran.modeling.pmnf.text import format_function
+from buran.modeling.priors.algebra import added, multiplied, power, scaled
+from buran.modeling.priors.communication import operation_of
+from buran.modeling.priors.paths import Source
+from buran.modeling.priors.prior import Prior, communication_prior
+from buran.modeling.priors.tables import models_from_priors
+from buran.modeling.priors.waiting import Verdict, diagnose
+from buran.profiles.experiment.build import experiment_from_profiles
 from buran_studies.noise import inject
 from buran_studies.priors.runs import Workshop
 

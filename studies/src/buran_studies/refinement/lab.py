@@ -18,16 +18,16 @@ from buran.campaign.extrapolate import extrapolated
 from buran.campaign.launcher import Placement, launch, usable_cores
 from buran.campaign.plan import Mode
 from buran.errors import BuildError, RunError
-from buran.experiment.build import experiment_from_profiles
-from buran.experiment.table import Experiment
 from buran.files import digest
-from buran.measure.machine.machine import free_marker
-from buran.measure.machine.process import run_limited
-from buran.measure.merge_dumps import read_dumps
-from buran.measure.toolchain.elf import Elf
-from buran.measure.toolchain.static_features import StaticFeatures, read_static_features
-from buran.measure.toolchain.toolchain import Toolchain
-from buran.profile.profile import Profile
+from buran.measurement.machine.machine import free_marker
+from buran.measurement.machine.process import run_limited
+from buran.measurement.merge_dumps import read_dumps
+from buran.measurement.toolchain.elf import Elf
+from buran.measurement.toolchain.static_features import StaticFeatures, read_static_features
+from buran.measurement.toolchain.toolchain import Toolchain
+from buran.profiles.experiment.build import experiment_from_profiles
+from buran.profiles.experiment.table import Experiment
+from buran.profiles.profile import Profile
 
 _TIME_LIMIT_S = 900.0
 

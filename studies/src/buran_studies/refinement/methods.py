@@ -10,23 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.campaign.plan import Mode
-from buran.experiment.modelling import model_experiment
-from buran.experiment.table import Experiment
-from buran.instrument.aggregation import initial_selection
-from buran.instrument.callgraph import CallGraph
-from buran.instrument.filter_file import format_filter, only, parse
-from buran.instrument.graph_sources import graph_of_features, with_measured
-from buran.instrument.guard import guard, guarded, longest, stretch
-from buran.instrument.measured import extremes_s, imbalance_s
-from buran.instrument.pira import filter_and_expand, filter_only, hotspots
-from buran.instrument.refine import refine
-from buran.instrument.refinement import Refinement, Wishes
-from buran.instrument.start import EVERYTHING
-from buran.instrument.verdicts import FunctionVerdict
-from buran.measure.toolchain.hook_cost import cost_of_hooks
-from buran.measure.toolchain.static_features import StaticFeatures
-from buran.model import ModelSet, SearchOptions
-from buran.select.pilot import pilot_places
+from buran.instrumentation.aggregation import initial_selection
+from buran.instrumentation.callgraph import CallGraph
+from buran.instrumentation.filter_file import format_filter, only, parse
+from buran.instrumentation.graph_sources import graph_of_features, with_measured
+from buran.instrumentation.guard import guard, guarded, longest, stretch
+from buran.instrumentation.measured import extremes_s, imbalance_s
+from buran.instrumentation.pira import filter_and_expand, filter_only, hotspots
+from buran.instrumentation.refine import refine
+from buran.instrumentation.refinement import Refinement, Wishes
+from buran.instrumentation.start import EVERYTHING
+from buran.instrumentation.verdicts import FunctionVerdict
+from buran.measurement.toolchain.hook_cost import cost_of_hooks
+from buran.measurement.toolchain.static_features import StaticFeatures
+from buran.modeling.experiments import model_experiment
+from buran.modeling.pmnf import ModelSet, SearchOptions
+from buran.planning.pilot import pilot_places
+from buran.profiles.experiment.table import Experiment
 from buran_studies.extrap import times_by_extrap
 from buran_studies.refinement.lab import Lab, Program, target_of
 

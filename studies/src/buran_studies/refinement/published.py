@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from buran.model import SearchOptions
+from buran.modeling.pmnf import SearchOptions
 from buran_studies.evaluation.evaluation import Beside, Evaluation, Table
 from buran_studies.evaluation.study import ALONE, Settings, Shard
 from buran_studies.extrap import extrap_python, name_of_modeller

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from buran.measure.toolchain.runtime import find_toolchain
+from buran.measurement.toolchain.runtime import find_toolchain
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
 from buran_studies.evaluation.study import ALONE, PUBLISHED, Settings, Shard
 from buran_studies.refinement import published

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from buran.instrument.filter_file import parse
+from buran.instrumentation.filter_file import parse
 
 
 def overhead(result: Any, method: str) -> tuple[float, float | None, int]:

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from buran.select.space import Array, Space
+from buran.planning.space import Array, Space
 from buran_studies.campaign.measured import full_matrix
 from buran_studies.machine.codes import on
 from buran_studies.machine.study import MACHINES

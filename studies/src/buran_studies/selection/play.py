@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from buran.model import Fit, fit_models
-from buran.model.repetitions import over_repetitions, scatter_of
-from buran.prior.prior import Prior
-from buran.select.base import base_places
-from buran.select.observations import Observations
-from buran.select.protocol import Budget, PlanningState, Strategy
-from buran.select.space import Array, Ids, Space, cheapest_first
+from buran.modeling.pmnf import Fit, fit_models
+from buran.modeling.pmnf.repetitions import over_repetitions, scatter_of
+from buran.modeling.priors.prior import Prior
+from buran.planning.base import base_places
+from buran.planning.observations import Observations
+from buran.planning.protocol import Budget, PlanningState, Strategy
+from buran.planning.space import Array, Ids, Space, cheapest_first
 
 MOST_ROUNDS = 1000
 FULL_REPETITIONS = 5

@@ -19,15 +19,15 @@ import numpy as np
 
 from buran.campaign.strategies import Abilities
 from buran.errors import FormatError
-from buran.select.base import base_places
-from buran.select.forecast import Forecast
-from buran.select.gpr import repetition_weight
-from buran.select.observations import Observations
-from buran.select.protocol import Advice, Budget, PlanningState, Strategy
-from buran.select.protocol import Settings as Wishes
-from buran.select.simple import Base, nothing_left, suggestions
-from buran.select.space import Array, Space
-from buran.select.strategies import strategy_of
+from buran.planning.base import base_places
+from buran.planning.forecast import Forecast
+from buran.planning.gpr import repetition_weight
+from buran.planning.observations import Observations
+from buran.planning.protocol import Advice, Budget, PlanningState, Strategy
+from buran.planning.protocol import Settings as Wishes
+from buran.planning.simple import Base, nothing_left, suggestions
+from buran.planning.space import Array, Space
+from buran.planning.strategies import strategy_of
 from buran_studies.evaluation.evaluation import Beside, Evaluation, Table
 from buran_studies.evaluation.study import Settings, Shard
 from buran_studies.extrap import Task, answers_of_extrap, extrap_python, name_of_modeller

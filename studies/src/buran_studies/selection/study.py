@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from buran.errors import UsageError
-from buran.experiment.read import read_experiment
-from buran.model import ModelFunction
-from buran.select.protocol import Strategy
-from buran.select.simple import Base
-from buran.select.space import Array, Space
-from buran.select.strategies import strategy_of
-from buran.select.tuning import PLANNING
+from buran.modeling.pmnf import ModelFunction
+from buran.planning.protocol import Strategy
+from buran.planning.simple import Base
+from buran.planning.space import Array, Space
+from buran.planning.strategies import strategy_of
+from buran.planning.tuning import PLANNING
+from buran.profiles.experiment.read import read_experiment
 from buran_studies.evaluation.evaluation import Curve, Evaluation, Figure, Kind, Plot, Table
 from buran_studies.evaluation.study import PUBLISHED, Settings, Shard
 from buran_studies.functions import (

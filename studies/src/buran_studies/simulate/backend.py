@@ -14,13 +14,13 @@ from typing import Any
 from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.files import digest, not_synced, read_json, write_json
-from buran.instrument.filter_file import Filter, parse
-from buran.measure.backends.base import Backend
-from buran.measure.machine.machine import BuildJob, Clock, Machine, RunJob
-from buran.measure.machine.process import Outcome
-from buran.measure.toolchain.hook_cost import VisitCost
-from buran.measure.toolchain.static_features import Call, StaticFeatures, StaticFunction, notes_on
-from buran.profile.profile import Profile
+from buran.instrumentation.filter_file import Filter, parse
+from buran.measurement.backends.base import Backend
+from buran.measurement.machine.machine import BuildJob, Clock, Machine, RunJob
+from buran.measurement.machine.process import Outcome
+from buran.measurement.toolchain.hook_cost import VisitCost
+from buran.measurement.toolchain.static_features import Call, StaticFeatures, StaticFunction, notes_on
+from buran.profiles.profile import Profile
 from buran_studies.simulate.program import Program, program_of
 from buran_studies.simulate.run import Variant
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from buran.campaign.plan import Plan
-from buran.loop.session import Session
-from buran.loop.specs import plan_in_force
-from buran.loop.steps import Step, steps_of_plan, steps_to_plan
+from buran.workflow.session import Session
+from buran.workflow.specs import plan_in_force
+from buran.workflow.steps import Step, steps_of_plan, steps_to_plan
 
 
 def carry_out(session: Session) -> Plan:

@@ -13,8 +13,8 @@ from buran.campaign.expressions import Expression, ExpressionError, compile_expr
 from buran.campaign.mistakes import did_you_mean, listed
 from buran.campaign.point import Value
 from buran.errors import ConfigError, FormatError
-from buran.profile.metrics import REQUIREMENTS, metric_of, requested_by
-from buran.profile.profile import SEPARATOR
+from buran.profiles.metrics import REQUIREMENTS, metric_of, requested_by
+from buran.profiles.profile import SEPARATOR
 from buran_studies.simulate.truth import TRUTH_SCHEMA, program_of_truth
 
 SCHEMA = "buran-program/1"

@@ -10,8 +10,8 @@ from buran.campaign.config import Campaign
 from buran.campaign.document import below
 from buran.errors import ConfigError
 from buran.files import digest
-from buran.measure.backends.base import MeasurementSystem
-from buran.measure.source import SourceTree, local_source
+from buran.measurement.backends.base import MeasurementSystem
+from buran.measurement.source import SourceTree, local_source
 from buran_studies.simulate.backend import SimulatedBackend, prepare_source
 from buran_studies.simulate.program import Program, read_program
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from buran.errors import ConfigError
-from buran.model.terms import ModelFunction
-from buran.model.text import format_function
+from buran.modeling.pmnf.terms import ModelFunction
+from buran.modeling.pmnf.text import format_function
 
 TRUTH_SCHEMA = "buran-truth/1"
 ROUND_S = 2e-9

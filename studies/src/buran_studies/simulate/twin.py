@@ -15,8 +15,8 @@ from buran.campaign.load import load_campaign
 from buran.campaign.plan import Mode, Plan, Purpose
 from buran.errors import UsageError
 from buran.files import write_text
-from buran.instrument.filter_file import parse
-from buran.loop.history import History
+from buran.instrumentation.filter_file import parse
+from buran.workflow.history import History
 from buran_studies.simulate.backend import hooked_functions
 from buran_studies.simulate.run import Variant, generator
 from buran_studies.simulate.system import program_of_campaign

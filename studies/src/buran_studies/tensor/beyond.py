@@ -64,8 +64,8 @@ def work(folder: Path, name: str, size: int, seed: int) -> list[dict[str, Any]]:
     Of the default preset also the share of the tests that 90 % intervals hold, their median half width, as a factor,
     and the size of the file.
     """
-    from buran.tensor import CPRegressor
-    from buran.tensor.store import to_bytes
+    from buran.modeling.tensor import CPRegressor
+    from buran.modeling.tensor.store import to_bytes
 
     setting = SETTINGS[name]
     train, test = split(folder, setting, size, seed)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from buran.tensor import CPRegressor
+from buran.modeling.tensor import CPRegressor
 from buran_studies.evaluation.evaluation import Beside, Evaluation, Table
 from buran_studies.evaluation.statistics import mean_and_error
 from buran_studies.evaluation.study import Settings, Shard

@@ -281,7 +281,7 @@ class NormalForm:
 
     def fit(self, F: Array, y: Array) -> NormalForm:
         """Fit."""
-        from buran.model import PMNFRegressor
+        from buran.modeling.pmnf import PMNFRegressor
 
         part = np.random.default_rng(self.seed).permutation(len(y))[:300]
         self.model = PMNFRegressor().fit(np.exp(F[part]), np.exp(y[part]))

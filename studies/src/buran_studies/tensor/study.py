@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from buran.errors import UsageError
-from buran.tensor.published.model import PublishedModel
+from buran.modeling.tensor.published.model import PublishedModel
 from buran_studies.evaluation.evaluation import Evaluation
 from buran_studies.evaluation.study import PUBLISHED, Settings, Shard
 from buran_studies.tensor import beyond as tensor_beyond
@@ -118,9 +118,9 @@ def run_shard(shard: Shard, settings: Settings) -> Any:
 
 def fit_and_test(train: Sample, test: Sample, name: str, **given: Any) -> tuple[Outcome, dict[str, Any]]:
     """Fit our estimator; return its outcome, and the options that it chose."""
-    from buran.tensor import CPRegressor
-    from buran.tensor.blend import Blend
-    from buran.tensor.store import to_bytes
+    from buran.modeling.tensor import CPRegressor
+    from buran.modeling.tensor.blend import Blend
+    from buran.modeling.tensor.store import to_bytes
 
     source = SOURCES[name]
     start = time.process_time()
@@ -149,7 +149,7 @@ def published_seeds(
     train: Sample, test: Sample, name: str, chosen: dict[str, Any], seeds: Sequence[int]
 ) -> list[dict[str, Any]]:
     """Return the published method's mean error over random starts, and that of the mean of their predictions."""
-    from buran.tensor import CPRegressor
+    from buran.modeling.tensor import CPRegressor
 
     source, logs = SOURCES[name], []
     for seed in seeds:
@@ -172,7 +172,7 @@ def large(size: int, seed: int) -> dict[str, Any]:
     """Fit and predict many observations of a made-up code with eight parameters; return CPU seconds and memory."""
     import resource
 
-    from buran.tensor import CPRegressor
+    from buran.modeling.tensor import CPRegressor
 
     random = np.random.default_rng(seed)
     X = np.exp(random.uniform(0, 6, (size, 8)))

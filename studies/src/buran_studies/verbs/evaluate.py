@@ -69,8 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_workflow(evaluation: Run, cores: int | None, profile: str | None) -> None:
-    from buran.engine.controller import run_engine
     from buran.errors import RunError
+    from buran.workflow.engine.controller import run_engine
 
     command = [
         *(sys.executable, "-m", "snakemake", "--quiet", "rules"),

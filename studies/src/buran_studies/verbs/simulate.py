@@ -16,7 +16,7 @@ from buran.cli.terminal import duration, table
 from buran.errors import Exit, UsageError
 
 if TYPE_CHECKING:
-    from buran.loop.session import Session
+    from buran.workflow.session import Session
 
 HELP = "run a campaign on a simulated program: what would the budget buy?"
 
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run the twin through the workflow and print what it found."""
     from buran.cli.run import drive
-    from buran.loop.session import open_session
+    from buran.workflow.session import open_session
     from buran_studies.simulate.twin import write_twin
 
     if arguments.budget is not None and not 0 < arguments.budget < float("inf"):
@@ -57,8 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _show(session: Session, *, as_json: bool) -> None:
     from buran.cli.status import account_rows
-    from buran.loop.history import History
-    from buran.views.status import progress_of
+    from buran.workflow.history import History
+    from buran.workflow.views.status import progress_of
     from buran_studies.simulate.twin import measured_points, models_and_truth, waited_s
 
     history = History.open(session)

@@ -11,13 +11,13 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from buran.experiment.modelling import model_experiment
-from buran.experiment.table import AGGREGATES, Experiment
-from buran.model import ModelFunction
-from buran.model.text import growth_class
+from buran.modeling.experiments import model_experiment
+from buran.modeling.pmnf import ModelFunction
+from buran.modeling.pmnf.text import growth_class
+from buran.modeling.priors.algebra import multiplied, power, scaled
 from buran.plugins.versions.side import Side
-from buran.prior.algebra import multiplied, power, scaled
-from buran.profile.profile import SEPARATOR, CallTree, Region
+from buran.profiles.experiment.table import AGGREGATES, Experiment
+from buran.profiles.profile import SEPARATOR, CallTree, Region
 from buran_studies.generator.program import Truth
 from buran_studies.generator.spec import communicator, random_spec
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from buran.errors import UsageError
-from buran.experiment.collect import split_call_path
 from buran.plugins.versions.check import check_counts
 from buran.plugins.versions.compare import compare_sides
+from buran.profiles.experiment.collect import split_call_path
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
 from buran_studies.evaluation.study import Settings, Shard
 from buran_studies.versions.pairs import CHANGED, KINDS, SAME, pair, side

@@ -1,1 +1,0 @@
-"""The measurement table, call path x metric x point x repetition, and the formats it travels in."""

@@ -1,0 +1,238 @@
+"""Score-P filter files: reading, writing, and what they let through.
+
+The syntax is Score-P's own (SCOREP_FILE_NAMES and SCOREP_REGION_NAMES blocks of EXCLUDE and INCLUDE rules):
+tokens separated by blanks and line ends; a comment from ``#`` to the end of the line; a backslash takes the
+next character literally, so that one before a blank keeps it in the pattern. EXCLUDE and INCLUDE hold for all
+patterns up to the next one; MANGLED and DEMANGLED likewise, and each rule begins demangled.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from buran.errors import FormatError
+from buran.instrumentation.pattern import SPECIAL, Decider, literal, matches_any, plain
+from buran.profiles.symbols import variants
+
+Block = Literal["file", "region"]
+_BEGIN: dict[str, Block] = {"SCOREP_FILE_NAMES_BEGIN": "file", "SCOREP_REGION_NAMES_BEGIN": "region"}
+_END: dict[Block, str] = {"file": "SCOREP_FILE_NAMES_END", "region": "SCOREP_REGION_NAMES_END"}
+
+
+@dataclass(frozen=True)
+class Rule:
+    r"""One pattern.
+
+    Attributes
+    ----------
+    include
+        Whether a match includes or excludes.
+    pattern
+        As ``fnmatch`` takes it: ``*``, ``?``, ``[...]``, a backslash before a literal character.
+    mangled
+        Whether linker symbols are matched rather than names as shown; never for file names.
+    line
+        Where it stands, 0 for a rule that was never in a file.
+    """
+
+    include: bool
+    pattern: str
+    mangled: bool = False
+    line: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Rules in order; everything is included until a rule says otherwise, and the last match decides.
+
+    Attributes
+    ----------
+    files, regions
+        Rules of both kinds of blocks.
+    """
+
+    files: tuple[Rule, ...] = ()
+    regions: tuple[Rule, ...] = ()
+
+    def matches(self, name: str, mangled: str = "", file: str = "") -> bool:
+        """Whether a region is measured.
+
+        A region in an excluded file stays out whatever its name. Without a linker symbol, rules for symbols
+        look at the name.
+        """
+        if file and self.files and not self._files.decide(file, file):
+            return False
+        return self._regions.decide(name, mangled or name)
+
+    def gives_hooks(self, name: str, mangled: str = "", file: str = "", *, inline: bool = False) -> bool:
+        """Whether GCC's plugin of Score-P hooks a function: one declared inline only by a rule other than ``*``."""
+        return (self._for_inline if inline else self).matches(name, mangled, file)
+
+    @cached_property
+    def _for_inline(self) -> Filter:
+        others = (rule for rule in self.regions if not (rule.include and rule.pattern == "*"))
+        return Filter(self.files, (Rule(False, "*"), *others))
+
+    @cached_property
+    def _files(self) -> Decider:
+        return Decider([(rule.pattern, rule.mangled, rule.include) for rule in self.files])
+
+    @cached_property
+    def _regions(self) -> Decider:
+        return Decider([(rule.pattern, rule.mangled, rule.include) for rule in self.regions])
+
+    @property
+    def named(self) -> frozenset[str]:
+        """Names and symbols that rules include one by one."""
+        exact = (plain(rule.pattern) for rule in self.regions if rule.include)
+        return frozenset(name for name in exact if name is not None)
+
+    def functions(self, include: bool) -> frozenset[str]:
+        """Return the patterns that are included, or excluded; of the symbols of one constructor the first."""
+        return frozenset(variants(rule.pattern)[0] for rule in self.regions if rule.include is include)
+
+    def unmatched(self, functions: Iterable[tuple[str, str, str]]) -> tuple[Rule, ...]:
+        """Rules that match no function (symbol, name, file): mostly misspelt. Catch-all patterns are not reported."""
+        listed = list(functions)
+        symbols, names = (
+            {variant for symbol, _, _ in listed for variant in variants(symbol)},
+            {name for _, name, _ in listed},
+        )
+        files = {file for _, _, file in listed if file}
+        rules = [(rule, files) for rule in self.files]
+        rules += [(rule, symbols if rule.mangled else names) for rule in self.regions]
+        return tuple(
+            rule for rule, subjects in rules if rule.pattern != "*" and not matches_any(rule.pattern, subjects)
+        )
+
+
+def parse(text: str, where: str | Path = "filter") -> Filter:
+    """Read filter rules.
+
+    Raises
+    ------
+    FormatError
+        On a syntax error, naming file and line.
+    """
+    rules: dict[Block, list[Rule]] = {"file": [], "region": []}
+    block: Block | None = None
+    opened = 0
+    include: bool | None = None
+    mangled = False
+    line = 0
+    for line, token in _tokens(text, where):
+        if block is None:
+            if token not in _BEGIN:
+                raise _mistake(where, line, f"{token!r} stands outside of a block", f"begin with {' or '.join(_BEGIN)}")
+            block, opened, include, mangled = _BEGIN[token], line, None, False
+        elif token == _END[block]:
+            block = None
+        elif token in _BEGIN or token in _END.values():
+            raise _mistake(
+                where,
+                line,
+                f"{token!r} inside of the block begun in line {opened}",
+                f"end it with {_END[block]}",
+            )
+        elif token in ("EXCLUDE", "INCLUDE"):
+            include, mangled = token == "INCLUDE", False
+        elif include is None:
+            raise _mistake(where, line, f"{token!r} without EXCLUDE or INCLUDE", "write EXCLUDE or INCLUDE before it")
+        elif token in ("MANGLED", "DEMANGLED") and block == "region":
+            mangled = token == "MANGLED"
+        else:
+            rules[block].append(Rule(include, token, mangled, line))
+    if block is not None:
+        raise _mistake(where, opened, "the block is never ended", f"end it with {_END[block]}")
+    return Filter(tuple(rules["file"]), tuple(rules["region"]))
+
+
+def read_filter(path: Path) -> Filter:
+    """Read a filter file.
+
+    Raises
+    ------
+    FormatError
+        If it cannot be read or has a syntax error.
+    """
+    try:
+        return parse(path.read_text(encoding="utf-8"), path)
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise FormatError(
+            "the filter file cannot be read", where=path, why=why, hint="name a Score-P filter"
+        ) from error
+
+
+def _mistake(where: str | Path, line: int, why: str, hint: str) -> FormatError:
+    return FormatError("syntax error in a Score-P filter", where=f"{where}:{line}", why=why, hint=hint)
+
+
+def _tokens(text: str, where: str | Path) -> Iterator[tuple[int, str]]:
+    """Split into words with their line numbers; escapes of pattern characters stay, others are resolved."""
+    for number, line in enumerate(text.split("\n"), start=1):
+        token = ""
+        i = 0
+        while i < len(line):
+            char = line[i]
+            i += 1
+            if char == "\\":
+                if i == len(line):
+                    raise _mistake(where, number, "a backslash ends the line", "write one rule a line")
+                following = line[i]
+                i += 1
+                token += f"\\{following}" if following in SPECIAL else following
+            elif char == "#":
+                break
+            elif char in " \t\r":
+                if token:
+                    yield number, token
+                token = ""
+            else:
+                token += char
+        if token:
+            yield number, token
+
+
+def format_filter(rules: Filter, comments: Sequence[str] = ()) -> str:
+    """Write filter rules, one a line, in their order; `comments` come first.
+
+    Raises
+    ------
+    ValueError
+        For patterns that the format cannot hold: empty ones, line ends, and the keywords.
+    """
+    lines = [f"# {line}".rstrip() for comment in comments for line in comment.splitlines() or [""]]
+    for block, block_rules in (("file", rules.files), ("region", rules.regions)):
+        if not block_rules:
+            continue
+        begin = next(word for word, kind in _BEGIN.items() if kind == block)
+        lines.append(begin)
+        for rule in block_rules:
+            words = ["INCLUDE" if rule.include else "EXCLUDE", *(["MANGLED"] if rule.mangled else [])]
+            lines.append(" ".join([*words, _escaped(rule.pattern)]))
+        lines.append(begin.replace("BEGIN", "END"))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _escaped(pattern: str) -> str:
+    keywords = {"EXCLUDE", "INCLUDE", "MANGLED", "DEMANGLED", *_BEGIN, *_END.values()}
+    if not pattern or "\n" in pattern or "\r" in pattern or pattern in keywords:
+        raise ValueError(f"a filter file cannot hold the pattern {pattern!r}")
+    return re.sub(r"([ \t#])", r"\\\1", pattern)
+
+
+def by_symbol(include: bool, symbols: Iterable[str]) -> tuple[Rule, ...]:
+    """Return rules for functions by linker symbol, sorted; of constructors and destructors, all that there may be."""
+    every = sorted({variant for symbol in symbols for variant in variants(symbol)})
+    return tuple(Rule(include, literal(symbol), mangled=True) for symbol in every)
+
+
+def only(symbols: Iterable[str]) -> Filter:
+    """Return the filter that measures exactly the functions with these linker symbols, as `by_symbol` names them."""
+    return Filter(regions=(Rule(False, "*"), *by_symbol(True, symbols)))

@@ -1,0 +1,307 @@
+"""Refinement of the instrumentation: keep what will matter, and the way to it, within a given overhead."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from buran.errors import UsageError
+from buran.instrumentation.callgraph import CallGraph
+from buran.instrumentation.control import within_overhead
+from buran.instrumentation.expansion import unexplored_kernels
+from buran.instrumentation.pattern import named_by, named_by_any, plain
+from buran.instrumentation.prediction import FILTERABLE, Floats, Mask, RegionPrediction, predict_regions, symbol_of
+from buran.instrumentation.refinement import CONSTANT, DROPPED, KEPT, Refinement, Wishes
+from buran.instrumentation.tuning import FILTERS, POOLING
+from buran.instrumentation.verdicts import Verdicts
+from buran.modeling.pmnf import ModelSet
+from buran.profiles.cubex_read import PARAMETRIZED
+from buran.profiles.profile import CallTree, Region
+from buran.wording import counted
+
+
+def refine(
+    tree: CallTree,
+    time: ModelSet,
+    visits: ModelSet | None,
+    target: ArrayLike,
+    wishes: Wishes | None = None,
+    *,
+    visit_cost_s: float = FILTERS.visit_cost_s,
+    work: Sequence[ModelSet] = (),
+    imbalance: Floats | None = None,
+    extremes_s: Floats | None = None,
+    threads: Floats | None = None,
+    points: ArrayLike | None = None,
+    plain_s: ArrayLike | None = None,
+    graph: CallGraph | None = None,
+    known: Verdicts | None = None,
+    hooked: Collection[str] = (),
+    uncounted: Collection[str] = (),
+) -> Refinement:
+    """Choose the functions to instrument in the next iteration, by what they will matter at the target.
+
+    Kernels are functions with a share of the predicted time that changes between the smallest point and the target;
+    functions one of whose call paths has no model; functions whose further metrics (basic blocks, bytes) grow to such a
+    share; and functions in which ranks wait for each other as long. If they hold too little of the time, the next
+    largest join them. Kept is what leads to kernels and to MPI operations with such a share, and, as models err, what
+    has a part of it. What then costs too much goes: the least time per visit first.
+
+    Parameters
+    ----------
+    tree, time, visits, target, work, threads, points, plain_s
+        See `predict_regions`.
+    visit_cost_s
+        What one visit costs in hooks.
+    imbalance
+        Shape (call path,): by how much the slowest rank's time exceeds the mean, in seconds, at the largest point.
+    extremes_s
+        Shape (call path, 2): measured times at the points with the least and the most time. A model of few noisy
+        values may miss a kernel: a function that has the share at the largest point is one too, and none is constant
+        whose measured time grew.
+    graph
+        Call graph of the program, for functions that were never measured and for the static closure.
+    known
+        What earlier iterations found out. A kernel of theirs stays down to half of `share`, so that noise
+        does not change filters back and forth; a function they dropped is not tried again.
+    hooked
+        Linker symbols that had hooks in what was measured.
+    uncounted
+        Those that are not tried, as counts know nothing of them.
+
+    Raises
+    ------
+    UsageError
+        If models and tree do not belong together, the target does not fit the parameters, or the static closure is
+        wanted without a call graph.
+    """
+    wishes = wishes or Wishes()
+    memory = known or {}
+    prediction = predict_regions(tree, time, visits, target, visit_cost_s, work, threads, points, plain_s)
+    regions = tree.regions
+    symbols = [symbol_of(region) for region in regions]
+    unknown = np.isnan(prediction.share)
+    before = np.array([name in memory and memory[name].kept for name in symbols], dtype=bool)
+    least = np.where(before, wishes.share / 2, wishes.share)
+    distorted = prediction.mostly_hooks(wishes.hook_share)
+    seen, grew = _measured(prediction, extremes_s, _visits_there(time, visits, threads))
+    share = prediction.bare_share
+    with np.errstate(invalid="ignore"):
+        large: Mask = ((share >= least) | (seen >= least)) & ~unknown & (prediction.total_s > 0)
+    busy: Mask = np.any([growing >= wishes.share for _, growing in prediction.work] or [np.zeros_like(large)], axis=0)
+    steady = prediction.constant & prediction.filterable & ~grew & ~busy
+    waiting = _waiting(prediction, imbalance, wishes.share) & prediction.filterable
+    # Score-P ends a program that records a parameter outside of a function with hooks.
+    always = _matching(regions, wishes.keep) | np.array([region.role == PARAMETRIZED for region in regions], dtype=bool)
+    dropped = _matching(regions, wishes.drop) & ~always
+    if wishes.constants:
+        steady = np.zeros_like(steady)
+    kernels = ((large & ~steady) | unknown | (busy & ~distorted) | waiting | always) & ~dropped
+    no_kernel = steady | dropped | distorted | unknown | prediction.main
+    kernels = _enough(prediction, kernels, ~no_kernel, wishes.coverage)
+    keep = prediction.filterable & (prediction.leading_to(kernels) | prediction.main) & ~dropped
+    if wishes.closure == "static":
+        keep |= prediction.filterable & _static_closure(graph, regions, kernels & keep) & ~dropped
+    near = np.fmax(share, seen) >= FILTERS.near_share * wishes.share
+    near &= prediction.filterable & np.isfinite(prediction.hook_s) & ~(dropped | keep | steady | distorted)
+    keep |= near
+    worth = np.where(kernels | near, np.fmax(np.nan_to_num(prediction.bare_share), seen), 0.0)
+    kept = within_overhead(prediction, keep, worth, prediction.main | always, wishes.overhead)
+    costly = keep & ~kept
+    added: dict[str, str] = {}
+    if graph is not None:
+        added = unexplored_kernels(graph, symbols, kernels & kept, memory, hooked, uncounted)
+        added |= dict.fromkeys(_unmeasured(graph, wishes.keep, {*symbols, *hooked}), KEPT)
+        unwanted = _unmeasured(graph, wishes.drop, ()) - _unmeasured(graph, wishes.keep, ())
+        added = {name: why for name, why in added.items() if name not in unwanted}
+    never = tuple(sorted(set(hooked) - set(symbols) - {name for name in memory if memory[name].share is not None}))
+    reasons = tuple(
+        _reason(prediction, i, wishes, kernels, kept, costly, steady, near, distorted, waiting, always, dropped)
+        for i in range(len(regions))
+    )
+    result = Refinement(prediction, kept, kernels & (kept | ~prediction.filterable), reasons, added, (), never)
+    known_names = dict(zip(symbols, (region.name for region in regions), strict=True))
+    if graph is not None:
+        known_names = {**dict(zip(graph.symbols, graph.names, strict=True)), **known_names}
+    notes = (*_notes(result, wishes, costly), *_of_patterns(wishes, known_names))
+    return replace(result, notes=notes, steady=steady, share=wishes.share)
+
+
+def _matching(regions: Sequence[Region], patterns: Sequence[str]) -> Mask:
+    out = np.zeros(len(regions), dtype=bool)
+    out[named_by_any(patterns, [(region.name, symbol_of(region)) for region in regions])] = True
+    return out
+
+
+def with_wishes(refinement: Refinement, wishes: Wishes) -> Refinement:
+    """Return a published refinement with what the user wants kept or dropped, which its rules do not know."""
+    kept = _matching(refinement.regions, wishes.keep) & refinement.prediction.filterable
+    dropped = _matching(refinement.regions, wishes.drop) & ~kept & ~refinement.prediction.main
+    reasons = (
+        KEPT if keep else DROPPED if drop else reason
+        for reason, keep, drop in zip(refinement.reasons, kept.tolist(), dropped.tolist(), strict=True)
+    )
+    return replace(refinement, keep=(refinement.keep | kept) & ~dropped, reasons=tuple(reasons))
+
+
+def _unmeasured(graph: CallGraph, patterns: Sequence[str], measured: Collection[str]) -> set[str]:
+    """Return the linker symbols of functions with a body that patterns name and that were not measured."""
+    numbers = named_by_any(patterns, zip(graph.names, graph.symbols, strict=True))
+    return {graph.symbols[i] for i in numbers if graph.has_body[i]} - set(measured)
+
+
+def _visits_there(time: ModelSet, visits: ModelSet | None, threads: Floats | None) -> Floats:
+    """Return shape (call path,): visits of one thread at the measured point with the most time in all."""
+    points = np.array(time.points, dtype=np.float64).reshape(-1, len(time.parameters))
+    if visits is None or not len(points):
+        return np.zeros(len(time.call_paths))
+    largest = int(np.nansum(time.predict(points), axis=0).argmax())
+    number: Floats = np.nan_to_num(visits.predict(points[largest][None])[:, 0])
+    return number if threads is None or threads.shape[1] <= largest else number / threads[:, largest]
+
+
+def _measured(prediction: RegionPrediction, extremes_s: Floats | None, visits: Floats) -> tuple[Floats, Mask]:
+    """Return the share of each region in the time of the largest point, and whether its time grew.
+
+    Hooks are taken off a function that calls nothing measured, as they are all in its own time.
+
+    Parameters
+    ----------
+    visits
+        Shape (call path,): at the largest point.
+    """
+    if extremes_s is None:
+        return np.zeros(len(prediction.tree.regions)), np.zeros(len(prediction.tree.regions), dtype=bool)
+    startup = prediction.seconds == 0  # starting and ending MPI, or nothing
+    by_region = prediction.by_region(np.where(startup[:, None], 0.0, extremes_s))
+    hooks = (
+        np.where(prediction.leaves & prediction.filterable, prediction.by_region(visits), 0) * prediction.visit_cost_s
+    )
+    bare = np.maximum(by_region[:, 1] - hooks, 0.0)
+    total = float(by_region[:, 1].sum())
+    return bare / (total or 1.0), by_region[:, 1] > (1 + POOLING.scatter) * by_region[:, 0]
+
+
+def _waiting(prediction: RegionPrediction, imbalance: Floats | None, share: float) -> Mask:
+    """Mark functions in which the slowest rank loses a share of the time of the largest point."""
+    if imbalance is None or not prediction.measured_s.size:
+        return np.zeros(len(prediction.tree.regions), dtype=bool)
+    whole = np.nansum(prediction.measured_s, axis=0).max()
+    lost: Mask = prediction.by_region(np.nan_to_num(imbalance)) > share * whole
+    return lost if whole > 0 else np.zeros_like(lost)
+
+
+def _enough(prediction: RegionPrediction, kernels: Mask, allowed: Mask, coverage: float) -> Mask:
+    """Add functions, the largest first, until kernels and MPI hold enough of the predicted time."""
+    share = np.nan_to_num(prediction.bare_share)
+    more = prediction.filterable & allowed & ~kernels & (share > 0)
+    covered = float(share[kernels | ~prediction.filterable].sum())
+    out = kernels.copy()
+    for i in np.flatnonzero(more)[np.argsort(-share[more], kind="stable")].tolist():
+        if covered >= coverage * float(share.sum()):
+            break
+        out[i] = True
+        covered += share[i]
+    return out
+
+
+def _static_closure(graph: CallGraph | None, regions: Sequence[Region], kernels: Mask) -> Mask:
+    if graph is None:
+        raise UsageError("paths of the call graph are wanted, but there is no call graph", hint="closure: measured")
+    numbers = [graph.find(symbol_of(region), region.name, region.file) for region in regions]
+    ends = [at for at, kernel in zip(numbers, kernels, strict=True) if kernel and at is not None]
+    leading = graph.on_paths([graph.main], ends)
+    return np.array([at is not None and bool(leading[at]) for at in numbers], dtype=bool)
+
+
+def _reason(
+    prediction: RegionPrediction,
+    i: int,
+    wishes: Wishes,
+    kernels: Mask,
+    kept: Mask,
+    costly: Mask,
+    steady: Mask,
+    near: Mask,
+    distorted: Mask,
+    waiting: Mask,
+    always: Mask,
+    dropped: Mask,
+) -> str:
+    region, share = prediction.tree.regions[i], prediction.share[i]
+    percent = f"{100 * share:.3g} % of the time"
+    if region.paradigm not in FILTERABLE:
+        return f"always measured, {region.paradigm} is not filtered"
+    if dropped[i]:
+        return DROPPED
+    if costly[i]:
+        return f"its visits cost more than {percent} is worth"
+    if np.isnan(share):
+        return "no model yet"
+    if kernels[i]:
+        if share >= wishes.share or not (always[i] or waiting[i]):
+            grown = [metric for metric, growing in prediction.work if growing[i] >= wishes.share]
+            return percent + (f", {' and '.join(grown)} grow" if grown and share < wishes.share else "")
+        if region.role == PARAMETRIZED:
+            return "the program records a parameter in it"
+        return KEPT if always[i] else f"ranks wait for each other, {percent}"
+    if prediction.main[i]:
+        return "begin of the program"
+    if kept[i] and not near[i]:
+        return f"on the way to such a function, {100 * share:.2g} % itself"
+    if kept[i]:
+        return f"{100 * share:.2g} % of the time, which may be more: its instrumentation fits"
+    if steady[i] and share >= wishes.share:
+        return f"{percent}{CONSTANT}"
+    if distorted[i] and prediction.own_s[i] > 0:
+        cost = 100 * min(prediction.hook_s[i] / prediction.own_s[i], 1)
+        return f"instrumentation would take {cost:.0f} % of its {percent}"
+    return f"{100 * share:.2g} % of the time, below {100 * wishes.share:.3g} %"
+
+
+def _of_patterns(wishes: Wishes, names: Mapping[str, str]) -> list[str]:
+    """Say which patterns name no function, name several with one name, or contradict each other.
+
+    Parameters
+    ----------
+    names
+        Names of all known functions, by linker symbol.
+    """
+    symbols, notes = list(names), []
+    functions = [(name, symbol) for symbol, name in names.items()]
+    kept, dropped = named_by(wishes.keep, functions), named_by(wishes.drop, functions)
+    for key, patterns, named in (("keep", wishes.keep, kept), ("drop", wishes.drop, dropped)):
+        for pattern, numbers in zip(patterns, named, strict=True):
+            if not numbers:
+                notes.append(f"{key}: the pattern {pattern!r} names no function")
+            elif len(numbers) > 1 and plain(pattern) is not None:
+                every = ", ".join(sorted(symbols[number] for number in numbers))
+                notes.append(f"{key}: {pattern!r} is the name of {len(numbers)} functions: {every}")
+    both = set().union(*kept) & set().union(*dropped)
+    if both:
+        every = ", ".join(sorted(functions[number][0] for number in both))
+        notes.append(f"kept although patterns of drop name it too: {every}")
+    return notes
+
+
+def _notes(result: Refinement, wishes: Wishes, costly: Mask) -> tuple[str, ...]:
+    notes = []
+    prediction = result.prediction
+    if not (result.kernels & prediction.filterable).any() and len(prediction.tree):
+        notes.append("no function reaches the threshold: main and the ways to MPI stay")
+    if costly.any():
+        lost = float(np.nansum(prediction.share[costly]))
+        with_them = max(replace(result, keep=result.keep | costly).limited)
+        notes.append(
+            f"{counted(int(costly.sum()), 'function')} with {100 * lost:.2g} % of the time dropped: with them the "
+            f"overhead would be {100 * with_them:.2g} %, and {100 * (wishes.overhead or 0):.3g} % is allowed"
+        )
+    worst = max(result.limited) if np.isfinite(result.limited).all() else 0.0
+    if wishes.overhead is not None and worst > wishes.overhead:
+        notes.append(f"the overhead stays at {100 * worst:.2g} %: what is left must stay")
+    if result.coverage < wishes.coverage:
+        notes.append(f"kernels hold {100 * result.coverage:.3g} % of the time: the rest is constant or too costly")
+    return tuple(notes)

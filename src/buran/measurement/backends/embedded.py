@@ -1,0 +1,231 @@
+"""Measuring with our own compiler plugin, runtime and MPI layer."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from buran.campaign.config import Campaign
+from buran.campaign.plan import COUNTING, Mode
+from buran.errors import BuildError, ToolError
+from buran.files import digest, write_text
+from buran.measurement.backends.base import Backend, MeasurementSystem
+from buran.measurement.dump import FEWER_CALL_PATHS, NODE_LIMIT
+from buran.measurement.merge_dumps import read_dumps
+from buran.measurement.toolchain.elf import Elf, is_elf
+from buran.measurement.toolchain.hook_cost import VisitCost, cost_of_hooks
+from buran.measurement.toolchain.runtime import check_compiler, find_toolchain
+from buran.measurement.toolchain.static_features import StaticFeatures, notes_on, read_static_features
+from buran.measurement.toolchain.toolchain import FOR_A_PLUGIN, GCC_FALLBACK, Toolchain
+from buran.measurement.toolchain.wrappers import ccache
+from buran.profiles.metrics import DETAILS, MINOR_FAULTS, sampled
+from buran.profiles.profile import Profile
+
+DETAILED = "detailed"
+_LAST_WORDS = re.compile(r"^(buran: .+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class EmbeddedBackend(Backend):
+    """Our own compiler plugin, runtime and MPI layer.
+
+    Attributes
+    ----------
+    toolchain, toolchain_file
+        Compiler, MPI and runtime; and the file that says so to the wrappers.
+    counters
+        What timed runs count beside the time.
+    detailed
+        Whether effort builds count kinds of operations, too.
+    faults
+        Whether effort builds count page faults, too.
+    """
+
+    toolchain: Toolchain
+    toolchain_file: Path
+    counters: tuple[str, ...] = ()
+    detailed: bool = False
+    faults: bool = False
+
+    @cached_property
+    def identity(self) -> str:
+        """Name and fingerprint, and the counters, which take time, and what else is counted."""
+        further = (*[DETAILED] * self.detailed, *[MINOR_FAULTS] * self.faults)
+        return "-".join(("embedded", self.toolchain.fingerprint, *self.counters, *further))
+
+    @property
+    def description(self) -> Mapping[str, str | None]:
+        """As the toolchain found it."""
+        toolchain = self.toolchain
+        return {
+            "kind": toolchain.kind,
+            "compiler": toolchain.compiler_version,
+            "cc": toolchain.cc,
+            "cxx": toolchain.cxx,
+            "fc": toolchain.fc,
+            "fortran": toolchain.fortran_version,
+            "mpi": f"{toolchain.mpi} {toolchain.mpi_version}",
+            "mpicc": toolchain.mpicc,
+        }
+
+    @property
+    def mpi_flavour(self) -> str:
+        """As the toolchain found it."""
+        return self.toolchain.mpi
+
+    @property
+    def mpiexec(self) -> str:
+        """As the toolchain found it."""
+        return str(self.toolchain.mpiexec)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """As the toolchain found it."""
+        return tuple(self.toolchain.notes)
+
+    def tools(self, mode: Mode) -> Mapping[str, str]:
+        """Return our wrappers."""
+        wrappers = Path(sys.executable).parent
+        return {name: str(wrappers / f"buran-{name}") for name in ("cc", "cxx", "mpicc", "mpicxx", "fc", "mpifort")}
+
+    def build_environment(self, mode: Mode, filter_file: Path | None) -> Mapping[str, str]:
+        """Tell the wrappers what to do; the file that they read is written with the first build, not by looking."""
+        if not self.toolchain_file.is_file():
+            write_text(self.toolchain_file, self.toolchain.to_json())
+        environment = {"BURAN_MODE": str(mode), "BURAN_TOOLCHAIN": str(self.toolchain_file)}
+        environment["BURAN_REQUIREMENTS"] = requirements = DETAILED if self.detailed else ""
+        path = None if filter_file is None else str(filter_file)
+        if path is not None:
+            environment["BURAN_FILTER"] = path
+        return environment | ccache.variables(self.toolchain, str(mode), path, requirements)
+
+    def visit_cost(self) -> VisitCost | None:
+        """Measure it; the fallback without a plugin has other hooks."""
+        return None if self.toolchain.kind == GCC_FALLBACK else cost_of_hooks(self.toolchain)
+
+    def inspect_build(
+        self, binary: Path, folder: Path, filter_text: str, mode: Mode
+    ) -> tuple[StaticFeatures | None, tuple[str, ...]]:
+        """Read the features from the program; refuse one that the wrappers had nothing to do with."""
+        if self.toolchain.kind == GCC_FALLBACK:
+            return None, ()
+        if not is_elf(binary):
+            return None, (f"{binary.name} is a script: what it starts cannot be checked.",)
+        objects = {path for paths in self.toolchain.objects.values() for path in paths}
+        runtime = {f.name for path in objects for f in Elf.read(Path(path)).functions or ()}
+        features = read_static_features(binary, folder, runtime)
+        if features is None:
+            raise BuildError(
+                "no code of the program was compiled with Buran's wrappers",
+                where=binary,
+                hint="the build command must use the compilers it is given: {mpicc}, {mpicxx}, {cc}, {cxx}",
+            )
+        return features, notes_on(features, filter_text)
+
+    def run_environment(self, mode: Mode, folder: Path, filter_file: Path | None = None) -> Mapping[str, str]:
+        """Tell the runtime what to count and where to leave its dumps; a plain program leaves none.
+
+        No counters is said too: the user's own would make the times wrong.
+        """
+        if mode is Mode.VANILLA:
+            return {}
+        counters: dict[Mode, tuple[str, ...]] = dict.fromkeys(COUNTING, (MINOR_FAULTS,) if self.faults else ())
+        counters[Mode.TIME] = self.counters
+        return {
+            "BURAN_PROFILE_DIR": str(folder),
+            "BURAN_COUNTERS": ",".join(counters.get(mode, ())),
+            "BURAN_RUN_FILTER": "" if filter_file is None else str(filter_file),
+        }
+
+    def why_failed(self, log: Path) -> str | None:
+        """Return what the runtime wrote, and what to do where the call paths of a process did not fit."""
+        said = _LAST_WORDS.search(log.read_text(errors="replace", encoding="utf-8"))
+        if said is None:
+            return None
+        return f"the log says: {said[1]}" + (f"; {FEWER_CALL_PATHS}" if NODE_LIMIT in said[1] else "")
+
+    def collect(self, mode: Mode, folder: Path, ranks: int) -> Profile:
+        """Merge the dumps of all ranks."""
+        return read_dumps(folder, ranks)
+
+
+def open_embedded(
+    compiler: str, scratch: Path, counters: tuple[str, ...] = (), *, detailed: bool = False, faults: bool = False
+) -> EmbeddedBackend:
+    """Prepare the embedded backend for use on this machine.
+
+    Parameters
+    ----------
+    compiler
+        Wanted compiler family, or ``auto``.
+    scratch
+        Folder for files that builds refer to.
+    counters
+        As in the campaign file.
+    detailed, faults
+        Whether effort builds count kinds of operations, and page faults, too.
+
+    Raises
+    ------
+    ToolError
+        A compiler or an MPI is missing.
+    """
+    toolchain = find_toolchain(compiler=compiler)
+    return EmbeddedBackend(toolchain, toolchain_file(toolchain, scratch), counters, detailed, faults)
+
+
+def toolchain_file(toolchain: Toolchain, scratch: Path) -> Path:
+    """Return the file that will describe a toolchain to the wrappers."""
+    return scratch / f"toolchain-{digest(toolchain.to_json())}.json"
+
+
+class Embedded(MeasurementSystem):
+    """Buran's own measurement system."""
+
+    name = "embedded"
+
+    def open(self, campaign: Campaign, scratch: Path) -> Backend:
+        """Find a compiler and an MPI, or what simulates the machine."""
+        compiler = campaign.compiler
+        detailed = not DETAILS.keys().isdisjoint(campaign.config.metrics)
+        if campaign.simulator is not None:
+            return campaign.simulator.open(scratch, detailed=detailed)
+        faults = MINOR_FAULTS in campaign.config.metrics
+        try:
+            backend = open_embedded(compiler, scratch, campaign.config.counters, detailed=detailed, faults=faults)
+        except ToolError as error:
+            raise _missing_compiler(campaign) or error from None
+        if campaign.memory_points and backend.toolchain.kind == GCC_FALLBACK:
+            metric, found = sampled(campaign.config.metrics)[0], backend.toolchain.compiler_version
+            raise ToolError(
+                f"{metric} cannot be measured with {found}",
+                where=f"{campaign.path}, key metrics",
+                why="only compiler plugins sample accesses to memory",
+                hint=FOR_A_PLUGIN,
+            )
+        return backend
+
+    def obstacle(self, campaign: Campaign) -> ToolError | None:
+        """Look for the compilers that the file names."""
+        if campaign.simulator is not None:
+            return None
+        return next(filter(None, map(_missing_compiler, campaign.in_environments.values())), None)
+
+
+def _missing_compiler(campaign: Campaign) -> ToolError | None:
+    """Return why the compiler of the environment in use is not here, with the key that names it; None if it is."""
+    try:
+        check_compiler(campaign.compiler)
+    except ToolError as error:
+        own = campaign.active_environment.compiler != "auto"
+        key = f"environments.{campaign.environment}.compiler" if own else "compiler"
+        error.where = f"{campaign.path}, key {key}: {campaign.compiler}"
+        return error
+    return None
+
+
+EMBEDDED = Embedded()

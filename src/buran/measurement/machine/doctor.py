@@ -1,0 +1,185 @@
+"""What this machine can do for a campaign, what is missing, and the consequences."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import platform
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from buran.errors import PluginError, ToolError
+from buran.extensions import ExtensionPoint, version_of
+from buran.features import FEATURES
+from buran.measurement.backends.base import MeasurementSystem
+from buran.measurement.backends.registry import SYSTEMS
+from buran.measurement.finding import Finding, Health
+from buran.measurement.machine.counters import refused_counters
+from buran.measurement.machine.machine import disturbances
+from buran.measurement.machine.provenance import read_system_file
+from buran.measurement.schedulers.base import Scheduler
+from buran.measurement.schedulers.registry import SCHEDULERS
+from buran.measurement.toolchain.installed import NO_MPI_HINT
+from buran.measurement.toolchain.runtime import FALLBACK_NOTES, find_toolchain
+from buran.measurement.toolchain.tool import find_tool
+from buran.measurement.toolchain.toolchain import CLANG_PLUGIN, GCC_FALLBACK, GCC_PLUGIN, Toolchain
+
+
+def examine(folder: Path) -> list[Finding]:
+    """Look at everything a campaign may use; compiles the measurement runtime, once, to see that it works.
+
+    Parameters
+    ----------
+    folder
+        Where results would be kept.
+    """
+    return [
+        Finding("Python", Health.WORKS, f"{platform.python_version()}, snakemake {version_of('snakemake')}"),
+        *_measuring(),
+        *stand_of(SCHEDULERS),
+        *stand_of(SYSTEMS),
+        _counters(),
+        *_of_features(),
+        _frequency(),
+        _quiet(),
+        _storage(folder),
+        *_helpers(),
+    ]
+
+
+def _measuring() -> Iterator[Finding]:
+    """Compilers, plugins and MPI, each tried by building the runtime with it."""
+    plugin_costs = "without any plugin run times are 2 to 30 times the original in C++ with many small functions"
+    toolchains: dict[str, Toolchain | ToolError] = {}
+    for name in ("clang", "gcc"):
+        try:
+            toolchains[name] = find_toolchain(compiler=name)
+        except ToolError as error:
+            toolchains[name] = error
+    working = [toolchain for toolchain in toolchains.values() if isinstance(toolchain, Toolchain)]
+    if working:
+        first = working[0]
+        yield Finding("MPI", Health.WORKS, f"{first.mpi} {first.mpi_version} ({first.mpicc})")
+    else:
+        reason = toolchains["gcc"]
+        assert isinstance(reason, ToolError)
+        no_mpi = "MPI" in reason.what
+        remedy = reason.hint or (NO_MPI_HINT if no_mpi else "")
+        yield Finding("MPI" if no_mpi else "compiler", Health.NEEDED, reason.line, "nothing can be measured", remedy)
+        return
+    other = {"clang": isinstance(toolchains["gcc"], Toolchain), "gcc": isinstance(toolchains["clang"], Toolchain)}
+    for name, toolchain in toolchains.items():
+        if isinstance(toolchain, ToolError):
+            costs = "gcc is used instead" if other[name] else plugin_costs
+            yield Finding(f"{name} plugin", Health.MISSING, toolchain.line, costs, toolchain.hint or "")
+        elif toolchain.kind == GCC_FALLBACK:
+            costs = "clang is used instead" if other[name] else plugin_costs
+            why = "; ".join(toolchain.notes[len(FALLBACK_NOTES) :])
+            yield Finding("gcc plugin", Health.LIMITED, why, costs, FALLBACK_NOTES[-1])
+        else:
+            assert toolchain.kind in (CLANG_PLUGIN, GCC_PLUGIN)
+            yield Finding(f"{name} plugin", Health.WORKS, toolchain.compiler_version)
+    if any(toolchain.fc for toolchain in working):
+        yield Finding("Fortran", Health.WORKS, next(toolchain.fc for toolchain in working if toolchain.fc) or "")
+    else:
+        why = working[0].fortran_missing
+        yield Finding("Fortran", Health.MISSING, why, "Fortran programs cannot be measured", "apt install gfortran")
+
+
+def stand_of(extension_point: ExtensionPoint[Scheduler] | ExtensionPoint[MeasurementSystem]) -> Iterator[Finding]:
+    """Let all of a kind say how they stand; one that another package brings and that does not work is named."""
+    for name in extension_point.names:
+        try:
+            finding = extension_point.load(name).finding()
+        except PluginError as error:
+            reason, costs = f"{error.line} ({error.where})", "no campaign can be run while it is installed"
+            yield Finding(f"{extension_point.noun} {name}", Health.NEEDED, reason, costs, error.hint or "")
+        else:
+            if finding is not None:
+                yield finding
+
+
+def _counters() -> Finding:
+    """Try to open the counter of instructions, as the runtime does."""
+    reason = refused_counters(["instructions"]).get("instructions")
+    if reason is None:
+        return Finding("counters", Health.WORKS, "instructions can be counted")
+    return Finding(
+        "counters",
+        Health.MISSING,
+        reason,
+        "key counters: instructions, cycles, cache_misses and branch_misses are said to be missing",
+        "sysctl kernel.perf_event_paranoid=2; a virtual machine may have none",
+    )
+
+
+def _of_features() -> Iterator[Finding]:
+    for feature in FEATURES:
+        if feature.findings is not None:
+            yield from feature.findings()
+
+
+def _frequency() -> Finding:
+    governor = read_system_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    costs = "times vary with the processor's frequency; more repetitions, or models from counts, help"
+    if governor is None:
+        return Finding(
+            "CPU frequency", Health.LIMITED, "cannot be seen or set here (virtual machine?)", costs, "key repetitions"
+        )
+    if governor == "performance":
+        return Finding("CPU frequency", Health.WORKS, "governor performance")
+    return Finding(
+        "CPU frequency", Health.LIMITED, f"governor {governor}", costs, "cpupower frequency-set --governor performance"
+    )
+
+
+def _quiet() -> Finding:
+    cores = len(os.sched_getaffinity(0))
+    noisy = [disturbance for disturbance in disturbances() if not disturbance.startswith("frequency")]
+    if noisy:
+        return Finding("quiet machine", Health.LIMITED, "; ".join(noisy), "times are noisy", "stop what else runs here")
+    return Finding("quiet machine", Health.WORKS, f"{cores} cores, nothing else runs")
+
+
+def _storage(folder: Path) -> Finding:
+    """See that the store can claim runs: by hard links, which must be refused where a file exists."""
+    costs = "two controllers could not keep each other from measuring a run twice"
+    try:
+        with tempfile.TemporaryDirectory(prefix=".buran-doctor-", dir=folder) as name:
+            first, second = Path(name, "first"), Path(name, "second")
+            first.touch()
+            os.link(first, second)
+            try:
+                os.link(first, second)
+            except FileExistsError:
+                free = os.statvfs(folder)
+                room = free.f_bavail * free.f_frsize / 2**30
+                return Finding("storage", Health.WORKS, f"hard links work, {room:.0f} GiB free in {folder.resolve()}")
+    except OSError as error:
+        why = f"{error.strerror or error} in {folder.resolve()}"
+        return Finding(
+            "storage", Health.NEEDED, why, costs, "keep results on a file system with hard links: key results"
+        )
+    return Finding(
+        "storage", Health.NEEDED, f"links overwrite in {folder.resolve()}", costs, "key results: another folder"
+    )
+
+
+def _helpers() -> Iterator[Finding]:
+    for program, what, costs in (
+        ("ccache", "ccache", "every filter compiles everything again"),
+        ("git", "git", "sources from git repositories cannot be measured; revisions are not recorded"),
+        ("make", "make", "neither the bundled examples nor programs with a Makefile can be built"),
+        ("cmake", "cmake", "programs that are built with CMake cannot be measured"),
+    ):
+        path = find_tool(program)
+        if path is None:
+            yield Finding(what, Health.MISSING, "not in PATH", costs, f"apt install {program}")
+        else:
+            yield Finding(what, Health.WORKS, path)
+    if importlib.util.find_spec("shtab") is None:
+        costs = "the shell cannot complete verbs, options and campaign files"
+        yield Finding("completion", Health.MISSING, "no shtab", costs, "pip install 'buran[completion]'")
+    else:
+        yield Finding("completion", Health.WORKS, f"shtab {version_of('shtab')}")

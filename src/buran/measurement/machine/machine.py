@@ -1,0 +1,249 @@
+"""Where programs are built and run: one measurement at a time on a machine, and what may disturb it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from buran.campaign.plan import BuildSpec, Mode
+from buran.campaign.point import Point
+from buran.errors import ToolError
+from buran.files import digest
+from buran.measurement.machine.process import OUTPUT_LIMIT, Outcome, kill_marked, run_limited
+from buran.measurement.machine.provenance import machine_state, read_system_file
+from buran.measurement.schedulers.registry import current_scheduler
+
+_LOCK = "buran-measurement.lock"
+_SESSION = "buran-"  # begins the name of an MPI's folder, a short one: paths of sockets end after 107 characters
+Clock = Literal["real", "virtual"]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that is about to start.
+
+    Attributes
+    ----------
+    environment
+        The whole environment.
+    """
+
+    argv: Sequence[str]
+    cwd: Path
+    environment: Mapping[str, str]
+    stdout: Path
+    stderr: Path
+    time_limit_s: float
+    binary: Path
+
+
+@dataclass(frozen=True)
+class BuildJob(Command):
+    """A build; afterwards the program is where `binary` says."""
+
+    spec: BuildSpec
+
+
+@dataclass(frozen=True)
+class RunJob(Command):
+    """A run of a program.
+
+    Attributes
+    ----------
+    raw
+        Folder for the raw profile.
+    filter_file
+        Filter that is applied while it runs.
+    ranks
+        MPI ranks.
+    key
+        What tells this run from all others of the campaign: build, point, repetition, and earlier failures.
+    beat
+        To be called every few seconds.
+    output_limit
+        Bytes that are kept of what it prints, and of its errors.
+    session_variable
+        By which the MPI is told where to keep its own files while it runs; None if it need not be told.
+    """
+
+    mode: Mode
+    point: Point
+    ranks: int
+    raw: Path
+    filter_file: Path | None
+    key: str
+    beat: Callable[[], None]
+    output_limit: int = OUTPUT_LIMIT
+    session_variable: str | None = None
+
+
+class Machine(Protocol):
+    """What builds and runs programs."""
+
+    @property
+    def clock(self) -> Clock:
+        """Whether seconds pass while a program runs; on a virtual clock an interrupted run has cost nothing."""
+
+    def reserved(self) -> AbstractContextManager[None]:
+        """Hold the machine for the measurements of one point."""
+
+    def state(self) -> dict[str, Any]:
+        """Return what changes from run to run."""
+
+    def disturbances(self) -> tuple[str, ...]:
+        """Name what makes timings noisy right now."""
+
+    def build(self, job: BuildJob) -> Outcome:
+        """Build a program."""
+
+    def run(self, job: RunJob) -> Outcome:
+        """Run a program to its end or its time limit; raise `OSError` if it cannot be started."""
+
+
+class ThisMachine:
+    """The machine that Buran runs on."""
+
+    @property
+    def clock(self) -> Clock:
+        """Real."""
+        return "real"
+
+    def reserved(self) -> AbstractContextManager[None]:
+        """Hold it, whoever else measures here."""
+        return exclusive_machine()
+
+    def state(self) -> dict[str, Any]:
+        """Load, frequencies, memory."""
+        return machine_state()
+
+    def disturbances(self) -> tuple[str, ...]:
+        """As far as they are seen."""
+        return disturbances()
+
+    def build(self, job: BuildJob) -> Outcome:
+        """Run the build command."""
+        return self._start(job, free_marker(), OUTPUT_LIMIT, lambda: None)
+
+    def run(self, job: RunJob) -> Outcome:
+        """Start the program."""
+        marker = new_marker()
+        with _session_folder(job.session_variable, marker) as variables:
+            with_session = replace(job, environment={**job.environment, **variables})
+            return self._start(with_session, marker, job.output_limit, job.beat)
+
+    def _start(self, job: Command, marker: str, output_limit: int, beat: Callable[[], None]) -> Outcome:
+        return run_limited(
+            job.argv,
+            cwd=job.cwd,
+            environment=job.environment,
+            marker=marker,
+            stdout=job.stdout,
+            stderr=job.stderr,
+            time_limit_s=job.time_limit_s,
+            output_limit=output_limit,
+            beat=beat,
+        )
+
+
+def lock_path() -> Path:
+    """Return the lock file that all users and campaigns of this machine share.
+
+    In a scheduler's job it belongs to the job's node: emulated nodes share one host.
+    """
+    node = current_scheduler().this_node()
+    return Path(os.environ.get("BURAN_LOCK_FOLDER", "/tmp")) / (f"{_LOCK}.{node}" if node else _LOCK)
+
+
+def new_marker() -> str:
+    """Return a unique name for a run that holds the machine; all that compete for the same lock begin alike."""
+    return f"{digest(str(lock_path()))}-{os.urandom(8).hex()}"
+
+
+def free_marker() -> str:
+    """Return a unique name for a build or a run that does not hold the machine: no measurement next to it ends it."""
+    return f"free-{os.urandom(8).hex()}"
+
+
+@contextmanager
+def _session_folder(variable: str | None, marker: str) -> Iterator[Mapping[str, str]]:
+    """Make the MPI's folder of a run, named as the run's processes are; yield the variable that tells it."""
+    if variable is None:
+        yield {}
+        return
+    folder = Path(tempfile.gettempdir()) / f"{_SESSION}{marker}"
+    folder.mkdir(mode=0o700)
+    try:
+        yield {variable: str(folder)}
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _lock() -> Iterator[None]:
+    import fcntl  # of Linux and macOS alone: reports are also read elsewhere
+
+    path, handle = lock_path(), None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = _open_or_create(path)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    except OSError as error:
+        raise ToolError(
+            "cannot use the machine's measurement lock",
+            where=path,
+            why=error.strerror,
+            hint="make it readable and writable for all, or name another folder, with locks, in BURAN_LOCK_FOLDER",
+        ) from error
+    else:
+        yield
+    finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _open_or_create(path: Path) -> int:
+    # Opening with O_CREAT another user's file in a sticky folder is refused by hardened kernels.
+    with contextlib.suppress(FileNotFoundError):
+        return os.open(path, os.O_RDWR)
+    with contextlib.suppress(FileExistsError):
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+        os.fchmod(handle, 0o666)
+        return handle
+    return os.open(path, os.O_RDWR)
+
+
+@contextmanager
+def exclusive_machine() -> Iterator[None]:
+    """Wait for the machine, hold it, and end what a measurement that was killed left running.
+
+    The lock is the kernel's, on an open file: it vanishes with its holder, however that ends.
+    """
+    with _lock():
+        prefix = f"{digest(str(lock_path()))}-"
+        kill_marked(prefix)
+        for folder in Path(tempfile.gettempdir()).glob(f"{_SESSION}{prefix}*"):
+            shutil.rmtree(folder, ignore_errors=True)
+        yield
+
+
+def disturbances() -> tuple[str, ...]:
+    """Name what makes timings on this machine noisy right now; empty where nothing is seen."""
+    noise = []
+    cores = os.cpu_count() or 1
+    load = os.getloadavg()[0]
+    if load > 0.2 * cores:
+        noise.append(f"load average {load:.1f} on {cores} cores")
+    governor = read_system_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    if governor not in (None, "performance"):
+        noise.append(f"frequency governor {governor}")
+    for supply in Path("/sys/class/power_supply").glob("*/online"):
+        if read_system_file(str(supply)) == "0":
+            noise.append("running on battery")
+    return tuple(noise)

@@ -1,0 +1,382 @@
+"""Reading the profiles of a run's processes and merging them into one call tree."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.errors import RunError
+from buran.measurement.dump import COMMON_INFO, LOST_VISITS, Dump, read_dump
+from buran.measurement.toolchain.mpi_table import ONE_SIDED, POLLING
+from buran.profiles.metrics import DETAILS, HEAP_BYTES, HEAP_PEAK, MINOR_FAULTS, REQUIREMENTS, metric_of, requested_by
+from buran.profiles.profile import CallTree, Location, Profile, Region
+from buran.profiles.regroup import preorder
+from buran.profiles.reuse import FIRST_RATE, LAST_RATE, REUSE_METRICS
+
+TASK_CLOCK = "task_clock"  # counts nanoseconds
+NO_CLOCK = "none"
+CPU_TIME = "cpu_time"
+
+
+def read_dumps(folder: Path, ranks: int) -> Profile:
+    """Read the profiles that the processes of one run have left in a folder.
+
+    Parameters
+    ----------
+    folder
+        What ``BURAN_PROFILE_DIR`` was when the program ran.
+    ranks
+        How many processes there must be.
+
+    Returns
+    -------
+    Profile
+        One location per thread of each rank. The call paths of all threads are merged below one root, which
+        stands for the executable. ``communicator_size_min`` and ``_max`` are 0 where no operation named a
+        communicator. Times of computation are CPU times, those of MPI operations and of waiting for a team wall-clock
+        times; where a rank had no clock of CPU time, all are wall-clock times and the attribute ``cpu_clock_missing``
+        says why. Between two parallel regions a thread of a team belongs to nobody: only the first thread of a rank
+        has times at the root.
+        ``resident_bytes`` stand at the root, for the first thread of each rank.
+        ``bytes_put`` and ``bytes_get`` are there if the program uses one-sided operations. The attribute
+        ``polling_regions`` is a JSON list of regions that poll (``MPI_Test``) or contain the loop that does: their
+        visits and basic blocks differ between runs. ``placement`` is a JSON list of hosts, CPUs (``0-3,8``) and the
+        ranks that could run there.
+
+    Raises
+    ------
+    RunError
+        If a rank is missing or there twice, or a file is truncated, foreign, not completed, or of another
+        binary.
+    """
+    # Programs with many ranks spread their files over folders.
+    paths = sorted([*Path(folder).glob("*.buran"), *Path(folder).glob("ranks-*/*.buran")])
+    regions_read: dict[bytes, Region] = {}
+    dumps = sorted((read_dump(path, regions_read) for path in paths), key=lambda dump: dump.rank)
+    _check_together(dumps, Path(folder), ranks)
+    return _merge(dumps)
+
+
+def _check_together(dumps: Sequence[Dump], folder: Path, ranks: int) -> None:
+    """Check that these are all processes of one run of one binary."""
+    by_rank: dict[int, Dump] = {}
+    if len(dumps) > 1 and ranks > 1 and all(dump.size == 1 for dump in dumps):
+        raise RunError(
+            f"{len(dumps)} programs of one rank ran instead of one program of {ranks} ranks",
+            where=folder,
+            why="the program was built without MPI, or started by the launcher of another MPI than its own",
+            hint="switch MPI on in program.build; a program that has none has one rank: `resources: {ranks: 1}`",
+        )
+    for dump in dumps:
+        if dump.rank in by_rank:
+            raise RunError(
+                f"rank {dump.rank} has left two profiles",
+                where=dump.path,
+                why=f"the other is {by_rank[dump.rank].path.name}",
+                hint="was the program built without MPI, or started by the launcher of another one, or twice into one "
+                "folder? A program without MPI has one rank: `resources: {ranks: 1}`",
+            )
+        by_rank[dump.rank] = dump
+    for dump in dumps:
+        if dump.size != ranks:
+            raise RunError(
+                f"the program ran with {dump.size} processes instead of {ranks}",
+                where=dump.path,
+                hint="was it started by the launcher of another MPI than it was built with?",
+            )
+    if missing := [rank for rank in range(ranks) if rank not in by_rank]:
+        shown = ", ".join(map(str, missing[:8])) + (", ..." if len(missing) > 8 else "")
+        raise RunError(
+            f"{len(missing)} of {ranks} ranks have left no profile: {shown}",
+            where=folder,
+            why="they crashed, were killed, could not write, or were not built by Buran's wrappers",
+            hint="look at the run's output",
+        )
+    first = dumps[0]
+    for dump in dumps:
+        for key in COMMON_INFO:
+            if dump.info[key] != first.info[key]:
+                raise RunError(
+                    "profiles of different binaries",
+                    where=dump.path,
+                    why=f"{key} is {dump.info[key]}, and {first.info[key]} in {first.path.name}",
+                )
+        if dump.counts_blocks != first.counts_blocks:
+            raise RunError("profiles of different binaries", where=dump.path, why="only some count basic blocks")
+
+
+def _merge(dumps: Sequence[Dump]) -> Profile:
+    """Merge the call trees of all threads; equal call paths become one."""
+    threads = [(dump, thread) for dump in dumps for thread in sorted(dump.threads)]
+    parts = [dump.threads[thread] for dump, thread in threads]
+    nodes, sizes = np.concatenate(parts), np.array([len(part) for part in parts])
+    roots, location = np.cumsum(sizes) - sizes, np.repeat(np.arange(len(parts)), sizes)
+    parent = nodes["parent"].astype(np.int64) + roots[location]
+    parent[roots] = -1
+    index_of: dict[Region, int] = {}
+    numbers = {
+        dump.rank: np.array([index_of.setdefault(region, len(index_of)) for region in dump.regions], dtype=np.int64)
+        for dump in dumps
+    }
+    region = np.concatenate([numbers[dump.rank][dump.threads[thread]["region"]] for dump, thread in threads])
+    ticks_per_second = np.repeat([dump.ticks_per_second for dump, _ in threads], sizes)
+    path, tree = _unite(parent, region, tuple(index_of))
+    locations = tuple(Location(dump.rank, thread) for dump, thread in threads)
+    at = (path, location)
+    shape = (len(tree), len(locations))
+
+    def added_up(values: NDArray[np.generic], dtype: type[np.generic]) -> NDArray[np.generic]:
+        out = np.zeros(shape, dtype=dtype)
+        np.add.at(out, at, values)
+        return out
+
+    smallest = np.full(shape, np.inf)
+    np.minimum.at(smallest, at, np.where(nodes["comm_min"] > 0, nodes["comm_min"].astype(np.float64), np.inf))
+    largest = np.zeros(shape)
+    np.maximum.at(largest, at, nodes["comm_max"].astype(np.float64))
+    values: dict[str, NDArray[np.generic]] = {"visits": added_up(nodes["visits"], np.uint64)}
+    if all(dump.info.get("clock") != NO_CLOCK for dump in dumps):
+        has_cpu_clock = not any(dump.info.get("cpu_clock_missing") for dump in dumps)
+        is_mpi = _is_mpi(index_of)[region]
+        idles = np.zeros(len(nodes), dtype=bool)
+        idles[roots] = [thread > 0 for _, thread in threads]
+        for name, ticks in _ticks(nodes, is_mpi if has_cpu_clock else np.ones_like(is_mpi), len(parts) > len(dumps)):
+            if name != CPU_TIME or has_cpu_clock:
+                seconds = added_up(np.where(idles, 0, ticks) / ticks_per_second, np.float64).astype(np.float64)
+                values[name] = tree.inclusive(seconds) if metric_of(name).kind == "inclusive" else seconds
+    if dumps[0].counts_blocks:
+        values["basic_blocks"] = added_up(nodes["blocks"], np.uint64)
+    # One-sided operations put and get: as Score-P does, these bytes are kept apart.
+    one_sided = _is_mpi(index_of, ONE_SIDED)[region]
+    values |= {
+        "bytes_sent": added_up(np.where(one_sided, 0, nodes["bytes_sent"]), np.uint64),
+        "bytes_received": added_up(np.where(one_sided, 0, nodes["bytes_received"]), np.uint64),
+    }
+    if one_sided.any():
+        values |= {
+            "bytes_put": added_up(np.where(one_sided, nodes["bytes_sent"], 0), np.uint64),
+            "bytes_get": added_up(np.where(one_sided, nodes["bytes_received"], 0), np.uint64),
+        }
+    values |= {
+        "communicator_size_sum": added_up(nodes["comm_sum"], np.uint64),
+        "communicator_size_min": np.where(np.isfinite(smallest), smallest, 0.0),
+        "communicator_size_max": largest,
+    }
+    for name in _common_counters(dumps):
+        counts = np.concatenate([dump.counts[thread][:, dump.counters.index(name)] for dump, thread in threads])
+        if name == HEAP_PEAK:
+            values[name] = np.zeros(shape)
+            np.maximum.at(values[name], at, counts.astype(np.float64))
+        elif name == HEAP_BYTES:  # an MPI needs more or less of it, as the run goes
+            values[name] = added_up(np.where(_is_mpi(index_of)[region], 0, counts), np.uint64)
+        elif name == TASK_CLOCK:
+            values[name] = tree.inclusive(added_up(counts / 1e9, np.float64).astype(np.float64, copy=False))
+        else:
+            values[name] = added_up(counts, np.uint64)
+    for name in ("resident_bytes", HEAP_PEAK):
+        if all(of_ranks := _numbers(dumps, name)):
+            first = [at for at, (dump, thread) in enumerate(threads) if thread == min(dump.threads)]
+            values.setdefault(name, np.zeros(shape))[0, first] = of_ranks
+    values |= _reuse_distances(dumps, threads, added_up)
+    metrics = {name: REUSE_METRICS.get(name) or metric_of(name) for name in values}
+    return Profile(tree, locations, metrics, values, _attributes(dumps, tree))
+
+
+def _reuse_distances(
+    dumps: Sequence[Dump],
+    threads: Sequence[tuple[Dump, int]],
+    added_up: Callable[[NDArray[np.generic], type[np.generic]], NDArray[np.generic]],
+) -> dict[str, NDArray[np.generic]]:
+    """Return accesses by reuse distance; a process names those that it has."""
+    out = {}
+    for name in (name for name in REUSE_METRICS if any(name in dump.counters for dump in dumps)):
+        columns = (
+            dump.counts[thread][:, dump.counters.index(name)]
+            if name in dump.counters
+            else np.zeros(len(dump.threads[thread]), dtype=np.uint64)
+            for dump, thread in threads
+        )
+        out[name] = added_up(np.concatenate([*columns]), np.uint64)
+    return out
+
+
+def _ticks(
+    nodes: NDArray[np.void], on_wall_clock: NDArray[np.bool_], has_teams: bool
+) -> Iterator[tuple[str, NDArray[np.uint64]]]:
+    """Return the times of the profile by metric, in ticks; those of computing and of waiting are the time."""
+    yield "time", np.where(on_wall_clock, nodes["ticks"], nodes["cpu"] + nodes["waited"])
+    yield "wall_time", nodes["ticks"]
+    yield CPU_TIME, nodes["cpu"]
+    if has_teams:
+        yield "team_idle_time", nodes["idle"]
+        yield "team_imbalance", nodes["imbalance"]
+
+
+def _is_mpi(regions: Iterable[Region], operations: frozenset[str] | None = None) -> NDArray[np.bool_]:
+    """Return shape (region,): whether it is one of these MPI operations, or any."""
+    return np.array(
+        [region.paradigm == "mpi" and (operations is None or region.name in operations) for region in regions],
+        dtype=bool,
+    )
+
+
+def _common_counters(dumps: Sequence[Dump]) -> list[str]:
+    """Return the counters of all processes: a sum without some of the ranks would be wrong."""
+    names = (*requested_by("counters"), *REQUIREMENTS, *DETAILS, HEAP_BYTES, HEAP_PEAK, MINOR_FAULTS)
+    return [name for name in names if all(name in dump.counters for dump in dumps)]
+
+
+def _unavailable_counters(dumps: Sequence[Dump]) -> dict[str, str]:
+    """Return the attribute that says which counters were requested in vain, and why: the first rank's reason."""
+    reasons: dict[str, str] = {}
+    for dump in dumps:
+        for line in dump.info.get("counters_unavailable", "").splitlines():
+            name, _, reason = line.partition(": ")
+            reasons.setdefault(name, f"{name}: {reason} (rank {dump.rank})" if len(dumps) > 1 else line)
+    return {"counters_unavailable": "; ".join(reasons.values())} if reasons else {}
+
+
+def _missing_cpu_clock(dumps: Sequence[Dump]) -> dict[str, str]:
+    """Return the attribute that says why times of computation are wall-clock times: the first rank's reason."""
+    reasons = (dump.info.get("cpu_clock_missing", "") for dump in dumps if dump.info.get("clock") != NO_CLOCK)
+    reason = next(filter(None, reasons), "")
+    return {"cpu_clock_missing": reason} if reason else {}
+
+
+def _sampling(dumps: Sequence[Dump]) -> dict[str, str]:
+    """Return how accesses were sampled, where they were: one cache line in so many, first and last; and the caches.
+
+    Machines whose caches differ have none that could be named.
+    """
+    rates = {key: max(_numbers(dumps, key)) for key in (FIRST_RATE, LAST_RATE)}
+    if not rates[LAST_RATE]:
+        return {}
+    caches = {dump.info.get("caches", "") for dump in dumps}
+    return {**{key: str(rate) for key, rate in rates.items()}, "caches": caches.pop() if len(caches) == 1 else ""}
+
+
+# What the runtime says of each process, and how it is summed up for all of them.
+_ADDED_UP = (
+    "visits_below_depth_limit",
+    LOST_VISITS,
+    "threads_sharing_a_location",
+    "threads_running_at_exit",
+    "forks",
+)
+_GREATEST = ("call_paths", "memory_bytes", "threads")
+_SAME = ("clock", "recursion", "depth_limit", "call_path_limit")
+
+
+def _numbers(dumps: Sequence[Dump], key: str) -> list[int]:
+    texts = [dump.info.get(key, "0") for dump in dumps]
+    return [int(text) if text.isdecimal() else 0 for text in texts]
+
+
+def _attributes(dumps: Sequence[Dump], tree: CallTree) -> dict[str, str]:
+    hertz = [dump.ticks_per_second for dump in dumps]
+    return {
+        "creator": "buran embedded",
+        **{key: dumps[0].info[key] for key in COMMON_INFO},
+        "complete": "true",
+        "ranks": str(len(dumps)),
+        **{key: ", ".join(sorted({dump.info.get(key, "") for dump in dumps})) for key in _SAME},
+        "clock_hz": f"{min(hertz):.0f}" if min(hertz) == max(hertz) else f"{min(hertz):.0f} to {max(hertz):.0f}",
+        **{key: str(sum(_numbers(dumps, key))) for key in _ADDED_UP},
+        **{f"{key}_per_rank": str(max(_numbers(dumps, key))) for key in _GREATEST},
+        **_unavailable_counters(dumps),
+        **_missing_cpu_clock(dumps),
+        **_sampling(dumps),
+        "placement": placement_of(
+            {dump.rank: (dump.info.get("host", ""), dump.info.get("cpus", "")) for dump in dumps}
+        ),
+        "polling_regions": json.dumps(_polling_regions(tree)),
+    }
+
+
+def placement_of(places: Mapping[int, tuple[str, str]]) -> str:
+    """Return where the ranks ran, as JSON: for each host and set of CPUs, the ranks that had it, as in ``0-3,8``.
+
+    Parameters
+    ----------
+    places
+        Host and CPUs of each rank; empty where they are not known.
+    """
+    ranks: dict[tuple[str, str], list[int]] = {}
+    for rank, host_and_cpus in places.items():
+        ranks.setdefault(host_and_cpus, []).append(rank)
+    return json.dumps(
+        [{"host": host, "cpus": cpus, "ranks": _spans(numbers)} for (host, cpus), numbers in ranks.items()]
+    )
+
+
+def _spans(numbers: Sequence[int]) -> str:
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+
+
+def _polling_regions(tree: CallTree) -> list[str]:
+    """Return the names of the regions whose counts depend on how long something takes: polls and what calls them."""
+    polling = _is_mpi(tree.regions, POLLING)[tree.region] & (tree.parent >= 0)
+    callers = tree.region[tree.parent[polling]]
+    regions = {tree.regions[i] for i in np.concatenate((tree.region[polling], callers))}
+    return sorted({region.name for region in regions if region.paradigm != "measurement"})
+
+
+def _unite(
+    parent: NDArray[np.int64], region: NDArray[np.int64], regions: tuple[Region, ...]
+) -> tuple[NDArray[np.int64], CallTree]:
+    """Give nodes with the same chain of regions the same call path.
+
+    Parameters
+    ----------
+    parent, region
+        Shape (node,); parent -1 for the roots of the threads, which all become call path 0.
+
+    Returns
+    -------
+    path, tree
+        Shape (node,): index into the tree's call paths. Siblings stand in the order of first appearance.
+    """
+    path = np.zeros(len(parent), dtype=np.int64)
+    levels = _levels(parent)
+    path_region = [region[levels[0][:1]]]
+    path_parent = [np.array([-1], dtype=np.int64)]
+    call_paths = 1
+    for nodes in levels[1:]:
+        keys = path[parent[nodes]] * len(regions) + region[nodes]
+        unique, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        order = np.argsort(first, kind="stable")
+        rank_of = np.empty_like(order)
+        rank_of[order] = np.arange(len(order))
+        path[nodes] = call_paths + rank_of[inverse.reshape(-1)]
+        path_region.append(unique[order] % len(regions))
+        path_parent.append(unique[order] // len(regions))
+        call_paths += len(unique)
+    above = np.concatenate(path_parent)
+    order = preorder(above)
+    position = np.argsort(order)
+    above = above[order]
+    tree = CallTree(regions, np.concatenate(path_region)[order], np.where(above >= 0, position[above], -1))
+    return position[path], tree
+
+
+def _levels(parent: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Node indices by depth, each in ascending order."""
+    depth = np.zeros(len(parent), dtype=np.int64)
+    nodes, above = np.arange(len(parent)), parent
+    while len(nodes):
+        below = above >= 0
+        nodes, above = nodes[below], above[below]
+        depth[nodes] += 1
+        above = parent[above]
+    order = np.argsort(depth, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(depth[order])) + 1)

@@ -1,0 +1,284 @@
+"""What the campaign has cost: one line per run, written when the run ends, rebuilt from the store on demand."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from buran.campaign.plan import Question
+from buran.campaign.records import BUILD, BuildRecord, RunKey, RunRecord, Status, key_of, question_of, read_record
+from buran.errors import FormatError
+from buran.files import Stored, decode, not_synced, write_json, write_text
+from buran.measurement.store.sharing import Sharing
+from buran.measurement.store.store import build_folders, run_folders
+
+_SAMPLE = 200  # bytes before the place where reading stopped, to tell the same file from a new one
+_UNSUMMED = 100_000  # bytes of entries that are added up again each time, in 3 ms
+_NEWEST = 500  # runs, more than a campaign has jobs at a time: that many may be booked while a ledger is rebuilt
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Cost of one run or build, finished or not.
+
+    Attributes
+    ----------
+    run
+        Its `RunKey`, written out.
+    target
+        Identity of the target; a changed target starts a new account.
+    program_core_hours
+        Cost of the program alone; None where that is the cost.
+    sharing
+        What the record of a run that was measured says of shared cores; None where an earlier version booked it.
+    """
+
+    run: str
+    target: str
+    mode: str
+    status: str
+    cost_core_hours: float
+    program_core_hours: float | None = None
+    sharing: Sharing | None = field(default=None, compare=False)
+
+    @cached_property
+    def key(self) -> RunKey:
+        """Place in the store."""
+        return RunKey.parse(self.run)
+
+    @cached_property
+    def question(self) -> Question:
+        """What it answers: build, point and name."""
+        return question_of(self.run)
+
+    @property
+    def is_of_build(self) -> bool:
+        """Whether it is what a build has cost."""
+        return self.question[2] == BUILD
+
+
+def ledger_path(store: Path) -> Path:
+    """Return the ledger's file."""
+    return store / "ledger.jsonl"
+
+
+def append(store: Path, entry: Entry) -> None:
+    """Add a line; concurrent writers do not mix."""
+    # A line begins on its own, whatever a crash has left of the one before.
+    line = "\n" + json.dumps(asdict(entry)) + "\n"
+    handle = os.open(ledger_path(store), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.write(handle, line.encode())
+    finally:
+        os.close(handle)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """How far a ledger was read.
+
+    Attributes
+    ----------
+    file
+        Its number in the file system: a ledger that is rebuilt is another file.
+    offset, last
+        Bytes that were read, and the last of them.
+    """
+
+    file: int = 0
+    offset: int = 0
+    last: str = ""
+
+
+def _read_on(path: Path, place: _Place) -> tuple[list[Entry], _Place, bool]:
+    """Return the entries behind a place, the place behind them, and whether it is another ledger, read from its start.
+
+    A line that is being written is left for the next time.
+
+    Raises
+    ------
+    FormatError
+        The ledger is damaged.
+    """
+    with path.open("rb") as file:
+        number = os.fstat(file.fileno()).st_ino
+        last = place.last.encode("latin-1")
+        file.seek(place.offset - len(last))
+        is_other = number != place.file or file.read(len(last)) != last
+        if is_other:
+            place = _Place(number)
+            file.seek(0)
+        new = file.read()
+    whole = new[: new.rfind(b"\n") + 1]
+    if not whole:
+        return [], place, is_other
+    # One document for the parser: many times faster than line by line.
+    lines = b",".join(line for line in whole.split(b"\n") if line.endswith(b"}"))
+    try:
+        entries = decode(list[Entry], json.loads(b"[" + lines + b"]"))
+    except (ValueError, RecursionError) as error:
+        hint = "`buran verify --repair` writes it again from the store"
+        raise FormatError("the ledger is damaged", where=path, why=str(error), hint=hint) from error
+    return entries, _Place(number, place.offset + len(whole), whole[-_SAMPLE:].decode("latin-1")), is_other
+
+
+class LedgerReader:
+    """Reads the ledger on from where it stopped last, and from the start again when it was rebuilt."""
+
+    def __init__(self, store: Path) -> None:
+        self._path = ledger_path(store)
+        self._place = _Place()
+        self._entries: dict[str, Entry] = {}
+
+    def read(self) -> Collection[Entry]:
+        """Return all entries, in the order of booking; a run that was booked twice counts once."""
+        if not self._path.is_file():
+            return ()
+        new, self._place, is_other = _read_on(self._path, self._place)
+        if is_other:
+            self._entries = {}
+        self._entries |= {entry.run: entry for entry in new}
+        return self._entries.values()
+
+
+@dataclass(frozen=True)
+class _Sums(Stored):
+    """What a ledger adds up to, up to a place in it.
+
+    Attributes
+    ----------
+    spent
+        Core hours by target.
+    newest
+        Target and core hours of the runs that were booked last: one whose booking met a rebuilding of the ledger is
+        booked twice.
+    """
+
+    kind_of_file = "sums of the ledger"
+
+    place: _Place = _Place()
+    spent: Mapping[str, float] = field(default_factory=dict)
+    newest: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+
+    def with_entries(self, entries: Sequence[Entry], place: _Place) -> _Sums:
+        """Return the sums up to a later place."""
+        parts = {target: [core_hours] for target, core_hours in self.spent.items()}
+        newest = dict(self.newest)
+        for entry in entries:
+            if before := newest.pop(entry.run, None):
+                parts[before[0]].append(-before[1])
+            parts.setdefault(entry.target, []).append(entry.cost_core_hours)
+            newest[entry.run] = (entry.target, entry.cost_core_hours)
+        spent = {target: math.fsum(terms) for target, terms in parts.items()}
+        return _Sums(place, spent, dict(list(newest.items())[-_NEWEST:]))
+
+
+class RunningTotals:
+    """What targets have cost so far; of the ledger it reads what was booked since its sums were written last."""
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._sums: _Sums | None = None
+        self._written = 0
+
+    def spent_core_hours(self, target: str) -> float:
+        """Return what a target has cost."""
+        path = ledger_path(self._store)
+        if not path.is_file():
+            return 0.0
+        if self._sums is None:
+            self._sums = _sums_of(self._store)
+            self._written = self._sums.place.offset
+        entries, place, is_other = _read_on(path, self._sums.place)
+        self._sums = (_Sums() if is_other else self._sums).with_entries(entries, place)
+        if is_other or place.offset - self._written > _UNSUMMED:
+            self._written = place.offset
+            with not_synced(), contextlib.suppress(OSError):  # it only saves time
+                write_json(_sums_path(self._store), {"schema": 1, **asdict(self._sums)})
+        return self._sums.spent.get(target, 0.0)
+
+
+def _sums_path(store: Path) -> Path:
+    return store / "ledger.sums.json"
+
+
+def _sums_of(store: Path) -> _Sums:
+    with contextlib.suppress(FormatError):
+        return _Sums.read(_sums_path(store))
+    return _Sums()
+
+
+_readers: dict[Path, LedgerReader] = {}
+
+
+def read(store: Path) -> list[Entry]:
+    """Return all lines; a run that was booked twice counts once. What this process has read is not read again."""
+    return list(_readers.setdefault(store, LedgerReader(store)).read())
+
+
+def spent_core_hours(entries: Iterable[Entry], target: str) -> float:
+    """Add up what a target has cost so far, the same in whatever order it was booked."""
+    return math.fsum(entry.cost_core_hours for entry in entries if entry.target == target)
+
+
+def program_core_hours(entries: Iterable[Entry], target: str) -> float:
+    """Add up what a target's programs had of what it has cost."""
+    own = (entry for entry in entries if entry.target == target)
+    return math.fsum(e.cost_core_hours if e.program_core_hours is None else e.program_core_hours for e in own)
+
+
+def entry_of(store: Path, folder: Path) -> Entry | None:
+    """Return the ledger line of a run's or a build's folder; None if it was not charged."""
+    record = read_record(folder)
+    if record.cost_core_hours is None or not isinstance(record, BuildRecord | RunRecord):
+        return None
+    what = record.spec if isinstance(record, BuildRecord) else record
+    program, sharing = None, None
+    if isinstance(record, RunRecord):
+        program = record.program_core_hours
+        sharing = Sharing.of(record) if record.status is Status.MEASURED else None
+    return Entry(key_in(store, folder), what.target, what.mode, record.status, record.cost_core_hours, program, sharing)
+
+
+def key_in(store: Path, folder: Path) -> str:
+    """Return what a build, a run or an attempt in a store is called; see `RunKey`."""
+    return key_of(folder.as_posix()[len(str(store)) + 1 :])
+
+
+def _folders(store: Path) -> dict[str, Path]:
+    """Return the folders of all builds, runs and attempts by what they are called."""
+    return {key_in(store, folder): folder for folder in (*build_folders(store), *run_folders(store))}
+
+
+def complete(store: Path) -> None:
+    """Book what is in the store and not in the ledger; a ledger with anything else in it is written again.
+
+    Records are written once: what is booked is not read again.
+    """
+    if not store.is_dir():
+        return
+    try:
+        booked = {entry.run for entry in read(store)}
+    except FormatError:
+        return rebuild(store)
+    folders = _folders(store)
+    if booked - folders.keys():
+        return rebuild(store)
+    for run in sorted(folders.keys() - booked):
+        if entry := entry_of(store, folders[run]):
+            append(store, entry)
+    return None
+
+
+def rebuild(store: Path) -> None:
+    """Write the ledger again from the records in the store, which are the truth."""
+    if not store.is_dir():
+        return
+    entries = (entry_of(store, folder) for _, folder in sorted(_folders(store).items()))
+    write_text(ledger_path(store), "".join(json.dumps(asdict(entry)) + "\n" for entry in entries if entry))

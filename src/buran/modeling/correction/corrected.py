@@ -1,0 +1,343 @@
+"""A corrected model: what it predicts, where it may be trusted, and the file it lives in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from buran.files import finite_numbers, finite_or_none, read_document, write_json
+from buran.modeling.correction.average import Average
+from buran.modeling.correction.base import BaseModel
+from buran.modeling.correction.base_file import base_from
+from buran.modeling.correction.formula import Array
+from buran.modeling.correction.gate import Gate
+from buran.modeling.correction.mecp.expression import Evolved, evolved_from
+from buran.modeling.correction.residual import Residual
+from buran.modeling.correction.terms import CorrectionTerm, Growth, TermModel
+from buran.modeling.correction.tuning import CORRECTION
+
+SCHEMA = "buran-corrected/2"
+KIND = "corrected"
+Preset = Literal["robust", "published"]
+_PRESETS: Mapping[str, Preset] = {"robust": "robust", "published": "published", "paper": "published"}
+"""By their names in files; the last one is of earlier versions."""
+_NORMAL = NormalDist().inv_cdf(19 / 20) * math.sqrt(math.pi / 2)
+"""What 90 % of normal errors stay below, over their mean absolute value."""
+_SCATTER = math.sqrt(math.pi / 2 - 1)
+"""Standard deviation of absolute normal errors over their mean."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Values at points.
+
+    Attributes
+    ----------
+    value
+        NaN where there is none: what is not finite or not positive is no time.
+    factor
+        Factor of the correction: value over that of the base model alone.
+    in_domain
+        False beyond twice the trained values: there the factor is frozen, or, as published, nothing holds it.
+    lower, upper
+        Ends of 90 % intervals: by the errors at left-out points, beyond the trained values by those at the largest
+        points, predicted from the others, times the doublings beyond. NaN where neither was tried.
+    """
+
+    value: Array
+    factor: Array
+    in_domain: NDArray[np.bool_]
+    lower: Array
+    upper: Array
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """A value above which something sets in.
+
+    Attributes
+    ----------
+    variable, component
+        Along which, and the component it was attached to; others that grow alike may be the cause as well.
+    at, lower, upper
+        The best place, and an interval that holds it with 95 % if the rest of the model is right.
+    """
+
+    variable: str
+    component: str
+    at: float
+    lower: float
+    upper: float
+
+    def __str__(self) -> str:
+        where = f"{self.variable} = {self.at:.4g} (95 % interval {self.lower:.4g} to {self.upper:.4g})"
+        return f"something sets in above {where}; it grows as the component {self.component!r}"
+
+
+@dataclass(frozen=True)
+class CorrectionReport:
+    """How a correction came about.
+
+    Attributes
+    ----------
+    refused
+        Whether the base model was left as it is.
+    reason
+        Why, as text.
+    errors
+        Mean absolute logarithm of the ratio at left-out points, by candidate; ``base`` is the model without a
+        correction.
+    forward
+        The same at the largest points, predicted from the others.
+    notes, thresholds
+        For people.
+    points, seed
+        What it was made from.
+    trials
+        The published procedure's trials, as plain values.
+    """
+
+    refused: bool
+    reason: str
+    errors: Mapping[str, float] = field(default_factory=dict)
+    forward: Mapping[str, float] = field(default_factory=dict)
+    thresholds: tuple[Threshold, ...] = ()
+    notes: tuple[str, ...] = ()
+    points: int = 0
+    seed: int = 0
+    trials: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A base model with its correction.
+
+    Attributes
+    ----------
+    base, theta
+        The base model and its own fitted parameters.
+    low, high
+        Range of the training points, by variable.
+    terms, process, evolved
+        What the correction is made of. Several models with terms are averaged in logarithms, and terms with a process.
+    preset
+        ``published`` predicts what the program gives, everywhere; ``robust`` freezes the correction.
+    """
+
+    base: BaseModel
+    theta: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    report: CorrectionReport
+    terms: Average | None = None
+    process: Residual | None = None
+    evolved: Evolved | None = None
+    preset: Preset = "robust"
+
+    @property
+    def method(self) -> str:
+        """Name of what corrects."""
+        names = (("terms", self.terms), ("process", self.process), ("program", self.evolved))
+        return " and ".join(name for name, part in names if part is not None) or "base"
+
+    def predict(self, points: ArrayLike | Mapping[str, ArrayLike]) -> Prediction:
+        """Predict at points: columns by the variables' names, or shape (point, variable).
+
+        Raises
+        ------
+        UsageError
+            If a variable is missing or not positive.
+        """
+        at = self.base.points(points)
+        clamped = np.clip(at, np.array(self.low) / CORRECTION.freeze, np.array(self.high) * CORRECTION.freeze)
+        in_domain = (clamped == at).all(axis=1)
+        with np.errstate(all="ignore"):
+            plain = self.base.evaluate(np.array(self.theta), at)
+            if self.preset == "published" and self.evolved is not None:
+                value = self.evolved.evaluate(self.base, at)
+            else:
+                value = plain * np.exp(self.log_factor(at, clamped))
+            fine = np.isfinite(value) & (value > 0) & np.isfinite(plain) & (plain > 0)
+            factor = np.where(fine, value / plain, np.nan)
+            half = _NORMAL * self.expected_error(at)
+            value = np.where(fine, value, np.nan)
+        return Prediction(value, factor, in_domain, value * np.exp(-half), value * np.exp(half))
+
+    def expected_error(self, points: Array) -> Array:
+        """Return the mean absolute logarithm of prediction over measurement to expect at points (point, variable).
+
+        With one standard error more, as left-out points are few.
+        """
+        count = 0 if self.terms is None else len(self.terms.best.terms)
+        names = (self.method, f"{count} term{'s' if count > 1 else ''}")
+        inside, ahead = (
+            next((errors[name] for name in names if name in errors), math.nan)
+            for errors in (self.report.errors, self.report.forward)
+        )
+        inside *= 1 + _SCATTER / math.sqrt(max(self.report.points, 1))
+        ahead *= 1 + _SCATTER / math.sqrt(max(Gate().forward_share * self.report.points, 1))
+        edge = np.clip(points, np.array(self.low), np.array(self.high))
+        doublings = np.sqrt((np.log2(points / edge) ** 2).sum(axis=1))
+        beyond = np.maximum(inside, ahead) * np.maximum(doublings, 1.0)
+        return np.asarray(np.where(doublings > 0, beyond, inside))
+
+    def log_factor(self, points: Array, clamped: Array) -> Array:
+        """Return the logarithm of the correction's factor at points (point, variable).
+
+        Terms grow no further than at `clamped`, where a process or program is evaluated: what they are a share of, the
+        components of the base model, goes on.
+        """
+        theta = np.array(self.theta)
+        parts = []
+        with np.errstate(all="ignore"):
+            if self.terms is not None:
+                parts.append(self.terms.log_factor(self.base, theta, points, clamped))
+            if self.process is not None:
+                parts.append(self.process.evaluate(clamped))
+            if self.evolved is not None:
+                parts.append(np.log(self.evolved.evaluate(self.base, clamped) / self.base.evaluate(theta, clamped)))
+        return np.asarray(np.mean(parts, axis=0)) if parts else np.zeros(len(points))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        report = self.report
+        return {
+            "schema": SCHEMA,
+            "kind": KIND,
+            "preset": self.preset,
+            "method": self.method,
+            "base": self.base.to_json(),
+            "theta": list(self.theta),
+            "trained": {name: list(pair) for name, *pair in zip(self.base.variables, self.low, self.high, strict=True)},
+            "terms": None if self.terms is None else _terms_to_json(self.terms, self.base),
+            "process": None if self.process is None else {k: v.tolist() for k, v in vars(self.process).items()},
+            "program": None if self.evolved is None else self.evolved.to_json(),
+            "report": vars(report)
+            | {
+                "errors": {name: finite_or_none(error) for name, error in report.errors.items()},
+                "forward": {name: finite_or_none(error) for name, error in report.forward.items()},
+                "thresholds": [vars(threshold) for threshold in report.thresholds],
+            },
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any], where: str = "corrected model") -> Corrected:
+        """Read what `to_json` gives.
+
+        Raises
+        ------
+        KeyError, TypeError, ValueError, UsageError
+            Where a key is missing or a value is not what it should be.
+        """
+        base = base_from(data["base"], where)
+        size = len(base.parameters)
+        if list(data["trained"]) != list(base.variables):
+            raise ValueError("the trained range has other variables than the base model")
+        preset = _PRESETS[data["preset"]]
+        report = data["report"]
+        return cls(
+            base,
+            finite_numbers(data["theta"], size),
+            tuple(float(pair[0]) for pair in data["trained"].values()),
+            tuple(float(pair[1]) for pair in data["trained"].values()),
+            CorrectionReport(
+                bool(report["refused"]),
+                str(report["reason"]),
+                _errors(report["errors"]),
+                _errors(report["forward"]),
+                tuple(Threshold(**threshold) for threshold in report["thresholds"]),
+                tuple(map(str, report["notes"])),
+                int(report["points"]),
+                int(report["seed"]),
+                tuple(report["trials"]),
+            ),
+            None if data["terms"] is None else _terms_from_json(data["terms"], base),
+            None if data["process"] is None else _process_from_json(data["process"], len(base.variables)),
+            None if data["program"] is None else evolved_from(data["program"], base),
+            preset,
+        )
+
+
+def write_corrected(path: Path, model: Corrected) -> None:
+    """Write a corrected model; the file appears at once and whole, or not at all."""
+    write_json(path, model.to_json())
+
+
+def load_corrected(path: Path) -> Corrected:
+    """Read a corrected model.
+
+    Raises
+    ------
+    FormatError
+        If it cannot be read, is no corrected model, of another schema or damaged.
+    """
+    return read_document(
+        path,
+        SCHEMA,
+        lambda data: Corrected.from_json(data, str(path)),
+        what="corrected model",
+        hint="write one with: buran correct MODEL.yaml DATA -o FILE",
+    )
+
+
+def _errors(errors: Mapping[str, Any]) -> dict[str, float]:
+    return {str(name): math.inf if error is None else float(error) for name, error in errors.items()}
+
+
+def _terms_to_json(average: Average, base: BaseModel) -> list[dict[str, Any]]:
+    names, variables = base.carrier_names, list(base.variables)
+    return [
+        {
+            "weight": weight,
+            "theta": list(model.theta),
+            "cost": model.cost,
+            "added": [
+                {
+                    "component": names[term.carrier],
+                    "shape": term.growth.shape,
+                    "variable": variables[term.growth.variable],
+                    "number": term.growth.number,
+                    "coefficient": term.coefficient,
+                }
+                for term in model.terms
+            ],
+        }
+        for weight, model in zip(average.weights, average.models, strict=True)
+    ]
+
+
+def _terms_from_json(data: Sequence[Mapping[str, Any]], base: BaseModel) -> Average:
+    models = tuple(_model_from_json(entry, base) for entry in data)
+    weights = finite_numbers([entry["weight"] for entry in data], len(models))
+    if not models or min(weights) < 0 or abs(sum(weights) - 1) > 1e-6:
+        raise ValueError("the weights of the terms do not add up to 1")
+    return Average(models, weights)
+
+
+def _model_from_json(data: Mapping[str, Any], base: BaseModel) -> TermModel:
+    names, variables = list(base.carrier_names), list(base.variables)
+    terms = []
+    for entry in data["added"]:
+        if entry["shape"] not in ("power", "log2", "hinge", "one"):
+            raise ValueError(f"there is no shape {entry['shape']!r}")
+        growth = Growth(entry["shape"], variables.index(entry["variable"]), float(entry["number"]))
+        terms.append(CorrectionTerm(names.index(entry["component"]), growth, float(entry["coefficient"])))
+    return TermModel(finite_numbers(data["theta"], len(base.parameters)), tuple(terms), float(data["cost"]))
+
+
+def _process_from_json(data: Mapping[str, Any], size: int) -> Residual:
+    arrays = {key: np.array(data[key], dtype=np.float64) for key in ("centre", "spread", "points", "lengths", "pull")}
+    draws, points = arrays["pull"].shape
+    shapes = {"centre": (size,), "spread": (size,), "points": (points, size), "lengths": (draws, size)}
+    if any(arrays[key].shape != shape for key, shape in shapes.items()):
+        raise ValueError("the process has arrays of the wrong shape")
+    if not all(np.isfinite(array).all() for array in arrays.values()):
+        raise ValueError("the process has numbers that are not finite")
+    return Residual(**arrays)

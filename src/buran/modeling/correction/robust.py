@@ -1,0 +1,238 @@
+"""The robust default: positive terms or an average, accepted only where cross-validation says that they help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from buran.modeling.correction.average import Average, averaged
+from buran.modeling.correction.base import BaseModel
+from buran.modeling.correction.corrected import Corrected, CorrectionReport
+from buran.modeling.correction.data import Data, spawned
+from buran.modeling.correction.domain import objection, without_time
+from buran.modeling.correction.formula import Array
+from buran.modeling.correction.gate import Gate, Masks
+from buran.modeling.correction.mecp.expression import Case
+from buran.modeling.correction.mecp.search import evolve
+from buran.modeling.correction.mecp.tuning import EvolutionTuning
+from buran.modeling.correction.residual import fit_residual
+from buran.modeling.correction.terms import Problem, TermModel, fit_base, grow, library
+from buran.modeling.correction.thresholds import find_thresholds
+from buran.modeling.correction.tuning import CORRECTION
+from buran.modeling.numerics.tuning import COMMON
+
+Errors = Mapping[str, float]
+
+_FOLDS, _TRIALS = 0, 1  # first numbers of the seeds' keys
+
+
+@dataclass(frozen=True)
+class Competition:
+    """What is tried.
+
+    Attributes
+    ----------
+    formula
+        Whether the correction must be one formula: no average, no Gaussian process.
+    case
+        Case of a genetic search that competes; None for none.
+    gate
+        What is asked of a correction; None takes the best without a test.
+    seed
+        Seed of the folds and the genetic search.
+    """
+
+    formula: bool = False
+    case: Case | None = None
+    gate: Gate | None = field(default_factory=Gate)
+    seed: int = 0
+
+
+def correct_robustly(base: BaseModel, data: Data, options: Competition) -> Corrected:
+    """Correct a base model where that is worth it; see `Gate` for what decides."""
+    gate = options.gate or Gate()
+    everything = np.ones((1, len(data.points)), dtype=bool)
+    first = fit_base(Problem(base, data.points, data.logs, everything))[0]
+    plain = _corrected(base, first, data.points)
+    notes = _notes(base, first, data)
+    level = float(np.sqrt(first.cost / len(data.points)))
+
+    def refused(reason: str, errors: Errors | None = None, ahead: Errors | None = None) -> Corrected:
+        report = CorrectionReport(True, reason, errors or {}, ahead or {}, (), notes, len(data.points), options.seed)
+        return replace(plain, report=report)
+
+    scale = _scale(base, data.points, np.array(first.theta))
+    if level <= COMMON.matters:
+        fits = f"the base model already fits: it is {100 * level:.2g} % off on average"
+        return refused(fits, *_errors_alone(base, data, first, gate, scale))
+    if len(data.points) < CORRECTION.fewest:
+        few = f"{len(data.points)} points are too few to evaluate a correction; {CORRECTION.fewest} are wanted"
+        return refused(few, *_errors_alone(base, data, first, gate, scale))
+    masks = gate.masks(scale, spawned(options.seed, _FOLDS)) if options.gate else everything[:0]
+    problem = Problem(base, data.points, data.logs, np.concatenate([everything, masks]))
+    bases = fit_base(problem)
+    models = grow(problem, bases, library(base, data.points))
+    all_of_it = _candidates(problem, 0, bases[0], models[0], options)
+    formulas = [name for name, candidate in all_of_it.items() if candidate.process is None and name != "base"]
+    if not formulas:
+        return refused("no term of the library has any influence at these points")
+    if options.gate is None:
+        chosen = min(formulas, key=lambda name: _own_cost(all_of_it[name]))
+        against = objection(all_of_it[chosen], data.points)
+        if against is not None:
+            return refused(against)
+        report = CorrectionReport(False, "taken without a test", {}, {}, (), notes, len(data.points), options.seed)
+        return replace(all_of_it[chosen], report=report)
+    errors, beyond = _cross_validated(gate, problem, masks, bases, models, list(all_of_it), options)
+    ahead = {name: float(candidate.mean()) for name, candidate in beyond.items()}
+    remaining = {name: error / errors["base"] for name, error in errors.items() if name != "base"}
+    objections: list[str] = []
+    while left := [name for name in formulas if name in remaining]:
+        chosen = gate.choose(remaining, left)
+        reason = gate.reason_against(remaining[chosen], beyond["base"], beyond[chosen])
+        if reason is not None and chosen in formulas:
+            return refused("; ".join([*objections, reason]), errors, ahead)
+        against = reason or objection(all_of_it[chosen], data.points)
+        if against is None:
+            corrected = all_of_it[chosen]
+            places = () if corrected.terms is None else find_thresholds(problem, corrected.terms.best)
+            why = (
+                f"{chosen}: at points that were left out the error falls from {100 * errors['base']:.2g} % to "
+                f"{100 * errors[chosen]:.2g} %"
+            )
+            report = CorrectionReport(
+                False, why, errors, ahead, places, (*notes, *objections), len(data.points), options.seed
+            )
+            return replace(corrected, report=report)
+        objections.append(f"{chosen} is not taken: {against}")
+        del remaining[chosen]
+    return refused("; ".join(objections), errors, ahead)
+
+
+def _errors_alone(
+    base: BaseModel, data: Data, fitted: TermModel, gate: Gate, scale: Array
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return mean errors of a base model that nothing competes with: at its points, and at the largest from the others.
+
+    None where there are not more points than parameters.
+    """
+    count, parameters = len(data.points), len(base.parameters)
+    seen = gate.masks(scale, spawned(0, _FOLDS))[-1]
+    if seen.sum() <= parameters or seen.all():
+        return {}, {}
+    again = fit_base(Problem(base, data.points, data.logs, seen[None]))[0]
+    with np.errstate(all="ignore"):
+        gaps = [np.abs(np.log(base.evaluate(np.array(one.theta), data.points)) - data.logs) for one in (fitted, again)]
+    inside, ahead = float(gaps[0].mean()) * (count / (count - parameters)) ** 0.5, float(gaps[1][~seen].mean())
+    return {"base": inside}, {"base": ahead} if np.isfinite(ahead) else {}
+
+
+def _corrected(base: BaseModel, fitted: TermModel, points: Array) -> Corrected:
+    return Corrected(
+        base,
+        fitted.theta,
+        tuple(points.min(axis=0).tolist()),
+        tuple(points.max(axis=0).tolist()),
+        CorrectionReport(True, ""),
+    )
+
+
+def _candidates(
+    problem: Problem, search: int, fitted: TermModel, models: Sequence[TermModel], options: Competition
+) -> dict[str, Corrected]:
+    """Return everything that competes, made from the points that a search may see."""
+    base, used = problem.base, problem.used[search]
+    points, logs = problem.points[used], problem.logs[used]
+    plain = _corrected(base, fitted, points)
+    out = {"base": plain}
+    usable = [model for model in models if model.terms and np.isfinite(model.cost)]
+    if options.formula:
+        for count in sorted({len(model.terms) for model in usable}):
+            best = min((model for model in usable if len(model.terms) == count), key=lambda model: model.cost)
+            out[f"{count} term{'s' if count > 1 else ''}"] = replace(plain, terms=Average((best,), (1.0,)))
+    elif usable:
+        out["terms"] = replace(plain, terms=averaged(usable))
+    if options.case is not None:
+        random = spawned(options.seed, _TRIALS, options.case, search)
+        theta = np.array(fitted.theta)
+        published = EvolutionTuning()
+        # All searches together take as much as a published one.
+        part = replace(published, population=max(published.population // len(problem.used), 2))
+        evolved = evolve(base, points, np.exp(logs), options.case, theta, random, part, "log")
+        out["program"] = replace(plain, evolved=evolved)
+    if not options.formula and len(points) <= COMMON.combinations:
+        process = fit_residual(points, logs - np.log(base.evaluate(np.array(fitted.theta), points)))
+        terms = {name: candidate for name, candidate in out.items() if candidate.terms is not None}
+        out["process"] = replace(plain, process=process)
+        out |= {f"{name} and process": replace(candidate, process=process) for name, candidate in terms.items()}
+    return out
+
+
+def _cross_validated(
+    gate: Gate, problem: Problem, masks: Masks, bases: Sequence[TermModel], models: Sequence[Sequence[TermModel]],
+    names: Sequence[str], options: Competition,
+) -> tuple[dict[str, float], dict[str, Array]]:  # fmt: skip
+    """Return mean errors at left-out points and errors at the largest points, by candidate."""
+
+    def predict(fold: int, left_out: Masks) -> Array:
+        candidates = _candidates(problem, fold + 1, bases[fold + 1], models[fold + 1], options)
+        at = problem.points[left_out]
+        rows = []
+        for name in names:
+            # A fold whose points allow fewer terms stays with what it has.
+            candidate = candidates.get(name) or _fewer(candidates, name)
+            with np.errstate(invalid="ignore"):
+                rows.append(np.log(candidate.predict(at).value))
+        return np.asarray(np.nan_to_num(np.array(rows), nan=np.inf))
+
+    errors, ahead = gate.scores(masks, problem.logs, predict)
+    return dict(zip(names, errors.mean(axis=1).tolist(), strict=True)), dict(zip(names, ahead, strict=True))
+
+
+def _fewer(candidates: Mapping[str, Corrected], name: str) -> Corrected:
+    process = "process" in name
+    return next(model for model in reversed(list(candidates.values())) if (model.process is not None) == process)
+
+
+def _own_cost(model: Corrected) -> float:
+    if model.terms is not None:
+        return model.terms.best.cost
+    assert model.evolved is not None
+    return float("inf")
+
+
+def _scale(base: BaseModel, points: Array, theta: Array) -> Array:
+    """Return how large each run is, by the first that distinguishes runs.
+
+    The variables declared so, the base model's time, all variables, the first one.
+    """
+    columns = [i for i, variable in enumerate(base.variables.values()) if variable.scale]
+    declared = [np.prod(points[:, columns], axis=1)] if columns else []
+    sizes = [*declared, base.evaluate(theta, points), np.prod(points, axis=1), points[:, 0]]
+    return np.asarray(next(size for size in sizes if size.min() < size.max()))
+
+
+def _notes(base: BaseModel, fitted: TermModel, data: Data) -> tuple[str, ...]:
+    notes = []
+    for (name, parameter), value in zip(base.parameters.items(), fitted.theta, strict=True):
+        for end, bound in (("lower", parameter.lower), ("upper", parameter.upper)):
+            if abs(value - bound) <= 1e-6 * (parameter.upper - parameter.lower) or abs(value - bound) <= 1e-6 * abs(
+                bound
+            ):
+                notes.append(f"{name} was fitted to its {end} bound {bound:g}")
+    for i, (name, variable) in enumerate(base.variables.items()):
+        low, high = data.points[:, i].min(), data.points[:, i].max()
+        if (variable.lower is not None and low < variable.lower) or (
+            variable.upper is not None and high > variable.upper
+        ):
+            notes.append(f"{name} was measured from {low:g} to {high:g}, beyond its declared range")
+    if not any(variable.scale for variable in base.variables.values()):
+        notes.append("no variable is declared to be a scale: the longest runs are the ones predicted from the others")
+    if len(data.points) > COMMON.combinations:
+        notes.append(f"with more than {COMMON.combinations} points no Gaussian process is tried")
+    wrong = without_time(base, np.array(fitted.theta), data.points)
+    if wrong is not None:
+        notes.append(f"{wrong}: there is nothing to correct, and no prediction")
+    return tuple(notes)

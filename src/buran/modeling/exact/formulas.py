@@ -1,0 +1,570 @@
+"""Formulas that explain exact values without a rest.
+
+Counts, bytes and visits have no noise, so that a formula either gives every one of them or is none. Along each
+parameter, sets of terms are tried on all its lines of points at once; then the products of the terms of different
+parameters are solved for all call paths together. All of this is done modulo a prime, which is fast and knows no
+rounding. What passes is solved in fractions, and kept if each value comes out, whole or as a mean over ranks.
+
+A formula is proven along a parameter if there are so many more values than coefficients that chance would not pass
+them. A parameter with few values may be passed through instead if another one is proven: then the formula holds at
+these values, and all terms that do so stand next to each other as alternatives: elsewhere the interval is wide.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from itertools import combinations, product
+from math import comb, lcm
+
+import numpy as np
+
+from buran.modeling.exact.rational import (
+    CONSTANT,
+    PRODUCTS,
+    Counts,
+    RationalTerm,
+    TermSet,
+    fraction_of,
+    monomials,
+    rational_terms,
+    saved,
+    term_residues,
+    term_sets,
+)
+from buran.modeling.numerics.modular import PRIME, Residues, checks, inverse, reduced, solved, spans
+from buran.modeling.numerics.modular import product as modular_product
+from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.pmnf.alternative import Alternative
+from buran.modeling.pmnf.candidates import Ids, Mask
+from buran.modeling.pmnf.derived import DerivedValue
+from buran.modeling.pmnf.model import Model, Quality
+from buran.modeling.pmnf.search import SearchOptions
+from buran.modeling.pmnf.structures import OpenStructure, with_structures
+from buran.modeling.pmnf.terms import Array, ModelFunction, Term
+from buran.modeling.pmnf.tuning import EXACT, SEARCH
+
+_SEED = 20  # of the tests; which numbers they are does not matter
+
+Scores = dict[TermSet, float]  # bits that speak for a set of terms, the best first
+Formula = tuple[ModelFunction, float]  # with the bits that speak for it
+Product = tuple[int, ...]  # for each parameter 0 for the constant, else 1 + place in the table of its terms
+
+
+def exact_models(points: Array, values: Array, variables: Sequence[Sequence[DerivedValue]] = ()) -> list[Model | None]:
+    """Find formulas for exact values.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter), distinct rows.
+    values
+        Shape (call path, point), finite; each the same in all repetitions.
+    variables
+        Groups of values that the program derives from its parameters, such as the edges of its grid of ranks. Formulas
+        have them where none has the parameters alone.
+
+    Returns
+    -------
+    list
+        One for each call path; None where no formula explains all values, or too few values would tell.
+    """
+    models: list[Model | None] = [None] * len(values)
+    rows = np.flatnonzero((values == values[:, :1]).all(axis=1))
+    for row in rows.tolist():
+        models[row] = _as_model(points, values[row], [(ModelFunction(float(values[row, 0])), 0.0)])
+    counts = Counts.read(points, values)
+    rows = np.flatnonzero(counts.usable & (values != values[:, :1]).any(axis=1))
+    of_one = tuple(variable for group in variables for variable in group if len(variable.columns) == 1)
+    lines = [_Parameter.of(points, p, of_one) for p in range(points.shape[1])]
+    if len(rows) and all(parameter is not None for parameter in lines):
+        found = _on_lines([parameter for parameter in lines if parameter is not None], points, values, counts, rows)
+        rows = _entered(models, rows, found, points)
+    for terms, is_named in _systems(points, variables, of_one):
+        if len(rows):
+            rows = _entered(models, rows, _in_monomials(terms, points, values, counts, rows, is_named), points)
+    return models
+
+
+def _entered(models: list[Model | None], rows: Ids, found: Sequence[Model | None], points: Array) -> Ids:
+    """Enter formulas of some rows; return the rows that need another one."""
+    missing = []
+    for row, model in zip(rows.tolist(), found, strict=True):
+        proven = model is not None and not passes_through(model.function, points)
+        if proven or models[row] is None:
+            models[row] = model
+        if not proven:
+            missing.append(row)
+    return np.array(missing, dtype=np.int64)
+
+
+def _on_lines(
+    known: Sequence[_Parameter], points: Array, values: Array, counts: Counts, rows: Ids
+) -> list[Model | None]:
+    """Find formulas whose terms the lines along each parameter show."""
+    models: list[Model | None] = [None] * len(rows)
+    counts = counts.of(rows)
+    choices = [parameter.choose(counts) for parameter in known]
+    groups: dict[tuple[tuple[TermSet, ...], ...], list[int]] = defaultdict(list)
+    for place in range(len(rows)):
+        chosen = [parameter_choices[place] for parameter_choices in choices]
+        if all(chosen) and _are_proven(chosen, known):
+            groups[tuple(map(tuple, chosen))].append(place)
+    solver = _Solver(known, counts)
+    for chosen_sets, calls in groups.items():
+        scores = [[parameter_choices[call] for parameter_choices in choices] for call in calls]
+        for call, formulas in zip(calls, solver.formulas(chosen_sets, calls, scores), strict=True):
+            models[call] = model_of_formulas(points, values[rows[call]], formulas)
+    return models
+
+
+def _systems(
+    points: Array, variables: Sequence[Sequence[DerivedValue]], of_one: Sequence[DerivedValue]
+) -> Iterator[tuple[tuple[RationalTerm, ...], bool]]:
+    """Yield products of variables that depend on several parameters, few before many; whether the user named them."""
+    groups = [tuple(variable for variable in group if len(variable.columns) > 1) for group in variables]
+    rows = tuple(map(tuple, points.tolist()))
+    for kind in PRODUCTS:
+        for number, group in enumerate(groups):
+            if group:
+                yield monomials(rows, group, of_one, kind), number == 0
+
+
+def _in_monomials(
+    table: tuple[RationalTerm, ...], points: Array, values: Array, counts: Counts, rows: Ids, is_named: bool
+) -> list[Model | None]:
+    """Find formulas that are sums of multiples of the cheapest of these products, for points in any layout.
+
+    The products are taken one after the other until what a call path counts is a sum of their multiples. Fewer terms
+    win: where one that was not needed stands for one that was, both formulas are kept.
+    """
+    models: list[Model | None] = [None] * len(rows)
+    size = len(points)
+    solver = _Solver([_Parameter(tuple(Fraction(i) for i in range(size)), {}, table)], counts.of(rows))
+    columns, residues = solver.columns([(place,) for place in range(len(table) + 1)]), solver.counts.residues()
+    basis, needed = spans(columns, residues)
+    _, bits = solver.counts.bits(np.arange(size)[None])
+    spare = (size - 1 - needed) * bits - np.log2(1 + len(table))
+    proven = (needed < len(basis)) & (size - 1 - needed >= COMMON.few) & (spare >= EXACT.margin)
+    used_by_any = sorted({c for term in table for f in term.factors for c in f.columns})
+    for p in [] if is_named else used_by_any:  # a guess must follow from the points without the largest values, too
+        rest = points[:, p] < points[:, p].max()
+        places, enough = spans(columns[:, rest], residues[:, rest])
+        checked = len(np.unique(points[rest][:, used_by_any], axis=0)) - 1 - needed >= COMMON.few
+        alike = np.array([places[: k + 1] == basis[: k + 1] for k in range(len(basis) + 1)])
+        proven &= (enough == needed) & checked & alike[np.minimum(needed, len(basis))]
+    for last in np.unique(needed[proven]).tolist():
+        calls = np.flatnonzero(proven & (needed == last)).tolist()
+        used = basis[: last + 1]
+        others = [place for place in range(len(columns)) if place not in used]
+        for call, formulas in zip(calls, solver.fewest(used, others, columns, calls), strict=True):
+            models[call] = model_of_formulas(points, values[rows[call]], formulas)
+    return models
+
+
+def passes_through(function: ModelFunction, points: Array) -> bool:
+    """Tell whether a formula has as many coefficients along a parameter as that has values: any values would do.
+
+    Those with a variable of several parameters were proven by the number of all points.
+    """
+    if any(len(factor.columns) > 1 for term in function.terms for factor in term.factors):
+        return False
+    for p, column in enumerate(points.T):
+        shapes = {tuple(factor for factor in term.factors if factor.parameter == p) for term in function.terms}
+        shapes |= {()} if function.constant else set()
+        if len(shapes) > 1 and len(shapes) >= len(np.unique(column)):
+            return True
+    return False
+
+
+def _are_proven(chosen: Sequence[Scores], known: Sequence[_Parameter]) -> bool:
+    """Tell whether the terms of one parameter are proven, and those of each other too that has more than few values."""
+    proven = [_is_proven(scores, parameter.levels) for scores, parameter in zip(chosen, known, strict=True)]
+    return any(proven) and all(p or parameter.is_passed for p, parameter in zip(proven, known, strict=True))
+
+
+def _is_proven(scores: Scores, values: int) -> bool:
+    """Tell whether so many values of a parameter determine its best terms."""
+    best = next(iter(scores))
+    return scores[best] >= EXACT.margin if best.terms else values >= COMMON.few
+
+
+@dataclass(frozen=True, eq=False)
+class _Parameter:
+    """A parameter: its values, its lines, and the terms that have fractions as values there.
+
+    Attributes
+    ----------
+    values
+        At each point.
+    lines
+        By the values on them: shape (line, point on the line).
+    table
+        Terms.
+    """
+
+    values: tuple[Fraction, ...]
+    lines: dict[tuple[Fraction, ...], Ids]
+    table: tuple[RationalTerm, ...]
+
+    @property
+    def levels(self) -> int:
+        """Number of values on the longest line."""
+        return max(map(len, self.lines), default=1)
+
+    @property
+    def is_passed(self) -> bool:
+        """Whether terms may pass through all values, as there are few."""
+        return self.levels <= COMMON.few
+
+    @classmethod
+    def of(cls, points: Array, parameter: int, variables: tuple[DerivedValue, ...] = ()) -> _Parameter | None:
+        """Return None if the parameter varies, but no two points differ in it alone."""
+        column = [fraction_of(x) for x in points[:, parameter].tolist()]
+        _, group = np.unique(np.delete(points, parameter, axis=1), axis=0, return_inverse=True)
+        order = np.lexsort((points[:, parameter], group.reshape(-1)))
+        by_values: dict[tuple[Fraction, ...], list[Ids]] = defaultdict(list)
+        for line in np.split(order, np.flatnonzero(np.diff(group.reshape(-1)[order])) + 1):
+            if len(line) > 1:
+                by_values[tuple(column[point] for point in line.tolist())].append(line)
+        levels = tuple(sorted(set(column)))
+        if len(levels) > 1 and not by_values:
+            return None
+        lines = {values: np.stack(some) for values, some in by_values.items()}
+        along = tuple(variable for variable in variables if variable.columns == (parameter,))
+        return cls(tuple(column), lines, rational_terms(parameter, levels, along) if len(levels) > 1 else ())
+
+    def choose(self, counts: Counts) -> list[Scores]:
+        """Return for each call path the sets of terms that explain all lines; none if nothing does."""
+        calls = len(counts.numerators)
+        if not self.lines:
+            return [{CONSTANT: 0.0}] * calls
+        longest = self.levels
+        options = term_sets(tuple(term.cost for term in self.table), longest if self.is_passed else longest - 1)
+        fits = np.ones((len(options), calls), dtype=bool)
+        bits, bits_beyond = np.zeros(calls), np.zeros(calls)  # of values, and of values without a constant
+        constant = np.zeros((len(options), 1), dtype=bool)
+        remainders = counts.residues()
+        random = np.random.default_rng(_SEED)
+        for levels, on_lines in self.lines.items():
+            shares = random.integers(1, PRIME, size=len(on_lines), dtype=np.int64)
+            together = np.zeros((calls, len(levels)), dtype=np.int64)
+            for share, line in zip(shares.tolist(), on_lines, strict=True):
+                together = (together + share * remainders[:, line]) % PRIME
+            tests, usable = _tests(self.table, options, levels)
+            fits &= modular_product(tests, together.T) == 0
+            if len(levels) == longest:
+                fits &= usable[:, None]
+                of_values, beyond = counts.bits(on_lines)
+                bits, bits_beyond = np.maximum(bits, of_values), np.maximum(bits_beyond, beyond)
+                constant = (tests.sum(axis=1) % PRIME == 0)[:, None]  # or something that is one at these values
+        spare = np.array([longest - terms.size for terms in options])[:, None]
+        costs = np.array([terms.cost for terms in options])[:, None]
+        scores = spare * np.where(constant, bits_beyond, bits) - costs
+        scores[~fits] = -np.inf
+        order = np.argsort(-scores, axis=0, kind="stable")[: SearchOptions.alternatives]
+        out = []
+        for call in range(calls):
+            near = order[scores[order[:, call], call] > scores[order[0, call], call] - EXACT.margin, call]
+            found = {options[place]: float(scores[place, call]) for place in near.tolist()}
+            out.append(
+                found if max(found.values(), default=EXACT.margin) >= EXACT.margin else self._short(found, counts, call)
+            )
+        return out
+
+    def value(self, place: int, level: Fraction) -> Fraction:
+        """Return what a term is at a value, the constant being 0 and others 1 + their place in the table."""
+        return self.table[place - 1].values[level] if place else Fraction(1)
+
+    def _short(self, scores: Scores, counts: Counts, call: int) -> Scores:
+        """Return sets of terms that the values alone do not prove, with the bits that short coefficients save."""
+        levels = max(self.lines, key=len)
+        values = [counts.fraction(call, point) for point in self.lines[levels][0].tolist()]
+        residues = term_residues(self.table, levels)
+        out = dict(scores)
+        for terms, score in scores.items():
+            places = _places(terms)
+            if len(places) < len(levels):
+                base = reduced(residues[None, places])[1][0].tolist()
+                rows = [[self.value(place, levels[point]) for place in places] for point in base]
+                coefficients = _applied(_inverted(rows), [values[point] for point in base])
+                out[terms] = max(score, saved(values, coefficients) - terms.cost)
+        return dict(sorted(out.items(), key=lambda one: -one[1]))
+
+
+@lru_cache(maxsize=64)
+def _tests(
+    table: tuple[RationalTerm, ...], options: tuple[TermSet, ...], levels: tuple[Fraction, ...]
+) -> tuple[Residues, Mask]:
+    """Return for each set of terms a test of values at `levels`, and whether its terms differ there; see `checks`."""
+    columns = term_residues(table, levels)
+    tests = np.zeros((len(options), len(levels)), dtype=np.int64)
+    usable = np.zeros(len(options), dtype=bool)
+    random = np.random.default_rng(_SEED)
+    for size in range(1, len(levels) + 1):
+        some = [place for place, terms in enumerate(options) if terms.size == size]
+        if some:
+            sets = np.array([[0] * options[place].constant + [1 + t for t in options[place].terms] for place in some])
+            tests[some], usable[some] = checks(columns[sets], random)
+    return tests, usable
+
+
+@dataclass(frozen=True, eq=False)
+class _Solver:
+    """Solves sums of products of terms for exact values.
+
+    Attributes
+    ----------
+    parameters
+        In the order of the points' columns.
+    counts
+        The values.
+    """
+
+    parameters: Sequence[_Parameter]
+    counts: Counts
+
+    def formulas(
+        self, chosen: tuple[tuple[TermSet, ...], ...], calls: Sequence[int], scores: Sequence[Sequence[Scores]]
+    ) -> list[list[Formula]]:
+        """Return formulas of call paths that the same sets of terms explain along each parameter."""
+        out: list[list[Formula]] = [[] for _ in calls]
+        combined = sorted(product(*chosen), key=lambda some: sum(terms.cost for terms in some))
+        for some in combined[: SearchOptions.alternatives]:
+            products = list(product(*(_places(terms) for terms in some)))
+            columns = self.columns(products)
+            if len(products) < columns.shape[1] and reduced(columns[None])[2][0]:
+                solved = self._solved(products, columns, calls)
+            elif some is combined[0]:
+                solved = self._sparse(some, calls)
+            else:
+                continue
+            for place, functions in enumerate(solved):
+                score = sum(by_set[terms] for by_set, terms in zip(scores[place], some, strict=True))
+                out[place] += [(function, score + bits) for function, bits in functions]
+        return out
+
+    @cached_property
+    def _tables(self) -> list[Residues]:
+        return [term_residues(parameter.table, parameter.values) for parameter in self.parameters]
+
+    def columns(self, products: Sequence[Product]) -> Residues:
+        """Return shape (product, point): values modulo the prime."""
+        out = np.ones((len(products), len(self.counts.numerators[0])), dtype=np.int64)
+        places = np.array(products)
+        for p, table in enumerate(self._tables):
+            out = out * table[places[:, p]] % PRIME
+        return out
+
+    def _solved(self, products: Sequence[Product], columns: Residues, calls: Sequence[int]) -> list[list[Formula]]:
+        """Solve for coefficients that are unique."""
+        fits, coefficients = solved(columns, self.counts.residues()[calls])
+        used = coefficients != 0
+        groups: dict[bytes, list[int]] = defaultdict(list)
+        for place in np.flatnonzero(fits).tolist():
+            groups[used[place].tobytes()].append(place)
+        out: list[list[Formula]] = [[] for _ in calls]
+        for key, places in groups.items():
+            some = [products[i] for i in np.flatnonzero(np.frombuffer(key, dtype=bool)).tolist()]
+            for place, function in zip(places, self._proven(some, [calls[i] for i in places]), strict=True):
+                out[place] += [] if function is None else [(function, 0.0)]
+        return out
+
+    def fewest(
+        self, used: Sequence[int], others: Sequence[int], columns: Residues, calls: Sequence[int]
+    ) -> list[list[Formula]]:
+        """Return the formulas with fewest terms of call paths that are sums of multiples of the `used` columns.
+
+        A column of the `others` that is such a sum itself may stand in for one that a formula needs.
+        """
+        fits, coefficients = solved(columns[used], self.counts.residues()[calls])
+        alike, relations = solved(columns[used], columns[others])
+        relations, stand_ins = relations[alike], np.array(others, dtype=np.int64)[alike]
+        out: list[list[Formula]] = [[] for _ in calls]
+        for place in np.flatnonzero(fits).tolist():
+            row = coefficients[place]
+            sets = {tuple(np.array(used)[row != 0].tolist())}
+            other, term = np.nonzero((relations != 0) & (row != 0))
+            shares = row[term] * inverse(relations[other, term]) % PRIME
+            kept = (row - shares[:, None] * relations[other] % PRIME) % PRIME != 0
+            for k, mask in zip(other.tolist(), kept, strict=True):
+                sets.add(tuple(sorted((*np.array(used)[mask].tolist(), int(stand_ins[k])))))
+            few = min(map(len, sets))
+            for terms in sorted((some for some in sets if len(some) == few), key=sum)[: SEARCH.beam]:
+                function = self._proven([(number,) for number in terms], [calls[place]])[0]
+                cost = sum(self._cost((number,)) for number in terms)
+                out[place] += [] if function is None else [(function, -float(cost))]
+        return out
+
+    def _sparse(self, some: Sequence[TermSet], calls: Sequence[int]) -> list[list[Formula]]:
+        """Try small sets of products where the points do not distinguish all of them.
+
+        A line shows which terms stand in the sum for the values that the others have there, so that constants and
+        straight lines join what the lines show.
+        """
+        places = [
+            sorted({0, *_places(terms), *(1 + t for t, term in enumerate(parameter.table) if term.cost == 1)})
+            for parameter, terms in zip(self.parameters, some, strict=True)
+        ]
+        return self._sets(list(product(*places)), SearchOptions.max_terms, calls)
+
+    def _sets(self, products: Sequence[Product], most: int, calls: Sequence[int]) -> list[list[Formula]]:
+        """Try sets of up to `most` products; with more than one, no product of fewer explains a call path."""
+        costs = np.array([self._cost(each) for each in products])
+        columns = self.columns(products)
+        counts = self.counts.of(calls)
+        values = counts.residues()
+        out: list[list[Formula]] = [[] for _ in calls]
+        _, bits = counts.bits(np.arange(columns.shape[1])[None])
+        random = np.random.default_rng(_SEED)
+        tried = 0
+        for size in range(1, min(most, columns.shape[1] - 1) + 1):  # one value at least is not needed
+            if tried + comb(len(products), size) > COMMON.combinations:
+                break
+            sets = np.array(list(combinations(range(len(products)), size)), dtype=np.int64).reshape(-1, size)
+            tried += len(sets)
+            tests, usable = checks(columns[sets], random)
+            fits = (modular_product(tests, values.T) == 0) & usable[:, None]
+            cost = costs[sets].sum(axis=1)
+            spare = (columns.shape[1] - size) * bits - np.log2(tried)
+            for place in np.flatnonzero(fits.any(axis=0)).tolist():
+                fitting = np.flatnonzero(fits[:, place]) if not out[place] else np.zeros(0, dtype=np.int64)
+                for number in fitting[np.argsort(cost[fitting], kind="stable")][: SEARCH.beam].tolist():
+                    function = self._proven([products[i] for i in sets[number].tolist()], [calls[place]])[0]
+                    if function is None:
+                        continue
+                    proven = spare[place] >= EXACT.margin
+                    saving = 0.0 if proven else self._saved(function, calls[place]) - float(np.log2(tried))
+                    if proven or saving >= EXACT.margin:
+                        out[place].append((function, saving - float(cost[number])))
+        return out
+
+    def _saved(self, function: ModelFunction, call: int) -> float:
+        """Return how many bits of a call path's values the coefficients of a function save."""
+        values = [self.counts.fraction(call, point) for point in range(self.counts.numerators.shape[1])]
+        return saved(values, [Fraction(c).limit_denominator() for c in (function.constant, *function.coefficients)])
+
+    def _cost(self, product_of_terms: Product) -> int:
+        terms = zip(self.parameters, product_of_terms, strict=True)
+        return 1 + sum(parameter.table[place - 1].cost for parameter, place in terms if place)
+
+    def _proven(self, products: Sequence[Product], calls: Sequence[int]) -> list[ModelFunction | None]:
+        """Solve in fractions, and return the functions that give every value."""
+        _, pivots, _ = reduced(self.columns(products)[None])
+        at = [self._exactly(products, point) for point in range(self.counts.numerators.shape[1])]
+        base = pivots[0].tolist()
+        inverted = _inverted([at[point] for point in base])
+        scale = [lcm(*(value.denominator for value in row)) for row in at]
+        whole = np.array([[int(value * s) for value in row] for row, s in zip(at, scale, strict=True)], dtype=object)
+        out: list[ModelFunction | None] = []
+        for call in calls:
+            known = [self.counts.fraction(call, point) for point in base]
+            coefficients = _applied(inverted, known)
+            common = lcm(*(c.denominator for c in coefficients))
+            predicted = whole @ np.array([int(c * common) for c in coefficients], dtype=object)
+            numerators = self.counts.numerators[call].astype(object)
+            denominators = self.counts.denominators[call].astype(object)
+            same = predicted * denominators == numerators * np.array(scale, dtype=object) * common
+            out.append(self._function(products, coefficients) if same.all() else None)
+        return out
+
+    def _exactly(self, products: Sequence[Product], point: int) -> list[Fraction]:
+        out = []
+        for each in products:
+            value = Fraction(1)
+            for parameter, place in zip(self.parameters, each, strict=True):
+                value *= parameter.value(place, parameter.values[point])
+            out.append(value)
+        return out
+
+    def _function(self, products: Sequence[Product], coefficients: Sequence[Fraction]) -> ModelFunction:
+        constant, parts = 0.0, list[tuple[float, Term]]()
+        for each, coefficient in zip(products, coefficients, strict=True):
+            factors = (
+                factor
+                for parameter, place in zip(self.parameters, each, strict=True)
+                for factor in (parameter.table[place - 1].factors if place else ())
+            )
+            term = Term(tuple(sorted(factors)))
+            if not term.factors:
+                constant = float(coefficient)
+            elif coefficient:
+                parts.append((float(coefficient), term))
+        parts.sort(key=lambda part: part[1].growth_order, reverse=True)
+        return ModelFunction(constant, tuple(c for c, _ in parts), tuple(term for _, term in parts))
+
+
+def _applied(rows: Sequence[Sequence[Fraction]], values: Sequence[Fraction]) -> list[Fraction]:
+    """Multiply a matrix with as many of the values as it has columns."""
+    return [sum((a * b for a, b in zip(row, values, strict=True)), Fraction(0)) for row in rows]
+
+
+def _places(terms: TermSet) -> list[int]:
+    return [0] * terms.constant + [1 + place for place in terms.terms]
+
+
+def _inverted(rows: Sequence[Sequence[Fraction]]) -> list[list[Fraction]]:
+    """Invert a matrix of fractions that has an inverse."""
+    size = len(rows)
+    both = [[*row, *(Fraction(int(i == j)) for j in range(size))] for i, row in enumerate(rows)]
+    for i in range(size):
+        pivot = next(k for k in range(i, size) if both[k][i])
+        both[i], both[pivot] = both[pivot], both[i]
+        both[i] = [value / both[i][i] for value in both[i]]
+        for k in range(size):
+            if k != i and both[k][i]:
+                share = both[k][i]
+                both[k] = [a - share * b for a, b in zip(both[k], both[i], strict=True)]
+    return [row[size:] for row in both]
+
+
+def _cancelled(function: ModelFunction, points: Array) -> float:
+    """Return how many bits the parts of a function lose against each other at the points."""
+    parts = abs(function.constant) + sum(
+        np.abs(coefficient * term.evaluate(points))
+        for coefficient, term in zip(function.coefficients, function.terms, strict=True)
+    )
+    return float(np.log2(np.max(parts) / np.abs(function.evaluate(points)).max()))
+
+
+def model_of_formulas(points: Array, values: Array, formulas: Sequence[Formula]) -> Model | None:
+    """Make a model of formulas with their scores in bits, without those that become negative farther out.
+
+    Where terms pass through all values of a parameter, a coefficient that need not be there speaks for the others, so
+    that formulas with more than one term above the fewest say nothing, even where those become negative.
+    """
+    different = {function.terms: (function, score) for function, score in reversed(formulas)}
+    ends = [sorted({column.min(), column.max(), SEARCH.reach * column.max()}) for column in points.T]
+    far = np.array(list(product(*ends)))
+    lowest = 0.0 if (values >= 0).all() else -np.inf
+    fewest = min((len(terms) for terms in different), default=0)
+    kept = [
+        (function, score - _cancelled(function, points) - EXACT.margin * len(function.terms))
+        for function, score in different.values()
+        if len(function.terms) <= fewest + 1 and (function.evaluate(far) >= lowest).all()
+    ]
+    kept.sort(key=lambda formula: (-formula[1], not _has_variables(formula[0])))
+    near = [formula for formula in kept if formula[1] > kept[0][1] - EXACT.margin]
+    return _as_model(points, values, near[: SEARCH.beam]) if near else None
+
+
+def _has_variables(function: ModelFunction) -> bool:
+    """Tell whether a formula has what the user named: of two that are as good, it comes first."""
+    return any(factor.variable is not None for term in function.terms for factor in term.factors)
+
+
+def _as_model(points: Array, values: Array, formulas: Sequence[Formula]) -> Model:
+    """Make a model of formulas, the best first; what speaks for each are its bits."""
+    weights = np.exp2([score - formulas[0][1] for _, score in formulas])
+    alternatives = []
+    for (function, _), weight in zip(formulas, (weights / weights.sum()).tolist(), strict=True):
+        size = 1 + len(function.terms)
+        nothing = tuple((0.0,) * size for _ in range(size))
+        alternatives.append(Alternative(function, weight, nothing, 0.0, max(len(points) - size, 1)))
+    varied = float("nan") if (values == values[0]).all() else 1.0
+    quality = Quality(len(points), 0.0, 0.0, 0.0, varied, 0.0)
+    best = alternatives[0]
+    return Model(best.function, quality, with_structures(alternatives, points, values, OpenStructure.of(points)))

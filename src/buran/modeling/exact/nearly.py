@@ -1,0 +1,268 @@
+"""Formulas that exact counts follow nearly, at every point.
+
+A count that is rounded, or that depends a little on data, has no formula without a rest. But counts have no noise: a
+sum of few products of powers that misses none of many points by more than a hundredth is no chance, even if its terms
+cancel each other or fall with a parameter, as boundaries of a divided grid do: ``3 n^2/p^2 - 2 n^2/p^3``. A search for
+noisy values has reason to mistrust such sums, and takes a product of odd exponents instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.modeling.exact.formulas import Formula, model_of_formulas
+from buran.modeling.numerics.intervals import ROUNDING
+from buran.modeling.numerics.least_squares import least_norm, orthogonal_part, span, unit_columns
+from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.pmnf.alternative import Alternative
+from buran.modeling.pmnf.basis import BasisFunction
+from buran.modeling.pmnf.candidates import Ids
+from buran.modeling.pmnf.few_values import cancels_through
+from buran.modeling.pmnf.model import Model, Quality
+from buran.modeling.pmnf.powers import PowerLog
+from buran.modeling.pmnf.quality import adjusted_r2, relative_weights, rss, smape
+from buran.modeling.pmnf.search import SearchOptions
+from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
+from buran.modeling.pmnf.tuning import EXACT
+
+_RISING = tuple(
+    PowerLog(Fraction(power), log)
+    for power, log in (
+        ("0", 1), ("1/3", 0), ("1/2", 0), ("2/3", 0), ("1", 0), ("1", 1), ("4/3", 0), ("3/2", 0), ("2", 0), ("2", 1),
+        ("3", 0), ("4", 0),
+    )
+)  # fmt: skip
+_FALLING = tuple(PowerLog(-basis.exponent) for basis in _RISING if not basis.log_exponent and basis.exponent <= 3)
+_DEPENDENT = 1e-6  # length of a column of length 1 that must remain next to others
+
+
+def near_models(points: Array, values: Array) -> list[Model | None]:
+    """Find formulas that miss no count by more than `COMMON.matters`.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter), distinct rows.
+    values
+        Shape (call path, point), finite; without noise.
+
+    Returns
+    -------
+    list
+        One for each call path; None where no sum of few terms comes so near, or where too few points would tell. The
+        alternatives are other sums of as many terms.
+    """
+    shapes = _shapes(points)
+    terms = [Term(factors) for factors in _products(shapes) if len(factors) <= 2]
+    columns = np.array([term.evaluate(points) if term.factors else np.ones(len(points)) for term in terms])
+    grids = _Grids.of(terms, columns, shapes)
+    return [_near_model(points, row, terms, columns, grids) for row in values]
+
+
+def without_rounding(points: Array, values: Array, model: Model, bases: Sequence[Sequence[BasisFunction]]) -> Model:
+    """Return a model of counts without terms that say nothing but how these are rounded.
+
+    Whole numbers leave a rest of a few units, which two terms of a parameter follow by chance closer than the one that
+    the program has. As long as one term in the place of two leaves no more than that, it takes it.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter), distinct rows.
+    values
+        Shape (point,), finite; without noise.
+    bases
+        Bases of each parameter: the functions that terms may have.
+    """
+    weights = relative_weights(values[None])[0]
+    most = min(_unit_of(values), COMMON.matters / float(weights.max()))
+    terms = list(model.function.terms)
+    while found := _with_one_for_two(points, values, terms, bases, most):
+        terms = found
+    if len(terms) == len(model.function.terms):
+        return model
+    columns = np.stack([np.ones(len(points)), *(term.evaluate(points) for term in terms)], axis=1)
+    function = _function(least_norm(columns, values), [Term(()), *terms])
+    made = model_of_formulas(points, values, [(function, 0.0)])
+    return model if made is None else _judged(made, points, values, weights)
+
+
+def _with_one_for_two(
+    points: Array, values: Array, terms: Sequence[Term], bases: Sequence[Sequence[BasisFunction]], most: float
+) -> list[Term] | None:
+    """Return the terms without one of them, or with one in the place of two that differ in a parameter alone.
+
+    Of all those, the set that leaves least at the worst point; None where that is more than `most`.
+    """
+    best, least = None, most
+    for (i, one), (j, two) in combinations(enumerate(terms), 2):
+        others = [term for k, term in enumerate(terms) if k not in (i, j)]
+        candidates = [one, two]
+        for p, functions in enumerate(bases):
+            rest, other = ([factor for factor in term.factors if factor.parameter != p] for term in (one, two))
+            if rest == other:
+                candidates += [Term(tuple(sorted((*rest, Factor(p, basis))))) for basis in functions]
+        # r = b - Q'Q b, c' = c - Q'Q c; what c' leaves of r at the worst point
+        basis = span(np.stack([np.ones(len(points)), *(term.evaluate(points) for term in others)], axis=1))
+        rows = orthogonal_part(np.array([term.evaluate(points) for term in candidates]).T, basis).T
+        left = orthogonal_part(values[:, None], basis)[:, 0]
+        squares = np.maximum((rows**2).sum(axis=1), np.finfo(float).tiny)
+        worst = np.abs(left - ((rows @ left) / squares)[:, None] * rows).max(axis=1)
+        if worst.min() <= least:
+            best, least = [*others, candidates[int(worst.argmin())]], float(worst.min())
+    return best
+
+
+def _unit_of(values: Array) -> float:
+    """Return the largest number that divides all differences of counts, as two basic blocks for each round do."""
+    whole = np.rint(values)
+    if (values != whole).any() or np.abs(whole).max() >= 2.0**53:
+        return 1.0
+    return float(max(np.gcd.reduce(np.abs(whole - whole[0]).astype(np.int64)), 1))
+
+
+def _shapes(points: Array) -> list[list[tuple[Factor, ...]]]:
+    """List for each parameter the factors of products; the first one is none."""
+    shapes: list[list[tuple[Factor, ...]]] = []
+    for p, column in enumerate(points.T):
+        bases = (*_RISING, *_FALLING) if len(np.unique(column)) > 1 else ()
+        shapes.append([(), *((Factor(p, basis),) for basis in bases if basis.is_defined(float(column.min())))])
+    return shapes
+
+
+def _products(shapes: Sequence[Sequence[tuple[Factor, ...]]]) -> list[tuple[Factor, ...]]:
+    return [tuple(factor for shape in some for factor in shape) for some in product(*shapes)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Grids:
+    """Sets of all products of one factor of each of two parameters: what a loop in a loop counts.
+
+    Attributes
+    ----------
+    members
+        Shape (set, term): numbers of terms.
+    basis
+        Shape (set, point, term), orthonormal.
+    """
+
+    members: Ids
+    basis: Array
+
+    @classmethod
+    def of(cls, terms: Sequence[Term], columns: Array, shapes: Sequence[Sequence[tuple[Factor, ...]]]) -> _Grids:
+        """List the sets, of terms with columns (term, point); none where too few points would tell their terms."""
+        varied = [shape for shape in shapes if len(shape) > 1]
+        count = columns.shape[1]
+        if len(varied) != 2 or count < 2 ** len(varied) + COMMON.few:
+            return cls(np.zeros((0, 0), dtype=np.int64), np.zeros((0, count, 0)))
+        place = {term.factors: number for number, term in enumerate(terms)}
+        pairs = product(varied[0][1:], varied[1][1:])
+        members = np.array([[place[factors] for factors in _products([[(), p], [(), n]])] for p, n in pairs])
+        return cls(members, np.linalg.qr(unit_columns(columns[members].transpose(0, 2, 1))[0])[0])
+
+    def nearest(self, values: Array, weights: Array) -> list[int]:
+        """Return the set that misses `values`, shape (point,), least at the worst point; an empty one without any."""
+        if not len(self.members):
+            return []
+        rest = values - np.einsum("spt,st->sp", self.basis, np.einsum("spt,p->st", self.basis, values))
+        return list(self.members[np.abs(rest * weights).max(axis=1).argmin()].tolist())
+
+
+def _near_model(points: Array, values: Array, terms: list[Term], columns: Array, grids: _Grids) -> Model | None:
+    count = len(values)
+    if not values.any():
+        return None
+    weights = relative_weights(values[None])[0]
+    target = values * weights
+    unit, length = unit_columns((columns * weights).T)
+    scaled = unit.T
+    grid = grids.nearest(values, weights)
+    # each set: orthonormal basis Q (set, term, point), rest r = b - Q'Q b (set, point)
+    members, basis, rest = np.zeros((1, 0), np.int64), np.zeros((1, 0, count)), target[None]
+    for number in range(1, min(SearchOptions.max_terms, count - COMMON.few) + 1):
+        members, basis, rest = _extended(members, basis, rest, scaled)
+        sets = [
+            *map(tuple, members[np.abs(rest).max(axis=1) <= COMMON.matters].tolist()),
+            *combinations(sorted(grid), number),
+        ]
+        formulas: list[Formula] = []
+        for chosen in map(list, dict.fromkeys(sets)):
+            coefficients = least_norm(unit[:, chosen], target)
+            # a chance sum meets each point that it was not fitted to with the probability of its misfit
+            worst = float(np.abs(target - coefficients @ scaled[chosen]).max())
+            bits = (count - number) * -np.log2(max(worst, ROUNDING)) - number * np.log2(len(terms))
+            function = _function(coefficients / length[chosen], [terms[term] for term in chosen])
+            if worst <= COMMON.matters and bits >= EXACT.margin and not cancels_through(function, points):
+                formulas.append((function, float(bits)))
+        formulas.sort(key=lambda formula: -formula[1])
+        model = model_of_formulas(points, values, formulas)
+        if model is not None:
+            return _judged(model, points, values, weights)
+    return None
+
+
+def _extended(members: Ids, basis: Array, rest: Array, columns: Array) -> tuple[Ids, Array, Array]:
+    """Add each column to each set; return the `SearchOptions.alternatives` sets that leave least."""
+    # c' = c - Q'Q c for each set and column
+    rows = columns[None] - np.einsum("stp,sct->scp", basis, np.einsum("stp,cp->sct", basis, columns))
+    length = np.linalg.norm(rows, axis=2)
+    rows /= np.where(length > _DEPENDENT, length, 1.0)[..., None]
+    # |r'|^2 = |r|^2 - (c' r)^2
+    gain = np.einsum("scp,sp->sc", rows, rest)
+    left = np.where(length > _DEPENDENT, (rest**2).sum(axis=1)[:, None] - gain**2, np.inf)
+    most = (members.shape[1] + 1) * SearchOptions.alternatives  # sets turn up repeatedly
+    order = np.argsort(left, axis=None, kind="stable")[:most]
+    order = order[np.isfinite(left.ravel()[order])]
+    parent, column = np.divmod(order, len(columns))
+    grown = np.sort(np.column_stack([members[parent], column]), axis=1)
+    first = np.sort(np.unique(grown, axis=0, return_index=True)[1])[: SearchOptions.alternatives]
+    parent, column = parent[first], column[first]
+    added = rows[parent, column]
+    rest = rest[parent] - gain[parent, column][:, None] * added
+    return grown[first], np.concatenate([basis[parent], added[:, None]], axis=1), rest
+
+
+def _function(coefficients: Array, terms: list[Term]) -> ModelFunction:
+    constant = sum(c for c, term in zip(coefficients.tolist(), terms, strict=True) if not term.factors)
+    parts = [(c, term) for c, term in zip(coefficients.tolist(), terms, strict=True) if term.factors]
+    parts.sort(key=lambda part: part[1].growth_order, reverse=True)
+    return ModelFunction(float(constant), tuple(c for c, _ in parts), tuple(term for _, term in parts))
+
+
+def _judged(model: Model, points: Array, values: Array, weights: Array) -> Model:
+    """Return the model with what it misses the counts by, and how uncertain its coefficients are for that."""
+    alternatives: list[Alternative] = []
+    for alternative in model.alternatives:
+        function = alternative.function
+        design = np.column_stack([np.ones(len(points)), *(term.evaluate(points) for term in function.terms)])
+        design[:, 0] *= bool(function.constant)
+        degrees = max(len(points) - int((design != 0).any(axis=0).sum()), 1)
+        rest = (values - function.evaluate(points)) * weights
+        noise = float(np.sqrt((rest**2).sum() / degrees))
+        covariance = noise**2 * np.linalg.pinv((design * weights[:, None]).T @ (design * weights[:, None]))
+        alternatives.append(replace(alternative, covariance=_rows(covariance), noise=noise, degrees=degrees))
+    predicted = model.function.evaluate(points)[None]
+    size = 1 + len(model.function.terms)
+    error = float(np.abs((values - predicted[0]) * weights).mean())
+    missed = float(smape(predicted, values[None])[0])
+    quality = Quality(
+        len(points),
+        missed,
+        missed,
+        error,
+        float(adjusted_r2(predicted, values[None], np.array([size]))[0]),
+        float(rss(predicted, values[None])[0]),
+    )
+    return replace(model, quality=quality, alternatives=tuple(alternatives))
+
+
+def _rows(matrix: NDArray[Any]) -> tuple[tuple[float, ...], ...]:
+    return tuple(map(tuple, matrix.tolist()))

@@ -1,0 +1,368 @@
+"""Terms whose values are fractions, and what it costs a formula to have them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, lru_cache
+from itertools import combinations, combinations_with_replacement
+from math import gcd, isqrt, lcm, log2, prod
+
+import numpy as np
+
+from buran.modeling.numerics.modular import PRIME, Residues, inverse, residues
+from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.pmnf.basis import Array, BasisFunction
+from buran.modeling.pmnf.candidates import Ids, Mask
+from buran.modeling.pmnf.derived import DerivedValue, neighbours
+from buran.modeling.pmnf.powers import PowerLog
+from buran.modeling.pmnf.search import SearchOptions
+from buran.modeling.pmnf.terms import Factor
+from buran.modeling.pmnf.tuning import EXACT
+
+_WHOLE = 2**53  # larger whole numbers are not all numbers of a computer
+_LARGEST = 2**62  # of a whole number of 64 bits
+_COSTS = (
+    "1:1 2:2 3:3 -1:2 4:5 5:7 6:9 -2:4 1/2:3 1/3:3 2/3:3 3/2:4 4/3:4 -1/3:4 -1/2:4 -2/3:4 "
+    "0,1:2 0,2:4 1,1:3 2,1:5 -1,1:5 1,2:5"
+)
+
+
+@cache
+def _terms() -> tuple[tuple[BasisFunction, int], ...]:
+    """Return the terms of formulas with their costs, see `EXACT`."""
+    out = []
+    for word in _COSTS.split():
+        exponents, cost = word.split(":")
+        power, _, log = exponents.partition(",")
+        out.append((PowerLog(Fraction(power), int(log or 0)), int(cost)))
+    return tuple(out)
+
+
+@dataclass(frozen=True, eq=False)
+class RationalTerm:
+    """A product of factors with fractions as values.
+
+    Attributes
+    ----------
+    factors
+        The product.
+    cost
+        Bits that naming it takes: what programs often count is cheap.
+    values
+        By parameter value; of several parameters, by the number of the point.
+    """
+
+    factors: tuple[Factor, ...]
+    cost: int
+    values: dict[Fraction, Fraction]
+
+
+def fraction_of(x: float) -> Fraction:
+    """Return a parameter value as it is written: 0.1 is a tenth."""
+    return Fraction(int(x)) if float(x).is_integer() else Fraction(repr(float(x)))
+
+
+@lru_cache(maxsize=64)
+def rational_terms(
+    parameter: int, values: tuple[Fraction, ...], variables: tuple[DerivedValue, ...] = ()
+) -> tuple[RationalTerm, ...]:
+    """Return the terms that have fractions as values at all these `values` of a parameter.
+
+    Of `variables` that are derived from this parameter alone there are each, products of two, and the reciprocals of
+    both: what a mean over the ranks of a grid has. Those whose product is the parameter are edges of a grid of ranks:
+    of these there are also the neighbours of a rank, see `neighbours`.
+    """
+    out = []
+    for basis, cost in _terms():
+        exact = [_evaluated(basis, x) for x in values]
+        if all(value is not None for value in exact):
+            table = {x: value for x, value in zip(values, exact, strict=True) if value is not None}
+            out.append(RationalTerm((Factor(parameter, basis),), cost, table))
+    at = np.zeros((len(values), parameter + 1))
+    at[:, parameter] = [float(x) for x in values]
+    columns = {v: columns for v in variables if (columns := exact_column(v, at)) is not None and len(set(columns)) > 1}
+    for power, cost in ((1, 3), (-1, 2)):
+        basis = PowerLog(Fraction(power))
+        for some in [(v,) for v in columns] + list(combinations(columns, 2)):
+            products = [prod(columns[v][place] for v in some) for place in range(len(values))]
+            if power > 0 or all(products):
+                table = {x: Fraction(value) ** power for x, value in zip(values, products, strict=True)}
+                out.append(RationalTerm(tuple(Factor(parameter, basis, v) for v in some), cost * len(some), table))
+    edges = [v for v, column in columns.items() if min(column) >= 1]
+    for grid in (some for size in (1, 2, 3) for some in combinations(edges, size)):
+        sides = [columns[v] for v in grid]
+        if len(grid) == 1 or all(prod(row) == x for *row, x in zip(*sides, values, strict=True)):
+            for place, (variable, shares) in enumerate(neighbours(grid, sides).items()):
+                factor = Factor(parameter, PowerLog(Fraction(1)), variable)
+                cost = 2 if place == 0 and len(grid) > 1 else 4
+                out.append(RationalTerm((factor,), cost, dict(zip(values, shares, strict=True))))
+    return tuple(out)
+
+
+def exact_column(variable: DerivedValue, points: Array) -> list[Fraction] | None:
+    """Return the values of a variable at `points` (point, parameter); None where it has none."""
+    values = variable.evaluate(points)
+    return [fraction_of(x) for x in values.tolist()] if np.isfinite(values).all() else None
+
+
+_Entry = tuple[tuple[Factor, ...], int, list[Fraction]]  # factors, cost, values at all points
+PRODUCTS = ("of blocks", "in addition to plain terms", "mixed")
+"""Which products of variables are tried, few before many."""
+
+
+@lru_cache(maxsize=64)
+def monomials(
+    rows: tuple[tuple[float, ...], ...], joint: tuple[DerivedValue, ...], single: tuple[DerivedValue, ...], kind: str
+) -> tuple[RationalTerm, ...]:
+    """Return products of variables of several parameters, the cheapest first; their values are by number of the point.
+
+    Parameters
+    ----------
+    rows
+        The points.
+    joint
+        Derived from several parameters; products of up to three of them, also with themselves.
+    single
+        Derived from one parameter.
+    kind
+        Of `PRODUCTS`: those of `joint` alone; also powers of one parameter, divided by others; also each of the first
+        with a factor of a parameter, or of the variables `single`.
+    """
+    points = np.array(rows)
+    one: _Entry = ((), 0, [Fraction(1)] * len(points))
+    blocks = [
+        (variable, PowerLog(Fraction(1)), column)
+        for variable in joint
+        if (column := exact_column(variable, points)) is not None
+    ]
+    products = [
+        _multiplied([((Factor(v.main, basis, v),), 1, column) for v, basis, column in some])
+        for degree in (1, 2, 3)
+        for some in combinations_with_replacement(blocks, degree)
+    ]
+    out = list(products)
+    simple: list[_Entry] = []
+    for p, values in enumerate(points.T):
+        column = [fraction_of(x) for x in values.tolist()]
+        simple += [_power(Factor(p, PowerLog(Fraction(k))), column) for k in (1, 2, 3, -1) if k > 0 or all(column)]
+    if kind != PRODUCTS[0]:
+        falling = [entry for entry in simple if entry[0][0].basis.falls]
+        rising = [one, *(entry for entry in simple if not entry[0][0].basis.falls)]
+        divided = [
+            one,
+            *(_multiplied(some) for size in range(1, 1 + len(falling)) for some in combinations(falling, size)),
+        ]
+        plain = [_multiplied((entry, by)) for entry in rising for by in divided]
+        out += [entry for entry in plain if len({f.parameter for f in entry[0]}) == len(entry[0]) > 0]
+    if kind == PRODUCTS[2]:
+        columns = [(v, column) for v in single if (column := exact_column(v, points)) is not None and all(column)]
+        edges = [_power(Factor(v.main, PowerLog(Fraction(k)), v), column) for v, column in columns for k in (1, -1)]
+        out += [_multiplied((entry, by)) for entry in products for by in (*simple, *edges) if by[1] == 1]
+        out += edges
+    out.sort(key=lambda entry: entry[1])
+    return tuple(
+        RationalTerm(factors, cost, {Fraction(i): value for i, value in enumerate(values)})
+        for factors, cost, values in out[: COMMON.combinations]
+    )
+
+
+def _power(factor: Factor, column: Sequence[Fraction]) -> _Entry:
+    power = int(factor.basis.lead[0])
+    return (factor,), abs(power), [x**power for x in column]
+
+
+def _multiplied(entries: Sequence[_Entry]) -> _Entry:
+    """Multiply; factors of the same variable become one, which costs a bit more."""
+    powers: dict[tuple[int, DerivedValue | None], Fraction] = {}
+    for factor in (factor for factors, _, _ in entries for factor in factors):
+        key = (factor.parameter, factor.variable)
+        powers[key] = powers.get(key, Fraction(0)) + factor.basis.lead[0]
+    factors = tuple(sorted(Factor(p, PowerLog(power), v) for (p, v), power in powers.items() if power))
+    again = sum(len(entry[0]) for entry in entries) - len(powers)
+    values = [prod(some) for some in zip(*(entry[2] for entry in entries), strict=True)] if entries else []
+    return factors, sum(cost for _, cost, _ in entries) + again, values
+
+
+def _evaluated(basis: BasisFunction, x: Fraction) -> Fraction | None:
+    """Return the value of a power with logarithms if it is a fraction."""
+    power, log = basis.lead
+    if x < 0 or (x == 0 and (power < 0 or log)):
+        return None
+    root = _root(x, power.denominator)
+    if root is None:
+        return None
+    out = root**power.numerator
+    if log:
+        whole, part = x.numerator, x.denominator
+        if part != 1 or whole & (whole - 1):
+            return None
+        out *= (whole.bit_length() - 1) ** log
+    return out
+
+
+def _root(x: Fraction, degree: int) -> Fraction | None:
+    """Return the root if it is a fraction; of degree 1, 2 or 3."""
+    if degree == 1:
+        return x
+    parts = []
+    for number in (x.numerator, x.denominator):
+        root = isqrt(number) if degree == 2 else round(number ** (1 / 3))
+        if root**degree != number:
+            return None
+        parts.append(root)
+    return Fraction(*parts)
+
+
+@dataclass(frozen=True, eq=False)
+class TermSet:
+    """A constant or none, and terms of one parameter.
+
+    Attributes
+    ----------
+    constant
+        Whether the constant is among them.
+    terms
+        Places in the table of `rational_terms`.
+    cost
+        Bits.
+    """
+
+    constant: bool
+    terms: tuple[int, ...]
+    cost: int
+
+    @property
+    def size(self) -> int:
+        """Number of coefficients."""
+        return self.constant + len(self.terms)
+
+
+CONSTANT = TermSet(True, (), 0)
+"""The terms of a parameter that does not matter."""
+
+
+@lru_cache(maxsize=64)
+def term_sets(costs: tuple[int, ...], most: int) -> tuple[TermSet, ...]:
+    """Return all sets of up to `most` coefficients made of terms with these costs, cheapest first."""
+    out = [CONSTANT]
+    for size in range(1, min(most, SearchOptions.max_terms) + 1):
+        for terms in combinations(range(len(costs)), size):
+            cost = sum(costs[place] for place in terms)
+            if cost <= EXACT.most_bits:
+                out.append(TermSet(False, terms, cost))
+                if size < most:
+                    out.append(TermSet(True, terms, cost + 1))
+    return tuple(sorted(out, key=lambda terms: (terms.cost, terms.size)))
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Exact values of many call paths as fractions.
+
+    Attributes
+    ----------
+    numerators
+        Shape (call path, point): whole numbers.
+    denominators
+        Shape (call path, point): positive whole numbers; what a mean over ranks has.
+    usable
+        Shape (call path,): whether the values are such fractions, of whole numbers below 2^53.
+    """
+
+    numerators: Residues
+    denominators: Residues
+    usable: Mask
+
+    @classmethod
+    def read(cls, points: Array, values: Array) -> Counts:
+        """Find the denominators: 1, the values of a whole parameter, or products of two of them.
+
+        Parameters
+        ----------
+        points
+            Shape (point, parameter).
+        values
+            Shape (call path, point), finite.
+        """
+        whole = [column for column in points.T if (column == np.rint(column)).all() and (column > 0).all()]
+        divisors = [np.ones(len(points)), *whole]
+        divisors += [one * other for place, one in enumerate(whole) for other in whole[place:]]
+        numerators = np.zeros(values.shape, dtype=np.int64)
+        denominators = np.ones(values.shape, dtype=np.int64)
+        usable = np.zeros(len(values), dtype=bool)
+        for divisor in divisors:
+            rows = np.flatnonzero(~usable)
+            product = values[rows] * divisor
+            near = np.rint(product)
+            error = 2 * np.spacing(np.abs(product)) if (divisor > 1).any() else 0.0  # a quotient is rounded
+            fine = ((np.abs(product - near) <= error) & (np.abs(product) < _WHOLE)).all(axis=1)
+            numerators[rows[fine]] = near[fine].astype(np.int64)
+            denominators[rows[fine]] = divisor.astype(np.int64)
+            usable[rows[fine]] = True
+        return cls(numerators, denominators, usable)
+
+    def of(self, calls: Ids | Sequence[int]) -> Counts:
+        """Return the part for some call paths."""
+        return Counts(self.numerators[calls], self.denominators[calls], self.usable[calls])
+
+    def fraction(self, call: int, point: int) -> Fraction:
+        """Return one value."""
+        return Fraction(int(self.numerators[call, point]), int(self.denominators[call, point]))
+
+    def residues(self) -> Residues:
+        """Return shape (call path, point): the values modulo the prime."""
+        return np.asarray(self.numerators % PRIME * inverse(self.denominators) % PRIME)
+
+    def bits(self, on_lines: Ids) -> tuple[Array, Array]:
+        """Return how many bits the values on a line have, and their differences: each of shape (call path,).
+
+        They are of the line with most, and count in steps of what divides all of the line: where each count is the same
+        work times a number of rounds, only the rounds tell anything.
+
+        Parameters
+        ----------
+        on_lines
+            Shape (line, point on the line).
+        """
+        denominators = self.denominators[:, on_lines]
+        common = np.lcm.reduce(denominators, axis=2, keepdims=True)
+        small = common * np.abs(self.numerators).max(initial=1) < _LARGEST
+        whole = self.numerators[:, on_lines] * np.where(small, common // denominators, 1)
+        return _bits(whole), _bits(whole - whole.min(axis=2, keepdims=True))
+
+
+def _bits(whole: Residues) -> Array:
+    """Return shape (call path,), from whole numbers of shape (call path, line, point on the line)."""
+    unit = np.maximum(np.gcd.reduce(whole, axis=2), 1)
+    return np.asarray(np.log2(1 + np.abs(whole).max(axis=2) / unit).max(axis=1))
+
+
+def saved(values: Sequence[Fraction], coefficients: Sequence[Fraction]) -> float:
+    """Return how many bits fewer it takes to name the coefficients of a formula than the values that it gives.
+
+    Values are named as multiples of what divides all, or all of their distances from the least one: whichever is
+    shorter. So a formula whose coefficients are short is no chance, even where hardly more values than coefficients
+    are known (minimum description length, Rissanen 1978).
+    """
+    common = lcm(*(value.denominator for value in values))
+    whole = [int(value * common) for value in values]
+    least = min(whole)
+    plain, apart = _multiples(whole), _length(least) + _multiples([value - least for value in whole])
+    return min(plain, apart) - sum(_length(c.numerator) + _length(c.denominator - 1) for c in coefficients)
+
+
+def _multiples(whole: Sequence[int]) -> float:
+    unit = max(gcd(*whole), 1)
+    return _length(unit) + sum(_length(value // unit) for value in whole)
+
+
+def _length(number: int) -> float:
+    return log2(1 + abs(number))
+
+
+def term_residues(terms: Sequence[RationalTerm], values: Sequence[Fraction]) -> Residues:
+    """Return shape (1 + term, value): of the constant and the terms, modulo the prime."""
+    rows = [np.ones(len(values), dtype=np.int64), *(residues([term.values[x] for x in values]) for term in terms)]
+    return np.stack(rows)

@@ -1,0 +1,188 @@
+"""Intervals: of mixtures, means, sums, ratios and logarithms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import comb
+from statistics import NormalDist
+
+import numpy as np
+
+from buran.modeling.numerics.arrays import Array
+
+ROUNDING = 1e-9
+"""Relative difference that arithmetic may leave between numbers that are the same."""
+
+ONE_DEVIATION = NormalDist().cdf(1) - NormalDist().cdf(-1)
+"""Level of an interval of one standard deviation to either side."""
+
+_TOLERANCES = {"xatol": 0.0, "xrtol": ROUNDING, "fatol": ROUNDING, "frtol": 0.0}
+"""Tolerances of the search for quantiles: a probability is met within rounding."""
+
+
+def of_mixture(
+    middle: Array, scale: Array, degrees: Array, weight: Array, level: float, above: Array | None = None
+) -> tuple[Array, Array]:
+    """Return the ends that hold the middle `level` of mixtures of t distributions, whose halves may differ in scale.
+
+    Parameters
+    ----------
+    middle, scale
+        Shape (mixture, part, place).
+    degrees
+        Degrees of freedom, shape (mixture, part) or (mixture, part, place).
+    weight
+        Shape (mixture, part); they add up to 1.
+    level
+        Between 0 and 1.
+    above
+        The scale of each upper half where it is not that of the lower one.
+
+    Returns
+    -------
+    lower, upper
+        Shape (mixture, place); infinite where a part has no degree of freedom or no scale.
+    """
+    from scipy.special import stdtrit
+
+    freedom = np.broadcast_to(degrees if degrees.ndim == scale.ndim else degrees[..., None], scale.shape)
+    upper = scale if above is None else above
+    has_scale = (freedom > 0) & np.isfinite(scale) & np.isfinite(upper)
+    usable, halves = np.maximum(freedom, 1.0), [np.where(has_scale, half, 0.0) for half in (scale, upper)]
+    ends = []
+    for half, target in zip(halves, ((1 - level) / 2, (1 + level) / 2), strict=True):
+        quantiles = middle + stdtrit(usable, target) * half
+        one = quantiles.shape[1] == 1
+        ends.append(quantiles[:, 0] if one else _of_mixture(quantiles, target, middle, halves, usable, weight))
+    void = ~has_scale.all(axis=1)
+    return np.where(void, -np.inf, ends[0]), np.where(void, np.inf, ends[1])
+
+
+def _of_mixture(
+    quantiles: Array, target: float, middle: Array, halves: Sequence[Array], degrees: Array, weight: Array
+) -> Array:
+    """Return the quantile of mixtures, shape (mixture, place), from those of their parts (mixture, part, place)."""
+    from scipy.optimize.elementwise import find_root  # it takes long, and few verbs need it
+    from scipy.special import stdtr
+
+    share = np.broadcast_to(weight[..., None], middle.shape)
+    safe = [np.maximum(half, np.finfo(np.float64).tiny) for half in halves]
+    parts = [part for array in (degrees, share, middle, *safe) for part in np.moveaxis(array, 1, 0)]
+
+    def below(at: Array, *arrays: Array) -> Array:
+        freedoms, shares, middles, lower, upper = np.array(arrays).reshape(5, -1, *at.shape)
+        scales = np.where(at < middles, lower, upper)
+        with np.errstate(over="ignore"):
+            return np.asarray((shares * stdtr(freedoms, (at - middles) / scales)).sum(axis=0) - target)
+
+    # A quantile of a mixture lies between those of its parts.
+    low, high = quantiles.min(axis=1), quantiles.max(axis=1)
+    room = ROUNDING * (np.maximum(*halves).max(axis=1) + np.abs(low) + np.abs(high)) + np.finfo(np.float64).tiny
+    root = find_root(below, (low - room, high + room), args=tuple(parts), tolerances=_TOLERANCES)
+    found = np.where(root.success, root.x, np.copysign(np.inf, target - 0.5))
+    # All parts say the same where nothing is uncertain, as for MPI on one rank: there is no root between.
+    return np.asarray(np.where(high - low <= room, (low + high) / 2, found))
+
+
+def of_mean(values: Array, level: float) -> tuple[Array, Array]:
+    """Return means over the last axis and how far their intervals reach to both sides.
+
+    By the t distribution, from the scatter of the values. NaN values are left out; the reach is NaN where fewer than
+    two are there, the mean where none is.
+    """
+    from scipy.special import stdtrit
+
+    here = np.isfinite(values)
+    count = here.sum(axis=-1)
+    safe = np.maximum(count, 2)
+    mean = np.where(here, values, 0.0).sum(axis=-1) / np.maximum(count, 1)
+    squares = (np.where(here, values - mean[..., None], 0.0) ** 2).sum(axis=-1)
+    reach = stdtrit(safe - 1.0, (1 + level) / 2) * np.sqrt(squares / (safe - 1) / safe)
+    return np.where(count > 0, mean, np.nan), np.where(count > 1, reach, np.nan)
+
+
+def of_median(values: Array, level: float) -> tuple[float, float] | None:
+    """Return the interval of the median of some values, shape (value,); None for fewer than two.
+
+    Between ordered values, whatever they are distributed like; by the t distribution where these are too few for that.
+    """
+    count = len(values)
+    if count < 2:
+        return None
+    tails = np.cumsum([comb(count, below) for below in range(count)]) / 2.0**count
+    cut = int((tails <= (1 - level) / 2).sum())
+    if cut:
+        ordered = np.sort(values)
+        return float(ordered[cut - 1]), float(ordered[-cut])
+    mean, reach = of_mean(values[None], level)
+    return float((mean - reach)[0]), float((mean + reach)[0])
+
+
+def of_sum(middle: Array, below: Array, above: Array) -> tuple[Array, Array]:
+    """Return the ends for sums of independent numbers: distances of parts from their ends add up in quadrature.
+
+    Parameters
+    ----------
+    middle
+        Shape (...): of the sum.
+    below, above
+        Shape (part, ...): distances of the parts' ends from their middles.
+    """
+    return middle - np.sqrt((below**2).sum(axis=0)), middle + np.sqrt((above**2).sum(axis=0))
+
+
+def of_ratio(
+    first: Array, first_ends: tuple[Array, Array], second: Array, second_ends: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    """Return the ends of intervals for ``second / first``, all arrays of one shape.
+
+    The interval has the level of the ones it is made from, and takes the two numbers as independent: an end is the
+    ratio r at which ``second - r * first`` lies as far from zero as the distances of both numbers from their ends,
+    added in quadrature (the MOVER method of Donner and Zou for ratios).
+
+    Parameters
+    ----------
+    first, second
+        Not negative; NaN where there is no number.
+    first_ends, second_ends
+        Lower and upper ends; those below zero count as zero, for nothing measured is negative.
+
+    Returns
+    -------
+    lower, upper
+        0 and infinite where nothing can be said; NaN where a number is missing, or both are 0.
+    """
+    low_1, low_2 = (np.maximum(ends[0], 0.0) for ends in (first_ends, second_ends))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        lower = _end(first, second, first_ends[1] - first, second - low_2, -1.0)
+        upper = _end(first, second, first - low_1, second_ends[1] - second, 1.0)
+        missing = ~(np.isfinite(first) & np.isfinite(second)) | ((first == 0) & (second == 0))
+        lower = np.where(np.isfinite(first_ends[1]), lower, 0.0)
+        upper = np.where(np.isfinite(second_ends[1]) & (low_1 > 0), upper, np.inf)
+    return np.where(missing, np.nan, lower), np.where(missing, np.nan, upper)
+
+
+def _end(first: Array, second: Array, first_reach: Array, second_reach: Array, side: float) -> Array:
+    product = first * second
+    root = np.sqrt(
+        np.maximum((first * second_reach) ** 2 + (second * first_reach) ** 2 - (first_reach * second_reach) ** 2, 0.0)
+    )
+    if side > 0:
+        return np.asarray((product + root) / (first**2 - first_reach**2))
+    return np.asarray((second**2 - second_reach**2) / (product + root))
+
+
+def of_logarithm(values: Array, error: float | Array, spread: Array) -> tuple[Array, Array]:
+    """Return the ends for values that are known in logarithms.
+
+    Parameters
+    ----------
+    values
+        Shape (value,).
+    error
+        What the wanted share of the logarithms' absolute errors stays below, for all values or shape (value,).
+    spread
+        Shape (value,): standard deviations of the logarithms beside that; two of them count, in quadrature.
+    """
+    half = np.sqrt(error**2 + (2 * spread) ** 2)
+    return values * np.exp(-half), values * np.exp(half)

@@ -1,0 +1,118 @@
+"""Hypotheses that a model competed with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, overload
+
+import numpy as np
+
+from buran.modeling.pmnf.terms import Array, ModelFunction
+from buran.modeling.pmnf.tuning import UNCERTAINTY
+
+_TOGETHER = 500  # call paths; more would need much memory at once
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """A hypothesis within reach of the best, fitted.
+
+    Attributes
+    ----------
+    function
+        The prediction.
+    weight
+        How much speaks for it, of 1 for all alternatives of a call path.
+    covariance
+        Covariance of the constant and the coefficients, in the function's order; not there without a degree of freedom.
+    noise
+        Standard deviation of a value around the function, as a share of the function's value.
+    degrees
+        Degrees of freedom that remain.
+    """
+
+    function: ModelFunction
+    weight: float
+    covariance: tuple[tuple[float, ...], ...]
+    noise: float
+    degrees: int
+
+
+def divided(weights: Array, predicted: Array) -> tuple[list[int], list[float]]:
+    """Return the hypotheses that stand for the parts of a mixture, the best first, and the weights of these parts.
+
+    Sorted by their predictions far out, hypotheses fall into parts of the weight, narrow ones at the ends. The one in
+    the middle of each stands for all of it.
+
+    Parameters
+    ----------
+    weights, predicted
+        Shape (hypothesis,): the best first; what has no weight stands for nothing.
+    """
+    edges = UNCERTAINTY.parts
+    if not weights.all():  # where there are many points, odds of what is not the best vanish
+        some = np.flatnonzero(weights)
+        rows, of_parts = divided(weights[some], predicted[some])
+        return some[rows].tolist(), of_parts
+    if len(weights) <= len(edges):
+        return list(range(len(weights))), weights.tolist()
+    # place of each hypothesis in the cumulative weight, and the part that it falls into
+    order = np.argsort(predicted, kind="stable")
+    middle = np.empty(len(weights))
+    middle[order] = (np.cumsum(weights[order]) - weights[order] / 2) / weights.sum()
+    part = np.searchsorted(edges, middle, side="right")
+    # of each part the hypothesis nearest to its centre; the best stands for its own, wherever it lies there
+    weight = np.bincount(part, weights)
+    centre = np.bincount(part, weights * middle)
+    gap = np.round(np.abs(middle - centre[part] / weight[part]), 9)  # rounding errors choose none
+    gap[0] = -1.0
+    nearest = np.lexsort((gap, part))
+    first = nearest[np.unique(part[nearest], return_index=True)[1]]
+    rows = [0, *first[first != 0].tolist()]
+    return rows, weight[part[rows]].tolist()
+
+
+class Hypotheses(Protocol):
+    """Where alternatives come from."""
+
+    def alternatives(self, calls: Sequence[int]) -> list[tuple[Alternative, ...]]:
+        """Fit the hypotheses within reach for some call paths."""
+
+
+class LazyAlternatives(Sequence[Alternative]):
+    """Alternatives of one call path, fitted on first use."""
+
+    def __init__(self, source: Hypotheses, call: int) -> None:
+        self._source = source
+        self._call = call
+        self._fitted: tuple[Alternative, ...] | None = None
+
+    def _all(self) -> tuple[Alternative, ...]:
+        if self._fitted is None:
+            self._fitted = self._source.alternatives([self._call])[0]
+        return self._fitted
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+    @overload
+    def __getitem__(self, index: int) -> Alternative: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Alternative, ...]: ...
+    def __getitem__(self, index: int | slice) -> Alternative | tuple[Alternative, ...]:
+        return self._all()[index]
+
+
+def prepare(groups: Sequence[Sequence[Alternative]]) -> None:
+    """Fit those that are not fitted yet, together."""
+    by_source: dict[int, list[LazyAlternatives]] = {}
+    for alternatives in groups:
+        if isinstance(alternatives, LazyAlternatives) and alternatives._fitted is None:
+            by_source.setdefault(id(alternatives._source), []).append(alternatives)
+    for waiting in by_source.values():
+        for start in range(0, len(waiting), _TOGETHER):
+            some = waiting[start : start + _TOGETHER]
+            fitted = some[0]._source.alternatives([path._call for path in some])
+            for path, alternatives in zip(some, fitted, strict=True):
+                path._fitted = alternatives

@@ -1,0 +1,113 @@
+"""From repeated measurements to one value and one weight for each point."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+
+from buran.errors import UsageError
+from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.pmnf.quality import relative_weights
+from buran.modeling.pmnf.scatter import Scatter
+from buran.modeling.pmnf.terms import Array
+
+Repetition = Literal["mean", "median", "min", "max"]
+REPETITIONS: tuple[Repetition, ...] = get_args(Repetition)
+
+
+def over_repetitions(values: Array, repetition: Repetition) -> Array:
+    """Reduce the last axis, without NaN; NaN where nothing was measured."""
+    if repetition not in REPETITIONS:
+        raise UsageError(
+            f"repetitions cannot be reduced by {repetition!r}", hint=f"choose from {', '.join(REPETITIONS)}"
+        )
+    missing = np.asarray(np.isnan(values).all(axis=-1))
+    filled = np.where(missing[..., None], 0.0, values)  # keeps numpy from warning about empty slices
+    if repetition == "mean":
+        out = np.nanmean(filled, axis=-1)
+    elif repetition == "median":
+        out = np.nanmedian(filled, axis=-1)
+    else:
+        out = np.nanmin(filled, axis=-1) if repetition == "min" else np.nanmax(filled, axis=-1)
+    return np.where(missing, np.nan, out)
+
+
+def repetition_weights(repetitions: Array) -> Array:
+    """Weights from the scatter of repetitions, where it says more than that noise is a share of the value.
+
+    The relative variance of a point is drawn towards that of the whole call path, as if this came from two further
+    repetitions: two or three repetitions of a point alone say little about its noise. More repetitions of a point
+    give more weight. Where no point was measured twice, or all repetitions are equal, these are the relative weights
+    times the root of the number of repetitions.
+
+    Parameters
+    ----------
+    repetitions
+        Shape (call path, point, repetition); NaN where there is none.
+
+    Returns
+    -------
+    array
+        Shape (call path, point), positive; NaN where nothing was measured.
+    """
+    here = np.isfinite(repetitions)
+    number = here.sum(axis=2)
+    mean = over_repetitions(np.where(here, repetitions, np.nan), "mean")
+    base = relative_weights(mean)
+    shares = np.where(here, (np.where(here, repetitions, 0.0) - np.nan_to_num(mean)[..., None]), 0.0)
+    scatter = ((shares * np.nan_to_num(base)[..., None]) ** 2).sum(axis=2)
+    free = np.maximum(number - 1, 0)
+    pooled = scatter.sum(axis=1) / np.maximum(free.sum(axis=1), 1)
+    pooled = np.where(pooled > 0, pooled, 1.0)[:, None]
+    variance = (scatter + COMMON.worth * pooled) / (free + COMMON.worth) / pooled
+    return np.where(number > 0, base * np.sqrt(np.maximum(number, 1) / variance), np.nan)
+
+
+def scatter_of(repetitions: Array, repetition: Repetition = "mean", weights: Array | None = None) -> Scatter:
+    """Estimate from repetitions by how much the values made of them scatter by chance.
+
+    All points of a call path share one relative scatter, weighted as in the fit. What a repetition has in common at all
+    points, such as a slow first one, is no scatter: it moves all values alike. For medians it comes from the median
+    of the points' variances, so that some outliers among the repetitions, which medians do not feel, do not count.
+    For minima and maxima it stays unknown: what is left of skewed noise cannot be told from its width.
+
+    Parameters
+    ----------
+    repetitions
+        Shape (call path, point, repetition); NaN where there is none.
+    repetition
+        How they become one value.
+    weights
+        Shape (call path, point), as given to `fit_models`; `relative_weights` of the reduced values by default.
+
+    Returns
+    -------
+    Scatter
+        Without a degree of freedom where no point was measured twice.
+    """
+    here = np.isfinite(repetitions)
+    number = here.sum(axis=2)
+    values = np.where(here, repetitions, 0.0)
+    if weights is None:
+        weights = relative_weights(over_repetitions(np.where(here, repetitions, np.nan), repetition))
+    average: Repetition = "median" if repetition == "median" else "mean"
+    centre = np.nan_to_num(over_repetitions(np.where(here, values, np.nan), average))
+    gaps = np.where(here, (values - centre[..., None]) * np.nan_to_num(weights)[..., None], 0.0)
+    several = here & (number > 1)[..., None]
+    shared = np.nan_to_num(over_repetitions(np.where(several, gaps, np.nan).swapaxes(1, 2), average))
+    gaps = np.where(several, gaps - shared[:, None], 0.0)
+    squares, free = (gaps**2).sum(axis=2), np.maximum(number - 1, 0)
+    common = np.maximum(several.any(axis=1).sum(axis=1) - 1, 0)  # degrees of freedom that went into what is shared
+    degrees = np.maximum(free.sum(axis=1) - common, 0)
+    squares = squares * (free.sum(axis=1) / np.maximum(degrees, 1))[:, None]
+    if repetition == "mean":
+        squares = squares / np.maximum(number, 1)
+        return Scatter(np.sqrt(squares.sum(axis=1) / np.maximum(free.sum(axis=1), 1)), degrees)
+    if repetition != "median":
+        return Scatter.unknown(len(repetitions))
+    shrinkage = np.where(number < 3, 1.0, np.pi / 2) / np.maximum(number, 1)  # of the variance, for Gaussian noise
+    freedom = np.maximum(free, 1)
+    typical = (1 - 2 / (9 * freedom)) ** 3  # median of the estimate of a variance, by its mean (Wilson and Hilferty)
+    variances = np.where(free > 0, squares * shrinkage / freedom / typical, np.nan)
+    return Scatter(np.sqrt(np.nan_to_num(over_repetitions(variances, "median"))), degrees)

@@ -1,0 +1,232 @@
+"""Hypothesis spaces: which functions of a parameter a factor may be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache, cached_property
+from itertools import product
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from buran.errors import FormatError, UsageError
+from buran.exponents import MOST_LOGS, Exponents, read_exponents
+from buran.modeling.pmnf.basis import FAMILIES, Array, BasisFunction, Lead
+from buran.modeling.pmnf.powers import PowerLog
+
+Negative = Literal["never", "always"]
+
+_POWERS = "0 1/4 1/3 1/2 2/3 3/4 4/5 1 5/4 4/3 3/2 5/3 7/4 2 9/4 7/3 5/2 8/3 11/4 3"
+_LOGS = (0, 1, 2)
+_LOG_OVERCOME = Fraction(2, 3)
+_SHARES = PowerLog(Fraction(-1))
+_BEYOND = tuple((Fraction(power), log) for power in ("7/2", "4", "9/2", "5") for log in (0, 1)) + tuple(
+    (Fraction(power), 3) for power in (0, 1, 2, 3)
+)
+# The 42 pairs which Extra-P 4 offers, as "power:log exponents".
+_EXTRAP = (
+    "0:12 1/4:012 1/3:012 1/2:012 2/3:012 3/4:012 4/5:0 1:012 5/4:01 4/3:01 3/2:012 5/3:0 7/4:0 2:012 "
+    "9/4:0 7/3:0 5/2:012 8/3:0 11/4:0 3:01"
+)
+
+
+@dataclass(frozen=True)
+class HypothesisSpace:
+    """Exponent pairs (power, log power) and further families of functions; the same for every parameter.
+
+    Attributes
+    ----------
+    pairs
+        Without (0, 0), which is the absence of the factor.
+    negative
+        Whether negated powers compete as well, for values that fall with a parameter (strong scaling) or
+        level off.
+    families
+        Names of further families whose functions compete as well; see `buran.modeling.pmnf.basis.FAMILIES`.
+    least
+        Values of a parameter from which on exponents compete; with two, those of the other parameters tell them.
+    of_few
+        How what rises with a parameter does so if that has fewer values.
+    """
+
+    pairs: tuple[Exponents, ...]
+    negative: Negative = "always"
+    families: tuple[str, ...] = ()
+    least: int = 3
+    of_few: Exponents = (Fraction(1), 0)
+
+    def __post_init__(self) -> None:
+        if not self.pairs:
+            raise UsageError("the hypothesis space is empty", hint="give at least one pair of exponents")
+        if (Fraction(0), 0) in self.pairs:
+            raise UsageError("(0, 0) is no term", why="every hypothesis has a constant anyway")
+        if len(set(self.pairs)) != len(self.pairs):
+            power, log = next(pair for pair in self.pairs if self.pairs.count(pair) > 1)
+            raise UsageError(
+                "a term stands twice in the hypothesis space", why=f"{power} {log}", hint="leave one of them out"
+            )
+
+    @cached_property
+    def with_negatives(self) -> tuple[Exponents, ...]:
+        """The pairs, and those of them with a power also with the power negated.
+
+        A logarithm beside a negative power makes a term that first rises and then falls. Only those that fall
+        from 4.5 on are taken, the logarithm itself beside powers of -2/3 and below.
+        """
+        if self.negative == "never":
+            return self.pairs
+        negated = tuple((-i, j) for i, j in self.pairs if i > 0 and (j == 0 or (j == 1 and i >= _LOG_OVERCOME)))
+        pairs = set(self.pairs)
+        return self.pairs + tuple(pair for pair in negated if pair not in pairs)
+
+    @cached_property
+    def steepest(self) -> Fraction:
+        """The largest power."""
+        return max(power for power, _ in self.pairs)
+
+    def ends_at(self, basis: BasisFunction) -> bool:
+        """Tell whether no term of the space grows faster, by its power or by its logarithm."""
+        power, log = basis.lead
+        return power >= self.steepest or log >= max((j for _, j in self.pairs if j), default=MOST_LOGS)
+
+    def up_to(self, lead: Lead) -> HypothesisSpace:
+        """Return the space without what grows faster than `lead` (power, power of the logarithm) and than a line."""
+        most = max(lead, (Fraction(1), 0))
+        return replace(self, pairs=tuple(pair for pair in self.pairs if pair <= most))
+
+    def extended(self) -> HypothesisSpace:
+        """Return the space with steeper powers and logarithms, for values that lead to its end."""
+        further = (pair for pair in _BEYOND if pair not in self.pairs)
+        return replace(self, pairs=(*self.pairs, *further))
+
+    @cached_property
+    def _powers(self) -> tuple[PowerLog, ...]:
+        return tuple(PowerLog(*pair) for pair in self.with_negatives)
+
+    def candidates(self, x: Array) -> tuple[BasisFunction, ...]:
+        """Return the functions that are defined and monotonic on the values `x` of a parameter.
+
+        Fewer than `least` values distinguish no exponents: they allow `of_few`, a straight line by default, and what
+        falls as equal shares of work do; a falling line would end below zero. A single value allows no term.
+
+        Raises
+        ------
+        UsageError
+            If a value is negative or not finite.
+        """
+        if not np.isfinite(x).all() or (x < 0).any():
+            raise UsageError(
+                "parameter values must be finite and not negative",
+                why=f"{x[~(np.isfinite(x) & (x >= 0))][0]:g} is no value for a power or a logarithm",
+            )
+        values = len(np.unique(x))
+        if values == 1:
+            return ()
+        if values < self.least:
+            rising = tuple(f for f in (PowerLog(*self.of_few),) if f.is_defined(float(x.min())))
+            return rising if self.negative == "never" or x.min() == 0 else (*rising, _SHARES)
+        families = [FAMILIES.load(name) for name in self.families]
+        every = (*self._powers, *(function for family in families for function in family.candidates(x)))
+        lowest = float(x.min())
+        return tuple(function for function in every if function.is_defined(lowest))
+
+
+@cache
+def full_space(negative: Negative = "always") -> HypothesisSpace:
+    """Return the product of both sets of the noise-resilient priors paper (Eq. 1): 59 pairs."""
+    pairs = product((Fraction(text) for text in _POWERS.split()), _LOGS)
+    return HypothesisSpace(tuple(pair for pair in pairs if pair != (Fraction(0), 0)), negative)
+
+
+@cache
+def extrap_space(negative: Negative = "always") -> HypothesisSpace:
+    """Return the 42 pairs that Extra-P 4 offers by default."""
+    groups = (group.split(":") for group in _EXTRAP.split())
+    return HypothesisSpace(tuple((Fraction(power), int(log)) for power, logs in groups for log in logs), negative)
+
+
+Spaces = HypothesisSpace | Sequence[HypothesisSpace]
+"""One space for all parameters, or one for each of them."""
+
+
+def space_of(spaces: Spaces, parameter: int) -> HypothesisSpace:
+    """Return the space of a parameter."""
+    return spaces if isinstance(spaces, HypothesisSpace) else spaces[parameter]
+
+
+def full_spaces(parameters: Sequence[str], ranks: str | None) -> tuple[HypothesisSpace, ...]:
+    """Return the full space for each parameter; two numbers of ranks tell no more than the depth of a tree.
+
+    What a single rank does without, such as communication, would grow along a straight line as if all sent to all.
+    """
+    of_ranks = replace(full_space(), of_few=(Fraction(0), 1))
+    return tuple(of_ranks if name == ranks else full_space() for name in parameters)
+
+
+def is_full(space: HypothesisSpace) -> bool:
+    """Tell whether a space has the terms of the full one, and no others."""
+    return space.negative == "always" and not space.families and space.pairs == full_space().pairs
+
+
+SPACES = {"full": full_space, "extrap": extrap_space}
+
+
+def named_space(name: str, negative: Negative = "always") -> HypothesisSpace:
+    """Return the preset of that name; ``full+saturation`` is a preset with the functions of a family.
+
+    Raises
+    ------
+    UsageError
+        If there is none.
+    """
+    preset, *families = name.split("+")
+    if preset not in SPACES:
+        raise UsageError(f"no hypothesis space is called {preset!r}", hint=f"choose from {', '.join(SPACES)}")
+    for family in families:
+        FAMILIES.load(family)
+    return replace(SPACES[preset](negative), families=tuple(families))
+
+
+def wider_space(lines: Sequence[str], space: HypothesisSpace | None = None) -> HypothesisSpace:
+    """Return a space, the full one by default, with the terms of `lines` as well; raises as `read_exponents` does."""
+    space = space or full_space()
+    further = dict.fromkeys(pair for line in lines for pair in read_exponents(line))
+    return replace(space, pairs=(*space.pairs, *(pair for pair in further if pair not in space.pairs)))
+
+
+def read_space(path: Path, negative: Negative = "always") -> HypothesisSpace:
+    """Read a space of one's own: on each line a power and one or more powers of the logarithm.
+
+    ``1/2 0 1`` stands for the square root, alone and with a logarithm; ``#`` begins a comment. A line may also name a
+    family of functions.
+
+    Raises
+    ------
+    FormatError
+        If the file cannot be read, or a line is none of these.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FormatError("the hypothesis space cannot be read", where=path, why=str(error)) from error
+    pairs: list[Exponents] = []
+    families: list[str] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        if len(words) == 1 and words[0] in FAMILIES.names:
+            families.append(words[0])
+            continue
+        try:
+            pairs += read_exponents(line.split("#")[0])
+        except UsageError as error:
+            hint = f"{error.hint}; or a family of functions: {', '.join(FAMILIES.names)}"
+            raise FormatError(error.what, where=f"{path}:{number}", why=error.why, hint=hint) from error
+    try:
+        return HypothesisSpace(tuple(pairs), negative, tuple(families))
+    except UsageError as error:
+        raise FormatError(error.what, where=path, why=error.why, hint=error.hint) from error

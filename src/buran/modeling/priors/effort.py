@@ -1,0 +1,283 @@
+"""Effort models: how counts that noise cannot touch depend on the parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from fractions import Fraction
+
+import numpy as np
+
+from buran.errors import UsageError
+from buran.modeling.numerics.least_squares import exponents
+from buran.modeling.numerics.tuning import COMMON, OF_MEANS
+from buran.modeling.pmnf.candidates import Ids, Mask
+from buran.modeling.pmnf.derived import DerivedValue
+from buran.modeling.pmnf.few_values import cancels_through
+from buran.modeling.pmnf.fit import fit_models
+from buran.modeling.pmnf.powers import PowerLog
+from buran.modeling.pmnf.repetitions import over_repetitions
+from buran.modeling.pmnf.space import Spaces
+from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
+from buran.modeling.pmnf.tuning import DISCREPANCY, SEARCH
+from buran.modeling.priors.algebra import added, multiplied
+from buran.modeling.priors.tuning import COUNTS
+
+
+class Steadiness(StrEnum):
+    """What the counts of a call path are like."""
+
+    EXACT = "exact"  # a function of the parameters
+    DATA_DEPENDENT = "data-dependent"  # nearly so: whole rounds of loops, or work that depends on data
+    UNEXPLAINED = "unexplained"  # differ from point to point, and too few points say how
+    UNSTEADY = "unsteady"  # differ between runs of one point: busy waiting
+    NOISY = "noisy"  # a stand-in that is no exact count, such as instructions
+    MISSING = "missing"
+
+
+OPEN = (Steadiness.DATA_DEPENDENT, Steadiness.UNEXPLAINED, Steadiness.NOISY)
+"""Counts of which more points would tell more."""
+
+
+@dataclass(frozen=True, eq=False)
+class Effort:
+    """Effort models of many call paths.
+
+    Attributes
+    ----------
+    metric
+        The count they are of.
+    functions
+        One for each call path; None where the counts are missing or unsteady.
+    steadiness
+        One for each call path.
+    residual
+        Shape (call path,): largest relative deviation from the function; NaN without one.
+    """
+
+    metric: str
+    functions: tuple[ModelFunction | None, ...]
+    steadiness: tuple[Steadiness, ...]
+    residual: Array
+
+
+def effort_of(
+    points: Array,
+    counts: Array,
+    *,
+    metric: str = "basic_blocks",
+    exact: bool = True,
+    space: Spaces | None = None,
+    variables: Sequence[Sequence[DerivedValue]] = (),
+) -> Effort:
+    """Model the effort of each call path; one run of each point is enough.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter), distinct rows.
+    counts
+        Shape (call path, point, repetition) or (call path, point); NaN where nothing was measured. A call path needs
+        all points that any call path has.
+    metric
+        Name of the count.
+    exact
+        Whether equal runs give equal counts. Otherwise, as for processor instructions, the median of repetitions is
+        modelled as times are.
+    space
+        Exponents to try.
+    variables
+        Groups of values derived from parameters that formulas may have, see `exact_models`.
+
+    Raises
+    ------
+    UsageError
+        If shapes do not match, or counts are negative.
+    """
+    values = np.asarray(counts, dtype=np.float64)
+    values = values[..., None] if values.ndim == 2 else values
+    if values.ndim != 3 or values.shape[1] != len(points):
+        raise UsageError(
+            "points and counts do not match", why=f"points have shape {np.shape(points)}, counts {np.shape(counts)}"
+        )
+    if (values < 0).any():
+        raise UsageError("counts cannot be negative", where=metric)
+    single = over_repetitions(values, "median")
+    measured: Mask = np.array(np.isfinite(single), dtype=np.bool_)
+    used = measured.any(axis=0)
+    here: Mask = np.asarray(measured[:, used].all(axis=1) & used.any())
+    spread = over_repetitions(values, "max") - over_repetitions(values, "min")
+    differs = (np.nan_to_num(spread) > 0).any(axis=1) if exact else np.zeros(len(values), dtype=bool)
+    unsteady: Mask = np.array(differs, dtype=np.bool_)
+    functions: list[ModelFunction | None] = [None] * len(values)
+    residual = np.full(len(values), np.nan)
+    rows: Ids = np.flatnonzero(here & ~unsteady)
+    if len(rows):
+        fitted, gaps = _functions(points[used], single[np.ix_(rows, used)], exact, space, variables)
+        residual[rows] = gaps
+        for row, function in zip(rows.tolist(), fitted, strict=True):
+            functions[row] = function
+    steadiness = tuple(
+        Steadiness.MISSING
+        if not here[row]
+        else Steadiness.UNSTEADY
+        if unsteady[row]
+        else Steadiness.NOISY
+        if not exact
+        else steadiness_of(points, single[row], functions[row], float(residual[row]))
+        for row in range(len(values))
+    )
+    return Effort(metric, tuple(functions), steadiness, residual)
+
+
+def with_sums(effort: Effort, parts: Mapping[int, Mapping[str, ModelFunction]], points: Array, counts: Array) -> Effort:
+    """Return efforts, those of some call paths as the sums of their parts' where these give the counts no worse.
+
+    Parameters
+    ----------
+    effort
+        Effort of the call paths.
+    parts
+        By number of the call path, then by name.
+    points, counts
+        As for `effort_of`.
+    """
+    functions, steadiness, residual = list(effort.functions), list(effort.steadiness), effort.residual.copy()
+    rows = [row for row in parts if steadiness[row] in (Steadiness.EXACT, *OPEN)]
+    sums = [added(parts[row].values()) for row in rows]
+    single = over_repetitions(counts[rows], "median") if rows else np.zeros((0, len(points)))
+    for row, function, rest, measured in zip(rows, sums, misfit(points, single, sums).tolist(), single, strict=True):
+        if rest <= max(COMMON.matters, residual[row]):
+            functions[row], residual[row] = function, rest
+            if steadiness[row] is not Steadiness.NOISY:
+                steadiness[row] = steadiness_of(points, measured, function, rest)
+    return replace(effort, functions=tuple(functions), steadiness=tuple(steadiness), residual=residual)
+
+
+def by_visits(effort: Effort, points: Array, counts: Array, visits: Array) -> Effort:
+    """Return efforts, some as the visits times what each visit takes: of a solver whose rounds depend on data.
+
+    Where counts are no function of the parameters, those of a visit may be: then what is irregular is in the visits
+    alone, which often reach a limit.
+
+    Parameters
+    ----------
+    points, counts, visits
+        As for `effort_of`, with repetitions.
+    """
+    functions, steadiness, residual = list(effort.functions), list(effort.steadiness), effort.residual.copy()
+    called, single = over_repetitions(visits, "median"), over_repetitions(counts, "median")
+    irregular = [state in (Steadiness.DATA_DEPENDENT, Steadiness.UNEXPLAINED) for state in steadiness]
+    rows = np.flatnonzero(np.array(irregular, dtype=bool) & (called > 0).all(axis=1) & (np.ptp(called, axis=1) > 0))
+    if not len(rows):
+        return effort
+    calls = effort_of(points, called[rows], metric="visits")
+    each = effort_of(points, single[rows] / called[rows], metric=effort.metric)
+    for place, row in enumerate(rows.tolist()):
+        of_calls, of_visit, whole = calls.functions[place], each.functions[place], functions[row]
+        if of_calls is None or of_visit is None or calls.steadiness[place] is Steadiness.UNEXPLAINED:
+            continue
+        function = multiplied(of_calls, of_visit)
+        much_less = each.residual[place] <= max(OF_MEANS, residual[row] / COUNTS.close)
+        if whole is None or much_less or _size(function) <= _size(whole):
+            functions[row], residual[row] = function, misfit(points, single[[row]], [function])[0]
+            steadiness[row] = steadiness_of(points, single[row], function, float(residual[row]))
+    return replace(effort, functions=tuple(functions), steadiness=tuple(steadiness), residual=residual)
+
+
+def steadiness_of(points: Array, counts: Array, function: ModelFunction | None, residual: float) -> Steadiness:
+    """Tell how well a function describes steady counts.
+
+    A constant that misses counts by a tenth has not told how they grow: as a prior it would make a constant of times
+    that grow, unless most counts are exactly that and the others less. Nor have terms that cancel each other to go
+    through the few values of a parameter.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter).
+    counts
+        Shape (point,); NaN where nothing was measured.
+    function
+        None if there is none.
+    residual
+        See `Effort.residual`.
+    """
+    if function is not None and cancels_through(function, points):
+        return Steadiness.UNEXPLAINED
+    if function is None or residual <= OF_MEANS:
+        return Steadiness.EXACT
+    if residual <= COMMON.matters:
+        return Steadiness.DATA_DEPENDENT
+    here = np.isfinite(counts)
+    measured = counts[here]
+    gaps = measured - function.evaluate(points[here])
+    met = np.abs(gaps) <= OF_MEANS * measured
+    if met.mean() >= COUNTS.mostly and (gaps[~met] < 0).all():
+        return Steadiness.DATA_DEPENDENT
+    varied = float(((measured - measured.mean()) ** 2).sum())
+    follows = residual <= SEARCH.steady and (gaps**2).sum() <= (1 - COMMON.nearly) * varied
+    return Steadiness.DATA_DEPENDENT if follows else Steadiness.UNEXPLAINED
+
+
+def _functions(
+    points: Array, values: Array, exact: bool, space: Spaces | None, variables: Sequence[Sequence[DerivedValue]]
+) -> tuple[list[ModelFunction], Array]:
+    fit = fit_models(points, values, space=space, exact=np.full(len(values), exact), variables=variables)
+    functions = [ModelFunction(0.0) if model is None else model.function for model in fit.models]
+    residual = misfit(points, values, functions)
+    for row in np.flatnonzero(residual > OF_MEANS).tolist() if exact else ():
+        if (limit := limit_of(points, values[row])) is not None:
+            functions[row] = ModelFunction(limit)
+            residual[row] = misfit(points, values[[row]], [functions[row]])[0]
+    return functions, residual
+
+
+def limit_of(points: Array, counts: Array) -> float | None:
+    """Return the count that most points have exactly and no point exceeds, as a solver's most rounds are; else None.
+
+    Points with less lie before all that have reached it. What differs by no more than rounding is no limit.
+    """
+    limit = float(counts.max())
+    reached = counts == limit
+    rounded = limit - counts.min() <= 1  # whole numbers are rounded by no more
+    if reached.all() or reached.mean() < COUNTS.mostly or rounded:
+        return None
+    beyond = (points[~reached][:, None] >= points[reached]).all(axis=2).any()
+    return None if beyond else limit
+
+
+def power_law(points: Array, counts: Array) -> ModelFunction | None:
+    """Approximate counts that no formula explains by a product of powers, for times to be extrapolated by.
+
+    Exponents are multiples of 1/4, as few points determine no finer ones. None where counts or parameters are not
+    positive, nothing grows, or a count is missed by more than the price of work varies (`DISCREPANCY.price`).
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter).
+    counts
+        Shape (point,).
+    """
+    if not (np.isfinite(counts).all() and (counts > 0).all() and (points > 0).all()):
+        return None
+    powers = [Fraction(round(4 * power), 4) for power in exponents(points, counts[None])[0].tolist()]
+    term = Term(tuple(Factor(p, PowerLog(power)) for p, power in enumerate(powers) if power))
+    rest = np.log(counts) - np.log(term.evaluate(points)) if term.factors else np.array([])
+    if not len(rest) or np.ptp(rest) / 2 > DISCREPANCY.price:
+        return None
+    return ModelFunction(0.0, (float(np.exp((rest.max() + rest.min()) / 2)),), (term,))
+
+
+def misfit(points: Array, values: Array, functions: list[ModelFunction]) -> Array:
+    """Return shape (call path,): the largest deviation, as `Effort.residual` says."""
+    size = np.abs(values)
+    floor = np.maximum(size, COMMON.floor * size.max(axis=1, keepdims=True, initial=0.0))
+    gap = np.abs(values - np.array([function.evaluate(points) for function in functions]).reshape(values.shape))
+    return np.asarray(np.divide(gap, floor, out=np.zeros_like(gap), where=floor > 0).max(axis=1, initial=0.0))
+
+
+def _size(function: ModelFunction) -> int:
+    return len(function.terms) + len({factor for term in function.terms for factor in term.factors})

@@ -1,0 +1,447 @@
+"""Priors of the call paths of measurement tables: counts under one filter, call paths of another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import partial
+from types import MappingProxyType
+
+import numpy as np
+
+from buran.errors import UsageError
+from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.pmnf.candidates import Ids, Mask
+from buran.modeling.pmnf.derived import DerivedValue, variables_of
+from buran.modeling.pmnf.repetitions import over_repetitions
+from buran.modeling.pmnf.space import Spaces, full_spaces
+from buran.modeling.pmnf.terms import Array, ModelFunction
+from buran.modeling.priors.communication import POLLS, Operation, operation_of
+from buran.modeling.priors.effort import OPEN, Effort, Steadiness, by_visits, effort_of, power_law, with_sums
+from buran.modeling.priors.prior import ALONE, KnownMpi, Prior, communication_prior, computation_prior
+from buran.modeling.priors.projection import project
+from buran.modeling.priors.steps import Repeats, repeats, that_repeat
+from buran.modeling.priors.volume import bytes_of
+from buran.profiles.experiment.table import Experiment
+from buran.profiles.metrics import MINOR_FAULTS, WORKING_THREADS, metric_of, stands_for
+from buran.profiles.profile import CallTree, Region
+
+TIMES_ALONE = "the model is made of times alone"
+_NONE = ModelFunction(0.0)
+_OPENMP_WAITS = ("barrier", "critical", "lock", "ordered", "taskwait")
+_LOCKS = frozenset((
+    "pthread_mutex_lock", "pthread_rwlock_rdlock", "pthread_rwlock_wrlock", "pthread_spin_lock", "pthread_cond_wait",
+    "pthread_barrier_wait", "pthread_join", "sem_wait", "omp_set_lock", "omp_set_nest_lock", "std::mutex::lock",
+    "std::recursive_mutex::lock", "std::shared_mutex::lock", "std::condition_variable::wait", "std::thread::join",
+))  # fmt: skip
+
+
+class Source(StrEnum):
+    """Where a model of time is from."""
+
+    COMPUTATION = "computation"
+    COMMUNICATION = "communication"
+    TIMES = "times alone"
+
+
+@dataclass(frozen=True)
+class PathPriors:
+    """What counts show of each call path, before any time.
+
+    Attributes
+    ----------
+    sources, notes, priors, efforts, settled
+        One for each call path; see `buran.modeling.priors.tables.PathModel`.
+    can_wait
+        For each call path, whether it can wait for others: MPI, locks and barriers of threads, and what polls.
+    absorbed
+        For each call path, the efforts of the counted call paths that it takes up, by their names; they add up to its
+        own effort. Empty where it takes up nothing but itself.
+    proven
+        For each call path, whether its effort gives all counts, but for a hundredth.
+    repeats
+        For each call path and each parameter that may only repeat work, by name, what counts say of that.
+    """
+
+    sources: tuple[Source, ...]
+    notes: tuple[tuple[str, ...], ...]
+    priors: tuple[Prior | None, ...]
+    efforts: tuple[ModelFunction | None, ...]
+    settled: tuple[bool, ...]
+    can_wait: tuple[bool, ...]
+    absorbed: tuple[Mapping[str, ModelFunction], ...]
+    proven: tuple[bool, ...]
+    repeats: tuple[Mapping[str, Repeats], ...]
+
+
+def has_effort(table: Experiment) -> bool:
+    """Whether something was counted that can stand for the effort of computation."""
+    return bool(stands_for("computation", table.values))
+
+
+def priors_of(
+    tree: CallTree,
+    counted: Experiment,
+    points: Array,
+    mpi: KnownMpi | None = None,
+    *,
+    processes: str | None = None,
+    steps: Mapping[str, float] | None = None,
+    derived: Mapping[str, str] = MappingProxyType({}),
+) -> PathPriors:
+    """Derive the priors of call paths from counts.
+
+    Parameters
+    ----------
+    tree
+        Call paths of the times.
+    counted
+        See `buran.modeling.priors.tables.models_from_priors`.
+    points
+        Shape (point, parameter), of the times.
+    mpi
+        If it is known which one measured the times.
+    processes
+        Parameter that counts processes; None if there is none.
+    steps
+        Parameters that may only repeat work, with their numbers in the full run.
+    derived
+        Values that the program derives from its parameters: expressions by name.
+    """
+    counts = _Counts.of(counted, tree, processes, derived)
+    priors = _priors(tree, counts, points, mpi)
+    return _of_repeated_work(priors, counts, steps) if steps else priors
+
+
+def _of_repeated_work(priors: PathPriors, counts: _Counts, steps: Mapping[str, float]) -> PathPriors:
+    """Return priors that know along which parameters their work repeats."""
+    exact = [counts.values[metric] for metric in that_repeat(counts.values)]
+    columns = {name: counts.wide.parameters.index(name) for name in steps}
+    verdicts = [repeats(counts.points, exact, columns[name], full) for name, full in steps.items()]
+    said = tuple(dict(zip(steps, row, strict=True)) for row in zip(*verdicts, strict=True)) or priors.repeats
+    known = (
+        None
+        if prior is None
+        else replace(prior, repeated=tuple(columns[name] for name, each in of_path.items() if each.is_repeated))
+        for prior, of_path in zip(priors.priors, said, strict=True)
+    )
+    return replace(priors, priors=tuple(known), repeats=said)
+
+
+def work_of_a_thread(counted: Experiment) -> Experiment:
+    """Return counts of which those of computation, and page faults, are divided by the threads that did it.
+
+    The time of a parallel region is that of one thread, so its effort is the work of one. Counts of a rank are sums.
+    """
+    if WORKING_THREADS.name not in counted.values:
+        return counted
+    # A thread that comes late to a dynamic loop is missing in one repetition: the team has as many as any shows.
+    threads = np.nan_to_num(counted.values[WORKING_THREADS.name]).max(axis=2, keepdims=True, initial=1.0)
+    values = {
+        name: numbers / threads if metric_of(name).effort == "computation" or name == MINOR_FAULTS else numbers
+        for name, numbers in counted.values.items()
+    }
+    return replace(counted, values=values)
+
+
+@dataclass(frozen=True, eq=False)
+class _Counts:
+    """Counts of the wide instrumentation, on the call paths of the narrow one: shape (call path, point, repetition).
+
+    Attributes
+    ----------
+    wide
+        The counts as they were taken.
+    target
+        Shape (call path of `wide`,): the call path that takes it up, -1 without one.
+    """
+
+    wide: Experiment
+    target: Ids
+    points: Array
+    values: dict[str, Array]
+    counted_itself: Mask
+    polled: Mask
+    spaces: Spaces
+    ranks: int | None
+    variables: Sequence[Sequence[DerivedValue]]
+
+    @classmethod
+    def of(cls, counted: Experiment, timed: CallTree, processes: str | None, derived: Mapping[str, str]) -> _Counts:
+        counted = work_of_a_thread(counted)
+        target, itself = project(counted.tree, timed)
+        counted_itself = np.zeros(len(timed), dtype=bool)
+        counted_itself[target[itself]] = True
+        values = {}
+        for metric in counted.metrics:
+            known_metric = metric_of(metric)
+            how = known_metric.combination
+            counts = counted.over_locations(metric, "mean" if how == "add" else how)
+            out = np.zeros((len(timed), *counts.shape[1:]))
+            rows = target >= 0 if known_metric.effort == "computation" else itself
+            if how == "add":
+                np.add.at(out, target[rows], counts[rows])
+            else:
+                out[target[rows]] = counts[rows]
+            values[metric] = out
+        polled = _polled(counted.tree, target, len(timed))
+        spaces = full_spaces(counted.parameters, processes)
+        ranks = None if processes is None else counted.parameters.index(processes)
+        variables = variables_of(derived, counted.parameters, counted.points)
+        return cls(counted, target, counted.points, values, counted_itself, polled, spaces, ranks, variables)
+
+    @property
+    def repeated(self) -> bool:
+        """Whether any point was counted twice."""
+        return any(counts.shape[2] > 1 for counts in self.values.values())
+
+    def model(self, metric: str, rows: Ids) -> Effort:
+        """Return effort models of some call paths."""
+        return self._effort(metric, self.values[metric][rows])
+
+    def _effort(self, metric: str, counts: Array) -> Effort:
+        exact = metric_of(metric).role == "exact"
+        return effort_of(self.points, counts, metric=metric, exact=exact, space=self.spaces, variables=self.variables)
+
+    def absorbed(self, metric: str, rows: Ids) -> dict[int, Mapping[str, ModelFunction]]:
+        """Return, for call paths that take up others, the efforts that theirs is the sum of, by name.
+
+        A loop that only one of them has is seen there, where a sum of many hides it. Those of which a part has no
+        effort model are left out.
+        """
+        counts = self.wide.over_locations(metric, "mean")
+        taken = np.isin(self.target, rows) & (np.nan_to_num(counts).max(axis=(1, 2), initial=0.0) > 0)
+        number = np.bincount(self.target[taken], minlength=len(self.counted_itself))
+        parts = np.flatnonzero(taken & (number[self.target] > 1))
+        efforts = self._effort(metric, counts[parts])
+        names, out = self.wide.tree.names, dict[int, dict[str, ModelFunction]]()
+        open_ = set[int]()
+        for part, function, steadiness in zip(parts.tolist(), efforts.functions, efforts.steadiness, strict=True):
+            row = int(self.target[part])
+            if function is None or steadiness not in (Steadiness.EXACT, Steadiness.DATA_DEPENDENT):
+                open_.add(row)
+            else:
+                out.setdefault(row, {})[names[part]] = function
+        return {row: efforts for row, efforts in out.items() if row not in open_}
+
+
+def _polled(counted: CallTree, target: Ids, count: int) -> Mask:
+    """Return shape (timed call path,): whether it polls, as far as counts show."""
+    polls = np.array([counted.regions[r].name.removesuffix("_c") in POLLS for r in counted.region.tolist()], dtype=bool)
+    parents = target[counted.parent[polls & (counted.parent >= 0)]]
+    return np.bincount(parents[parents >= 0], minlength=count) > 0
+
+
+@dataclass(frozen=True)
+class _PathPrior:
+    """What counts show of one call path; the fields of `PathPriors`, in their order."""
+
+    source: Source
+    notes: tuple[str, ...]
+    prior: Prior | None = None
+    effort: ModelFunction | None = None
+    settled: bool = True
+    absorbed: Mapping[str, ModelFunction] = field(default_factory=dict)
+    proven: bool = False
+
+
+def _without(why: str, settled: bool = True) -> _PathPrior:
+    return _PathPrior(Source.TIMES, (f"{why}: {TIMES_ALONE}",), settled=settled)
+
+
+def _priors(tree: CallTree, counts: _Counts, points: Array, mpi: KnownMpi | None) -> PathPriors:
+    regions = [tree.regions[region] for region in tree.region.tolist()]
+    is_mpi = np.array([region.paradigm == "mpi" for region in regions], dtype=bool)
+    computing, communicating = np.flatnonzero(~is_mpi), np.flatnonzero(is_mpi)
+    names = [regions[row].name for row in communicating.tolist()]
+    by_row = dict(zip(computing.tolist(), _computation(computing, counts), strict=True))
+    by_row |= zip(communicating.tolist(), _communication(names, communicating, counts, points, mpi), strict=True)
+    rows = [by_row[row] for row in range(len(tree))]
+    return PathPriors(
+        tuple(row.source for row in rows),
+        tuple(row.notes for row in rows),
+        tuple(row.prior for row in rows),
+        tuple(row.effort for row in rows),
+        tuple(row.settled for row in rows),
+        tuple(_can_wait(tree, counts.polled).tolist()),
+        tuple(row.absorbed for row in rows),
+        tuple(row.proven for row in rows),
+        ({},) * len(rows),
+    )
+
+
+def waiting_rows(timed: CallTree, counted: CallTree | None) -> Mask:
+    """Return shape (timed call path,): whether it can wait for others, as `PathPriors.can_wait`."""
+    count = len(timed)
+    polled = np.zeros(count, bool) if counted is None else _polled(counted, project(counted, timed)[0], count)
+    return _can_wait(timed, polled)
+
+
+def _can_wait(timed: CallTree, polled: Mask) -> Mask:
+    """Return shape (call path,): whether it is of MPI, a lock or a barrier of threads, or polls."""
+    return np.array([waits(timed.regions[region]) for region in timed.region.tolist()], dtype=bool) | polled
+
+
+def waits(region: Region) -> bool:
+    """Whether a region can wait for other processes or threads."""
+    name = region.name.partition("(")[0].removesuffix("_")
+    threads = region.paradigm == "openmp" and any(word in f"{region.role} {name}" for word in _OPENMP_WAITS)
+    return region.paradigm == "mpi" or threads or name in _LOCKS
+
+
+def _computation(rows: Ids, counts: _Counts) -> list[_PathPrior]:
+    metric = next(iter(stands_for("computation", counts.values)), None)
+    if metric is None:
+        return [_PathPrior(Source.TIMES, ("no effort was counted: the model is made of times alone",))] * len(rows)
+    effort = counts.model(metric, rows)
+    absorbed = counts.absorbed(metric, rows)
+    effort = with_sums(
+        effort,
+        {place: absorbed[row] for place, row in enumerate(rows.tolist()) if row in absorbed},
+        counts.points,
+        counts.values[metric][rows],
+    )
+    if "visits" in counts.values:
+        effort = by_visits(effort, counts.points, counts.values[metric][rows], counts.values["visits"][rows])
+    return [
+        replace(_one_computation(effort, place, counts, row, metric), absorbed=absorbed.get(row, {}))
+        for place, row in enumerate(rows.tolist())
+    ]
+
+
+def _one_computation(effort: Effort, place: int, counts: _Counts, row: int, metric: str) -> _PathPrior:
+    name = metric.replace("_", " ")
+    function, steadiness = effort.functions[place], effort.steadiness[place]
+    settled = steadiness not in OPEN
+    unchecked = counts.polled[row] and not counts.repeated
+    why = None
+    if not counts.counted_itself[row] or steadiness is Steadiness.MISSING:
+        why = f"its {name} were not counted"
+    elif steadiness is Steadiness.UNSTEADY:
+        why = f"its {name} differ between runs, as those of busy waiting do"
+    elif steadiness is Steadiness.UNEXPLAINED:
+        why = f"its {name} {_unexplained(counts)}"
+    elif unchecked:
+        why = f"it polls, and one run of each point does not show whether its {name} depend on that"
+    elif function is None or function.is_zero:
+        why = f"it executes no {name}"
+    if steadiness is Steadiness.UNEXPLAINED and counts.counted_itself[row] and not unchecked:
+        approximate = power_law(counts.points, over_repetitions(counts.values[metric][row][None], "median")[0])
+        if approximate is not None:
+            note = f"no formula gives its counts: times are extrapolated by a power law of its {name}"
+            prior = computation_prior(approximate, metric, counts.ranks)
+            return _PathPrior(Source.COMPUTATION, (note,), prior, settled=settled)
+    if why is not None or function is None:
+        return _without(str(why), settled)
+    notes = () if metric == "basic_blocks" else (f"effort is counted in {name}",)
+    if steadiness is Steadiness.DATA_DEPENDENT:
+        share = 100 * float(effort.residual[place])
+        notes = (*notes, f"no formula gives its counts at all points: up to {share:.2g} % off")
+    proven = bool(effort.residual[place] <= COMMON.matters)
+    prior = computation_prior(function, metric, counts.ranks)
+    return _PathPrior(Source.COMPUTATION, notes, prior, function, settled, proven=proven)
+
+
+def _unexplained(counts: _Counts) -> str:
+    return f"differ from point to point, and {len(counts.points)} points do not show how they grow"
+
+
+def _communication(
+    names: Sequence[str], rows: Ids, counts: _Counts, points: Array, mpi: KnownMpi | None
+) -> list[_PathPrior]:
+    metrics = ("visits", "bytes_sent", "bytes_received")
+    if not len(rows):
+        return []
+    if any(name not in counts.values for name in metrics):
+        return [_without("visits and bytes were not recorded")] * len(rows)
+    visits = counts.model("visits", rows)
+    sizes, size_notes = _communicators(counts, rows)
+    calls = counts.values["visits"][rows]
+    sent, received = (
+        bytes_of(
+            counts.points,
+            counts.values[name][rows],
+            calls,
+            visits.functions,
+            sizes,
+            metric=name,
+            space=counts.spaces,
+            variables=counts.variables,
+        )
+        for name in metrics[1:]
+    )
+    out: list[_PathPrior] = []
+    for place, (name, row) in enumerate(zip(names, rows.tolist(), strict=True)):
+        operation = operation_of(name)
+        steadiness = [effort.steadiness[place] for effort in (visits, sent, received)]
+        why = None
+        if name.removesuffix("_c") in POLLS:
+            why = f"{name} polls: how often it is called depends on how long something takes"
+        elif operation is None:
+            why = f"there is no cost model of {name}"
+        elif not counts.counted_itself[row] or Steadiness.MISSING in steadiness:
+            why = "its bytes were not recorded"
+        elif Steadiness.UNSTEADY in steadiness:
+            why = "its calls or bytes differ between runs"
+        elif Steadiness.UNEXPLAINED in steadiness:
+            why = f"its calls or bytes {_unexplained(counts)}"
+        settled = not set(OPEN) & set(steadiness)
+        if why is not None or operation is None:
+            out.append(_without(str(why), operation is None or settled))
+            continue
+        functions = [effort.functions[place] or _NONE for effort in (visits, sent, received)]
+        make = partial(communication_prior, mpi=mpi, parameters=counts.wide.parameters)
+        prior = _one_operation(make, operation, name, functions, sizes[place], size_notes[place], points)
+        out.append(replace(prior, settled=settled))
+    return out
+
+
+def _one_operation(
+    make: Callable[..., Prior],
+    operation: Operation,
+    name: str,
+    functions: Sequence[ModelFunction],
+    size: ModelFunction | None,
+    size_note: str,
+    points: Array,
+) -> _PathPrior:
+    visits, sent, received = functions
+    try:
+        prior = make(operation, name=name, visits=visits, size=size, sent=sent, received=received)
+    except UsageError as error:
+        return _without(size_note or error.what)
+    columns, others = (
+        tuple(column for column in some if np.abs(column.function.evaluate(points)).max(initial=0.0) > 0)
+        for some in (prior.columns, prior.others)
+    )
+    notes = prior.notes
+    if len(columns) < len(prior.columns) and ALONE not in notes:
+        notes = (*notes, ALONE)
+    volume = received if sent == _NONE else sent
+    prior = replace(prior, columns=columns, others=others, notes=notes)
+    return _PathPrior(Source.COMMUNICATION, notes, prior, volume)
+
+
+def _communicators(counts: _Counts, rows: Ids) -> tuple[list[ModelFunction | None], list[str]]:
+    """Return models of the communicators' sizes, and why there is none."""
+    metrics = ("communicator_size_sum", "communicator_size_max")
+    sizes: list[ModelFunction | None] = [None] * len(rows)
+    notes = ["the sizes of communicators were not recorded"] * len(rows)
+    if any(name not in counts.values for name in metrics):
+        return sizes, notes
+    total = over_repetitions(counts.values["communicator_size_sum"][rows], "median")
+    largest = over_repetitions(counts.values["communicator_size_max"][rows], "max")
+    visits = over_repetitions(counts.values["visits"][rows], "median")
+    mean = np.divide(total, visits, out=np.full(total.shape, np.nan), where=visits > 0)
+    for place in range(len(rows)):
+        here = np.isfinite(mean[place])
+        if not here.any() or not largest[place][here].any():
+            notes[place] = "it names no communicator"
+        elif not np.allclose(mean[place][here], largest[place][here], rtol=1e-9, atol=0):
+            notes[place] = "its communicators have different sizes within one run"
+        else:
+            effort = effort_of(counts.points[here], mean[place][None, here], metric="communicator size")
+            sizes[place] = effort.functions[0]
+            notes[place] = "the size of its communicator is no single power of the parameters"
+    return sizes, notes

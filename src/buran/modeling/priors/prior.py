@@ -1,0 +1,405 @@
+"""Priors: what a call path's run time is made of, its coefficients left open."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+
+from buran.errors import UsageError
+from buran.modeling.pmnf.powers import PowerLog
+from buran.modeling.pmnf.terms import Array, ModelFunction, Term
+from buran.modeling.pmnf.text import format_function
+from buran.modeling.price.discrepancy import Along
+from buran.modeling.priors.algebra import added, multiplied, power, reciprocal, scaled, single
+from buran.modeling.priors.communication import CostPart, Operation, Volume
+from buran.modeling.priors.tuning import COEFFICIENTS
+
+ONE = ModelFunction(1.0)
+ALONE = "with one process at every point nothing is known about messages between processes"
+_SMALL = 1e-9  # relative: smaller differences are rounding
+
+
+class KnownMpi(Protocol):
+    """An MPI of which it is known where it switches between algorithms."""
+
+    @property
+    def source(self) -> str:
+        """Where that is from."""
+
+    def parts(
+        self,
+        operation: str,
+        visits: ModelFunction,
+        volume: ModelFunction | None,
+        size: ModelFunction | None,
+        parameters: Sequence[str],
+    ) -> Mapping[str, ModelFunction]:
+        """Return messages and bytes that pass one after the other, of all calls; empty where that is not known.
+
+        Parameters
+        ----------
+        visits, volume, size
+            Calls, bytes of the cost model, and ranks of the communicator.
+        parameters
+            Names, by column of the points.
+        """
+
+
+Cost = tuple[float, float]
+"""Mean and standard deviation of a coefficient that is expected before any time is seen."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A summand of a prior, without its coefficient.
+
+    Attributes
+    ----------
+    name
+        What the coefficient means: ``constant``, ``effort``, or a part of an MPI operation's cost model.
+    function
+        How it grows; never negative where effort is not.
+    effort
+        What a unit of `function` is in counts of the effort model; 0 where that is unknown.
+    cost
+        What the machine lets expect of the coefficient; None where only times tell it.
+    parts
+        What may be expected of it where times tell little, all as likely: parts of what `cost` says as a whole.
+    level
+        Level of the cache whose misses it has, from 1; 0 for all else.
+    """
+
+    name: str
+    function: ModelFunction
+    effort: float = 0.0
+    cost: Cost | None = None
+    parts: tuple[Cost, ...] = ()
+    level: int = 0
+
+
+@dataclass(frozen=True)
+class Prior:
+    """The skeleton of a model.
+
+    Attributes
+    ----------
+    columns
+        The constant first.
+    source
+        Where it is from: the metric of an effort model, or the cost model of an MPI operation.
+    notes
+        What a user should know of it, in sentences.
+    others
+        Columns that other algorithms of an MPI operation have; see `buran.modeling.priors.algorithms`.
+    switches
+        Parameters that ranks of the communicator or bytes of a message grow with, and by which power: beyond those
+        measured, MPIs may change the algorithm.
+    known
+        Whether it is known which algorithm the MPI takes there.
+    repeated
+        Parameters along which its work is proven to repeat: a unit of it has the same price at all of their values.
+    level
+        Parameters along which the price of its work has no trend: ranks that its counts do not depend on. Ranks that
+        share a node raise the price until the node is full, and no farther.
+    """
+
+    columns: tuple[Column, ...]
+    source: str
+    notes: tuple[str, ...] = ()
+    others: tuple[Column, ...] = ()
+    switches: tuple[tuple[int, float], ...] = ()
+    known: bool = False
+    repeated: tuple[int, ...] = ()
+    level: tuple[int, ...] = ()
+
+    @property
+    def functions(self) -> tuple[ModelFunction, ...]:
+        """The columns without what they are called."""
+        return tuple(column.function for column in self.columns)
+
+    @property
+    def fitted_count(self) -> int:
+        """How many coefficients only times determine."""
+        return sum(column.cost is None for column in self.columns)
+
+    @property
+    def widened(self) -> Prior:
+        """The prior with the columns of other algorithms."""
+        return replace(self, columns=(*self.columns, *self.others), others=())
+
+    def along(self, parameters: int) -> tuple[Along, ...]:
+        """Return how the price of its work depends on each parameter."""
+        kinds = {**dict.fromkeys(self.level, Along.LEVEL), **dict.fromkeys(self.repeated, Along.NOTHING)}
+        return tuple(kinds.get(column, Along.TREND) for column in range(parameters))
+
+    def with_parts(self, untold: Sequence[bool]) -> tuple[Prior, ...]:
+        """Return the prior with each part of what may be expected of some columns, one after the other."""
+        count = max((len(column.parts) for column, some in zip(self.columns, untold, strict=True) if some), default=0)
+        return tuple(
+            replace(
+                self,
+                columns=tuple(
+                    replace(column, cost=column.parts[k]) if some and column.parts else column
+                    for column, some in zip(self.columns, untold, strict=True)
+                ),
+            )
+            for k in range(count)
+        )
+
+    def design(self, points: Array) -> Array:
+        """Return shape (point, column)."""
+        return np.stack([column.function.evaluate(points) for column in self.columns], axis=1)
+
+    def text(self, parameters: tuple[str, ...]) -> str:
+        """Return it as ``c0 + c1 n + c2 n * p``; misses of caches are named, they have dozens of terms."""
+        parts = ["c0"]
+        for number, column in enumerate(self.columns[1:], start=1):
+            text = column.name if column.level else format_function(column.function, parameters)
+            parts.append(f"c{number} ({text})" if " + " in text or " - " in text else f"c{number} {text}")
+        return " + ".join(parts)
+
+    def function(self, coefficients: Array) -> ModelFunction:
+        """Return the model with these coefficients of the columns, shape (column,)."""
+        return added(scaled(column.function, float(c)) for column, c in zip(self.columns, coefficients, strict=True))
+
+
+def computation_prior(effort: ModelFunction, metric: str = "basic_blocks", ranks: int | None = None) -> Prior:
+    """Take an effort model's terms without their coefficients (section 3.2 of the noise-resilient priors paper).
+
+    Terms that are subtracted, as in ``n^2 - n``, keep their sign; their columns count the other way.
+
+    Parameters
+    ----------
+    ranks
+        Column of the points that counts ranks: work that does not depend on it has a price without a trend along it.
+    """
+    columns = [Column("constant", ONE, max(effort.constant, 0.0))]
+    columns += [
+        Column("effort", ModelFunction(0.0, (math.copysign(1.0, coefficient),), (term,)), abs(coefficient))
+        for coefficient, term in zip(effort.coefficients, effort.terms, strict=True)
+    ]
+    level = () if ranks is None or any(ranks in f.columns for term in effort.terms for f in term.factors) else (ranks,)
+    return Prior(tuple(columns), metric, level=level)
+
+
+def one_cost(prior: Prior) -> Prior:
+    """Return a prior of computation in which each unit of work costs the same, for points too few to tell more."""
+    constant, *columns = (column for column in prior.columns if column.cost is None)
+    given = tuple(column for column in prior.columns if column.cost is not None)
+    work = added(scaled(column.function, column.effort) for column in columns)
+    return replace(prior, columns=(constant, Column("effort", work, 1.0), *given))
+
+
+def price_alone(prior: Prior) -> Prior:
+    """Return a prior of computation whose one open coefficient is the price of all counted work, for one or two points.
+
+    What does not grow is work, too; next to it a call has no constant of more than `COEFFICIENTS.slowest_s`.
+    """
+    priced = one_cost(prior)
+    constant, work, *given = priced.columns
+    whole = added((work.function, ModelFunction(constant.effort)))
+    columns = (replace(constant, cost=(0.0, COEFFICIENTS.slowest_s)), replace(work, function=whole), *given)
+    return replace(priced, columns=columns)
+
+
+def communication_prior(
+    operation: Operation,
+    *,
+    name: str,
+    visits: ModelFunction,
+    size: ModelFunction | None,
+    sent: ModelFunction,
+    received: ModelFunction,
+    mpi: KnownMpi | None = None,
+    parameters: Sequence[str] = (),
+) -> Prior:
+    """Put effort models into the cost model of an MPI operation (Table 1 of the noise-resilient priors paper).
+
+    Parameters
+    ----------
+    operation
+        Its cost model.
+    name
+        Name of the operation.
+    visits
+        Model of the calls.
+    size
+        Model of the communicator's size: a number or one term, such as ``p`` or ``1/4 p^(1/2)``. None if the operation
+        names no communicator.
+    sent, received
+        Models of the bytes, means over ranks, all calls together.
+    mpi
+        If it is known: then its algorithm at each point says what the operation costs, and the usual parts are those
+        of others.
+    parameters
+        Names, by column of the points.
+
+    Raises
+    ------
+    UsageError
+        If the cost model needs a communicator's size and there is none, or it is no single term.
+    """
+    logs, inverse = (None, None) if size is None else (_log2(size), _inverse(size))
+    volume = _volume(operation.volume, sent, received, size, inverse)
+    notes = []
+    if volume is not None and volume.is_zero:
+        notes.append(f"{name} moves no bytes: latency alone is in its prior")
+        volume = None
+    if size == ONE and CostPart.STEPS in operation.parts:
+        notes.append(ALONE)
+    columns = [Column("constant", ONE)]
+    for part in operation.parts:
+        made = _part(part, visits, volume, size, logs, inverse)
+        if made is None:
+            if part in (CostPart.BYTES,) or (volume is None and "B" in part.value):
+                continue
+            raise UsageError(
+                f"the cost model of {name} needs the size of its communicator",
+                why="it is not known" if size is None else "it is no single power of the parameters",
+                hint="the model of its time is made without a prior",
+            )
+        if not made.is_zero and not any(_parallel(made, column.function) for column in columns):
+            columns.append(Column(part.value, made))
+    further = [(part.value, _part(part, visits, volume, size, logs, inverse)) for part in operation.others]
+    source = operation.source
+    known = {} if mpi is None else mpi.parts(name.removesuffix("_c"), visits, volume, size, parameters)
+    if known and mpi is not None:
+        source = mpi.source
+        notes.append(f"which algorithm runs is known: {source}")
+        further = [*((column.name, column.function) for column in columns[1:]), *further]
+        columns = [columns[0], *(Column(part, function) for part, function in known.items())]
+    whole = list(columns)
+    for title, other in further:
+        if other is not None and not other.is_zero and not any(_parallel(other, column.function) for column in whole):
+            whole.append(Column(title, other))
+    switches = _switches(visits, volume, size) if CostPart.STEPS in operation.parts else ()
+    others = tuple(whole[len(columns) :])
+    return Prior(tuple(columns), f"{name}: {source}", tuple(notes), others, switches, bool(known))
+
+
+def _switches(
+    visits: ModelFunction, volume: ModelFunction | None, size: ModelFunction | None
+) -> tuple[tuple[int, float], ...]:
+    """Return by which power the communicator, or a message, grows with each parameter."""
+    parts = None if size is None else single(size)
+    factors = () if parts is None or parts[1] is None else parts[1].factors
+    powers = {factor.parameter: abs(float(factor.basis.power or 0)) for factor in factors}
+    moved = () if volume is None else volume.terms
+    for parameter in sorted({column for term in moved for factor in term.factors for column in factor.columns}):
+        assert volume is not None
+        grows = float(volume.lead(parameter)[0] - visits.lead(parameter)[0])
+        if grows > 0:
+            powers.setdefault(parameter, grows)
+    return tuple(powers.items())
+
+
+def startup_prior(processes: int | None) -> Prior:
+    """Return what start-up and shutdown take: a constant and a step for each level of a tree over the processes.
+
+    More growth cannot be told from runs that are short and share their cores.
+
+    Parameters
+    ----------
+    processes
+        Column of the points that counts processes; None if none does, or there is always one.
+    """
+    columns = [Column("constant", ONE)]
+    if processes is not None:
+        columns.append(Column(CostPart.STEPS.value, power(processes, 0, 1)))
+    return Prior(tuple(columns), "start-up and shutdown: a tree over the processes")
+
+
+def _part(
+    part: CostPart,
+    visits: ModelFunction,
+    volume: ModelFunction | None,
+    size: ModelFunction | None,
+    logs: ModelFunction | None,
+    inverse: ModelFunction | None,
+) -> ModelFunction | None:
+    if part is CostPart.CALL:
+        return visits
+    if part is CostPart.BYTES:
+        return volume
+    if part is CostPart.STEPS:
+        return None if logs is None else multiplied(visits, logs)
+    if part is CostPart.PEERS:
+        return None if size is None else multiplied(visits, added((size, ModelFunction(-1.0))))
+    if volume is None:
+        return None
+    if part is CostPart.SHARED_BYTES:
+        return None if inverse is None else added((volume, scaled(multiplied(volume, inverse), -1.0)))
+    if part is CostPart.OWN_BYTES:
+        return None if inverse is None else multiplied(volume, inverse)
+    if part is CostPart.PEER_BYTES:
+        return None if size is None else multiplied(volume, added((size, ModelFunction(-1.0))))
+    return None if logs is None else multiplied(volume, logs)
+
+
+def _volume(
+    volume: Volume,
+    sent: ModelFunction,
+    received: ModelFunction,
+    size: ModelFunction | None,
+    inverse: ModelFunction | None,
+) -> ModelFunction | None:
+    plain: Mapping[Volume, ModelFunction] = {
+        Volume.SENT: sent,
+        Volume.RECEIVED: received,
+        Volume.BOTH: added((sent, received)),
+    }
+    if volume in plain:
+        return plain[volume]
+    if volume is Volume.NONE or size is None or inverse is None:
+        return None
+    if volume is Volume.SENT_SHARE:
+        return multiplied(sent, inverse)
+    if volume is Volume.BOTH_SHARE:
+        return multiplied(added((sent, received)), inverse)
+    return multiplied(sent if volume is Volume.ROOT_SENT else received, size)
+
+
+def _log2(size: ModelFunction) -> ModelFunction | None:
+    """Return log2 of a size that is a number or one term without logarithms."""
+    parts = single(size)
+    if parts is None or parts[0] <= 0:
+        return None
+    coefficient, term = parts
+    constant = math.log2(coefficient)
+    constant = 0.0 if abs(constant) < _SMALL else constant
+    if term is None:
+        return ModelFunction(constant)
+    powers = [factor.basis.power for factor in term.factors]
+    coefficients = tuple(float(power) for power in powers if power is not None)
+    if len(coefficients) < len(powers):
+        return None
+    logs = tuple(Term((replace(factor, basis=PowerLog(Fraction(0), 1)),)) for factor in term.factors)
+    return ModelFunction(constant, coefficients, logs)
+
+
+def _inverse(size: ModelFunction) -> ModelFunction | None:
+    parts = single(size)
+    if parts is None or parts[0] <= 0:
+        return None
+    coefficient, term = parts
+    if term is None:
+        return ModelFunction(1.0 / coefficient)
+    turned = reciprocal(term)
+    return None if turned is None else ModelFunction(0.0, (1.0 / coefficient,), (turned,))
+
+
+def _parallel(one: ModelFunction, other: ModelFunction) -> bool:
+    """Whether one is a multiple of the other."""
+    if one.terms != other.terms or bool(one.constant) != bool(other.constant):
+        return False
+    pairs = [
+        (a, b)
+        for a, b in zip((one.constant, *one.coefficients), (other.constant, *other.coefficients), strict=True)
+        if a or b
+    ]
+    return all(b and abs(a / b - pairs[0][0] / pairs[0][1]) < _SMALL * abs(pairs[0][0] / pairs[0][1]) for a, b in pairs)

@@ -1,0 +1,481 @@
+"""Noise-resilient models: priors with coefficients from times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from buran.errors import UsageError
+from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.pmnf.alternative import Alternative
+from buran.modeling.pmnf.candidates import Mask
+from buran.modeling.pmnf.few_values import with_other_growth
+from buran.modeling.pmnf.fit import with_discrepancies
+from buran.modeling.pmnf.model import Model, Quality
+from buran.modeling.pmnf.quality import adjusted_r2, rss, smape
+from buran.modeling.pmnf.structures import OpenStructure, with_structures
+from buran.modeling.pmnf.terms import Array, ModelFunction
+from buran.modeling.pmnf.tuning import DISCREPANCY
+from buran.modeling.price.discrepancy import Along
+from buran.modeling.price.noise import PointNoise
+from buran.modeling.price.regression import LEAST_NOISE, Belief, Fitted, regress
+from buran.modeling.priors.algorithms import with_algorithms
+from buran.modeling.priors.prior import Prior
+from buran.modeling.priors.tuning import COEFFICIENTS
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """How coefficients are found.
+
+    Attributes
+    ----------
+    nonnegative
+        Whether effort never makes a program faster.
+    cost_spread
+        By what share the time of a basic block is expected to differ between the terms of one call path; infinite to
+        expect nothing, as in the noise-resilient priors paper.
+    share
+        Whether call paths with the same prior share what they tell about noise and costs.
+    outliers
+        Standard deviations from which on a point pulls no harder (Huber 1964); infinite for least squares.
+    price
+        Whether the price of a unit of work drifts, as a Gaussian process; constant otherwise.
+    """
+
+    nonnegative: bool = True
+    cost_spread: float = COEFFICIENTS.cost_spread
+    share: bool = True
+    outliers: float = COEFFICIENTS.outliers
+    price: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.outliers > 0:
+            raise UsageError("outliers begin at some standard deviations above 0", why=f"it is {self.outliers:g}")
+        if not self.cost_spread > 0:
+            raise UsageError("the spread of costs is a share above 0", why=f"it is {self.cost_spread:g}")
+
+
+PUBLISHED = FitOptions(nonnegative=False, cost_spread=np.inf, share=False, outliers=np.inf, price=False)
+"""As in the paper on noise-resilient priors: linear regression of each call path alone."""
+
+
+@dataclass(frozen=True, eq=False)
+class FittedCosts:
+    """Coefficients of a prior's columns, and how sure they are.
+
+    Attributes
+    ----------
+    coefficients, covariance
+        Shapes (column,) and (column, column).
+    noise, degrees
+        As those of `Alternative`.
+    """
+
+    coefficients: Array
+    covariance: Array
+    noise: float
+    degrees: float
+
+
+@dataclass(frozen=True)
+class Resilient:
+    """A noise-resilient model.
+
+    Attributes
+    ----------
+    prior
+        Its skeleton.
+    coefficients
+        Coefficients of the prior's columns.
+    model
+        Function, quality and covariance.
+    noise
+        Standard deviation of a measurement around it, as a share of the value; NaN without a degree of freedom.
+    costs
+        What the coefficients may be, all as likely: one, or, where costs of misses are not told by times, one for each
+        part of what may be expected of these.
+    """
+
+    prior: Prior
+    coefficients: tuple[float, ...]
+    model: Model
+    noise: float
+    costs: tuple[FittedCosts, ...] = field(default=(), compare=False, repr=False)
+
+
+def fit_priors(
+    points: Array,
+    values: Array,
+    priors: Sequence[Prior | None],
+    options: FitOptions | None = None,
+    noise: PointNoise | None = None,
+    counted: Array | None = None,
+) -> tuple[Resilient | None, ...]:
+    """Find the coefficients of each call path's prior; one repetition is enough.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter), distinct rows.
+    values
+        Shape (call path, point): times, or another noisy metric; NaN where nothing was measured.
+    priors
+        One for each call path; None for those without.
+    options
+        See there.
+    noise
+        Noise of the values; without it, all points weigh alike.
+    counted
+        Points whose counts the priors are made of, shape (point, parameter). Where no two parameters were varied
+        together there, sums and products of them stand next to each other.
+
+    Returns
+    -------
+    tuple
+        None for call paths without a prior or without a value.
+
+    Raises
+    ------
+    UsageError
+        If shapes do not match.
+    """
+    options = options or FitOptions()
+    values = _checked(points, values, priors)
+    priors = with_algorithms(points, values, priors)
+    out: list[Resilient | None] = [None] * len(priors)
+    left_open = None if counted is None else OpenStructure.untold(counted)
+    groups, others = _grouped(points, values, priors, options, noise)
+    for group in groups:
+        fitted = group.fitted(others)
+        models = _models(points, group, fitted, left_open)
+        parts, fits = [], []
+        untold = _untold(group.priors[0], fitted)
+        for some in zip(*(prior.with_parts(untold) for prior in group.priors), strict=True):
+            part = _Group.of(points, values, group.rows, dict(zip(group.rows, some, strict=True)), options, group.worth)
+            fits.append(part.fitted(others))
+            parts.append(_models(points, part, fits[-1], left_open))
+        models = [_mixed(model, some) for model, *some in zip(models, *parts, strict=True)]
+        for place, row in enumerate(group.rows):
+            out[row] = Resilient(
+                group.priors[place],
+                tuple(fitted.coefficients[place].tolist()),
+                models[place],
+                float(fitted.noise[place]),
+                tuple(_costs(each, place) for each in fits or [fitted]),
+            )
+    return _priced(points, values, out, noise) if options.price and any(out) else tuple(out)
+
+
+def _priced(
+    points: Array, values: Array, fitted: Sequence[Resilient | None], noise: PointNoise | None
+) -> tuple[Resilient | None, ...]:
+    """Return models with the price of their work: the process on what counts at constant costs leave over."""
+    deviation, degrees = np.zeros(len(fitted)), np.zeros(len(fitted))
+    if noise is not None:
+        deviation, degrees = np.nanmin(noise.deviation, axis=1, initial=np.inf), noise.degrees
+    models = [None if one is None else one.model for one in fitted]
+    along = np.full((len(fitted), points.shape[1]), Along.TREND)
+    for row, one in enumerate(fitted):
+        if one is not None:
+            along[row] = one.prior.along(points.shape[1])
+    found = with_discrepancies(points, values, models, deviation, degrees, (DISCREPANCY.price,), along)
+    return tuple(
+        None if one is None or model is None else replace(one, model=model)
+        for one, model in zip(fitted, found, strict=True)
+    )
+
+
+def _costs(fitted: Fitted, place: int) -> FittedCosts:
+    """Return what was found for one call path."""
+    noise, degrees = float(fitted.noise[place]), float(fitted.degrees[place])
+    return FittedCosts(fitted.coefficients[place], fitted.covariance[place], noise, degrees)
+
+
+def predictions(
+    points: Array, values: Array, priors: Sequence[Prior | None], at: Array, options: FitOptions | None = None
+) -> Array:
+    """Return what the models of `fit_priors` predict, without making the models.
+
+    Parameters
+    ----------
+    points, values, priors, options
+        As for `fit_priors`.
+    at
+        Shape (target, parameter).
+
+    Returns
+    -------
+    array
+        Shape (call path, target): NaN without a prior or a value.
+    """
+    options = options or FitOptions()
+    values = _checked(points, values, priors)
+    priors = with_algorithms(points, values, priors)
+    out = np.full((len(priors), len(at)), np.nan)
+    groups, others = _grouped(points, values, priors, options)
+    for group in groups:
+        out[group.rows] = group.fitted(others).coefficients @ group.priors[0].design(at).T
+    return out
+
+
+def _checked(points: Array, values: Array, priors: Sequence[Prior | None]) -> Array:
+    checked = np.asarray(values, dtype=np.float64)
+    if checked.shape != (len(priors), len(points)):
+        raise UsageError(
+            "points, values and priors do not match",
+            why=f"{len(points)} points, values of shape {checked.shape}, {len(priors)} priors",
+        )
+    return checked
+
+
+def _groups(values: Array, priors: Sequence[Prior | None]) -> list[list[int]]:
+    """Return rows of call paths whose priors have the same columns; without those that have no prior or no value.
+
+    Columns with the same function count different things: seconds of a message are no price of a basic block.
+    """
+    measured: Mask = np.asarray(np.isfinite(values).any(axis=1))
+    same = {
+        id(prior): tuple((column.name, column.function) for column in prior.columns)
+        for prior in priors
+        if prior is not None
+    }  # hashing them takes long
+    places: dict[tuple[tuple[str, ModelFunction], ...], list[int]] = {}
+    groups = {number: places.setdefault(columns, []) for number, columns in same.items()}
+    for row, prior in enumerate(priors):
+        if prior is not None and bool(measured[row]):
+            groups[id(prior)].append(row)
+    return [rows for rows in places.values() if rows]
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """Call paths that have the same columns.
+
+    Attributes
+    ----------
+    rows
+        Numbers of the call paths.
+    priors
+        Prior of each.
+    values
+        Shape (call path, point).
+    design
+        Shape (point, column).
+    worth
+        Shape (call path, point): weights of points; None where all weigh alike.
+    start, effort
+        Shapes (call path, point) and (call path, column): a first guess, and what each column counts.
+    belief
+        What is expected of coefficients.
+    options
+        Options of the fit.
+    """
+
+    rows: list[int]
+    priors: list[Prior]
+    values: Array
+    design: Array
+    worth: Array | None
+    start: Array
+    effort: Array
+    belief: Belief | None
+    options: FitOptions
+
+    @classmethod
+    def of(
+        cls,
+        points: Array,
+        values: Array,
+        rows: list[int],
+        priors: Sequence[Prior | None] | Mapping[int, Prior],
+        options: FitOptions,
+        worth: Array | None = None,
+    ) -> _Group:
+        """Collect what is known before any value is looked at, but for the size of a column's cost."""
+        own = [prior for row in rows if (prior := priors[row]) is not None]
+        design = own[0].design(points)
+        effort = np.array([[column.effort for column in prior.columns] for prior in own])
+        with_effort: Mask = np.asarray(effort[:, 1:].any(axis=1))
+        start = np.where(with_effort[:, None], effort @ design.T, np.abs(design).sum(axis=1))
+        start = np.where(start > 0, start, start.max(axis=1, keepdims=True, initial=0.0))
+        belief = _with_given(_own_belief(values[rows], effort, start, options), own[0], len(own))
+        return cls(rows, own, values[rows], design, worth, start, effort, belief, options)
+
+    @cached_property
+    def alone(self) -> Fitted:
+        """Fits of each call path by its values alone."""
+        return self._fit(self.start, self.options.nonnegative, self.belief)
+
+    def _fit(self, start: Array, nonnegative: bool, belief: Belief | None = None, noise: Array | None = None) -> Fitted:
+        return regress(
+            self.design,
+            self.values,
+            nonnegative=nonnegative,
+            start=start,
+            belief=belief,
+            noise=noise,
+            outliers=self.options.outliers,
+            worth=self.worth,
+        )
+
+    def fitted(self, others: float | None) -> Fitted:
+        """Return fits that borrow the noise of `others`, a share of the value, and costs within the group.
+
+        The moderated variance of G. K. Smyth, Statistical Applications in Genetics and Molecular Biology 3 (2004): a
+        call path with no more points than coefficients has an interval, too.
+        """
+        if others is None:
+            return self.alone
+        belief = self.belief
+        if len(self.priors) >= COMMON.few and self.design.shape[1] >= 2:
+            # what is fixed at 0 would make the mean over call paths too large
+            positive = np.maximum(self.alone.coefficients @ self.design.T, 0.0)
+            belief = _shared_belief(self._fit(positive, nonnegative=False), self.effort, belief)
+        # s~^2 = (d s^2 + d0 s0^2) / (d + d0), with d + d0 degrees of freedom
+        degrees = self.alone.degrees + COMMON.worth
+        own = self.alone.degrees * np.nan_to_num(self.alone.noise) ** 2
+        noise = np.sqrt((own + COMMON.worth * others**2) / degrees) + LEAST_NOISE
+        made = self._fit(self.start, self.options.nonnegative, belief, noise)
+        return replace(made, noise=noise, degrees=degrees)
+
+
+def _grouped(
+    points: Array,
+    values: Array,
+    priors: Sequence[Prior | None],
+    options: FitOptions,
+    noise: PointNoise | None = None,
+) -> tuple[list[_Group], float | None]:
+    """Return call paths in groups, and the noise that they borrow from each other; None where they share nothing."""
+    groups = [
+        _Group.of(points, values, rows, priors, options, None if noise is None else noise.of_rows(rows).worth)
+        for rows in _groups(values, priors)
+    ]
+    return groups, _noise_of_all(groups) if options.share else None
+
+
+def _own_belief(values: Array, effort: Array, start: Array, options: FitOptions) -> Belief | None:
+    """Expect each term of a call path to cost about the same for each count."""
+    terms: Mask = np.array(effort > 0, dtype=np.bool_)
+    terms[:, 0] = False  # what a call path takes without any effort is not in its counts
+    if not np.isfinite(options.cost_spread) or not terms.any():
+        return None
+    here = np.isfinite(values)
+    ratio = np.where(here, np.where(here, values, 0.0) / np.where(start > 0, start, 1.0), 0.0)
+    cost = ratio.sum(axis=1, keepdims=True) / here.sum(axis=1, keepdims=True)
+    sure = terms & (cost > 0) & (terms.sum(axis=1, keepdims=True) > 1)
+    mean = np.where(sure, cost * effort, 0.0)
+    return Belief(mean, np.where(sure, options.cost_spread * np.where(sure, mean, 1.0), np.inf))
+
+
+def _with_given(belief: Belief | None, prior: Prior, count: int) -> Belief | None:
+    """Add what the machine tells of coefficients; it is the same for all call paths with these columns."""
+    given = np.array([column.cost is not None for column in prior.columns], dtype=np.bool_)
+    if not given.any():
+        return belief
+    mean, deviation = np.array([column.cost or (0.0, np.inf) for column in prior.columns], dtype=np.float64).T
+    own = belief or Belief(np.zeros((count, len(mean))), np.full((count, len(mean)), np.inf))
+    return Belief(np.where(given, mean, own.mean), np.where(given, deviation, own.deviation), given)
+
+
+def _noise_of_all(groups: Sequence[_Group]) -> float | None:
+    """Return the noise of a value, as a share of it, from the residuals of all call paths; None if none tells it."""
+    fits = [group.alone for group in groups]
+    degrees = sum(float(fitted.degrees.sum()) for fitted in fits)
+    squares = sum(float((fitted.degrees * np.nan_to_num(fitted.noise) ** 2).sum()) for fitted in fits)
+    return float(np.sqrt(squares / degrees)) if degrees > 0 else None
+
+
+def _shared_belief(fitted: Fitted, effort: Array, path_belief: Belief | None) -> Belief:
+    """Expect coefficients, for each unit of effort, near those of the other call paths with this prior.
+
+    Mean and spread over call paths are those of a random-effects model (DerSimonian and Laird 1986).
+    """
+    unit = np.where(effort > 0, effort, 1.0)
+    unit[:, 0] = 1.0
+    cost = fitted.coefficients / unit
+    variance = np.einsum("ckk->ck", fitted.covariance) / unit**2
+    mean = np.zeros_like(cost) if path_belief is None else path_belief.mean.copy()
+    deviation = np.full(cost.shape, np.inf) if path_belief is None else path_belief.deviation.copy()
+    for column in range(1, cost.shape[1]):  # constants are each call path's own
+        some = np.flatnonzero(variance[:, column] > 0)
+        if len(some) < COMMON.few:
+            continue
+        weight = 1 / variance[some, column]
+        centre = (weight * cost[some, column]).sum() / weight.sum()
+        excess = (weight * (cost[some, column] - centre) ** 2).sum() - (len(some) - 1)
+        between = max(excess / (weight.sum() - (weight**2).sum() / weight.sum()), 0.0)
+        weight = 1 / (variance[some, column] + between)
+        centre = max(float((weight * cost[some, column]).sum() / weight.sum()), 0.0)
+        spread = max(float(np.sqrt(between)), float(np.sqrt(1 / weight.sum())))
+        closer = spread * unit[:, column] < deviation[:, column]
+        mean[:, column] = np.where(closer, centre * unit[:, column], mean[:, column])
+        deviation[:, column] = np.where(closer, spread * unit[:, column], deviation[:, column])
+    return Belief(mean, deviation, None if path_belief is None else path_belief.given)
+
+
+def _models(points: Array, group: _Group, fitted: Fitted, left_open: OpenStructure | None) -> list[Model]:
+    values, design, priors = group.values, group.design, group.priors
+    predicted = fitted.coefficients @ design.T
+    here = np.isfinite(values)
+    bound = 1 - fitted.leverage < 1e-9
+    left_out = values - (values - predicted) / np.where(bound, 1.0, 1 - fitted.leverage)
+    shown = np.where(here, predicted, np.nan)
+    loo = np.abs(np.where(here, (values - left_out) * fitted.weights, 0.0)).sum(axis=1) / here.sum(axis=1)
+    free = (fitted.coefficients != 0).sum(axis=1)
+    columns = [
+        smape(shown, values),
+        np.where((bound & here).any(axis=1), np.nan, smape(np.where(here, left_out, np.nan), values)),
+        np.where((bound & here).any(axis=1), np.nan, loo),
+        adjusted_r2(shown, values, free),
+        rss(shown, values),
+    ]
+    figures = np.stack(columns, axis=1).tolist()
+    out = []
+    for place, prior in enumerate(priors):
+        function = prior.function(fitted.coefficients[place])
+        covariance: tuple[tuple[float, ...], ...] = ()
+        if fitted.degrees[place] > 0:
+            mapping = _mapping(function, prior)
+            covariance = tuple(map(tuple, (mapping @ fitted.covariance[place] @ mapping.T).tolist()))
+        degrees = int(fitted.degrees[place])
+        noise = float(fitted.noise[place])
+        alone = Alternative(function, 1.0, covariance, noise, degrees)
+        (alternatives,) = with_other_growth([[alone]], points, prior.repeated)
+        if all(column.cost is None for column in prior.columns):  # what is known of memory is no open structure
+            alternatives = with_structures(alternatives, points[here[place]], values[place, here[place]], left_open)
+        out.append(Model(function, Quality(int(here[place].sum()), *figures[place]), alternatives))
+    return out
+
+
+def _untold(prior: Prior, fitted: Fitted) -> list[bool]:
+    """Return for each column whether times tell less of its cost than the machine does, for any of the call paths."""
+    deviation = np.sqrt(np.maximum(np.einsum("ckk->ck", fitted.covariance), 0.0)).max(axis=0).tolist()
+    return [
+        column.cost is not None and 2 * error**2 > column.cost[1] ** 2
+        for column, error in zip(prior.columns, deviation, strict=True)
+    ]
+
+
+def _mixed(model: Model, parts: Sequence[Model]) -> Model:
+    """Return a model whose alternatives are those of its parts: costs that no time tells, from least to most."""
+    if not parts:
+        return model
+    alternatives = [replace(each, weight=each.weight / len(parts)) for part in parts for each in part.alternatives]
+    return replace(model, alternatives=tuple(alternatives))
+
+
+def _mapping(function: ModelFunction, prior: Prior) -> Array:
+    """Return shape (1 + term of the function, column): what each column's coefficient adds to each coefficient."""
+    out = np.zeros((1 + len(function.terms), len(prior.columns)))
+    place = {term: number for number, term in enumerate(function.terms, start=1)}
+    for column, prior_column in enumerate(prior.columns):
+        out[0, column] = prior_column.function.constant
+        for coefficient, term in zip(prior_column.function.coefficients, prior_column.function.terms, strict=True):
+            if term in place:
+                out[place[term], column] = coefficient
+    return out

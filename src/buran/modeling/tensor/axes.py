@@ -1,0 +1,258 @@
+"""Parameters of a tensor model: their scales, their nodes, and how points are placed between nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from buran.errors import UsageError
+from buran.modeling.tensor.tuning import SMOOTH
+
+Array = NDArray[np.float64]
+Whole = NDArray[np.int64]
+Arrays = dict[str, NDArray[Any]]
+Scale = Literal["auto", "log", "linear", "categorical"]
+SCALES: tuple[Scale, ...] = ("auto", "log", "linear", "categorical")
+
+
+class InputError(UsageError, ValueError):
+    """A table or an option that an estimator cannot use; a ValueError too, as scikit-learn's users expect."""
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """One parameter.
+
+    Attributes
+    ----------
+    name
+        For messages.
+    scale
+        ``log``, ``linear`` or ``categorical``.
+    low, high
+        Smallest and largest measured value; 0 and 0 for categories.
+    values
+        Shape (value,): the distinct values if they are `SMOOTH.few`; empty otherwise, and for categories.
+    whole
+        Whether all measured values are whole numbers.
+    categories
+        The measured categories, each a number or a text; empty for numerical parameters.
+    """
+
+    name: str
+    scale: Scale
+    low: float
+    high: float
+    values: Array
+    whole: bool = False
+    categories: tuple[float | str, ...] = ()
+
+    @property
+    def is_categorical(self) -> bool:
+        """Whether values have no order."""
+        return self.scale == "categorical"
+
+    def position(self, x: Array) -> Array:
+        """Return values where they are equidistant: their logarithms or themselves."""
+        return np.log(x) if self.scale == "log" else x
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything as JSON values."""
+        return {
+            "name": self.name,
+            "scale": self.scale,
+            "low": self.low,
+            "high": self.high,
+            "values": self.values.tolist(),
+            "whole": self.whole,
+            "categories": list(self.categories),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Axis:
+        """Read what `to_json` made."""
+        return cls(
+            str(data["name"]),
+            data["scale"],
+            float(data["low"]),
+            float(data["high"]),
+            np.asarray(data["values"], dtype=np.float64),
+            bool(data["whole"]),
+            tuple(data["categories"]),
+        )
+
+
+def columns_of(X: ArrayLike) -> list[NDArray[Any]]:
+    """Return the columns of a table, each an array of numbers or of texts.
+
+    Raises
+    ------
+    InputError
+        It has no two dimensions, or no columns.
+    """
+    if hasattr(X, "toarray"):
+        raise InputError("sparse tables are not supported", hint="give X.toarray()")
+    table = np.asarray(X)
+    if table.ndim != 2:
+        raise InputError(
+            "points have shape (point, parameter)",
+            why=f"Expected 2D array, got {table.ndim}D array. Reshape your data, as with array.reshape(-1, 1)",
+        )
+    if table.shape[1] == 0:
+        raise InputError(
+            "points have no parameters", why=f"0 feature(s) (shape={table.shape}) while a minimum of 1 is required."
+        )
+    if np.iscomplexobj(table):
+        raise InputError("parameters are real numbers", why="Complex data not supported")
+    if table.dtype.kind in "biuf":
+        return list(np.asarray(table, dtype=np.float64).T)
+    return [_column(table[:, j]) for j in range(table.shape[1])]
+
+
+def _column(column: NDArray[Any]) -> NDArray[Any]:
+    try:
+        return np.asarray(column, dtype=np.float64)
+    except (ValueError, TypeError):
+        if all(isinstance(value, str | int | float | np.number) for value in column):
+            return np.asarray([str(value) for value in column], dtype=object)
+        raise TypeError("argument must be a string or a real number: a parameter's value is neither") from None
+
+
+def fit_axes(columns: Sequence[NDArray[Any]], scale: Sequence[str] | None, names: Sequence[str]) -> tuple[Axis, ...]:
+    """Describe each parameter by its measured values.
+
+    Raises
+    ------
+    InputError
+        A scale is unknown or does not suit the values; a value is not finite.
+    """
+    scales = ["auto"] * len(columns) if scale is None else list(scale)
+    if len(scales) != len(columns):
+        raise InputError(
+            "there must be one scale for each parameter", why=f"{len(scales)} scales, {len(columns)} parameters"
+        )
+    return tuple(_axis(c, s, n) for c, s, n in zip(columns, scales, names, strict=True))
+
+
+def _axis(column: NDArray[Any], scale: str, name: str) -> Axis:
+    if scale not in SCALES:
+        raise InputError(f"parameter {name}: no scale is called {scale!r}", hint=f"choose from {', '.join(SCALES)}")
+    text = column.dtype == object
+    if text and scale not in ("auto", "categorical"):
+        raise InputError(f"parameter {name}: texts have no {scale} scale", hint="choose categorical")
+    if text or scale == "categorical":
+        if not text:
+            _check_finite(column, name)
+        return Axis(name, "categorical", 0.0, 0.0, np.empty(0), False, tuple(np.unique(column).tolist()))
+    _check_finite(column, name)
+    distinct = np.unique(column)
+    low, high = float(distinct[0]), float(distinct[-1])
+    if scale == "log" and low <= 0:
+        raise InputError(
+            f"parameter {name}: a logarithmic scale needs values above zero",
+            why=f"the smallest is {low:g}",
+            hint="choose linear",
+        )
+    if scale == "auto":
+        scale = "log" if low > 0 else "linear"
+    few = distinct if len(distinct) <= SMOOTH.few else np.empty(0)
+    whole = bool((distinct == np.rint(distinct)).all())
+    return Axis(name, "log" if scale == "log" else "linear", low, high, few, whole)
+
+
+def _check_finite(column: Array, name: str) -> None:
+    if not np.isfinite(column).all():
+        raise InputError(f"parameter {name}: a value is missing or infinite", why="Input contains NaN or infinity")
+
+
+Unseen = Literal["error", "mean"]
+
+
+def encode(columns: Sequence[NDArray[Any]], axes: Sequence[Axis], unseen: Unseen = "error") -> Array:
+    """Return shape (point, parameter): numbers as they are, categories as their places; -1 for unseen ones.
+
+    Raises
+    ------
+    InputError
+        A category was not measured and `unseen` is ``error``, a value is missing, or a logarithmic parameter has a
+        value that is not positive.
+    """
+    out = np.empty((len(columns[0]), len(axes)))
+    for j, (column, axis) in enumerate(zip(columns, axes, strict=True)):
+        if axis.is_categorical:
+            out[:, j] = _codes(column, axis, unseen)
+            continue
+        if column.dtype == object:
+            raise InputError(f"parameter {axis.name}: a text stands where a number is expected")
+        _check_finite(column, axis.name)
+        if axis.scale == "log" and (column <= 0).any():
+            raise InputError(
+                f"parameter {axis.name}: its scale is logarithmic", why=f"{float(column.min()):g} is not above zero"
+            )
+        out[:, j] = column
+    return out
+
+
+def _codes(column: NDArray[Any], axis: Axis, unseen: Unseen) -> Whole:
+    texts = isinstance(axis.categories[0], str)
+    if texts != (column.dtype == object):
+        column = np.asarray([str(value) for value in column], dtype=object) if texts else _numbers(column, axis)
+    categories = np.asarray(axis.categories, dtype=object if texts else np.float64)
+    place = np.minimum(np.searchsorted(categories, column), len(categories) - 1)
+    here = np.asarray(categories[place] == column)
+    if not here.all() and unseen == "error":
+        missing = sorted({str(value) for value in column[~here][:100]})
+        raise InputError(
+            f"parameter {axis.name}: a category was never measured",
+            why=f"{', '.join(missing[:5])}; measured are {', '.join(map(str, axis.categories[:20]))}",
+            hint="measure it, or take the mean of all categories with unseen='mean'",
+        )
+    return np.where(here, place, -1).astype(np.int64)
+
+
+def _numbers(column: NDArray[Any], axis: Axis) -> Array:
+    try:
+        return np.asarray(column, dtype=np.float64)
+    except ValueError:
+        raise InputError(f"parameter {axis.name}: its categories are numbers, and a text is given") from None
+
+
+def too_far(points: Array, axes: Sequence[Axis], free: Sequence[int]) -> NDArray[np.bool_]:
+    """Return shape (point, parameter): whether a value leaves the measured range by more than its edge.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter), encoded.
+    free
+        Places of the parameters that may leave the range.
+    """
+    out = np.zeros(points.shape, dtype=bool)
+    for j, axis in enumerate(axes):
+        if not axis.is_categorical and j not in free:
+            at, (low, high) = axis.position(points[:, j]), axis.position(np.array([axis.low, axis.high]))
+            slack = (high - low) / SMOOTH.few  # a step between nodes
+            out[:, j] = (at < low - slack) | (at > high + slack)
+    return out
+
+
+def refuse(points: Array, axes: Sequence[Axis], far: NDArray[np.bool_]) -> None:
+    """Refuse points that are `too_far`.
+
+    Raises
+    ------
+    InputError
+        There is one.
+    """
+    for j in np.flatnonzero(far.any(axis=0)).tolist()[:1]:
+        axis = axes[j]
+        raise InputError(
+            f"parameter {axis.name}: a point lies outside what was measured",
+            why=f"{points[far[:, j], j][0]:g} is not between {axis.low:g} and {axis.high:g}",
+            hint=f"make the model with extrapolate=[{axis.name!r}] (--extrapolate {axis.name}), "
+            "or predict with outside='clamp' (--outside clamp)",
+        )

@@ -1,0 +1,317 @@
+"""Models of run time over many parameters, with the conventions of scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import Tags, check_random_state, column_or_1d
+
+from buran.modeling.numerics.intervals import of_logarithm
+from buran.modeling.tensor.axes import Array, InputError, columns_of, encode, fit_axes
+from buran.modeling.tensor.blend import Blend, fit_blend
+from buran.modeling.tensor.growth import fit_growth
+from buran.modeling.tensor.model import TensorModel
+from buran.modeling.tensor.published.model import GridOptions, PublishedModel, fit_published
+from buran.modeling.tensor.trial import UserChoices
+
+Outside = Literal["error", "clamp", "nan"]
+
+
+class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Run time as a low-rank tensor over parameters, categorical ones included.
+
+    Parameters
+    ----------
+    preset
+        ``default``: smooth CP parts with main effects and boosted trees, small enough for `size_kb`.
+        ``published``: the CPR paper's model (`buran.modeling.tensor.published`).
+    scale
+        For each parameter ``auto``, ``log``, ``linear`` or ``categorical``; None: all ``auto``. ``auto`` takes texts
+        as categories, and positive numbers as logarithmic.
+    names
+        Names of the parameters, for messages and files; None: those of a data frame's columns, else x0, x1, ...
+    extrapolate
+        Places or names of the parameters that may leave the measured range at prediction.
+    outside
+        What becomes of points that leave it in another parameter by more than an edge cell: ``error``, ``clamp``
+        (moved to the edge) or ``nan``.
+    unseen
+        What becomes of categories that were never measured: ``error``, or ``mean`` of all of them.
+    cells
+        Nodes along parameters with more than 16 values; with `preset` ``published`` also one number for each parameter.
+    nodes
+        For each parameter its nodes or None; `preset` ``published`` only.
+    rank, ridge, smooth
+        Products of functions, weight of their squares (the paper's lambda), and of their second differences
+        (``default`` only). None: chosen on observations that are left out, as `cells` is.
+    size_kb
+        Size of the saved model, ``default`` only: CP parts and trees are as many as fit.
+    members, trees
+        CP parts and trees; None: as `size_kb` allows.
+    sweeps
+        Sweeps of the paper's least squares.
+    growth_rank
+        Rank of the paper's positive tensor; None: chosen on the largest values.
+    random_state
+        Seed; equal seeds give equal models.
+
+    Attributes
+    ----------
+    model_
+        What was fitted, of `buran.modeling.tensor.model.TensorModel`; `save` writes it.
+    n_features_in_
+        Number of parameters.
+    """
+
+    def __init__(
+        self,
+        preset: str = "default",
+        *,
+        scale: Sequence[str] | None = None,
+        names: Sequence[str] | None = None,
+        extrapolate: Sequence[int | str] = (),
+        outside: Outside = "error",
+        unseen: str = "error",
+        cells: int | Sequence[int] | None = None,
+        nodes: Sequence[ArrayLike | None] | None = None,
+        rank: int | None = None,
+        ridge: float | None = None,
+        smooth: float | None = None,
+        size_kb: float = 20.0,
+        members: int | None = None,
+        trees: int | None = None,
+        sweeps: int = 100,
+        growth_rank: int | None = None,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.preset = preset
+        self.scale = scale
+        self.names = names
+        self.extrapolate = extrapolate
+        self.outside = outside
+        self.unseen = unseen
+        self.cells = cells
+        self.nodes = nodes
+        self.rank = rank
+        self.ridge = ridge
+        self.smooth = smooth
+        self.size_kb = size_kb
+        self.members = members
+        self.trees = trees
+        self.sweeps = sweeps
+        self.growth_rank = growth_rank
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        tags.input_tags.string = True
+        return tags
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> CPRegressor:
+        """Find a model.
+
+        Parameters
+        ----------
+        X
+            Shape (point, parameter): numbers, and texts for categories. Rows that repeat are repetitions.
+        y
+            Shape (point,): times in any unit, above zero.
+
+        Raises
+        ------
+        InputError
+            A time is not above zero or not finite, shapes do not match, or an option is none.
+        """
+        self._check_preset()
+        columns, times = self._checked(X, y)
+        self._learn(columns, times, self._names(X, len(columns)))
+        if hasattr(X, "columns"):
+            self.feature_names_in_ = np.asarray(X.columns, dtype=object)
+        return self
+
+    def _learn(self, columns: list[NDArray[Any]], times: Array, names: list[str]) -> CPRegressor:
+        axes = fit_axes(columns, self.scale, names)
+        points = encode(columns, axes)
+        free = tuple(sorted({_place(parameter, names) for parameter in self.extrapolate}))
+        for j in free:
+            if axes[j].is_categorical:
+                raise InputError(f"parameter {names[j]}: categories cannot be extrapolated")
+        seed = self.random_state
+        if not isinstance(seed, int | np.integer):
+            seed = int(check_random_state(seed).randint(2**31 - 1))
+        random = np.random.default_rng(int(seed))
+        inner: Blend | PublishedModel
+        growth = None
+        if self.preset == "default":
+            if self.nodes is not None or not isinstance(self.cells, int | np.integer | None):
+                raise InputError("nodes of one's own need the preset 'published'")
+            choices = UserChoices(
+                self.cells, self.rank, self.ridge, self.smooth, self.members, self.trees, self.size_kb
+            )
+            inner = fit_blend(points, np.log(times), axes, choices, random)
+            if free:
+                growth = fit_growth(points, np.log(times), axes, free, random)
+        else:
+            for name in ("smooth", "members", "trees"):
+                if getattr(self, name) is not None:
+                    raise InputError(f"the preset 'published' has no {name}", hint="leave it out, or take 'default'")
+            options = GridOptions(
+                None if self.cells is None else _spread(self.cells, len(axes)),
+                self._given_nodes(len(axes)),
+                self.rank,
+                self.ridge,
+                self.sweeps,
+                self.growth_rank,
+            )
+            inner = fit_published(points, times, axes, free, options, random)
+        self.model_ = self._of_size(TensorModel(axes, free, inner, growth, len(times)))
+        self._seen = (columns, times)
+        self.n_features_in_ = len(axes)
+        return self
+
+    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> CPRegressor:
+        """Fit again, to all observations so far and these."""
+        columns, times = self._checked(X, y)
+        if not hasattr(self, "model_"):
+            return self.fit(X, y)
+        self._check_width(len(columns))
+        old_columns, old_times = self._seen
+        table = np.array([[*a, *b] for a, b in zip(old_columns, columns, strict=True)], dtype=object).T
+        names = [axis.name for axis in self.model_.axes]
+        return self._learn(columns_of(table), np.concatenate([old_times, times]), names)
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Return times, shape (point,).
+
+        Raises
+        ------
+        InputError
+            A point is outside the measured range, or has a category that was not measured; see `outside` and
+            `unseen`.
+        """
+        return self._predict(X)[0]
+
+    def predict_interval(self, X: ArrayLike, level: float = 0.9) -> tuple[Array, Array]:
+        """Return the lower and upper end of an interval for a new measurement, each of shape (point,).
+
+        It comes from the errors at observations that were left out of the fit, and is wider where the members of
+        the ensemble disagree. Beyond the measured range it comes from the errors at the largest values, predicted
+        from smaller ones, and grows with the distance. Where nothing was left out, because there are too few
+        observations or the preset does not try, it is NaN.
+        """
+        if not 0 < level < 1:
+            raise InputError(f"an interval's level lies between 0 and 1, not at {level:g}")
+        times, spread = self._predict(X)
+        error = self.model_.error(columns_of(X), level, self.unseen)  # type: ignore[arg-type]
+        return of_logarithm(times, error, spread)
+
+    def predict_spread(self, X: ArrayLike) -> Array:
+        """Return the standard deviation of the logarithm of the time over the ensemble, shape (point,)."""
+        return self._predict(X)[1]
+
+    def save(self, path: Any) -> None:
+        """Write the model to a file that `buran.modeling.tensor.load_model` and ``buran predict`` read."""
+        from pathlib import Path
+
+        from buran.modeling.tensor.store import save_model
+
+        self._check_fitted()
+        save_model(Path(path), self.model_)
+
+    def _predict(self, X: ArrayLike) -> tuple[Array, Array]:
+        self._check_fitted()
+        columns = columns_of(X)
+        self._check_width(len(columns))
+        if len(columns[0]) == 0:
+            raise InputError("there are no points to predict", why="0 sample(s) while a minimum of 1 is required")
+        if self.outside not in ("error", "clamp", "nan"):
+            raise InputError(f"outside cannot be {self.outside!r}", hint="choose from error, clamp, nan")
+        if self.unseen not in ("error", "mean"):
+            raise InputError(f"unseen cannot be {self.unseen!r}", hint="choose from error, mean")
+        return self.model_.predict(columns, self.outside, self.unseen)  # type: ignore[arg-type]
+
+    def _of_size(self, model: TensorModel) -> TensorModel:
+        from buran.modeling.tensor.store import fit_to_size
+
+        return fit_to_size(model, self.size_kb, trees=self.trees is None, members=self.members is None)
+
+    def _check_preset(self) -> None:
+        if self.preset == "paper":
+            raise InputError("the preset 'paper' is now called 'published'")
+        if self.preset not in ("default", "published"):
+            raise InputError(f"no preset is called {self.preset!r}", hint="choose from default, published")
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "model_"):
+            raise NotFittedError("this CPRegressor has no model yet: call fit first")
+
+    def _check_width(self, width: int) -> None:
+        if width != self.n_features_in_:
+            raise InputError(
+                "the points have another number of parameters than the model",
+                why=f"X has {width} features, but CPRegressor is expecting {self.n_features_in_} features as input",
+            )
+
+    def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[list[NDArray[Any]], Array]:
+        columns = columns_of(X)
+        if y is None:
+            raise InputError("times are missing", why="requires y to be passed, but the target y is None")
+        target = column_or_1d(y, warn=True)
+        if np.iscomplexobj(target):
+            raise InputError("times are real numbers", why="Complex data not supported")
+        try:
+            times = target.astype(np.float64)
+        except (ValueError, TypeError) as error:
+            raise InputError("times are numbers", why=str(error)) from error
+        if len(times) != len(columns[0]):
+            raise InputError("points and times do not match", why=f"{len(columns[0])} points, {len(times)} times")
+        if len(times) < 2:
+            raise InputError("a model needs two observations at least", why=f"{len(times)} sample(s) are given")
+        if not np.isfinite(times).all():
+            raise InputError("a time is missing or infinite", why="y contains NaN or infinity")
+        if (times <= 0).any():
+            raise InputError(
+                "times must be above zero",
+                why=f"{int((times <= 0).sum())} of {len(times)} are not; the smallest is {times.min():g}",
+                hint="leave out what was not measured",
+            )
+        return columns, times
+
+    def _names(self, X: Any, count: int) -> list[str]:
+        if self.names is not None:
+            if len(self.names) != count:
+                raise InputError(
+                    "there must be one name for each parameter", why=f"{len(self.names)} names, {count} parameters"
+                )
+            return list(self.names)
+        return list(map(str, X.columns)) if hasattr(X, "columns") else [f"x{j}" for j in range(count)]
+
+    def _given_nodes(self, count: int) -> list[Array | None]:
+        if self.nodes is None:
+            return [None] * count
+        if len(self.nodes) != count:
+            raise InputError("nodes are given for each parameter, or None", why=f"{len(self.nodes)} for {count}")
+        return [None if nodes is None else np.asarray(nodes, dtype=np.float64) for nodes in self.nodes]
+
+
+def _place(parameter: int | str, names: Sequence[str]) -> int:
+    if isinstance(parameter, str):
+        if parameter not in names:
+            raise InputError(f"no parameter is called {parameter!r}", hint=f"choose from {', '.join(names)}")
+        return list(names).index(parameter)
+    if not 0 <= parameter < len(names):
+        raise InputError(f"there is no parameter {parameter}", why=f"there are {len(names)}, counted from 0")
+    return int(parameter)
+
+
+def _spread(cells: int | Sequence[int], count: int) -> list[int]:
+    out = [int(cells)] * count if isinstance(cells, int | np.integer) else [int(number) for number in cells]
+    if len(out) != count or min(out) < 2:
+        raise InputError("cells is a number of 2 or more, or one for each parameter", why=f"{cells}")
+    return out

@@ -1,0 +1,289 @@
+"""The default preset's CP part: logarithms of times as main effects and products of smooth functions.
+
+``log t = centre + spread * (sum_j a_j(x_j) + sum_r prod_j u_jr(x_j))``; every a_j and u_jr is piecewise linear in
+the logarithm of x_j or in x_j itself, or one value for each category. It is fitted to observations, not to means of
+cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from scipy.linalg import solveh_banded
+
+from buran.modeling.tensor.axes import Array, Axis, Whole
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Hat functions along a parameter.
+
+    Attributes
+    ----------
+    axis
+        The parameter.
+    nodes
+        Shape (node,): ascending positions; places for categories.
+    """
+
+    axis: Axis
+    nodes: Array
+
+    @property
+    def size(self) -> int:
+        """Number of nodes."""
+        return len(self.nodes)
+
+    def place(self, x: Array) -> tuple[Whole, Array]:
+        """Return the node on the left and the share of the one on the right; beyond the ends it leaves 0 to 1."""
+        if self.axis.is_categorical or self.size == 1:
+            return np.maximum(x if self.axis.is_categorical else 0 * x, 0).astype(np.int64), np.zeros(len(x))
+        z = self.axis.position(x)
+        low = np.clip(np.searchsorted(self.nodes, z, side="right") - 1, 0, self.size - 2)
+        return low, (z - self.nodes[low]) / (self.nodes[low + 1] - self.nodes[low])
+
+
+def make_basis(axis: Axis, nodes: int) -> Basis:
+    """Return equidistant nodes, or all values where there are few."""
+    if axis.is_categorical:
+        return Basis(axis, np.arange(len(axis.categories), dtype=np.float64))
+    if len(axis.values):
+        return Basis(axis, axis.position(axis.values))
+    ends = axis.position(np.array([axis.low, axis.high]))
+    return Basis(axis, np.linspace(ends[0], ends[1], nodes))
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Points between the nodes of all parameters; both arrays have shape (parameter, point)."""
+
+    low: Whole
+    share: Array
+    exact: tuple[bool, ...]  # for each parameter, whether all points lie on nodes
+
+    @classmethod
+    def of(cls, points: Array, bases: Sequence[Basis]) -> Places:
+        """Place points, shape (point, parameter)."""
+        both = [basis.place(points[:, j]) for j, basis in enumerate(bases)]
+        low, share = np.stack([b[0] for b in both]), np.stack([b[1] for b in both])
+        # The rightmost value lies on the last node: said so, all weight is on one node.
+        last = share == 1
+        low, share = low + last, np.where(last, 0.0, share)
+        return cls(low, share, tuple(bool((row == 0).all()) for row in share))
+
+    def take(self, rows: Whole | slice) -> Places:
+        """Return some of the points."""
+        return Places(self.low[:, rows], self.share[:, rows], self.exact)
+
+    def rows(self, j: int, factor: Array) -> Array:
+        """Return a factor's values at each point, shape (point, ...) as the factor's (node, ...)."""
+        at = np.take(factor, self.low[j], axis=0, mode="clip")
+        if self.exact[j]:
+            return np.asarray(at)
+        rise = np.zeros_like(factor)
+        rise[:-1] = factor[1:] - factor[:-1]
+        step = np.take(rise, self.low[j], axis=0, mode="clip")
+        step *= self.share[j].astype(factor.dtype).reshape(-1, *(1,) * (factor.ndim - 1))
+        at += step
+        return np.asarray(at)
+
+
+@dataclass(frozen=True)
+class PartOptions:
+    """How a CP part is fitted.
+
+    Attributes
+    ----------
+    nodes
+        Along each numerical parameter that has more than a few values.
+    rank
+        Products of functions.
+    ridge, smooth
+        Weights of the squares of values and of second differences, relative to the mean square of their regressors.
+    sweeps
+        Over all modes.
+    """
+
+    nodes: int = 12
+    rank: int = 8
+    ridge: float = 1e-2
+    smooth: float = 1e-2
+    sweeps: int = 24
+
+
+@dataclass(eq=False)
+class CPPart:
+    """Main effects and factors; shapes (node,) and (node, rank) for each parameter."""
+
+    main: list[Array]
+    factors: list[Array] = field(default_factory=list)
+
+    def predict(self, places: Places) -> Array:
+        """Return shape (point,)."""
+        return self.additive(places) + self.interaction(places)
+
+    def additive(self, places: Places) -> Array:
+        """Return the sum of the main effects."""
+        out = np.zeros(places.low.shape[1])
+        for j, main in enumerate(self.main):
+            out += places.rows(j, main)
+        return out
+
+    def interaction(self, places: Places) -> Array:
+        """Return the CP part."""
+        if not self.factors or self.factors[0].shape[1] == 0:
+            return np.zeros(places.low.shape[1])
+        product = places.rows(0, self.factors[0])
+        for j in range(1, len(self.factors)):
+            product *= places.rows(j, self.factors[j])
+        return np.asarray(product.sum(axis=1))
+
+
+def fit_part(
+    places: Places,
+    values: Array,
+    bases: Sequence[Basis],
+    options: PartOptions,
+    random: np.random.Generator,
+    watch: Callable[[int, CPPart], bool] | None = None,
+) -> CPPart:
+    """Fit main effects and factors by alternating least squares, one mode at a time.
+
+    Parameters
+    ----------
+    values
+        Shape (point,): standardised logarithms of times.
+    watch
+        Called after each sweep; True ends the fit.
+    """
+    modes = [_Mode(places, j, basis) for j, basis in enumerate(bases)]
+    part, alone = CPPart([np.zeros(basis.size) for basis in bases]), replace(options, rank=0)
+    for _ in range(options.sweeps):
+        _sweep(places, values, modes, part, alone)
+    if not options.rank:
+        return part
+    part.factors = [
+        (0.05 if j == 0 else 0.3) * random.standard_normal((basis.size, options.rank)) + (j > 0)
+        for j, basis in enumerate(bases)
+    ]
+    for sweep in range(options.sweeps):
+        _sweep(places, values, modes, part, options)
+        if watch is not None and watch(sweep + 1, part):
+            break
+    return part
+
+
+def _sweep(places: Places, values: Array, modes: Sequence[_Mode], part: CPPart, options: PartOptions) -> None:
+    """Improve all modes once, in place."""
+    count, rank = len(values), options.rank
+    # Products are kept in single precision, for speed: their rounding is far below the ridge.
+    single = np.float32 if rank else np.float64
+    after = [np.ones((count, rank), single)]
+    for j in range(len(modes) - 1, 0, -1):
+        after.append(after[-1] * places.rows(j, part.factors[j].astype(single)) if rank else after[-1])
+    after.reverse()
+    rest = values - part.additive(places)
+    before = np.ones((count, rank), single)
+    regressors = np.ones((count, rank + 1), single)
+    for j, mode in enumerate(modes):
+        np.multiply(before, after[j], out=regressors[:, 1:])
+        rest += places.rows(j, part.main[j])
+        solution = mode.solve(regressors, rest, options)
+        part.main[j] = solution[:, 0].copy()
+        if rank:
+            part.factors[j] = solution[:, 1:].copy()
+            before *= places.rows(j, part.factors[j].astype(single))
+        if j:
+            _centre(part.main, j, places)
+        rest -= places.rows(j, part.main[j])
+    if rank:
+        _balance(part)
+
+
+def _centre(main: list[Array], j: int, places: Places) -> None:
+    """Move a main effect's mean over the observations to the first parameter's."""
+    if j == 0:
+        return
+    mean = float(places.rows(j, main[j]).mean())
+    main[j] -= mean
+    main[0] += mean
+
+
+def _balance(part: CPPart) -> None:
+    """Give each column of all factors one root mean square over the observations."""
+    sizes = np.stack([np.sqrt(np.mean(f**2, axis=0)) for f in part.factors])
+    sizes = np.maximum(sizes, 1e-12)
+    mean = np.exp(np.log(sizes).mean(axis=0))
+    part.factors = [f * (mean / s) for f, s in zip(part.factors, sizes, strict=True)]
+
+
+class _Mode:
+    """Least squares along one mode: a system of blocks, tridiagonal but for the smoothness."""
+
+    def __init__(self, places: Places, j: int, basis: Basis) -> None:
+        self.size = basis.size
+        self.ordered = not basis.axis.is_categorical
+        self.exact = places.exact[j]
+        low = places.low[j]
+        self.order = np.argsort(low, kind="stable")
+        self.start = np.searchsorted(low[self.order], np.arange(self.size + 1))
+        self.share = places.share[j][self.order][:, None]
+        second = np.diff(np.eye(self.size), 2, axis=0)
+        square = second.T @ second  # of second differences; zero for fewer than three nodes
+        self.penalty = tuple(np.diagonal(square, k) for k in range(min(self.size, 3)))
+
+    def solve(self, regressors: Array, target: Array, options: PartOptions) -> Array:
+        """Return shape (node, regressor)."""
+        count, width = regressors.shape
+        rows = np.take(regressors, self.order, axis=0, mode="clip")
+        right_hand = target[self.order].astype(rows.dtype)
+        diagonal = np.zeros((self.size, width, width))
+        below = np.zeros((self.size, width, width))  # block (i + 1, i)
+        right = np.zeros((self.size, width))
+        upper = None if self.exact else rows * self.share.astype(rows.dtype)
+        lower = rows if upper is None else rows - upper
+        for i in range(self.size):
+            part = slice(self.start[i], self.start[i + 1])
+            if part.start == part.stop:
+                continue
+            a = lower[part]
+            diagonal[i] += a.T @ a
+            right[i] += right_hand[part] @ a
+            if upper is not None and i + 1 < self.size:
+                b = upper[part]
+                below[i] += b.T @ a
+                diagonal[i + 1] += b.T @ b
+                right[i + 1] += right_hand[part] @ b
+        scale = np.maximum(np.einsum("nr,nr->r", rows, rows).astype(np.float64) / count, 1e-12)
+        ridge = np.full(width, options.ridge)
+        ridge[0] = np.sqrt(np.finfo(np.float64).eps)  # for nodes without observations
+        here = np.arange(width)
+        diagonal /= count
+        below /= count
+        right /= count
+        diagonal[:, here, here] += ridge / self.size * scale
+        if self.ordered and self.size > 2:
+            weight = options.smooth / self.size * ((self.size - 1) / 8) ** 3 * scale
+            diagonal[:, here, here] += self.penalty[0][:, None] * weight
+            below[:-1, here, here] += self.penalty[1][:, None] * weight
+            beyond = self.penalty[2][:, None] * weight
+        else:
+            beyond = np.zeros((0, width))
+        return _solve_blocks(diagonal, below, beyond, right)
+
+
+def _solve_blocks(diagonal: Array, below: Array, beyond: Array, right: Array) -> Array:
+    """Solve a symmetric positive system of blocks (i, i), (i + 1, i) and diagonal blocks (i + 2, i)."""
+    size, width = right.shape
+    if not below.any() and not beyond.any():
+        return np.asarray(np.linalg.solve(diagonal, right[..., None])[..., 0])
+    band = np.zeros((2 * width + 1, size, width))
+    row, column = np.tril_indices(width)
+    band[row - column, :, column] = diagonal[:, row, column].T
+    row, column = (index.ravel() for index in np.indices((width, width)))
+    band[width + row - column, :, column] = below[:, row, column].T
+    band[2 * width, : len(beyond)] = beyond
+    solution = solveh_banded(band.reshape(2 * width + 1, size * width), right.ravel(), lower=True, check_finite=False)
+    return np.asarray(solution.reshape(size, width))

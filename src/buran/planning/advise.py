@@ -1,0 +1,113 @@
+"""Advice on what to measure next, outside of campaigns: from a measurement table to a list of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from buran.errors import UsageError
+from buran.planning.forecast import predicted_s
+from buran.planning.observations import Observations
+from buran.planning.protocol import Advice, Budget, PlanningState, Strategy
+from buran.planning.simple import FULL
+from buran.planning.space import Array, Space
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """Advice with what it was made from.
+
+    Attributes
+    ----------
+    full_core_hours
+        Predicted cost of all points, five times each; None where nothing is known.
+    noise_percent
+        Noise of the measurements; NaN without repetitions.
+    """
+
+    advice: Advice
+    budget: Budget
+    full_core_hours: float | None
+    noise_percent: float
+    notes: tuple[str, ...]
+
+
+def parse_budget(text: str) -> tuple[float, bool]:
+    """Read ``10%`` of the full matrix, or ``2.5`` core hours; also return whether it is a share.
+
+    Raises
+    ------
+    UsageError
+        It is neither.
+    """
+    share = text.strip().endswith("%")
+    try:
+        value = float(text.strip().removesuffix("%"))
+    except ValueError:
+        value = -1.0
+    if not 0 < value < float("inf"):
+        raise UsageError(
+            f"{text!r} is no budget", where="--budget", hint="write core hours, as in 2.5, or a share, as in 10%"
+        )
+    return value, share
+
+
+def advise(
+    measured: Observations,
+    measured_cores: Array,
+    space: Space,
+    strategy: Strategy,
+    budget_text: str | None,
+    state: PlanningState,
+) -> Recommendation:
+    """Ask a strategy what to measure next.
+
+    Parameters
+    ----------
+    measured_cores
+        Shape (point,): cores of the runs at the measured points, which are charged to the budget.
+    budget_text
+        See `parse_budget`; None for no limit.
+
+    Raises
+    ------
+    UsageError
+        The budget is a share, and nothing is known of run times.
+    """
+    seconds = predicted_s(measured, space)
+    full = None if seconds is None else FULL.repetitions * float(space.core_hours(seconds).sum())
+    times = measured.values[0] if measured.program_s is None else measured.program_s
+    run_s = np.maximum(np.nan_to_num(times) * space.overhead, np.where(np.isfinite(times), space.least_s, 0.0))
+    spent = float((run_s.sum(axis=1) * measured_cores).sum() / 3600) if len(measured.points) else 0.0
+    limit = None
+    if budget_text is not None:
+        limit, share = parse_budget(budget_text)
+        if share:
+            if full is None:
+                raise UsageError("a share of the full matrix needs a run time", why="nothing was measured yet")
+            limit *= full / 100
+    budget = Budget(limit, spent)
+    advice = strategy.suggest(measured, space, budget, state)
+    return Recommendation(
+        advice, budget, full, measured.noise_percent, (*advice.notes, *space.notes(), *_notes(measured, space))
+    )
+
+
+def _notes(measured: Observations, space: Space) -> Sequence[str]:
+    """Say what is unusual about the measurements."""
+    out = []
+    outside = int((space.places(measured.points) < 0).sum())
+    if outside:
+        out.append(f"{outside} measured points lie outside the space: models use them, they are not asked for again")
+    if len(measured.points) and not (measured.counts > 1).any():
+        out.append("no point was measured twice: the noise is estimated from what models leave unexplained, and 3 %")
+    elif measured.noise_percent == 0:
+        out.append("all repetitions are equal: noise counts as 3 % worth two repetitions, no less")
+    if measured.program_fit.models and (model := measured.program_fit.models[0]) is not None:
+        if model.function.is_constant:
+            out.append("the run time does not depend on any parameter as far as can be seen")
+        elif (model.predict(space.points) <= 0).any():
+            out.append("the model predicts run times of 0 and less at some points: the shortest measured one is taken")
+    return out

@@ -1,0 +1,281 @@
+"""What the models leave open: for each call path a mixture of hypotheses, as a Gaussian belief about values.
+
+Every hypothesis within reach of the best one says a value at every point, with the uncertainty of its coefficients.
+Means and covariances of that mixture over all candidate points and the target are in closed form, and so is what
+a further run would change. Everything is relative to the predicted value: noise is a share of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from buran.modeling.pmnf import Model, ModelFunction, Term
+from buran.modeling.pmnf.alternative import prepare
+from buran.modeling.pmnf.tuning import ALLOWANCE, DISCREPANCY
+from buran.modeling.price.discrepancy import Along, Process, left_over_at, logarithms, scales_of
+from buran.modeling.priors.prior import Prior
+from buran.planning.forecast import by_powers
+from buran.planning.observations import Observations
+from buran.planning.space import Array, Ids, Space
+from buran.planning.tuning import BELIEF
+
+_SMALLEST = 1e-12  # of the largest prediction: what is smaller has no relative uncertainty to speak of
+_SHARPEST = 1e4  # standard deviations of one run that a value is uncertain by, at most; see `TargetBelief.information`
+
+
+@dataclass(frozen=True, eq=False)
+class TargetBelief:
+    """TargetBelief about the values at all places of a space and, last, at its target, relative to the prediction.
+
+    Attributes
+    ----------
+    predicted
+        Shape (call path, place): values.
+    factors
+        Shape (call path, place, direction): the covariance of two places is the scalar product of their rows.
+    disagreement
+        Shape (call path, place): the part of the covariance with the target that comes from hypotheses that
+        disagree; the rest comes from coefficients and from what no hypothesis says.
+    noise
+        Shape (call path,): relative standard deviation of one run.
+    share
+        Shape (call path,): of the run time at the target; adds up to 1.
+    """
+
+    predicted: Array
+    factors: Array
+    disagreement: Array
+    noise: Array
+    share: Array
+
+    @cached_property
+    def information(self) -> Array:
+        """Shape (call path, place, direction): the factors of all places in units of the noise of one run.
+
+        Let F be the factors of a call path, f the row of the target, s the noise, n the numbers of runs at the places,
+        and B these rows over s. By the Woodbury identity the variance that runs leave at the target,
+        ``f'f - k' (K + s^2/n)^-1 k`` with ``K = FF'`` and ``k = Ff``, is ``f' (1 + B' n B)^-1 f``. Where a row of B is
+        long, as where a model predicts next to nothing at a place, or for a call path that takes next to no time, the
+        1 is lost to rounding and the sum is singular. So no row is longer than `_SHARPEST`: a run there removes all but
+        ``1 / (1 + |b|^2)`` of the variance along it, and whether 1e-8 or 1e-20 of it remain changes no plan.
+        """
+        rows = self.factors[:, :-1]
+        length = np.linalg.norm(rows, axis=2, keepdims=True)
+        noise = np.maximum(self.noise[:, None, None], length / _SHARPEST)
+        return np.asarray(np.divide(rows, noise, out=np.zeros_like(rows), where=noise > 0))
+
+    @property
+    def variance(self) -> float:
+        """Variance of the prediction at the target, with call paths weighted by the square of their share."""
+        return float(self.share**2 @ (self.factors[:, -1] ** 2).sum(axis=1))
+
+    @property
+    def expected_error(self) -> float:
+        """Relative standard deviation of the prediction at the target, call paths weighing by their share."""
+        return float(np.sqrt(self.variance / (self.share**2).sum()))
+
+
+def belief_of(measured: Observations, space: Space, unseen: bool = True) -> TargetBelief | None:
+    """Form the belief from the models of what was measured; None without a model.
+
+    Parameters
+    ----------
+    unseen
+        Whether what no run can show is uncertain: waiting that only more ranks show, and the part of the process at
+        the target that a run at every place would leave.
+    """
+    at = np.vstack([space.points, space.target])
+    columns = _TermColumns(at, measured.points)
+    values = measured.fit.predict(at)
+    modelled = np.flatnonzero(np.isfinite(values).all(axis=1)).tolist()
+    models = [model for call in modelled if (model := measured.fit.models[call]) is not None]
+    if not models:
+        return None
+    prepare([model.alternatives for model in models])
+    noise = measured.noise[modelled]
+    predicted = values[modelled]
+    groups = np.zeros(len(models), dtype=np.int64) if measured.groups is None else measured.groups[modelled]
+    most = ALLOWANCE.factor * by_powers(measured.points, measured.means[modelled], space.target[None])[:, 0]
+    share = _shares(np.minimum(np.abs(predicted[:, -1]), most), groups)
+    priors = [measured.prior_of(call) for call in modelled]
+    mean_noise = float((share * noise).sum())
+    deviations = [
+        DISCREPANCY.price if prior is not None or model.discrepancy is None else model.discrepancy.process.deviation
+        for model, prior in zip(models, priors, strict=True)
+    ]
+    parameters = measured.points.shape[1]
+    along = [(Along.TREND,) * parameters if prior is None else prior.along(parameters) for prior in priors]
+    # call paths that were not timed at a point, as others polled there, are not known at it
+    kinds = list(zip(deviations, along, map(tuple, measured.runs[modelled].tolist()), strict=True))
+    common = {}
+    for deviation, dependence, runs in set(kinds):
+        scales = scales_of(measured.points, np.array(dependence))
+        factors = _process(at, measured.points, np.array(runs), mean_noise, deviation, scales)
+        common[deviation, dependence, runs] = factors if unseen else _reachable(factors, mean_noise)
+    waiting = _unseen_waiting(at, measured, space, mean_noise)
+    waits = np.array([unseen and bool(measured.waits) and measured.waits[call] for call in modelled])
+    of_path = BELIEF.waiting / np.sqrt(max(waits.sum(), 1)) / np.maximum(share, _SMALLEST)
+    flat = [(model.discrepancy, hypothesis.function) for model in models for hypothesis in model.alternatives]
+    left_over = left_over_at([process for process, _ in flat], [function for _, function in flat], at)[0]
+    left_over_by_path = np.split(left_over, np.cumsum([len(model.alternatives) for model in models])[:-1])
+    factors = np.zeros((len(models), len(at), BELIEF.directions))
+    disagreement = np.zeros(predicted.shape)
+    for row, (call, model) in enumerate(zip(modelled, models, strict=True)):
+        weights = np.sqrt(measured.runs[call]) / (noise[row] * np.where(measured.runs[call] > 0, 1.0, np.inf))
+        means = measured.means[call]
+        worth = weights / np.where(means != 0, np.abs(means), np.inf)
+        apart, inside = columns.mixture(model, worth, predicted[row], left_over_by_path[row], priors[row])
+        disagreement[row] = apart @ apart[-1]
+        parts = [apart, inside, common[kinds[row]]]
+        if waits[row]:
+            parts.append(of_path[row] * waiting)
+        kept = fewer(np.concatenate(parts, axis=1))
+        factors[row, :, : kept.shape[1]] = kept
+    return TargetBelief(predicted, factors, disagreement, noise, share)
+
+
+def _shares(size: Array, groups: Ids) -> Array:
+    """Return each call path's share of its metric, divided by the number of metrics."""
+    out = np.zeros(len(size))
+    numbers = np.unique(groups)
+    for number in numbers:
+        in_metric = groups == number
+        total = size[in_metric].sum()
+        out[in_metric] = size[in_metric] / total if np.isfinite(total) and total > 0 else 1 / in_metric.sum()
+    return out / len(numbers)
+
+
+class _TermColumns:
+    """Terms at all places and at the measured points, each evaluated once."""
+
+    def __init__(self, at: Array, measured: Array) -> None:
+        self._at, self._measured = at, measured
+        self._terms: dict[Term, tuple[Array, Array]] = {}
+
+    def term(self, term: Term) -> tuple[Array, Array]:
+        columns = self._terms.get(term)
+        if columns is None:
+            columns = self._terms[term] = (term.evaluate(self._at), term.evaluate(self._measured))
+        return columns
+
+    def mixture(
+        self, model: Model, weights: Array, predicted: Array, left_over: Array, prior: Prior | None = None
+    ) -> tuple[Array, Array]:
+        """Return factors (place, direction) of the hypotheses' disagreement, and of their coefficients.
+
+        What each of them leaves over, in nats, is of shape (hypothesis, place). All have the coefficients of a prior.
+        """
+        largest = np.abs(predicted).max()
+        scale = np.maximum(np.abs(predicted), _SMALLEST * largest if largest > 0 else 1.0)
+        logs, inside = [], []
+        for hypothesis, shift in zip(model.alternatives, left_over, strict=True):
+            value = hypothesis.function.evaluate(self._at) * np.exp(shift) / scale
+            bent = np.log(np.maximum(value * np.sign(predicted), _SMALLEST))
+            logs.append(BELIEF.disagreement * np.tanh(bent / BELIEF.disagreement))
+            if prior is None:
+                inside.append(np.sqrt(hypothesis.weight) * self._of_terms(hypothesis.function, weights, scale))
+        if prior is not None:
+            # what a machine lets expect of a cost is a further point
+            expected = np.array([0.0 if each.cost is None else 1 / each.cost[1] for each in prior.columns])
+            rows, further = prior.design(self._measured) * weights[:, None], np.diag(expected)[expected > 0]
+            inside.append(_coefficients(prior.design(self._at) / scale[:, None], np.vstack([rows, further])))
+        odds = np.array([hypothesis.weight for hypothesis in model.alternatives])
+        apart = np.stack(logs, axis=1)
+        apart = (apart - (apart @ odds)[:, None]) * np.sqrt(odds)
+        return apart, np.concatenate(inside, axis=1)
+
+    def _of_terms(self, function: ModelFunction, weights: Array, scale: Array) -> Array:
+        """Return factors (place, direction) of the coefficients of a function that was searched for."""
+        first = 0 if function.constant or not function.terms else 1  # a dropped constant is not uncertain
+        terms = [self.term(term) for term in function.terms]
+        design = np.stack([np.ones(len(self._at)), *(there for there, _ in terms)][first:], axis=1)
+        fitted = np.stack([np.ones(len(self._measured)), *(here for _, here in terms)][first:], axis=1)
+        return _coefficients(design / scale[:, None], fitted * weights[:, None])
+
+
+def _coefficients(design: Array, fitted: Array) -> Array:
+    """Return factors (place, direction) of what coefficients leave open; none where rows do not determine them.
+
+    Parameters
+    ----------
+    design, fitted
+        Shapes (place, coefficient) and (row, coefficient), the latter in units of the noise.
+    """
+    fitted = fitted[fitted.any(axis=1)]
+    length = np.linalg.norm(fitted, axis=0)
+    length = np.where(length > 0, length, 1.0)
+    if len(fitted) >= fitted.shape[1]:
+        r = np.asarray(np.linalg.qr(fitted / length, mode="r"), dtype=np.float64)
+        if np.abs(np.diag(r)).min(initial=1.0) > 1e-9:
+            return np.asarray(np.linalg.solve(r.T, (design / length).T).T)
+    return np.zeros((len(design), 0))
+
+
+def _process(
+    at: Array, measured: Array, counts: Ids, noise: float, deviation: float, scales: tuple[Array, Array]
+) -> Array:
+    """Return factors (place, direction) of what models leave over, after what was measured.
+
+    The process is that of the estimator, see `buran.modeling.price.discrepancy`: runs where none was made lower its
+    variance.
+    """
+    here = counts > 0
+    process = Process(measured[here], *scales, deviation, noise)
+    places, points = logarithms(at, measured[here]), logarithms(measured[here], measured[here])
+    # K(a, a) - K(a, m) (K(m, m) + noise^2 / runs)^-1 K(m, a)
+    across = process.covariance(places, points)
+    known = process.covariance(points, points) + np.diag(noise**2 / counts[here])
+    covariance = process.covariance(places, places) - across @ np.linalg.solve(known, across.T)
+    return _pivoted(covariance)
+
+
+def _reachable(factors: Array, noise: float) -> Array:
+    """Return factors (place, direction) whose last row, the target, has what one run at each other place would show."""
+    places, target = factors[:-1], factors[-1]
+    # f' = F' (F F' + s^2 I)^-1 F f
+    gram = places @ places.T + max(noise, _SMALLEST) ** 2 * np.eye(len(places))
+    return np.vstack([places, places.T @ np.linalg.solve(gram, places @ target)])
+
+
+def _unseen_waiting(at: Array, measured: Observations, space: Space, noise: float) -> Array:
+    """Return factors (place, direction) of what only more ranks show, of standard deviation 1; none without ranks.
+
+    Who waits for whom, which algorithm a collective operation takes and how many switches messages pass depends on the
+    number of ranks, at all sizes, and is in no count.
+    """
+    if space.ranks is None:
+        return np.zeros((len(at), 0))
+    ranks = [space.parameters.index(space.ranks)]
+    scales = scales_of(measured.points[:, ranks], Along.TREND)
+    return _process(at[:, ranks], measured.points[:, ranks], measured.counts, noise / BELIEF.waiting, 1.0, scales)
+
+
+def _pivoted(covariance: Array) -> Array:
+    """Return a Cholesky factor (place, direction) of a covariance, the largest variances first."""
+    rest = covariance.diagonal().copy()
+    out = np.zeros((len(covariance), BELIEF.directions))
+    for k in range(BELIEF.directions):
+        pivot = int(np.argmax(rest)) if k else len(rest) - 1  # the target is represented exactly
+        if rest[pivot] <= 1e-12:
+            break
+        out[:, k] = (covariance[pivot] - out @ out[pivot]) / np.sqrt(rest[pivot])
+        rest -= out[:, k] ** 2
+    return out
+
+
+def fewer(factors: Array, directions: int = BELIEF.directions) -> Array:
+    """Keep the directions in which the belief is widest, always those that the target needs."""
+    if factors.shape[1] > len(factors):  # a rotation brings them into as many directions as there are places
+        # without squares of the factors: rounding errors are then relative to each place's own uncertainty
+        factors = np.asarray(np.linalg.qr(factors.T, mode="r")).T
+    if factors.shape[1] <= directions:
+        return factors
+    kept = np.linalg.svd(factors, full_matrices=False)[2][: directions - 1].T
+    target = factors[-1]
+    orthogonal = target - kept @ (kept.T @ target)
+    norm = np.linalg.norm(orthogonal)
+    turn = np.column_stack([kept, orthogonal / norm]) if norm > 1e-12 else kept
+    return np.asarray(factors @ turn)

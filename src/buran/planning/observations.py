@@ -1,0 +1,217 @@
+"""What has been measured, as arrays that strategies work on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from buran.errors import UsageError
+from buran.modeling.numerics.least_squares import SINGULAR, span
+from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.pmnf import Fit, SearchOptions, fit_models
+from buran.modeling.pmnf.noise import noise_level
+from buran.modeling.pmnf.repetitions import over_repetitions, scatter_of
+from buran.modeling.price.noise import PointNoise
+from buran.modeling.priors.prior import Prior, price_alone
+from buran.modeling.priors.resilient import fit_priors
+from buran.planning.space import Array, Ids, Mask
+from buran.profiles.experiment.table import Aggregate, Experiment
+
+OPTIONS = SearchOptions(alternatives=64)
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """Observations times; models of them are made on first use and kept.
+
+    Attributes
+    ----------
+    points
+        Shape (point, parameter), distinct; may lie outside the search space.
+    values
+        Shape (call path, point, repetition); NaN where there is none.
+    program_s
+        Shape (point, repetition): run time of the whole program; None where the single call path is the program.
+    priors
+        For each call path what its time is made of, where counts say so, otherwise None; empty where nothing is known.
+    groups
+        For each call path the number of its metric: shares are those within a metric, and all metrics count alike;
+        None for a single metric.
+    names
+        For each call path its metric and its name; empty where they have none.
+    waits
+        For each call path, whether it is the first metric, time, of an operation of MPI, which waits for other ranks;
+        empty where that is not known.
+    """
+
+    points: Array
+    values: Array
+    program_s: Array | None = None
+    priors: Sequence[Prior | None] = ()
+    groups: Ids | None = None
+    names: tuple[tuple[str, str], ...] = ()
+    waits: Sequence[bool] = ()
+
+    @classmethod
+    def nothing(cls, parameters: int) -> Observations:
+        """Return what is known before the first run."""
+        return cls(np.zeros((0, parameters)), np.zeros((1, 0, 1)))
+
+    @classmethod
+    def of(cls, experiment: Experiment, metrics: Sequence[str], aggregate: Aggregate = "mean") -> Observations:
+        """Take metrics of a table; the program's time is the sum of the first one over call paths.
+
+        Raises
+        ------
+        UsageError
+            The table has no such metric, or no value of the first one.
+        """
+        for metric in metrics:
+            if metric not in experiment.values:
+                raise UsageError(
+                    f"the measurements have no metric {metric!r}",
+                    hint=f"choose from {', '.join(experiment.metrics) or 'none: there are no metrics'}",
+                )
+        tables = [experiment.over_locations(metric, aggregate) for metric in metrics]
+        measured_rows = [np.isfinite(values).any(axis=(1, 2)) for values in tables]
+        if not metrics or not measured_rows[0].any():
+            raise UsageError(f"nothing was measured for {', '.join(metrics) or 'any metric'}")
+        first = tables[0][measured_rows[0]]
+        program = np.where(np.isnan(first).all(axis=0), np.nan, np.nansum(first, axis=0))
+        values = np.concatenate([table[measured] for table, measured in zip(tables, measured_rows, strict=True)])
+        groups = np.repeat(np.arange(len(tables)), [int(measured.sum()) for measured in measured_rows])
+        tree = experiment.tree
+        rows = [
+            (metric, path)
+            for metric, measured in zip(metrics, measured_rows, strict=True)
+            for path in np.flatnonzero(measured).tolist()
+        ]
+        names = tuple((metric, tree.names[path]) for metric, path in rows)
+        waits = tuple(
+            metric == metrics[0] and tree.regions[tree.region[path]].paradigm == "mpi" for metric, path in rows
+        )
+        return cls(experiment.points, values, program, groups=groups, names=names, waits=waits)
+
+    def only(self, rows: Sequence[int]) -> Observations:
+        """Return some of the call paths."""
+        return replace(
+            self,
+            values=self.values[list(rows)],
+            priors=tuple(self.priors[row] for row in rows) if self.priors else (),
+            groups=None if self.groups is None else self.groups[list(rows)],
+            names=tuple(self.names[row] for row in rows) if self.names else (),
+            waits=tuple(self.waits[row] for row in rows) if self.waits else (),
+        )
+
+    @cached_property
+    def counts(self) -> Ids:
+        """Shape (point,): runs of each point."""
+        return np.asarray(np.isfinite(self.values).any(axis=0).sum(axis=1), dtype=np.int64)
+
+    @cached_property
+    def runs(self) -> Ids:
+        """Shape (call path, point): values of each point."""
+        return np.asarray(np.isfinite(self.values).sum(axis=2), dtype=np.int64)
+
+    @cached_property
+    def means(self) -> Array:
+        """Shape (call path, point); NaN where nothing was measured."""
+        return over_repetitions(self.values, "mean")
+
+    @cached_property
+    def program_means_s(self) -> Array:
+        """Shape (point,)."""
+        if self.program_s is None:
+            return np.asarray(self.means.sum(axis=0))
+        return over_repetitions(self.program_s, "mean")
+
+    def prior_of(self, call: int) -> Prior | None:
+        """Return what the model of a call path is fitted with; None where counts do not say what its time is made of.
+
+        Points that do not determine all of its coefficients tell the price of all its work, as in the product's models.
+        """
+        return self._fitted_priors.get(call)
+
+    @cached_property
+    def _fitted_priors(self) -> dict[int, Prior | None]:
+        def fitted(call: int, prior: Prior) -> Prior | None:
+            if self._determined(call, prior):
+                return prior
+            known = self.runs[call].any() and any(column.effort for column in prior.columns)
+            return price_alone(prior) if known else None
+
+        return {call: fitted(call, prior) for call, prior in enumerate(self.priors) if prior is not None}
+
+    @cached_property
+    def fit(self) -> Fit:
+        """Models of all call paths, by the estimators of the product."""
+        known = list(self._fitted_priors)
+        others = np.setdiff1d(np.arange(len(self.values)), known).tolist()
+        models = dict(zip(others, _fit(self.points, self.values[others]).models, strict=True))
+        fitted = fit_priors(
+            self.points,
+            self.means[known],
+            list(self._fitted_priors.values()),
+            noise=PointNoise.of(self.values[known], "mean"),
+        )
+        models |= {k: None if one is None else one.model for k, one in zip(known, fitted, strict=True)}
+        return Fit(tuple(models[k] for k in range(len(self.values))))
+
+    def _determined(self, call: int, prior: Prior) -> bool:
+        """Whether the points of a call path determine all coefficients that nothing but times can tell."""
+        here = (self.runs[call] > 0) & (np.nan_to_num(self.means[call]) != 0)
+        if here.sum() < prior.fitted_count:
+            return False
+        open_: Mask = np.array([column.cost is None for column in prior.columns])
+        design = prior.design(self.points[here])[:, open_] / np.abs(self.means[call, here])[:, None]
+        return bool(span(design, SINGULAR).shape[1] == design.shape[1])
+
+    @cached_property
+    def program_fit(self) -> Fit:
+        """Model of the program's run time."""
+        if self.program_s is None:
+            return self.fit if len(self.values) == 1 else _fit(self.points, self.values.sum(axis=0, keepdims=True))
+        return _fit(self.points, self.program_s[None])
+
+    @cached_property
+    def noise_percent(self) -> float:
+        """Mean deviation of repetitions from their mean over call paths and points; NaN without repetitions."""
+        levels = noise_level(self.values)
+        return float(np.nanmean(levels)) if np.isfinite(levels).any() else float("nan")
+
+    @cached_property
+    def noise(self) -> Array:
+        """Shape (call path,): relative standard deviation of one run.
+
+        From the scatter of repetitions and the residuals of the model together, drawn towards 3 % as if two
+        further repetitions had shown that: a few equal values are no proof of silence.
+        """
+        means, runs = self.means, self.runs
+        here = (runs > 0) & (means != 0)
+        safe = np.where(here, means, 1.0)
+        gaps = np.where(np.isfinite(self.values), self.values - means[..., None], 0.0) / safe[..., None]
+        squares = np.where(here, (gaps**2).sum(axis=2), 0.0).sum(axis=1)
+        degrees = np.where(here, runs - 1, 0).sum(axis=1).astype(np.float64)
+        predicted = self.fit.predict(self.points)
+        rest = np.where(here, runs * (1 - predicted / safe) ** 2, 0.0).sum(axis=1)
+        found = [0 if model is None else len(model.function.terms) for model in self.fit.models]
+        known = [self.prior_of(k) for k in range(len(runs))]
+        # each term of a function that was searched for has chosen exponents, too
+        used = [2 * n if prior is None else prior.fitted_count - 1 for n, prior in zip(found, known, strict=True)]
+        free = here.sum(axis=1) - 1 - np.array(used)
+        squares += np.where((free > 0) & np.isfinite(rest), rest, 0.0)
+        degrees += np.maximum(free, 0)
+        total = squares + COMMON.worth * COMMON.noise**2
+        return np.asarray(np.sqrt(total / (degrees + COMMON.worth)))
+
+
+def _fit(points: Array, values: Array) -> Fit:
+    """Model means of repetitions, shape (call path, point, repetition)."""
+    present = np.isfinite(values).any(axis=(0, 2))
+    if not present.any():
+        return Fit((None,) * len(values))
+    seen = values[:, present]
+    return fit_models(points[present], over_repetitions(seen, "mean"), scatter=scatter_of(seen), options=OPTIONS)

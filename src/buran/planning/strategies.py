@@ -1,0 +1,185 @@
+"""Strategies by name, checked against their protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from buran.campaign.strategies import STRATEGIES, Abilities, abilities_of
+from buran.crash import shown_error
+from buran.errors import CrashError, PluginError, UsageError
+from buran.extensions import ExtensionPoint
+from buran.planning.forecast import Forecast
+from buran.planning.observations import Observations
+from buran.planning.protocol import (
+    Advice,
+    AimsAtAccuracy,
+    Budget,
+    ChoosesAllAtOnce,
+    PlanningState,
+    Settings,
+    Strategy,
+    Suggestion,
+)
+from buran.planning.simple import TWICE, Base
+from buran.planning.space import Ids, Space
+
+_TINY = 1e-9  # of the budget, that sums of costs may miss it by in floating point
+
+
+def base_of(name: str, kind: str | None = None, repetitions: int | None = None) -> Base:
+    """Return how a strategy begins.
+
+    Parameters
+    ----------
+    kind
+        ``cheapest``: lines of the five cheapest points, and a far point off them for each parameter; ``published``: the
+        cheapest points off them; ``lines``: none of these; ``spread``: values from the whole range of each parameter.
+        By default what the strategy says.
+    repetitions
+        Repetitions of each point; by default as many as the strategy says.
+    """
+    abilities = abilities_of(name)
+    runs, kind = repetitions or abilities.base_repetitions or TWICE.repetitions, kind or abilities.base
+    return Base(runs, off_lines=kind != "lines", spread=kind == "spread", published=kind == "published")
+
+
+def strategy_of(
+    name: str,
+    *,
+    base: Base | None = None,
+    repetitions: int = 2,
+    patience: int | None = None,
+    accuracy: float | None = None,
+) -> ValidatedStrategy:
+    """Return a strategy with settings; see `Settings`.
+
+    Raises
+    ------
+    UsageError
+        There is none of this name, or it cannot aim at an accuracy, or does not count rounds.
+    PluginError
+        It does not work, or has no method for an ability that it claims.
+    """
+    abilities = abilities_of(name)
+    for setting, able, what in (
+        (accuracy, abilities.accuracy, "aim at an accuracy"),
+        (patience, abilities.patience, "stop after rounds without a better fit"),
+    ):
+        if setting is not None and not able:
+            raise UsageError(f"the strategy {name!r} cannot {what}", hint="leave it out, or choose another strategy")
+    strategy = _with(name, Strategy)
+    if abilities.all_at_once:
+        strategy = _with(name, ChoosesAllAtOnce)
+    if abilities.accuracy:
+        strategy = _with(name, AimsAtAccuracy)
+    settings = Settings(base, repetitions, patience, accuracy)
+    return ValidatedStrategy(name, abilities, strategy).configured(settings)
+
+
+def _with(name: str, protocol: Any) -> Strategy:
+    """Return the strategy of a name if it has all of a protocol."""
+    extension_point: ExtensionPoint[Strategy] = ExtensionPoint(
+        STRATEGIES.noun, STRATEGIES.group, protocol, STRATEGIES.builtin
+    )
+    return extension_point.load(name)
+
+
+@dataclass(frozen=True)
+class ValidatedStrategy:
+    """A strategy whose answers are looked at: an answer that breaks a promise is refused, not measured."""
+
+    name: str
+    abilities: Abilities
+    strategy: Strategy
+
+    def configured(self, settings: Settings) -> ValidatedStrategy:
+        """Return it with settings, as far as its abilities heed them."""
+        made = self.strategy.configured(settings)
+        if not callable(getattr(made, "suggest", None)):
+            raise self._broken(f"with settings it becomes a {type(made).__name__}, which suggests nothing")
+        return ValidatedStrategy(self.name, self.abilities, made)
+
+    def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
+        """Return the next runs, most wanted first; the end, with the reason, where the strategy itself fails.
+
+        Raises
+        ------
+        PluginError
+            The answer is no advice, or suggests what is outside of the space, failed before, or exceeds the budget; or
+            the strategy fails before anything is measured.
+        """
+        try:
+            advice = self.strategy.suggest(measured, space, budget, state)
+        except Exception as error:
+            failure = self._failed(error)
+            if not measured.counts.any():
+                raise failure from error
+            # what is measured must not be lost for that
+            file = f", see {failure.where}" if failure.where else ""
+            return Advice(stop=f"{failure.line}{file}; no further runs are chosen", budget_reached=True)
+        if not isinstance(advice, Advice):
+            raise self._broken(f"it answers with {type(advice).__name__} instead of Advice")
+        for suggestion in advice.suggestions:
+            if not isinstance(suggestion, Suggestion):
+                raise self._broken(f"it suggests a {type(suggestion).__name__} instead of a Suggestion")
+        places = [suggestion.place for suggestion in advice.suggestions]
+        self._check_places(places, space)
+        for place in places:
+            if place in state.failed:
+                raise self._broken(f"it suggests {space.spelled(place)}, where a run failed")
+        if budget.core_hours is not None and places:
+            cost = Forecast.of(measured, space, state).cost
+            total = 0.0 if cost is None else float(cost[places].sum())
+            if total > budget.left + _TINY * budget.core_hours:
+                raise self._broken(f"its runs cost {total:.4g} core hours, and {budget.left:.4g} are left")
+        return advice
+
+    def places(self, space: Space) -> Ids:
+        """Return all places that a strategy measures which chooses all at once."""
+        places = np.asarray(cast(ChoosesAllAtOnce, self.strategy).places(space)).tolist()
+        self._check_places(places, space)
+        return np.array(places, dtype=np.int64)
+
+    def width_at_target(self, measured: Observations, space: Space) -> float | None:
+        """Return the relative half width of the interval at the target, if it aims at an accuracy.
+
+        Infinite where the strategy itself fails: it says so when runs are requested.
+        """
+        try:
+            return cast(AimsAtAccuracy, self.strategy).width_at_target(measured, space)
+        except Exception as error:
+            self._failed(error)
+            return float("inf")
+
+    def _failed(self, error: Exception) -> PluginError:
+        """Return as text that the strategy itself failed, with its traceback in a file.
+
+        Raises
+        ------
+        BuranError, MemoryError
+            The error is one that says what to do, the disk's, or one that need not come again.
+        """
+        shown = shown_error(error)
+        if isinstance(error, MemoryError) or not isinstance(shown, CrashError):
+            raise error
+        hint = "choose another strategy, and send this file to its author"
+        return PluginError(f"the strategy {self.name!r} failed", where=shown.where, why=shown.why, hint=hint)
+
+    def _check_places(self, places: Sequence[object], space: Space) -> None:
+        for place in places:
+            if not isinstance(place, int | np.integer) or isinstance(place, bool):
+                raise self._broken(f"it gives {place!r} for the number of a point")
+            if not 0 <= place < len(space.points):
+                raise self._broken(f"it suggests the point {place} of a space that has {len(space.points)}")
+
+    def _broken(self, why: str) -> PluginError:
+        return PluginError(
+            f"the strategy {self.name!r} does not do what it promises",
+            where=f"{type(self.strategy).__module__}.{type(self.strategy).__qualname__}",
+            why=why,
+            hint="choose another strategy, and report it to its author; nothing was measured for this answer",
+        )

@@ -1,0 +1,89 @@
+"""What a campaign's core hours went into: each line of the ledger belongs to exactly one phase."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from buran.campaign.plan import Mode, Plan, Purpose, Question, Run, planned_runs
+from buran.campaign.records import Status
+from buran.measurement.store.ledger import Entry
+
+PHASES = (
+    "imported", "builds", "warm-ups", "vanilla", "comparison", "refinement", "effort", "memory", "time", "evaluation",
+    "failures", "aborted", "duplicates", "other versions",
+)  # fmt: skip
+"""In the order of reports. ``imported``: runs that were made elsewhere and cost nothing here; ``comparison``: runs that
+only showed whether the program changed; ``refinement``: pilots,
+and times under filters that were replaced; ``time``: under the last one; ``duplicates``: finished runs that were made
+again; ``other versions``: runs that this version of the campaign file does not ask for."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """A phase: how many runs it had, and what they cost."""
+
+    phase: str
+    runs: int
+    core_hours: float
+
+
+def account_of(entries: Iterable[Entry], plans: Sequence[Plan], target: str) -> tuple[Item, ...]:
+    """Return the phases that cost something or had runs; their core hours add up to what the target has cost.
+
+    Parameters
+    ----------
+    entries
+        The ledger, in the order of booking.
+    """
+    phases = _phases(plans)
+    charged = [
+        entry
+        for entry in entries
+        if entry.target == target or (entry.mode == Mode.IMPORTED and entry.question in phases)
+    ]
+    newest = {entry.question: entry.run for entry in charged if entry.status == Status.MEASURED}
+    costs: dict[str, list[float]] = {phase: [] for phase in PHASES}
+    for entry in charged:
+        costs[_phase(entry, phases, newest)].append(entry.cost_core_hours)
+    return tuple(Item(phase, len(parts), math.fsum(parts)) for phase, parts in costs.items() if parts)
+
+
+def _phase(entry: Entry, phases: Mapping[Question, str], newest: Mapping[Question, str]) -> str:
+    if entry.is_of_build and entry.key.attempt is None:
+        return "builds"
+    if entry.status != Status.MEASURED:
+        return "failures" if entry.status == Status.FAILED else "aborted"
+    phase = phases.get(entry.question)
+    if phase is None:
+        return "other versions"
+    return phase if newest[entry.question] == entry.run else "duplicates"
+
+
+def _phases(plans: Sequence[Plan]) -> dict[Question, str]:
+    """Return the phase of each finished run that plans name; the last plan that does decides."""
+    last = plans[-1].filter_text if plans else ""
+    filters = {build.hash: build.filter_text for plan in plans for build in plan.builds}
+    return {
+        question: _phase_of_run(bundle.purpose, run, is_last=filters[run.build] == last)
+        for question, bundle, run in planned_runs(plans)
+    }
+
+
+def _phase_of_run(purpose: Purpose, run: Run, *, is_last: bool) -> str:
+    if run.mode is Mode.IMPORTED:
+        return "imported"
+    if purpose is Purpose.PILOT:
+        return "refinement"
+    if purpose is Purpose.COMPARISON:
+        return "comparison"
+    if run.repetition < 0:
+        return "warm-ups"
+    if purpose is Purpose.EVALUATION:
+        return "evaluation"
+    if run.mode is Mode.VANILLA:
+        return "vanilla"
+    if run.mode in (Mode.EFFORT, Mode.MEMORY):
+        return str(run.mode)
+    return "time" if is_last else "refinement"

@@ -1,0 +1,295 @@
+"""What a report says, as values, and what its models say of the target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.instrumentation.balance import Balance
+from buran.instrumentation.filter_list import FilterList
+from buran.instrumentation.measured import PointOverhead
+from buran.modeling.allowance import allowed_times
+from buran.modeling.pmnf.model_set import ModelSet
+from buran.modeling.pmnf.tuning import ALLOWANCE
+from buran.modeling.priors.campaign import PathPrior
+from buran.profiles.startup import starts_or_ends
+from buran.reporting.plain import Reach
+from buran.wording import named
+
+LEVEL = 0.9
+"""Level of the intervals in a report."""
+_MATTERS = 0.01  # of the prediction at the target: less is not worth a word
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A question every reader has, with its answer in a few words, such as a call path, and the facts behind it."""
+
+    question: str
+    answer: str
+    facts: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """What is predicted at the target far beyond what counts allow, and so is not known.
+
+    Attributes
+    ----------
+    call_paths
+        They are in no share.
+    total
+        Whether the run time of the program is not known either.
+    advice
+        What would tell, as a next step; empty where nothing that matters is unknown.
+    """
+
+    call_paths: tuple[str, ...] = ()
+    total: bool = False
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything a report says, as values.
+
+    Attributes
+    ----------
+    target_cores
+        Ranks times threads at the target; None where the campaign does not say.
+    parallel
+        Parameters that the numbers of ranks and threads depend on.
+    steps
+        Parameters that only repeat work.
+    target
+        Point that run time is extrapolated to.
+    models
+        By metric; those of time with call paths that others take up, which `absorbed` has, next to them.
+    runtime
+        Model of the whole program's wall time, not instrumented, in normal form.
+    startup
+        Model of start-up and shutdown, which `runtime` has on top of the call paths; None where it is not their sum.
+    absorbed
+        Models of time of counted call paths that others take up, these first; None without any.
+    tensor
+        Predicts that time where a tensor model does, from shape (point, parameter); None where `runtime` does.
+    overhead
+        For each point and filter, ratios of CPU time.
+    instrumentation
+        For each filter: number, functions named by it (None: the default selection, or all but those `left_out`), the
+        largest overhead that was `predicted` at a measured point (None: none was), the measured one, and whether
+        that is `within` what is allowed.
+    filter_list
+        Functions to instrument and those left out, each with the reason; None without models of times and visits.
+    overhead_by_point
+        Overhead by point under the filter in force: measured, and what it is made of.
+    unsteady
+        Call paths whose counts differ between repetitions, by metric.
+    untested
+        Evaluation points without a time: what is predicted there, None without a model, and why none was measured.
+    priors
+        What models of time are made from, one entry for each call path; empty without priors.
+    points
+        Modelling points measured, and of how many.
+    modelling_core_hours
+        What was spent without evaluation points.
+    full_matrix_core_hours
+        What measuring all of them once under one filter would cost by the model of the run time; None without one.
+    results
+        Where what lies, in words and relative paths.
+    corrections
+        For each kernel with an analytical model: what its correction is worth.
+    balance
+        Functions that ranks share unevenly, the worst first.
+    account
+        What the core hours went into, phase by phase: runs and core hours.
+    further
+        What the sections of features say, by the features' names; None for those that are left out.
+    measured_on
+        Machines and days; empty where no program ran, or on a simulated machine.
+    simulated_on
+        The simulated machine on which the programs ran; empty otherwise.
+    jobs
+        What happened to jobs of a scheduler in addition to their work, in sentences that begin with the time.
+    unknown
+        What is not known of the target.
+    words
+        Numbers that stand for words in models and in plain data.
+    """
+
+    campaign: str
+    reason: str
+    notes: Sequence[str]
+    parameters: tuple[str, ...]
+    target: Mapping[str, float]
+    points: tuple[int, int]
+    models: Mapping[str, ModelSet]
+    runtime: ModelSet | None
+    overhead: Sequence[Mapping[str, Any]]
+    unsteady: Mapping[str, Sequence[str]]
+    evaluation: Sequence[Mapping[str, Any]]
+    priors: Sequence[PathPrior]
+    failures: Sequence[Mapping[str, str]]
+    spent_core_hours: float
+    modelling_core_hours: float
+    full_matrix_core_hours: float | None
+    budget_core_hours: float | None
+    next_steps: Sequence[str]
+    results: Mapping[str, str]
+    instrumentation: Sequence[Mapping[str, Any]] = ()
+    filter_list: FilterList | None = None
+    overhead_by_point: Sequence[PointOverhead] = ()
+    corrections: Sequence[Mapping[str, Any]] = ()
+    balance: Sequence[Balance] = ()
+    account: Sequence[Mapping[str, Any]] = ()
+    startup: ModelSet | None = None
+    absorbed: ModelSet | None = None
+    tensor: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
+    further: Mapping[str, Any] = field(default_factory=dict)
+    measured_on: str = ""
+    simulated_on: str = ""
+    parallel: tuple[str, ...] = ()
+    target_cores: int | None = None
+    steps: tuple[str, ...] = ()
+    jobs: Sequence[str] = ()
+    untested: Sequence[Mapping[str, Any]] = ()
+    unknown: Unknown = Unknown()
+    words: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def machine(self) -> str:
+        """On which machines the program ran, in a sentence; empty if it did not."""
+        if self.simulated_on:
+            return f"Simulated, not measured: all times are those of {self.simulated_on}."
+        return f"Measured on {self.measured_on}." if self.measured_on else ""
+
+
+def target_values(models: ModelSet, target: Mapping[str, float]) -> NDArray[np.float64]:
+    """Return shape (call path,): predictions at the target; missing ones are 0."""
+    point = np.array([[target[name] for name in models.parameters]], dtype=np.float64)
+    values = models.predict(point)[:, 0]
+    return np.where(np.isfinite(values), values, 0.0)
+
+
+def start_and_end(models: ModelSet) -> NDArray[np.bool_]:
+    """Return shape (call path,): whether its time is an account of its own, as it starts or ends MPI."""
+    rows = starts_or_ends(models.call_paths)
+    return rows if models.unit == "sec" else np.zeros_like(rows)
+
+
+def run_times(report: Report, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return shape (point,): predictions of the program's run time in seconds, as they are shown everywhere."""
+    if report.tensor is not None:
+        return report.tensor(points)
+    assert report.runtime is not None
+    values = report.runtime.predict(points)[0]
+    return np.where(np.isfinite(values), values, 0.0)
+
+
+def run_time_at_target(report: Report) -> float:
+    """Return the prediction of the program's run time at the target in seconds."""
+    assert report.runtime is not None
+    at = np.array([[report.target[name] for name in report.runtime.parameters]], dtype=np.float64)
+    return float(run_times(report, at)[0])
+
+
+@dataclass(frozen=True)
+class Total:
+    """What a run takes at the target, in seconds: the sum of call paths, and start-up and shutdown."""
+
+    whole_s: float
+    call_paths_s: float
+    startup_s: float
+
+
+def total_at_target(report: Report) -> Total | None:
+    """Return what a run takes at the target; None where that is not known, or is not modelled as a sum."""
+    if report.startup is None or report.runtime is None or report.runtime.models[0] is None or report.unknown.total:
+        return None
+    startup_s = float(target_values(report.startup, report.target)[0])
+    whole_s = run_time_at_target(report)
+    return Total(whole_s, whole_s - startup_s, startup_s)
+
+
+def run_time_reach(report: Report) -> tuple[float, float, float] | None:
+    """Return the run time at the target and the bounds of its interval, NaN where there is none.
+
+    None without a model, and where the run time is not known.
+    """
+    if report.runtime is None or report.runtime.models[0] is None or report.unknown.total:
+        return None
+    at = np.array([[report.target[name] for name in report.runtime.parameters]], dtype=np.float64)
+    if report.tensor is not None:
+        return run_time_at_target(report), np.nan, np.nan
+    low, high = (float(end[0, 0]) for end in report.runtime.predict_interval(at, LEVEL))
+    low, high = (end if np.isfinite(low + high) else np.nan for end in (max(low, 0.0), high))
+    return run_time_at_target(report), low, high
+
+
+def reach_of(value: float, low: float, high: float) -> Reach:
+    """Return a prediction with the bounds of its interval, where they are known."""
+    return (value, low, high) if np.isfinite(low + high) else (value, None, None)
+
+
+def reach_at(models: ModelSet, point: Mapping[str, float]) -> Reach | None:
+    """Return what the first of some models predicts at a point; None without a model."""
+    if models.models[0] is None:
+        return None
+    at = np.array([[point[name] for name in models.parameters]], dtype=np.float64)
+    low, high = (float(end[0, 0]) for end in models.predict_interval(at, LEVEL))
+    return reach_of(float(models.predict(at)[0, 0]), low, high)
+
+
+def unknown_rows(report: Report, models: ModelSet) -> NDArray[np.bool_]:
+    """Return shape (call path,): whether its time at the target is not known."""
+    rows: NDArray[np.bool_] = np.isin(models.call_paths, report.unknown.call_paths)
+    return rows if models.metric == "time" else np.zeros_like(rows)
+
+
+def unknown_at_target(report: Report) -> Unknown:
+    """Return what of the predictions at the target is more than `ALLOWANCE.factor` times what counts allow."""
+    times, target = report.models.get("time"), np.array([report.target[name] for name in report.parameters])
+    if times is None or times.unit != "sec" or not times.call_paths:
+        return Unknown()
+    counts = {metric: models for metric, models in report.models.items() if models is not times}
+    allowed, apart = allowed_times(times, counts, target), start_and_end(times)
+    excess = np.where(apart, 0.0, target_values(times, report.target) - ALLOWANCE.factor * allowed)
+    total, models, row = False, times, int(excess.argmax())
+    if report.startup is not None and report.runtime is not None and report.runtime.models[0] is not None:
+        parts_s = run_time_at_target(report) - float(target_values(report.startup, report.target)[0])
+        total = parts_s > ALLOWANCE.factor * allowed[~apart].sum()
+    elif report.runtime is not None and report.runtime.models[0] is not None:
+        total = run_time_at_target(report) > ALLOWANCE.factor * allowed_times(report.runtime, counts, target)[0]
+        models, row = (times, row) if excess[row] > 0 else (report.runtime, 0)
+    if not total and excess[row] <= 0:
+        return Unknown()
+    beyond = tuple(
+        times.call_paths[position] for position in np.argsort(-excess, kind="stable")[: int((excess > 0).sum())]
+    )
+    predicted = np.where(apart, 0.0, target_values(times, report.target))
+    unknown_s = predicted[excess > 0].sum()
+    if not total and unknown_s <= _MATTERS * predicted.sum():
+        return Unknown(beyond)
+    total = total or unknown_s > predicted.sum() / 2  # most of the sum is what cannot be true
+    return Unknown(beyond, bool(total), _advice(models, counts, row, target))
+
+
+def _advice(times: ModelSet, counts: Mapping[str, ModelSet], row: int, target: NDArray[np.float64]) -> str:
+    """Say which values of the parameter along which a prediction outgrows its counts most would tell more."""
+    points = np.array(times.points, dtype=np.float64)
+    largest = points[int(np.nan_to_num(times.predict(points))[row].argmax())]
+    beyond = []
+    for parameter in range(len(target)):
+        moved = largest.copy()
+        moved[parameter] = target[parameter]
+        beyond.append(times.predict(moved[None])[row, 0] / max(allowed_times(times, counts, moved)[row], 1e-300))
+    parameter = int(np.nan_to_num(np.array(beyond)).argmax())
+    most = points[:, parameter].max()
+    values = dict.fromkeys(min(factor * most, target[parameter]) for factor in (2.0, 4.0))
+    name = times.parameters[parameter]
+    shown = " and ".join(named({name: value}) for value in values)
+    return f"measure {shown}: models of time outgrow what is counted along {name}, by more than can be true"

@@ -1,0 +1,201 @@
+"""Curves, maps, measured values and residuals of the call paths that a page plots."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, cast
+
+import numpy as np
+
+from buran.modeling.pmnf.model_set import ModelSet
+from buran.profiles.experiment.table import Aggregate, Experiment
+from buran.reporting.call_paths import Array, CallPaths, Places
+from buran.reporting.content import LEVEL, Report, start_and_end, unknown_rows
+
+STEPS = 13
+MAP_STEPS = 12
+MOST_STACKED = 6
+_WIDE = 8.0  # a parameter whose values span more is shown on a logarithmic axis
+
+
+def rounded(value: float | None, digits: int = 4) -> float | None:
+    """Return few significant digits: no plot shows more."""
+    return float(f"{value:.{digits}g}") if value is not None and math.isfinite(value) else None
+
+
+def listed(values: Array, digits: int = 4) -> list[float | None]:
+    """Return a list of rounded numbers; None for what is not finite."""
+    return [rounded(value, digits) for value in values.tolist()]
+
+
+def axis_of(call_paths: CallPaths, report: Report, parameter: int, steps: int) -> Array:
+    """Return the values of a parameter that curves are drawn at: from the smallest measured one to the target."""
+    values = np.array(call_paths.models.points, dtype=np.float64)[:, parameter]
+    bounds = np.array([*values, report.target[report.parameters[parameter]]])
+    least, most = bounds.min(), bounds.max()
+    if least == most:
+        return np.array([least])
+    if least > 0 and most / least > _WIDE:
+        return np.array([rounded(value) for value in np.geomspace(least, most, steps)], dtype=np.float64)
+    return np.linspace(least, most, steps)
+
+
+def map_parameters(call_paths: CallPaths) -> list[int]:
+    """Return the two parameters with the most values; none where fewer than two vary."""
+    points = np.array(call_paths.models.points, dtype=np.float64)
+    values = np.array([len(np.unique(column)) for column in points.T])
+    chosen = np.sort(np.argsort(-values, kind="stable")[:2])
+    return chosen.tolist() if len(chosen) == 2 and (values[chosen] > 1).all() else []
+
+
+def plots_of(
+    call_paths: CallPaths, rows: Places, table: Experiment | None, report: Report
+) -> dict[int, dict[str, Any]]:
+    """Return curves with intervals along each parameter, a map over two, measured values and residuals in percent."""
+    models = call_paths.only(rows)
+    along, parts = _cuts(call_paths, report)
+    bands = (models.predict(along), *models.predict_interval(along, LEVEL))
+    surface = _surface(call_paths, models, report)
+    values = measured_values(models, table)
+    residuals = None if values is None or table is None else _residuals(models, table, values[..., 0])
+    return {
+        row: {
+            "curves": _curves([band[index] for band in bands], parts),
+            "surface": listed(surface[index]),
+            "measured": [] if values is None else [listed(column) for column in values[index].T],
+            "residuals": [] if residuals is None else listed(residuals[index], 3),
+        }
+        for index, row in enumerate(rows.tolist())
+        if models.models[index] is not None
+    }
+
+
+def stack_of(call_paths: CallPaths, report: Report, candidates: Places) -> dict[str, Any]:
+    """Return how the prediction is made up along each parameter, the others at the target.
+
+    Returns
+    -------
+    dict
+        ``rows``: the largest of some call paths at the target; ``values``: for each parameter and each of them the
+        prediction along the axis; ``total``: that of all call paths together, but for start-up and shutdown of MPI and
+        what is not known.
+    """
+    target = np.array([report.target[name] for name in report.parameters], dtype=np.float64)
+    along, parts = _lines(call_paths, report, np.tile(target, (len(target), 1)))
+    predicted = np.nan_to_num(call_paths.models.predict(along))
+    apart = start_and_end(call_paths.models) | unknown_rows(report, call_paths.models)
+    predicted[apart] = 0.0
+    candidates = candidates[~apart[candidates]]
+    largest = candidates[np.argsort(-call_paths.at_target[candidates], kind="stable")[:MOST_STACKED]]
+    rows = largest[call_paths.at_target[largest] > 0]
+    return {
+        "rows": rows.tolist(),
+        "values": [[listed(curve) for curve in part] for part in np.split(predicted[rows], parts, axis=1)],
+        "total": [listed(part) for part in np.split(predicted.sum(axis=0), parts)],
+    }
+
+
+def measured_cuts(call_paths: CallPaths) -> Array:
+    """Return shape (parameter, parameter): for each parameter a measured point through which it is plotted."""
+    points = np.array(call_paths.models.points, dtype=np.float64)
+    return np.stack([fullest_cut(points, [parameter]) for parameter in range(points.shape[1])])
+
+
+def fullest_cut(points: Array, free: Sequence[int]) -> Array:
+    """Return the point through which a cut along the `free` parameters meets most points; of equal cuts the last."""
+    fixed = np.delete(points, free, axis=1)
+    through = points
+    if fixed.shape[1]:
+        _, slices, counts = np.unique(fixed, axis=0, return_inverse=True, return_counts=True)
+        fullest = len(counts) - 1 - int(np.argmax(counts[::-1]))  # slices are in order: the last one is the largest
+        through = points[slices.reshape(-1) == fullest]
+    return np.asarray(through[-1], dtype=np.float64)
+
+
+def _lines(call_paths: CallPaths, report: Report, bases: Array) -> tuple[Array, Any]:
+    """Return points along each parameter through its row of `bases`, and where those of the next one begin."""
+    lines = []
+    for parameter, base in enumerate(bases):
+        axis = axis_of(call_paths, report, parameter, STEPS)
+        line = np.repeat(base[None], len(axis), axis=0)
+        line[:, parameter] = axis
+        lines.append(line)
+    return np.concatenate(lines), np.cumsum([len(line) for line in lines])[:-1]
+
+
+def _cuts(call_paths: CallPaths, report: Report) -> tuple[Array, Any]:
+    """Return points along each parameter through what was measured, then through the target, and where each begins."""
+    target = np.array([report.target[name] for name in report.parameters], dtype=np.float64)
+    measured, parts = _lines(call_paths, report, measured_cuts(call_paths))
+    predicted, _ = _lines(call_paths, report, np.tile(target, (len(target), 1)))
+    return np.concatenate([measured, predicted]), [*parts, len(measured), *(len(measured) + parts)]
+
+
+def _curves(bands: Sequence[Array], parts: Any) -> list[list[list[list[float | None]]]]:
+    """Divide values along `_cuts`: by cut (what was measured, the target), band and parameter."""
+    split = [[listed(part) for part in np.split(band, parts)] for band in bands]
+    half = len(split[0]) // 2
+    return [[each[:half] for each in split], [each[half:] for each in split]]
+
+
+def runtime_curves(call_paths: CallPaths, report: Report) -> list[list[list[list[float | None]]]]:
+    """Return the run time of the whole program as `_curves` has it; empty without a model, or if not known."""
+    if report.runtime is None or report.runtime.models[0] is None or report.unknown.total:
+        return []
+    along, parts = _cuts(call_paths, report)
+    bands = [values[0] for values in (report.runtime.predict(along), *report.runtime.predict_interval(along, LEVEL))]
+    if report.tensor is not None:
+        bands = [report.tensor(along), *[np.full(len(along), np.nan)] * 2]
+    return _curves(bands, parts)
+
+
+def map_base(call_paths: CallPaths) -> Array:
+    """Return the measured point through which the map is drawn."""
+    return fullest_cut(np.array(call_paths.models.points, dtype=np.float64), map_parameters(call_paths))
+
+
+def _surface(call_paths: CallPaths, models: ModelSet, report: Report) -> Array:
+    """Return shape (call path, cell): predictions over the two parameters of the map, row by row."""
+    chosen = map_parameters(call_paths)
+    if not chosen:
+        return np.zeros((len(models.models), 0))
+    first, second = (axis_of(call_paths, report, parameter, MAP_STEPS) for parameter in chosen)
+    grid = np.repeat(map_base(call_paths)[None], len(first) * len(second), axis=0)
+    grid[:, chosen[0]], grid[:, chosen[1]] = np.repeat(first, len(second)), np.tile(second, len(first))
+    return models.predict(grid)
+
+
+def run_values(models: ModelSet, table: Experiment | None) -> Array | None:
+    """Return shape (call path, point, repetition): what models were made from; None without the table."""
+    if table is None or models.metric not in table.values:
+        return None
+    positions = {name: position for position, name in enumerate(table.tree.names)}
+    aggregate = cast(Aggregate, models.aggregate)
+    rows = np.array([positions.get(name, -1) for name in models.call_paths], dtype=np.int64)
+    values: Array = table.over_locations(models.metric, aggregate)[rows]
+    values[rows < 0] = np.nan
+    return values
+
+
+def measured_values(models: ModelSet, table: Experiment | None) -> Array | None:
+    """Return shape (call path, point, 3): median, least and most over repetitions; None without the table."""
+    values = run_values(models, table)
+    if values is None:
+        return None
+    ordered = np.sort(values, axis=2)  # NaN last
+    count = np.isfinite(ordered).sum(axis=2)
+    last = np.maximum(count - 1, 0)
+    pick = [
+        np.take_along_axis(ordered, position[..., None], axis=2)[..., 0] for position in (last // 2, (last + 1) // 2)
+    ]
+    most = np.take_along_axis(ordered, last[..., None], axis=2)[..., 0]
+    return np.stack([(pick[0] + pick[1]) / 2, ordered[..., 0], most], axis=-1)
+
+
+def _residuals(models: ModelSet, table: Experiment, measured: Array) -> Array:
+    """Return shape (call path, point): by how many percent of the prediction a measurement is above it."""
+    predicted = models.predict(table.points_in(models.parameters))
+    gap = 100 * (measured - predicted)
+    out: Array = np.divide(gap, predicted, out=np.full(gap.shape, np.nan), where=predicted > 0)
+    return out

@@ -1,0 +1,176 @@
+"""The report as one page: a file of its own that opens without a network, with the numbers inside."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any
+
+from markupsafe import Markup, escape
+
+import buran
+from buran.features import sections, sections_of
+from buran.profiles.profile import SEPARATOR
+from buran.reporting.content import Report
+from buran.reporting.files import asset, environment
+from buran.reporting.headline import Headline
+from buran.reporting.plain import brief, sentence
+from buran.reporting.text import crowded_tests, not_measured, overhead_text, predicted_in_words, warnings_of
+from buran.reporting.words import answers_of, percent, summary_of
+from buran.wording import named
+
+_SCRIPTS = (
+    "base.js",
+    "plots.js",
+    "table.js",
+    "icicle.js",
+    "overview.js",
+    "target.js",
+    "noise.js",
+    "course.js",
+    "start.js",
+)
+_CODE = re.compile("`([^`]+)`")
+_LONGEST_NAME = 400
+_OF_FEW = ("curves", "surface", "measured", "residuals", "noise")
+_FIRST, _FURTHER = "first", "further"  # stand for the sections of features
+_SECTIONS = (
+    ("summary", "Summary"),
+    (_FIRST, ""),
+    ("call-paths", "Call paths"),
+    (_FURTHER, ""),
+    ("evaluation", "Predictions tested"),
+    ("noise", "Noise"),
+    ("balance", "Load balance"),
+    ("corrections", "Analytical models"),
+    ("course", "How the campaign went"),
+    ("failures", "Failures"),
+    ("jobs", "Jobs"),
+    ("provenance", "Where it comes from"),
+)
+
+
+def render_page(
+    report: Report,
+    data: Mapping[str, Any],
+    excerpts: Sequence[str],
+    provenance: Mapping[str, str],
+    no_models: str,
+    headline: Headline,
+) -> str:
+    """Write the page.
+
+    Parameters
+    ----------
+    data
+        From `buran.reporting.page.page_data`.
+    excerpts
+        For each failure the end of its log; empty where there is none.
+    provenance
+        What was measured where and with what, and how to do it again.
+    no_models
+        Why there are no models, if there are none.
+    headline
+        What the page begins with.
+    """
+    absent = {
+        "evaluation": not (report.evaluation or report.untested),
+        "noise": not has_noise(data),
+        "balance": not report.balance,
+        "corrections": not report.corrections,
+        "failures": not report.failures,
+        "jobs": not report.jobs,
+    }
+    bodies = [(each, body) for each, value in sections_of(report) if (body := each.page(value, report))]
+    added = {
+        position: [(each.name, each.title) for each, _ in bodies if each.is_first == (position == _FIRST)]
+        for position in (_FIRST, _FURTHER)
+    }
+    titles = chain.from_iterable(added.get(entry[0], [entry]) for entry in _SECTIONS)
+    templates = environment()
+    templates.filters["prose"] = partial(_prose, names=report.parameters)
+    templates.filters["marked"] = _marked
+    return templates.get_template("report.html.j2").render(
+        report=report,
+        data=data,
+        json=_json(packed(data)),
+        style=asset("report.css")
+        + "".join(each.style.read_text(encoding="utf-8") for each in sections() if each.style),
+        script="\n".join(
+            [*map(asset, _SCRIPTS), *(each.script.read_text(encoding="utf-8") for each in sections() if each.script)]
+        ),
+        version=buran.__version__,
+        sections=[{"id": name, "title": title} for name, title in titles if not absent.get(name)],
+        answers=answers_of(report, data, headline),
+        summary=summary_of(report, data, headline.rises),
+        warnings=warnings_of(report),
+        excerpts=excerpts,
+        provenance=provenance,
+        no_models=no_models,
+        named=named,
+        short=brief,
+        crowded_tests=crowded_tests,
+        not_measured=not_measured,
+        predicted_in_words=predicted_in_words,
+        percent=percent,
+        overhead=overhead_text,
+        first=[Markup(body) for each, body in bodies if each.is_first],
+        further=[Markup(body) for each, body in bodies if not each.is_first],
+        at=lambda values: named(dict(zip(data["parameters"], values, strict=True))),
+    )
+
+
+def has_noise(data: Mapping[str, Any]) -> bool:
+    """Tell whether anything was measured more than once."""
+    return bool(data["over_time"]["runs"]) or any("noise" in path for path in data["paths"])
+
+
+def packed(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the data with call paths as columns, each region once: a fraction of the size.
+
+    A call path's name is its caller's and that of its region; one without a caller has its whole name. Names longer
+    than a page has room for are cut.
+    """
+    paths = data["paths"]
+    regions: dict[tuple[str, str, str], int] = {}
+    region = []
+    for path in paths:
+        name = path["name"]
+        if path["parent"] >= 0:
+            name = name[len(paths[path["parent"]]["name"]) + len(SEPARATOR) :]
+        if len(name) > _LONGEST_NAME:
+            name = name[:_LONGEST_NAME] + " …"
+        region.append(regions.setdefault((name, path["short"], path["source"]), len(regions)))
+    names = [
+        key for key in dict.fromkeys(key for path in paths for key in path) if key not in ("name", "short", "source")
+    ]
+    columns = {key: [path.get(key) for path in paths] for key in names if key not in _OF_FEW}
+    few = {str(row): {key: path[key] for key in _OF_FEW if key in path} for row, path in enumerate(paths)}
+    return {
+        **data,
+        "paths": {
+            "regions": [list(key) for key in regions],
+            "region": region,
+            **columns,
+            "plots": {row: plots for row, plots in few.items() if plots},
+        },
+    }
+
+
+def _prose(text: str, names: Sequence[str]) -> Markup:
+    """Return a sentence as markup."""
+    return _marked(sentence(text, names))
+
+
+def _marked(text: str) -> Markup:
+    """Return text as markup: what stands between backticks is code, nothing else is markup."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
+
+
+def _json(data: Mapping[str, Any]) -> str:
+    """Return JSON that a script element can hold whatever the names of call paths contain."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

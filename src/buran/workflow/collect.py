@@ -1,0 +1,222 @@
+"""From finished runs to the measurement tables that models are made from."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.campaign.plan import Mode, Purpose
+from buran.campaign.point import Point
+from buran.campaign.records import RECORD
+from buran.measurement.bundle import PROFILE
+from buran.profiles.call_paths import read_profile
+from buran.profiles.experiment.build import Repetition, Run, experiment_from_profiles, unique_points
+from buran.profiles.experiment.table import AGGREGATES, Experiment
+from buran.profiles.profile import CallTree, Region
+from buran.profiles.reuse import without_distances
+from buran.workflow.findings import Overhead
+from buran.workflow.history import FinishedRun
+
+
+def lost(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
+    """Return the runs that were measured, but are gone from the store: their record, or the profile they had."""
+    return [run for run in runs if not _is_whole(run)]
+
+
+def in_store(runs: Iterable[FinishedRun]) -> list[FinishedRun]:
+    """Return the runs whose record and profile are in the store; what others cost and took is still known."""
+    return [run for run in runs if _is_whole(run)]
+
+
+def _is_whole(run: FinishedRun) -> bool:
+    files = (RECORD,) if run.mode is Mode.VANILLA else (RECORD, PROFILE)
+    return all((run.folder / name).is_file() for name in files)
+
+
+def experiment_of(runs: Sequence[FinishedRun], parameters: Sequence[str]) -> Experiment | None:
+    """Read the profiles of some runs, one after the other, into one table; None without runs."""
+    return experiment_from_profiles(profiles_of(runs, parameters)) if runs else None
+
+
+def counts_of(runs: Sequence[FinishedRun], parameters: Sequence[str]) -> Experiment | None:
+    """Read the profiles of runs that count into one table, whatever they tell beside; None without runs."""
+    met: Counter[Point] = Counter()
+
+    def numbered() -> Iterator[Run]:
+        for run, (point, _, profile) in zip(runs, profiles_of(runs, parameters), strict=True):
+            yield point, met[run.point], without_distances(profile)
+            met[run.point] += 1
+
+    return experiment_from_profiles(numbered()) if runs else None
+
+
+def profiles_of(runs: Iterable[FinishedRun], parameters: Sequence[str]) -> Iterator[Run]:
+    """Read the profiles of some runs, one after the other."""
+    for run in runs:
+        repetition = Repetition(0, run.origin, run.repetition)
+        yield {name: run.point[name] for name in parameters}, repetition, read_profile(run.folder / PROFILE)
+
+
+def only(experiment: Experiment, metrics: Iterable[str]) -> Experiment:
+    """Return the table with some of its metrics."""
+    names = [name for name in metrics if name in experiment.values]
+    return replace(
+        experiment,
+        values={name: experiment.values[name] for name in names},
+        units={name: experiment.units[name] for name in names},
+    )
+
+
+def overhead(runs: Sequence[FinishedRun]) -> tuple[Overhead, ...]:
+    """Compare the CPU time of instrumented runs with that of the baseline runs next to them: of an iteration and point.
+
+    This is what overhead means wherever it is shown. Warm-ups are no part of it: they are no finished runs.
+    """
+    numbers = {text: number for number, text in enumerate(timed_filters(runs))}
+    groups: dict[tuple[int, Point], list[FinishedRun]] = {}
+    for run in runs:
+        groups.setdefault((run.iteration, run.point), []).append(run)
+    overheads = []
+    for (_, point), members in sorted(groups.items(), key=lambda item: item[0]):
+        cpu_s = {mode: [run.cpu_s for run in members if run.mode is mode] for mode in Mode}
+        timed = [run for run in members if run.mode is Mode.TIME]
+        if not cpu_s[Mode.VANILLA] or not timed:
+            continue
+        base = median(cpu_s[Mode.VANILLA])
+        ratios = {mode: median(values) / base if values and base > 0 else None for mode, values in cpu_s.items()}
+        number = numbers[timed[0].filter_text]
+        overheads.append(Overhead(dict(point), number, base, ratios[Mode.TIME], ratios[Mode.EFFORT]))
+    return tuple(overheads)
+
+
+def timed_filters(runs: Iterable[FinishedRun]) -> list[str]:
+    """Return the filters that runs were timed under, in order: what the numbers of filters count."""
+    return list(dict.fromkeys(run.filter_text for run in runs if run.mode is Mode.TIME))
+
+
+def unsteady_call_paths(experiment: Experiment, metrics: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Return, by metric, the call paths whose counts are not the same in all repetitions of a point."""
+    unsteady: dict[str, tuple[str, ...]] = {}
+    for metric in (name for name in metrics if name in experiment.values):
+        rows = np.flatnonzero(differing(experiment, metric))
+        if len(rows):
+            unsteady[metric] = tuple(experiment.tree.names[row] for row in rows.tolist())
+    return unsteady
+
+
+def differing(experiment: Experiment, metric: str, factor: float = 1.0) -> NDArray[np.bool_]:
+    """Return shape (call path,): whether repetitions of a point differ by more than a factor, on any location."""
+    values = experiment.values[metric]
+    # A call path that no repetition of a point has is NaN throughout, which is no difference.
+    lowest = np.nanmin(np.where(np.isnan(values), np.inf, values), axis=2)
+    highest = np.nanmax(np.where(np.isnan(values), -np.inf, values), axis=2)
+    differs = ((highest > factor * lowest) & np.isfinite(lowest)).any(axis=(1, 2))
+    return np.asarray(differs, dtype=np.bool_)
+
+
+Taken = Callable[[FinishedRun], float]
+"""What of a run is looked at."""
+
+
+def wall_s(run: FinishedRun) -> float:
+    """Return the wall time in seconds."""
+    return run.wall_s
+
+
+def walls_by_point(runs: Iterable[FinishedRun], taken: Taken = wall_s) -> dict[Point, list[float]]:
+    """Return the wall times of runs in seconds."""
+    walls: dict[Point, list[float]] = {}
+    for run in runs:
+        walls.setdefault(run.point, []).append(taken(run))
+    return walls
+
+
+def baseline(runs: Iterable[FinishedRun], purpose: Purpose, taken: Taken = wall_s) -> dict[Point, list[float]]:
+    """Return the baseline's wall times in seconds by point."""
+    return walls_by_point((run for run in runs if run.is_baseline and run.purpose is purpose), taken)
+
+
+OF_THE_PROGRAM = (Mode.VANILLA, Mode.TIME)
+"""Runs whose totals are those of the program; builds that count do other work as well."""
+
+
+def run_times(
+    runs: Sequence[FinishedRun], purpose: Purpose, taken: Taken = wall_s, least: float = 1.0
+) -> dict[Point, list[float]]:
+    """Return wall times of the whole program in seconds by point: the baseline's, elsewhere estimated ones.
+
+    Parameters
+    ----------
+    taken
+        What runs have taken; seconds by default.
+    least
+        See `estimated_times`.
+    """
+    return estimated_times(runs, purpose, taken, least) | baseline(runs, purpose, taken)
+
+
+def estimated_times(
+    runs: Sequence[FinishedRun], purpose: Purpose, taken: Taken = wall_s, least: float = 1.0
+) -> dict[Point, list[float]]:
+    """Return what the whole program takes in seconds at the points where the baseline did not run.
+
+    That are the times of runs with hooks, divided by what these take longer under the same filter at the points that
+    have both. Hooks make no program faster: what looks like that is noise.
+
+    Parameters
+    ----------
+    least
+        By which factor hooks change what is `taken`, at least; 0 for what may become less.
+    """
+    times = baseline(runs, purpose, taken)
+    timed = [run for run in runs if run.mode is Mode.TIME and run.purpose is purpose]
+    estimated: dict[Point, list[float]] = {}
+    for filter_text in timed_filters(timed):  # later filters have fewer hooks: theirs are taken
+        hooked = walls_by_point((run for run in timed if run.filter_text == filter_text), taken)
+        both = hooked.keys() & times.keys()
+        if not both:
+            continue
+        without = sum(median(times[point]) for point in both)
+        slower = sum(median(hooked[point]) for point in both) / without if without else 1.0
+        factor = max(slower, least) or 1.0
+        estimated |= {point: [wall / factor for wall in walls] for point, walls in hooked.items()}
+    return {point: walls for point, walls in estimated.items() if point not in times}
+
+
+def as_array(points: Iterable[Point], parameters: Sequence[str]) -> Any:
+    """Return shape (point, parameter)."""
+    return np.array([[point[name] for name in parameters] for point in points], dtype=np.float64)
+
+
+def of_whole_program(
+    numbers: Mapping[str, Mapping[Point, Sequence[float]]],
+    units: Mapping[str, str],
+    parameters: Sequence[str],
+    tree: CallTree | None,
+) -> Experiment:
+    """Return a table of numbers of the whole program, by metric, point and repetition.
+
+    Parameters
+    ----------
+    tree
+        Tree of the other metrics: the whole program is its root, if there is one root.
+    """
+    everywhere = list(dict.fromkeys(point for by_point in numbers.values() for point in by_point))
+    points, at = unique_points(as_array(everywhere, parameters))
+    place = dict(zip(everywhere, at.tolist(), strict=True))
+    most = max(len(repeated) for by_point in numbers.values() for repeated in by_point.values())
+    values = {name: np.full((1, len(points), most, len(AGGREGATES)), np.nan) for name in numbers}
+    for name, by_point in numbers.items():
+        for point, repeated in by_point.items():
+            values[name][0, place[point], : len(repeated)] = np.array(repeated)[:, None]
+    root = Region("program", paradigm="measurement", role="artificial")
+    if tree is not None and np.count_nonzero(tree.parent < 0) == 1:
+        root = tree.regions[tree.region[0]]
+    whole = CallTree((root,), region=np.zeros(1, dtype=np.int64), parent=np.full(1, -1, dtype=np.int64))
+    return Experiment(tuple(parameters), points, whole, values, dict(units))

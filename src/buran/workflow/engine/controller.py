@@ -1,0 +1,343 @@
+"""Driving a campaign: one controller at a time, the workflow engine as a child, its end."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from buran import assets
+from buran.budget import read_yaml_data
+from buran.campaign.layout import Layout
+from buran.campaign.records import BuildRecord, BundleOutcome, RunKey, Status, read_record
+from buran.errors import UsageError
+from buran.files import remove_half_written
+from buran.measurement.machine.process import die_with_parent
+from buran.measurement.schedulers.base import Scheduler
+from buran.measurement.schedulers.none import NONE
+from buran.measurement.schedulers.registry import scheduler_of_profile
+from buran.measurement.store import claims, ledger, store
+from buran.measurement.store.claims import Owner
+from buran.workflow.history import read_plans
+
+_POLL_S = 0.3  # between two looks at the engine
+_NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
+_ANOTHER = "another controller drives this campaign"
+ENGINE_GRACE_S = 60.0  # for an engine that is to stop: its jobs end their programs and write down what was
+ORPHAN_GRACE_S = ENGINE_GRACE_S + 15.0  # for what a controller that is gone has left behind
+
+
+@contextmanager
+def sole_controller(layout: Layout, say: Callable[[str], None]) -> Iterator[int]:
+    """Wait until no other controller drives the campaign, then hold that right; yields the lock's handle.
+
+    The handle is passed on to the workflow engine, so that the right lasts as long as either lives. An engine whose
+    controller is gone is ended after a while.
+
+    Parameters
+    ----------
+    say
+        Takes whom is waited for, and what was ended.
+    """
+    layout.root.mkdir(parents=True, exist_ok=True)
+    printed, orphan_since = "", None
+    with contextlib.ExitStack() as stack:
+        handle = os.open(layout.controller_lock, os.O_RDWR | os.O_CREAT, 0o666)
+        stack.callback(os.close, handle)
+        if not _has_locks(handle):
+            stack.enter_context(claims.claimed(layout.lockless_claim))
+        while (holders := _lock(handle, layout.controller_lock)) is not None or engines(layout.root):
+            news, is_orphan = _in_words(layout, holders)
+            if news != printed:
+                say(news)
+                printed = news
+            orphan_since = (orphan_since or time.monotonic()) if is_orphan else None
+            if orphan_since is not None and time.monotonic() - orphan_since >= ORPHAN_GRACE_S:
+                for pid in holders or ():
+                    say(f"ended process {pid}, which an earlier controller had left behind")
+                    _kill(pid)
+                orphan_since = None
+            time.sleep(_POLL_S)
+        os.truncate(handle, 0)
+        os.pwrite(handle, json.dumps(asdict(Owner.this_process())).encode(), 0)
+        yield handle
+
+
+def _has_locks(handle: int) -> bool:
+    """Tell whether the file system of an open file has locks; parallel ones can be mounted without."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_UN)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        return False
+    return True
+
+
+def _lock(handle: int, path: Path) -> list[int] | None:
+    """Take the lock, where there are locks, and return None; or return the processes of this machine that hold it."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _holders(path)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+    return None
+
+
+def _holders(lock: Path) -> list[int]:
+    """Return the processes with a handle by which the lock is occupied, as far as this user may look."""
+    pids = []
+    for process in (path for path in Path("/proc").iterdir() if path.name.isdigit()):
+        with contextlib.suppress(OSError):
+            for file in (process / "fd").iterdir():
+                with contextlib.suppress(OSError):  # closed in this moment
+                    is_locked = file.samefile(lock) and "FLOCK" in (process / "fdinfo" / file.name).read_text()
+                    pids += [int(process.name)] if is_locked else []
+    return sorted(set(pids))
+
+
+def _in_words(layout: Layout, holders: list[int] | None) -> tuple[str, bool]:
+    """Say who drives the campaign and how to end it, and tell whether only an orphan does."""
+    if holders is None:
+        pids = ", ".join(map(str, engines(layout.root)))
+        return f"{_ANOTHER}: snakemake, process {pids}; waiting for it to end", False
+    owner = claims.read_owner(layout.controller_lock)
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(layout.controller_lock.stat().st_mtime))
+    who = f"process {', '.join(map(str, holders))}" if owner is None else str(owner)
+    if owner is None or claims.may_live(owner):
+        pid = owner.pid if owner is not None else holders[0] if holders else "PID"
+        how = f"`kill {pid}`" + (f" on {owner.host}" if owner is not None else "")
+        return (
+            f"{_ANOTHER}: {who}, since {since}; waiting for it to end ({how} ends it)",
+            False,
+        )
+    return (
+        f"{_ANOTHER}: {who}, which is gone; waiting {ORPHAN_GRACE_S:.0f} s for what it "
+        f"left behind (process {', '.join(map(str, holders)) or 'of somebody else'}) to end",
+        bool(holders),
+    )
+
+
+def _kill(pid: int) -> None:
+    """End a process, with its group if it leads one: an engine that is stuck heeds nothing else."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL) if os.getpgid(pid) == pid else os.kill(pid, signal.SIGKILL)
+
+
+def engines(folder: Path) -> list[int]:
+    """Return the workflow engines that run in a folder, started by whomever."""
+    pids = []
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        with contextlib.suppress(OSError):
+            words = (process / "cmdline").read_bytes().split(b"\0")
+            is_engine = any(Path(os.fsdecode(word)).name == "snakemake" for word in words[:4])
+            is_engine = is_engine and b"remote" not in words  # the part of an engine that runs inside a job
+            if is_engine and (process / "cwd").readlink() == folder.resolve():
+                pids.append(int(process.name))
+    return pids
+
+
+def forget_dead_engine(layout: Layout) -> None:
+    """Remove the locks of an engine that was killed, and files that its jobs had half written.
+
+    Only a sole controller may, while no job of the campaign is under way.
+    """
+    for lock in (layout.root / ".snakemake" / "locks").glob("*"):
+        lock.unlink(missing_ok=True)
+    remove_half_written(layout.folders_of_small_files())
+
+
+def make_eligible(layout: Layout, campaign: str, *, retry_failed: bool) -> None:
+    """Drop the pointers of bundles with something left to measure: eligible means incomplete.
+
+    The workflow engine makes a missing file only if what was made from it is missing too.
+    """
+    ledger.complete(layout.store)
+    _drop_incomplete(layout, retry_failed=retry_failed)
+    bundles = (bundle for plan in read_plans(layout, campaign) for bundle in plan.bundles)
+    if not all(layout.bundle_pointer(bundle.id).is_file() for bundle in bundles):
+        forget_derived(layout, campaign)
+
+
+def forget_derived(layout: Layout, campaign: str) -> None:
+    """Remove plans, models and reports; they are made again from the store."""
+    for folder in (layout.root / "iterations" / campaign, layout.results(campaign)):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _drop_incomplete(layout: Layout, *, retry_failed: bool) -> None:
+    for pointer in layout.made_pointers("bundles"):
+        outcome = BundleOutcome.read(pointer)
+        failures = [run for run in outcome.runs if run.status is Status.FAILED and run.folder is not None]
+        if retry_failed:
+            for run in failures:
+                key = RunKey.parse((layout.root / str(run.folder)).relative_to(layout.store))
+                store.allow_retry(store.Slot(layout.store, replace(key, attempt=None)))
+        if not outcome.complete or (retry_failed and failures):
+            pointer.unlink()
+    for folder in store.build_folders(layout.store):
+        record = read_record(folder)
+        if record.status is not Status.FAILED or not isinstance(record, BuildRecord):
+            continue
+        again = retry_failed or record.spec.is_for_every_point  # without which nothing can be measured
+        if again and store.allow_retry(store.Slot.of_build(layout.store, record.spec.hash)):
+            layout.build_pointer(record.spec.hash).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True)
+class EngineProfile:
+    """Where to measure.
+
+    Attributes
+    ----------
+    scheduler
+        Whose jobs measurements are, as far as Buran can follow them.
+    executor
+        Executor of the workflow engine.
+    submit_program
+        What submits jobs, where that is known.
+    """
+
+    folder: Path
+    executor: str = "local"
+    scheduler: Scheduler = NONE
+    submit_program: str | None = None
+
+
+def find_profile(name: str) -> EngineProfile:
+    """Find a profile by name or folder.
+
+    Raises
+    ------
+    UsageError
+        There is no such profile.
+    """
+    folder = Path(name) if "/" in name else assets.folder("profiles") / name
+    if not folder.is_dir():
+        profiles = sorted(path.name for path in assets.folder("profiles").iterdir() if path.is_dir())
+        raise UsageError(
+            f"there is no profile {name!r}", why=f"known: {', '.join(profiles)}", hint="or give a path to a folder"
+        )
+    path = folder / "config.yaml"
+    if not path.is_file():
+        why, hint = "a profile of Snakemake has a file config.yaml", "name a folder that has one"
+        raise UsageError("this folder is no profile", where=folder, why=why, hint=hint)
+    settings = read_yaml_data(path)
+    settings = settings if isinstance(settings, dict) else {}
+    scheduler = scheduler_of_profile(settings)
+    submit = scheduler.submit_program or str(settings.get("cluster-generic-submit-cmd", ""))
+    executor = str(settings.get("executor", "local"))
+    return EngineProfile(folder.resolve(), executor, scheduler, next(iter(submit.split()), None))
+
+
+def engine_command(campaign_file: Path, layout: Layout, profile: EngineProfile, extra: Sequence[str]) -> list[str]:
+    """Return the exact command line of the workflow engine."""
+    return [
+        *(sys.executable, "-m", "snakemake"),
+        *("--snakefile", str(assets.root() / "Snakefile")),
+        *("--configfile", str(campaign_file)),
+        *("--directory", str(layout.root)),
+        *("--workflow-profile", str(profile.folder)),
+        *extra,
+    ]
+
+
+@dataclass(frozen=True)
+class End:
+    """How the workflow engine ended.
+
+    Attributes
+    ----------
+    hung
+        It waited for jobs that were gone, and was ended.
+    """
+
+    code: int
+    interrupted: bool = False
+    hung: bool = False
+
+
+def _cache(instead: Path) -> dict[str, str]:
+    """Return the variable that names a cache for the engine, where the user has no home that can be written to."""
+    with contextlib.suppress(OSError, RuntimeError):
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+        cache.mkdir(parents=True, exist_ok=True)
+        if os.access(cache, os.W_OK):
+            return {}
+    return {"XDG_CACHE_HOME": str(instead / "cache")}
+
+
+def run_engine(
+    command: Sequence[str],
+    log: Path,
+    lock: int | None = None,
+    watch: Callable[[], None] = lambda: None,
+    hangs: Callable[[int], bool] | None = None,
+) -> End:
+    """Run the workflow engine to its end.
+
+    Parameters
+    ----------
+    lock
+        Open file that the engine holds as long as it lives.
+    watch
+        Called a few times a second meanwhile.
+    hangs
+        Tells whether the engine with this process number waits in vain. It is given where jobs run elsewhere: there
+        an interrupt ends the engine at once, because it would cancel its jobs or wait for them.
+    """
+    log.parent.mkdir(parents=True, exist_ok=True)
+    interrupted = hung = False
+
+    def forward(number: int, frame: object) -> None:
+        nonlocal interrupted
+        interrupted = True
+        with contextlib.suppress(OSError):
+            if engine.stdin is None:
+                os.killpg(engine.pid, signal.SIGKILL)
+            else:
+                os.write(engine.stdin.fileno(), b".")
+
+    supervisor = [sys.executable, "-I", "-S", str(Path(__file__).with_name("supervisor.py")), str(ENGINE_GRACE_S)]
+    with log.open("w") as output:
+        engine = subprocess.Popen(
+            [*(supervisor if hangs is None else ()), *command],
+            stdin=subprocess.PIPE if hangs is None else subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, **_cache(log.parents[1] / ".snakemake")},
+            pass_fds=() if lock is None else (lock,),
+            start_new_session=True,
+            preexec_fn=None if hangs is None else lambda: die_with_parent(signal.SIGKILL),
+        )
+        before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            while engine.poll() is None:
+                watch()
+                if hangs is not None and not hung and hangs(engine.pid):
+                    hung = True
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(engine.pid, signal.SIGKILL)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    engine.wait(_POLL_S)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            if engine.stdin is not None:
+                engine.stdin.close()
+    return End(engine.returncode, interrupted, hung)

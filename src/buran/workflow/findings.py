@@ -1,0 +1,221 @@
+"""What an iteration found out in addition to the models: the file between modelling and everything after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from pydantic import BeforeValidator, PlainValidator
+
+from buran.campaign.point import Value
+from buran.files import Stored, write_json
+from buran.instrumentation.balance import Balance
+from buran.modeling.pmnf.model_set import ModelSet
+from buran.modeling.priors.campaign import PathPrior
+from buran.profiles.profile import CallTree, Region
+from buran.wording import counted
+
+SCHEMA = "buran-findings/2"
+
+
+def _tree(data: Mapping[str, Any]) -> CallTree:
+    regions = tuple(Region(**region) for region in data["regions"])
+    return CallTree(regions, np.array(data["region"], dtype=np.int64), np.array(data["parent"], dtype=np.int64))
+
+
+def _account(data: Any) -> Any:
+    """Return what was pooled; older files say "doubt" for the uncertainty."""
+    return data and {name.replace("doubt", "uncertainty"): value for name, value in data.items()}
+
+
+def _imports(data: Any) -> Any:
+    """Return what became of imports; older files have the sentences as well."""
+    return [{name: value for name, value in each.items() if name != "words"} for each in data]
+
+
+def _models(data: Mapping[str, Any] | None) -> ModelSet | None:
+    return None if data is None else ModelSet.from_json(data)
+
+
+@dataclass(frozen=True)
+class Overhead(Stored):
+    """What instrumentation costs at a point: medians over pairs of runs made side by side.
+
+    Attributes
+    ----------
+    time_ratio, effort_ratio
+        CPU time of the instrumented runs over that of the baseline; None where either is missing.
+    """
+
+    point: Mapping[str, Value]
+    filter_number: int
+    vanilla_cpu_s: float
+    time_ratio: float | None
+    effort_ratio: float | None
+
+
+_FAR = 0.1  # times of the same points that differ by more deserve a word
+
+
+@dataclass(frozen=True)
+class ImportAssessment:
+    """What became of the runs of one import.
+
+    Attributes
+    ----------
+    origin, build
+        Where they are from, and what stands for their build.
+    had_cost_core_hours
+        What they had cost, elsewhere.
+    same_filter
+        Whether they were taken under the filter of the models.
+    pooled
+        Whether they may be mixed with times of the campaign.
+    refused
+        Why not, although the campaign file asks for it; empty otherwise.
+    compared
+        Points that both have.
+    extra, missing
+        Shares of the time at these points in call paths that only the imported runs have, or only the campaign's.
+    extra_paths, missing_paths
+        Some of them, those with the most time.
+    ratio
+        Time of the campaign's runs over that of the imported ones, at these points; None without any.
+    """
+
+    origin: str
+    build: str
+    runs: int
+    points: int
+    had_cost_core_hours: float
+    same_filter: bool
+    pooled: bool
+    refused: str
+    compared: int
+    extra: float
+    missing: float
+    extra_paths: tuple[str, ...]
+    missing_paths: tuple[str, ...]
+    ratio: float | None
+
+    def in_words(self) -> str:
+        """Say in a sentence or two what the import is used for."""
+        text = (
+            f"imported from {self.origin}: {counted(self.runs, 'run')} at {counted(self.points, 'point')}; they had "
+            f"cost {self.had_cost_core_hours:.4g} core hours elsewhere and cost nothing here."
+        )
+        if self.refused:
+            return f"{text} Their times are not mixed with those of the campaign: {self.refused}."
+        if not self.pooled:
+            return (
+                f"{text} Their times have models of their own: the campaign file does not say (measurements.pool) that "
+                "they were measured as the campaign measures."
+            )
+        if not self.compared:
+            return f"{text} Their times are used as they are: no point was measured here too."
+        if not self.same_filter:
+            return f"{text} They were taken under another filter: their times are corrected, where that is certain."
+        assert self.ratio is not None
+        far = " Are they of the same machine?" if abs(np.log(self.ratio)) > np.log1p(_FAR) else ""
+        return (
+            f"{text} Their times are mixed with those of the campaign, which are {self.ratio:.3g} times theirs at the "
+            f"points that both have ({self.compared}).{far}"
+        )
+
+
+@dataclass(frozen=True)
+class Findings(Stored):
+    """Facts about the campaign after an iteration.
+
+    Attributes
+    ----------
+    filter_text
+        Filter of the builds whose times were modelled.
+    tree
+        Call paths of the time models.
+    imbalance_s
+        For each call path of `tree`, by how much the slowest rank's time exceeds the mean at the largest point.
+    extremes_s
+        For each call path of `tree`, its time at the points with the least and the most time in all.
+    runtime
+        Model of the baseline's wall time, one row; None without a baseline.
+    startup
+        Model of start-up and shutdown, one row: what `runtime` has beside the call paths; None where it is no sum.
+    absorbed
+        Models of time of counted call paths that others take up; they add up with these. None without any.
+    shortest_run_s
+        Shortest baseline run.
+    overhead
+        One entry for each point and filter.
+    unsteady
+        Call paths whose counts differ between repetitions, by metric.
+    evaluation
+        Predicted and measured baseline wall times at evaluation points.
+    priors
+        For each call path what its model of time is made from, with and without the prior; empty without priors.
+    balance
+        Functions that ranks share unevenly, at the point that takes longest.
+    pooled
+        What of times under earlier filters went into the models, and how it was corrected; None where nothing did.
+    imported
+        What became of each import.
+    comparison
+        What runs that are compared with an earlier version told; empty for others.
+    threads
+        For each call path of `tree` and each point, how many threads of a rank came there; empty where all had one.
+    program_model
+        Kind of the model that predicts the program's run time, and why.
+    not_repeated
+        Parameters of the role steps along which counts refute that work repeats, with call paths that show it: runs of
+        few steps are in no model.
+    """
+
+    kind_of_file = "file of findings"
+    schema_read = SCHEMA
+    formerly: ClassVar[Mapping[str, str]] = {"ends_s": "extremes_s", "ends": "startup", "held": "absorbed"}
+
+    iteration: int
+    filter_text: str
+    tree: Annotated[CallTree, PlainValidator(_tree)]
+    imbalance_s: tuple[float, ...]
+    extremes_s: tuple[tuple[float, float], ...]
+    runtime: Annotated[ModelSet | None, PlainValidator(_models)]
+    shortest_run_s: float
+    overhead: tuple[Overhead, ...]
+    unsteady: Mapping[str, tuple[str, ...]]
+    evaluation: tuple[Mapping[str, Any], ...]
+    priors: tuple[PathPrior, ...] = ()
+    balance: tuple[Balance, ...] = ()
+    program_model: tuple[str, str] = ("pmnf", "")
+    pooled: Annotated[Mapping[str, Value] | None, BeforeValidator(_account)] = None
+    imported: Annotated[tuple[ImportAssessment, ...], BeforeValidator(_imports)] = ()
+    startup: Annotated[ModelSet | None, PlainValidator(_models)] = None
+    absorbed: Annotated[ModelSet | None, PlainValidator(_models)] = None
+    comparison: Mapping[str, Any] = field(default_factory=dict)
+    threads: tuple[tuple[float, ...], ...] = ()
+    not_repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def write(self, path: Path) -> None:
+        """Write the file."""
+        plain = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        plain |= {
+            "tree": {
+                "regions": [asdict(region) for region in self.tree.regions],
+                "region": self.tree.region.tolist(),
+                "parent": self.tree.parent.tolist(),
+            },
+            **{
+                name: None if models is None else models.to_json()
+                for name, models in (("runtime", self.runtime), ("startup", self.startup), ("absorbed", self.absorbed))
+            },
+            "overhead": [asdict(overhead) for overhead in self.overhead],
+            "priors": [asdict(prior) for prior in self.priors],
+            "imported": [asdict(assessment) for assessment in self.imported],
+            "balance": [asdict(balance) for balance in self.balance],
+        }
+        if not self.comparison:
+            del plain["comparison"]
+        write_json(path, {"schema": SCHEMA, **plain})

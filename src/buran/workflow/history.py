@@ -1,0 +1,257 @@
+"""What happened in a campaign so far: everything that its steps have left behind, each file read once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+from buran.campaign.layout import Layout
+from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
+from buran.campaign.point import Point
+from buran.campaign.records import (
+    RECORD,
+    BuildOutcome,
+    BuildRecord,
+    BundleOutcome,
+    RunRecord,
+    Status,
+    core_hours,
+    read_build,
+    read_run,
+)
+from buran.measurement.build import STATIC
+from buran.measurement.toolchain.static_features import StaticFeatures
+from buran.modeling.pmnf.model_set import ModelSet, read_models
+from buran.profiles.experiment.build import Run
+from buran.profiles.experiment.jsonl import read_jsonl
+from buran.profiles.experiment.table import Experiment
+from buran.workflow.findings import Findings
+from buran.workflow.session import Session
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """A run that was measured.
+
+    Attributes
+    ----------
+    repetition
+        Its number: as the plan has it, or among those of a point that are imported together.
+    hooks_free
+        Whether hooks cost nothing there.
+    origin
+        0 for runs of the campaign itself, else the number of the import that it comes from.
+    """
+
+    iteration: int
+    point: Point
+    purpose: Purpose
+    mode: Mode
+    build: BuildSpec
+    repetition: int
+    folder: Path
+    wall_s: float
+    cpu_s: float
+    hooks_free: bool = False
+    origin: int = 0
+
+    @property
+    def is_baseline(self) -> bool:
+        """Whether it tells what the program takes without hooks."""
+        return self.mode is Mode.VANILLA or (self.hooks_free and self.mode is Mode.TIME)
+
+    @property
+    def filter_text(self) -> str:
+        """Filter in force."""
+        return self.build.filter_text
+
+
+def read_plans(layout: Layout, campaign: str, length: int | None = None) -> tuple[Plan, ...]:
+    """Read the plans made so far, in order, or the first ones, which must exist."""
+    plans: list[Plan] = []
+    while len(plans) != length and not (plans and plans[-1].done):
+        path = layout.plan(campaign, len(plans))
+        if length is None and not path.is_file():
+            break
+        plans.append(Plan.read(path))
+    return tuple(plans)
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """The plans of a campaign and what became of them. Reading never writes.
+
+    Attributes
+    ----------
+    campaign
+        Identity of the campaign file's version.
+    length
+        Number of plans that count, which must exist; None for all that were made.
+    cut_short
+        Why the campaign is looked at as if it ended after these plans; None if it is not.
+    """
+
+    session: Session
+    campaign: str
+    length: int | None = None
+    cut_short: str | None = None
+
+    @classmethod
+    def open(cls, session: Session, length: int | None = None) -> History:
+        """Open what there is of this version of the campaign."""
+        return cls(session, session.id, length)
+
+    @property
+    def layout(self) -> Layout:
+        """Where everything lies."""
+        return self.session.layout
+
+    @cached_property
+    def plans(self) -> tuple[Plan, ...]:
+        """The plans, in order."""
+        plans = read_plans(self.layout, self.campaign, self.length)
+        if self.cut_short is None:
+            return plans
+        last = plans[-1]
+        budget = last.budget_core_hours
+        end = Plan(len(plans), True, self.cut_short, filter_text=last.filter_text, budget_core_hours=budget)
+        return (*plans, end)
+
+    @cached_property
+    def read_profiles(self) -> dict[Mode, tuple[Run, ...]]:
+        """Profiles of the newest builds, by mode, as far as `buran.workflow.report.newest_runs` has read them."""
+        return {}
+
+    @property
+    def iteration(self) -> int:
+        """Number of the next plan."""
+        return len(self.plans)
+
+    @property
+    def imports(self) -> tuple[Plan, ...]:
+        """The plan that takes measurements over, if there is one."""
+        return tuple(plan for plan in self.plans[:1] if plan.imported)
+
+    @cached_property
+    def outcome(self) -> Callable[[str], BundleOutcome]:
+        """What became of a bundle."""
+        return cache(lambda bundle: BundleOutcome.read(self.layout.bundle_pointer(bundle)))
+
+    def outcomes(self, plans: Iterable[Plan]) -> list[BundleOutcome]:
+        """Return what became of the bundles of some plans."""
+        return [self.outcome(bundle.id) for plan in plans for bundle in plan.bundles]
+
+    def core_hours(self, plan: Plan) -> float:
+        """Return what the runs of a plan were charged; those that an earlier plan had requested are left out."""
+        return core_hours(self.outcomes([plan]), self.outcomes(self.plans[: plan.iteration]))
+
+    @cached_property
+    def runs(self) -> list[FinishedRun]:
+        """The finished runs of all plans."""
+        return self.runs_of(self.plans)
+
+    def runs_of(self, plans: Sequence[Plan]) -> list[FinishedRun]:
+        """Return the finished runs of some plans, warm-ups left out; a run that plans share counts once."""
+        builds = {build.hash: build for plan in plans for build in plan.builds}
+        origins = {build: n for n, build in enumerate((b for b, s in builds.items() if s.origin), start=1)}
+        runs: dict[Path, FinishedRun] = {}
+        for plan in plans:
+            for outcome in self.outcomes([plan]):
+                for number, run in enumerate(outcome.runs):
+                    if run.status is not Status.MEASURED or run.repetition < 0 or run.folder is None:
+                        continue
+                    folder = self.layout.root / run.folder
+                    runs[folder] = FinishedRun(
+                        plan.iteration,
+                        outcome.point,
+                        outcome.purpose,
+                        run.mode,
+                        builds[run.build],
+                        number if run.build in origins else run.repetition,
+                        folder,
+                        run.wall_s or 0.0,
+                        run.cpu_s or 0.0,
+                        self.session.campaign.counts_with_times,
+                        origins.get(run.build, 0),
+                    )
+        return list(runs.values())
+
+    @cached_property
+    def run_record(self) -> Callable[[Path], RunRecord]:
+        """The record of a run, by its folder."""
+        return cache(read_run)
+
+    @cached_property
+    def build_record(self) -> Callable[[str], BuildRecord | None]:
+        """The record of a build that succeeded; None if it did not, or is not made yet."""
+
+        def read(build: str) -> BuildRecord | None:
+            folder = self.layout.build(build)
+            return read_build(folder) if (folder / RECORD).is_file() else None
+
+        return cache(read)
+
+    @cached_property
+    def build_records(self) -> list[BuildRecord]:
+        """The records of all builds of the plans that succeeded, in the order of planning."""
+        builds = dict.fromkeys(build.hash for plan in self.plans for build in plan.builds)
+        return [record for build in builds if (record := self.build_record(build)) is not None]
+
+    @cached_property
+    def build_outcome(self) -> Callable[[str], BuildOutcome]:
+        """What became of a build."""
+        return cache(lambda build: BuildOutcome.read(self.layout.build_pointer(build)))
+
+    @cached_property
+    def features(self) -> Callable[[str], StaticFeatures | None]:
+        """What a build says of the program; None where its backend knows nothing."""
+
+        def read(build: str) -> StaticFeatures | None:
+            path = self.layout.build(build) / STATIC
+            return StaticFeatures.from_jsonl(path.read_text(encoding="utf-8"), path) if path.is_file() else None
+
+        return cache(read)
+
+    @cached_property
+    def findings(self) -> Callable[[int], Findings]:
+        """What an iteration found out in addition to its models."""
+        return cache(lambda iteration: Findings.read(self.layout.findings(self.campaign, iteration)))
+
+    @property
+    def newest_findings(self) -> Iterator[Findings]:
+        """Those of all iterations that have some, the last one first."""
+        for plan in reversed(self.plans):
+            if self.layout.findings(self.campaign, plan.iteration).is_file():
+                yield self.findings(plan.iteration)
+
+    @cached_property
+    def models(self) -> Callable[[int], Mapping[str, ModelSet]]:
+        """The models after an iteration, by metric."""
+
+        def read(iteration: int) -> Mapping[str, ModelSet]:
+            sets = read_models(self.layout.models(self.campaign, iteration))
+            return {models.metric: models for models in sets}
+
+        return cache(read)
+
+    @cached_property
+    def table(self) -> Callable[[int], Experiment | None]:
+        """What was measured up to an iteration; None if nothing was."""
+
+        def read(iteration: int) -> Experiment | None:
+            path = self.layout.table(self.campaign, iteration)
+            return read_jsonl(path) if path.stat().st_size else None
+
+        return cache(read)
+
+    @cached_property
+    def filter(self) -> Callable[[int], str | None]:
+        """The filter that an iteration is built with, with its comments; None where none was decided."""
+
+        def read(iteration: int) -> str | None:
+            path = self.layout.filter(self.campaign, iteration)
+            return path.read_text(encoding="utf-8") if path.is_file() else None
+
+        return cache(read)

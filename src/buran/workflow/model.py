@@ -1,0 +1,485 @@
+"""Making the models of an iteration: times under its filter, counts under the widest instrumentation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.campaign.config import Campaign
+from buran.campaign.plan import COUNTING, Mode, Plan, Purpose
+from buran.campaign.steps import has_all_steps
+from buran.errors import RunError
+from buran.features import FEATURES, known_mpi
+from buran.files import write_bytes
+from buran.instrumentation.balance import Balance, balance_of
+from buran.instrumentation.measured import extremes_s, imbalance_s, threads_of
+from buran.measurement.bundle import PROFILE
+from buran.modeling.experiments import model_experiment
+from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.pmnf import SearchOptions
+from buran.modeling.pmnf.basis import Lead
+from buran.modeling.pmnf.fit import fit_models
+from buran.modeling.pmnf.model_set import ModelSet, write_models
+from buran.modeling.pmnf.space import full_spaces, wider_space
+from buran.modeling.pmnf.tuning import SEARCH
+from buran.modeling.priors.account import Account
+from buran.modeling.priors.campaign import PathPrior, noise_resilient
+from buran.modeling.priors.paths import waiting_rows
+from buran.modeling.priors.resilient import PUBLISHED, FitOptions
+from buran.modeling.priors.steps import not_repeated
+from buran.modeling.priors.tables import PathModel, models_from_priors
+from buran.modeling.priors.tuning import COUNTS
+from buran.profiles.call_paths import read_profile
+from buran.profiles.experiment.jsonl import write_jsonl
+from buran.profiles.experiment.merge import merge_metrics
+from buran.profiles.experiment.table import Experiment
+from buran.profiles.metrics import counted as counted_metrics
+from buran.profiles.metrics import metric_of, uncounted
+from buran.profiles.profile import NO_CALL_PATHS
+from buran.workflow import collect
+from buran.workflow.crowded import crowded_points, points_without_cores
+from buran.workflow.findings import Findings, ImportAssessment
+from buran.workflow.history import FinishedRun, History
+from buran.workflow.mixing import judge
+from buran.workflow.pool import PooledTimes, pooled_times
+from buran.workflow.program_model import FILE, choose_kind, cross_validated, fit_program, in_words, write_program
+from buran.workflow.refine import tell_growth
+from buran.workflow.run_time import add_up
+from buran.workflow.session import Session
+
+if TYPE_CHECKING:
+    from buran.modeling.tensor import CPRegressor
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """What the models of an iteration are made from.
+
+    Attributes
+    ----------
+    runs
+        Finished runs of all iterations that models may be made from.
+    modelled
+        Those of call paths' models: whole, at the target's choices, imported ones only where they may be mixed.
+    imports
+        What became of each import.
+    pooled
+        Times under the filter; None without any.
+    timed
+        Those that models are made from; None without any.
+    counted
+        Counts; None without any.
+    further
+        Tables that features bring.
+    not_repeated
+        Parameters of the role steps whose few steps are in none of these, as counts refute that work repeats.
+    """
+
+    filter_text: str
+    runs: list[FinishedRun]
+    modelled: list[FinishedRun]
+    imports: tuple[ImportAssessment, ...]
+    pooled: PooledTimes | None
+    timed: Experiment | None
+    counted: Experiment | None
+    further: tuple[Experiment, ...]
+    not_repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class _Program:
+    """What is known of the program's run time, and of start-up and shutdown where that is the rest of a sum."""
+
+    runtime: ModelSet | None
+    startup: ModelSet | None
+    shortest_s: float
+    kind: Literal["pmnf", "cpr"]
+    reason: str
+    tensor: CPRegressor | None
+
+
+def make_models(history: History, models_path: Path, findings_path: Path, table_path: Path) -> None:
+    """Fit models to everything measured so far; write models, findings and the table."""
+    if history.plans[-1].comparison:
+        assert history.session.earlier is not None
+        history.session.earlier.make_models(history, models_path, findings_path, table_path)
+        return
+    if _nothing_new(history):
+        _take_over(history, models_path, findings_path, table_path)
+        return
+    session = history.session
+    material = gather(history)
+    tables, sets, absorbed, priors = _fit(history, material)
+    program = _fit_program(history, material.runs, sets.get("time"))
+    if program.tensor is not None:
+        write_program(models_path.with_name(FILE), program.tensor, program.reason)
+    for judged in material.imports if len(history.plans) > 1 else ():
+        if not judged.pooled:
+            alone = _models_of_import(session, [run for run in material.runs if run.build.hash == judged.build])
+            write_models(models_path.with_name(imported_models(judged.build)), list(alone.values()))
+    table = merge_metrics(*tables) if tables else None
+    if table is None:
+        table_path.write_text("", encoding="utf-8")
+    else:
+        write_jsonl(table, table_path)
+    _findings(history, material, program, (absorbed, priors), table).write(findings_path)
+    config = session.campaign.config
+    further = [name for experiment in material.further for name in experiment.metrics]
+    names = dict.fromkeys((*config.metrics, *config.extra_metrics, *further))
+    write_models(models_path, [sets[name] for name in names if name in sets])
+
+
+def _nothing_new(history: History) -> bool:
+    """Tell whether the models of the iteration before were made from the same runs and builds under the same filter."""
+    plan, earlier, layout = history.plans[-1], history.plans[:-1], history.layout
+    if not earlier or history.imports:
+        return False
+    last = earlier[-1]
+    files = [of(history.campaign, last.iteration) for of in (layout.models, layout.findings, layout.table)]
+    if (last.filter_text, last.modelled) != (plan.filter_text, plan.modelled) or not all(map(Path.is_file, files)):
+        return False
+    # A bundle that is tried or measured again has a newer pointer.
+    pointers = (layout.bundle_pointer(bundle.id) for each in earlier for bundle in each.bundles)
+    if any(pointer.stat().st_mtime > files[0].stat().st_mtime for pointer in pointers):
+        return False
+
+    def modelled(plans: Sequence[Plan]) -> tuple[set[Path], set[str]]:
+        runs = {run.folder for run in history.runs_of(plans) if run.purpose is plan.modelled}
+        return runs, {build.hash for each in plans for build in each.builds if build.mode is not Mode.VANILLA}
+
+    # A tensor model has a file of its own, and is made in no time.
+    tensor = history.findings(last.iteration).program_model[0] != "pmnf"
+    return not tensor and modelled(earlier) == modelled(history.plans)
+
+
+def _take_over(history: History, models_path: Path, findings_path: Path, table_path: Path) -> None:
+    """Write the models of the iteration before again, with findings that know today's runs at evaluation points."""
+    last = history.plans[-2].iteration
+    findings = history.findings(last)
+    now = _evaluation(history, findings.runtime, None)
+    write_bytes(table_path, history.layout.table(history.campaign, last).read_bytes())
+    replace(findings, iteration=history.plans[-1].iteration, evaluation=now).write(findings_path)
+    write_bytes(models_path, history.layout.models(history.campaign, last).read_bytes())
+
+
+def gather(history: History, all_steps: Mapping[str, tuple[str, ...]] | None = None) -> Material:
+    """Read what the runs so far have measured, for the models of the last plan.
+
+    Parameters
+    ----------
+    all_steps
+        Parameters of which only runs with the full number count, and why, see `not_repeated`.
+    """
+    session, plan = history.session, history.plans[-1]
+    parameters, choices = session.campaign.parameters, session.campaign.choices
+    at = session.campaign.target
+    full = {name: session.campaign.steps[name] for name in all_steps or ()}
+    runs = [run for run in history.runs if run.purpose is plan.modelled and has_all_steps(run.point, full)]
+    # Models of call paths have numbers only: they are made at the target's choices.
+    stored = collect.in_store(run for run in runs if all(run.point[name] == at[name] for name in choices))
+    earlier = session.campaign.config.model.pool_filters == "auto" and not plan.pilot
+    modelled, imports = judge(history, stored, parameters, plan.filter_text, earlier)
+    counting = (Mode.TIME,) if session.campaign.counts_with_times else COUNTING
+    wanted = (
+        [run for run in modelled if run.mode in counting] if counted_metrics(session.campaign.config.metrics) else []
+    )
+    counted = collect.counts_of(wanted, parameters)
+    if counted is not None and not all_steps and (refuted := not_repeated(counted, session.campaign.steps)):
+        return gather(history, refuted)
+    poolable = [
+        run for run in modelled if earlier or (run.mode is not Mode.EFFORT and run.filter_text == plan.filter_text)
+    ]
+    pooled = pooled_times(history, poolable, parameters, plan.filter_text)
+    tree = None if pooled is None else pooled.table.tree
+    added = (feature.table(history, stored, tree) for feature in FEATURES if feature.table is not None)
+    further = tuple(experiment for experiment in added if experiment is not None)
+    timed = None if pooled is None else pooled.table
+    if timed is not None and session.campaign.config.model.waiting == "auto":
+        timed = without_waiting_at(collect.as_array(crowded_points(history, modelled), parameters), timed, counted)
+    return Material(plan.filter_text, runs, modelled, imports, pooled, timed, counted, further, all_steps or {})
+
+
+def without_waiting_at(at: NDArray[np.float64], timed: Experiment, counted: Experiment | None) -> Experiment:
+    """Return times without those of call paths that can wait, at points with more ranks and threads than cores.
+
+    There ranks wait until others leave the core, for as long as the operating system lets them: nothing of that holds
+    on a machine with a core for each rank. Computation has CPU times.
+
+    Parameters
+    ----------
+    at
+        Shape (point, parameter): these points.
+    counted
+        Counts, which show who polls.
+    """
+    points = are_in(timed.points, at)
+    if not points.any():
+        return timed
+    cells = np.ix_(waiting_rows(timed.tree, None if counted is None else counted.tree), points)
+    values = dict(timed.values)
+    for name in uncounted(timed.metrics):
+        values[name] = timed.values[name].copy()
+        values[name][cells] = np.nan
+    return replace(timed, values=values)
+
+
+def are_in(points: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Return shape (point,): whether each of `points`, shape (point, parameter), is one of `others`."""
+    known = set(map(tuple, others.tolist()))
+    return np.array([tuple(point) in known for point in points.tolist()], dtype=bool)
+
+
+def _timed_metrics(session: Session) -> list[str]:
+    config = session.campaign.config
+    return [*uncounted(config.metrics), *config.extra_metrics]
+
+
+def _fit(
+    history: History, material: Material
+) -> tuple[list[Experiment], dict[str, ModelSet], ModelSet | None, tuple[PathPrior, ...]]:
+    """Fit models of call paths.
+
+    Returns
+    -------
+    tuple
+        The tables they are of; the models by metric; those of the time of call paths that others take up; and what is
+        said of priors.
+    """
+    session = history.session
+    campaign, config = session.campaign, session.campaign.config
+    sets = dict[str, ModelSet]()
+    timed, counted = material.timed, material.counted
+    sources = (
+        (None if material.pooled is None else material.pooled.table, timed, _timed_metrics(session)),
+        (counted, counted, list(counted_metrics(config.metrics))),
+        *((experiment, experiment, list(experiment.metrics)) for experiment in material.further),
+    )
+    tables = [collect.only(measured, metrics) for measured, _, metrics in sources if measured is not None and metrics]
+    for _, modelled, metrics in (*sources[1:3], sources[0], *sources[3:]):  # counts tell how fast times may grow
+        if modelled is not None and metrics:
+            growth = proven_growth(sets.values()) if modelled is timed else None
+            whole = all(metric_of(name).is_whole for name in metrics)
+            for models in _models(session, collect.only(modelled, metrics), growth, whole=whole).values():
+                sets[models.metric] = of_steady_counts(models, modelled)
+    if not campaign.counts_tell_growth or timed is None or "time" not in sets:
+        return tables, sets, None, ()
+    made = path_models(campaign, material, timed, accounts_of(campaign, material, timed))
+    target = [campaign.target[name] for name in campaign.parameters]
+    sets["time"], absorbed, priors = noise_resilient(made, sets["time"], target)
+    return tables, sets, absorbed, priors
+
+
+def of_steady_counts(models: ModelSet, counted: Experiment) -> ModelSet:
+    """Return models without those of counts that follow nothing, or that are of several kinds at one point.
+
+    A program that times several algorithms and takes the fastest may take another one in each run: the median of what
+    they send is what none of them sends, or what one of them does by chance.
+    """
+    if metric_of(models.metric).role != "exact":
+        return models
+    mixed = collect.differing(counted, models.metric, COUNTS.mixed).tolist()
+    kept = tuple(
+        None if mixture or (model is not None and model.quality.error > SEARCH.steady) else model
+        for model, mixture in zip(models.models, mixed, strict=True)
+    )
+    return replace(models, models=kept)
+
+
+def proven_growth(counted: Collection[ModelSet]) -> list[Lead] | None:
+    """Return for each parameter the fastest growth that counts of any call path prove; None where they prove none.
+
+    Times alone do not show steeper growth than that, but for a logarithm by which work may get more expensive.
+    """
+    functions = [
+        model.function
+        for models in counted
+        for model in models.models
+        if model is not None and model.quality.smape <= 100 * COMMON.matters
+    ]
+    columns = range(max((len(models.parameters) for models in counted), default=0))
+    return [max(function.lead(p) for function in functions) for p in columns] if functions else None
+
+
+def accounts_of(campaign: Campaign, material: Material, timed: Experiment) -> list[Account]:
+    """Return what features know of the times of `material` beside its counts."""
+    known = (feature.accounts for feature in FEATURES if feature.accounts is not None)
+    return [account for of in known for account in of(campaign, material.modelled, timed, material.counted)]
+
+
+def path_models(
+    campaign: Campaign, material: Material, timed: Experiment, accounts: Sequence[Account]
+) -> tuple[PathModel, ...]:
+    """Return the noise-resilient models of the call paths of `timed`, the times of `material`."""
+    config = campaign.config
+    return models_from_priors(
+        timed,
+        material.counted,
+        processes=campaign.ranks_parameter,
+        aggregate=config.aggregate,
+        repetition=config.model.repetition,
+        options=PUBLISHED if config.model.prior_fit == "published" else FitOptions(),
+        accounts=accounts,
+        mpi=known_mpi(campaign),
+        steps=campaign.steps,
+        derived=campaign.derived,
+    )
+
+
+def _models_of_import(session: Session, runs: Sequence[FinishedRun]) -> dict[str, ModelSet]:
+    table = collect.experiment_of(runs, session.campaign.parameters)
+    assert table is not None
+    return _models(session, collect.only(table, _timed_metrics(session)))
+
+
+def _fit_program(history: History, runs: Sequence[FinishedRun], times: ModelSet | None) -> _Program:
+    """Fit models of the program's run time."""
+    campaign = history.session.campaign
+    parameters, choices = campaign.parameters, campaign.choices
+    walls = collect.run_times(runs, Purpose.MODEL)  # those of pilots are too small to predict others
+    if history.imports and not tell_growth(walls, campaign):
+        walls = {}  # a few runs beside imported ones do not say how the program's run time grows
+    points, medians = collect.as_array(walls, parameters), np.array([median(times) for times in walls.values()])
+    runtime = _runtime(points, medians, parameters) if walls else None
+    shortest_s = float(min(map(min, walls.values()), default=0.0))
+    errors = partial(cross_validated, points, medians, tuple(parameters))
+    kind, reason = choose_kind(campaign.config.model.kind, len(parameters), len(walls), len(choices), errors)
+    tensor = None
+    if kind == "cpr" and len(walls) >= 2:
+        tensor = fit_program(points, medians, tuple(parameters), choices)
+    elif kind == "cpr":
+        kind, reason = "pmnf", "a tensor model needs two measured points at least"
+    added = None
+    if walls and times is not None and kind == "pmnf" and not choices:
+        # beside points with a core for each rank, others say how ranks take turns, not how the program starts
+        crowded = crowded_points(history, runs) if campaign.config.model.waiting == "auto" else []
+        alone = ~are_in(points, collect.as_array(crowded, parameters))
+        alone |= not alone.any()
+        added = add_up(times, points[alone], medians[alone], campaign.ranks_parameter, campaign.steps)
+    if added is None:
+        return _Program(runtime, None, shortest_s, kind, reason, tensor)
+    return _Program(added.whole, added.startup, shortest_s, kind, reason, tensor)
+
+
+def _findings(
+    history: History,
+    material: Material,
+    program: _Program,
+    made: tuple[ModelSet | None, tuple[PathPrior, ...]],
+    table: Experiment | None,
+) -> Findings:
+    """Say what was found out in addition to the models."""
+    campaign, counted = history.session.campaign, material.counted
+    tree = NO_CALL_PATHS
+    if table is not None:
+        tree = table.tree if material.timed is None else material.timed.tree
+    uncorrected = None if material.pooled is None else material.pooled.uncorrected
+    threads = None if uncorrected is None else threads_of(uncorrected)
+    metrics = [name for name in counted_metrics(campaign.config.metrics) if metric_of(name).role == "exact"]
+    return Findings(
+        iteration=history.plans[-1].iteration,
+        filter_text=material.filter_text,
+        tree=tree,
+        imbalance_s=() if uncorrected is None else tuple(imbalance_s(uncorrected).tolist()),
+        extremes_s=() if uncorrected is None else tuple(map(tuple, extremes_s(uncorrected).tolist())),
+        threads=() if threads is None else tuple(map(tuple, threads.tolist())),
+        runtime=program.runtime,
+        startup=program.startup,
+        absorbed=made[0],
+        shortest_run_s=program.shortest_s,
+        overhead=collect.overhead(material.runs),
+        unsteady={} if counted is None else collect.unsteady_call_paths(counted, metrics),
+        evaluation=_evaluation(history, program.runtime, program.tensor),
+        program_model=(program.kind, program.reason),
+        priors=made[1],
+        balance=_balance(material.modelled, material.filter_text),
+        pooled=None if material.pooled is None else material.pooled.account,
+        imported=material.imports,
+        not_repeated=material.not_repeated,
+    )
+
+
+def imported_models(build: str) -> str:
+    """Return the name of the file with models of imported times that are not mixed with others."""
+    return f"imported-{build}.json"
+
+
+def _models(
+    session: Session, table: Experiment, growth: Sequence[Lead] | None = None, *, whole: bool = False
+) -> dict[str, ModelSet]:
+    """Fit models of the metrics of a table, which grow no faster than `growth` but for what the campaign adds.
+
+    Parameters
+    ----------
+    whole
+        Whether values are those of all processes together.
+    """
+    config = session.campaign.config
+    spaces = full_spaces(table.parameters, session.campaign.ranks_parameter)
+    if growth is not None:
+        spaces = tuple(space.up_to(lead) for space, lead in zip(spaces, growth, strict=True))
+    further = [config.model.space.get(name, ()) for name in table.parameters]
+    spaces = tuple(wider_space(lines, space) for lines, space in zip(further, spaces, strict=True))
+    processes = None if whole else config.model.strong_scaling
+    return model_experiment(
+        table,
+        aggregate=config.aggregate,
+        repetition=config.model.repetition,
+        space=spaces,
+        processes=processes,
+        options=SearchOptions(
+            nonnegative=config.model.nonnegative,
+            terms_per_parameter=config.model.terms_per_parameter,
+            criterion=config.model.criterion,
+        ),
+        derived=session.campaign.derived,
+    )
+
+
+def _balance(runs: Sequence[FinishedRun], filter_text: str) -> tuple[Balance, ...]:
+    """Look at the instrumented run that took most CPU time: there ranks are as uneven as it was seen."""
+    timed = [run for run in runs if run.mode in (Mode.TIME, Mode.IMPORTED) and run.filter_text == filter_text]
+    if not timed:
+        return ()
+    return balance_of(read_profile(max(timed, key=lambda run: run.cpu_s).folder / PROFILE))
+
+
+def _runtime(points: NDArray[np.float64], medians: NDArray[np.float64], parameters: Sequence[str]) -> ModelSet:
+    """Model the baseline's wall time, the median of repetitions at each point."""
+    return ModelSet(
+        tuple(parameters),
+        "runtime",
+        "sec",
+        ("whole program, not instrumented",),
+        fit_models(points, medians[None]).models,
+        "wall",
+        "median",
+        tuple(tuple(map(float, point)) for point in points),
+    )
+
+
+def _evaluation(history: History, runtime: ModelSet | None, tensor: CPRegressor | None) -> tuple[dict[str, Any], ...]:
+    walls = collect.baseline(history.runs, Purpose.EVALUATION)
+    times = {point: seconds for point, measured in walls.items() if (seconds := median(measured)) > 0}
+    if not times or runtime is None:
+        return ()
+    crowded = points_without_cores(history, (run for run in history.runs if run.purpose is Purpose.EVALUATION))
+    points = collect.as_array(times, history.session.campaign.parameters)
+    predicted = runtime.predict(points)[0] if tensor is None else tensor.predict(in_words(points))
+    if not np.isfinite(predicted).all():
+        raise RunError("the run-time model gives no prediction at an evaluation point")
+    return tuple(
+        {
+            "point": dict(point),
+            "predicted_s": float(value),
+            "measured_s": seconds,
+            "crowded": point in crowded,
+        }
+        for (point, seconds), value in zip(times.items(), predicted, strict=True)
+    )

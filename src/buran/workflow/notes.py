@@ -1,0 +1,231 @@
+"""What a report says of its numbers in notes: what is missing, and what models were made from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from statistics import median
+
+from buran.campaign.config import Campaign
+from buran.campaign.mistakes import listed
+from buran.campaign.plan import Mode, Purpose
+from buran.campaign.point import Point, Value
+from buran.features import FEATURES
+from buran.modeling.priors.steps import Repeats
+from buran.profiles.metrics import DETAILS, REQUIREMENTS
+from buran.reporting.account import Item
+from buran.wording import counted
+from buran.workflow import program_model
+from buran.workflow.collect import baseline, estimated_times, in_store, lost
+from buran.workflow.crowded import sharing
+from buran.workflow.findings import Findings
+from buran.workflow.history import FinishedRun, History
+from buran.workflow.overhead import missed_limit
+
+
+def notes_of(history: History, findings: Findings, account: Sequence[Item]) -> list[str]:
+    """Return what deserves a word: of the store, the machine, the campaign file and each build, every sentence once.
+
+    Parameters
+    ----------
+    account
+        What the core hours went into.
+    """
+    session = history.session
+    notes = [*session.target.notes, *session.campaign.notes]
+    notes += [note for record in history.build_records for note in record.notes]
+    notes += _missing_counters(history)
+    notes += _lost_visits(history)
+    notes += _missing_requirements(history)
+    for feature in FEATURES:
+        notes += () if feature.notes is None else feature.notes(history)
+    notes += _builds_of_models(history, findings)
+    notes += [judged.in_words() for judged in findings.imported]
+    return [
+        *_lost(history),
+        *_of_other_versions(account),
+        *dict.fromkeys(notes),
+        *_repeated(findings, session.campaign),
+        *_kind(findings, session.campaign),
+        *_side_by_side(history),
+        *_estimated(history.runs),
+        *(() if session.campaign.simulated_on else sharing(history)),
+        *_missed_limit(history, findings),
+    ]
+
+
+def _missed_limit(history: History, findings: Findings) -> list[str]:
+    """Say that the last filter costs more than is allowed."""
+    words = missed_limit(history, findings.iteration)
+    return [f"{words}."] if words else []
+
+
+def _missing_counters(history: History) -> list[str]:
+    """Say which counters the campaign asks for in vain, or had to leave out of what it imports, and why."""
+    config = history.session.campaign.config
+    said = {
+        Mode.TIME: "Counters that are not available (key counters)" if config.counters else "",
+        Mode.IMPORTED: "Counters left out of imported runs" if config.measurements else "",
+    }
+    if not any(said.values()):
+        return []
+    wanted = in_store(run for run in history.runs if said.get(run.mode))
+    reasons = ((said[run.mode], history.run_record(run.folder).counters_unavailable) for run in wanted)
+    return sorted({f"{words}: {reason}." for words, reason in reasons if reason})
+
+
+def _lost_visits(history: History) -> list[str]:
+    """Say how many visits are in no count, and in how many runs."""
+    lost = [history.run_record(run.folder).lost_visits for run in in_store(history.runs)]
+    counts = [count for count in lost if count]
+    if not counts:
+        return []
+    return [
+        f"{len(counts)} of {len(lost)} runs lost visits, up to {max(counts):,} in one: instrumented signal handlers "
+        "interrupted the instrumentation; what they called then is in no count, and its time is the interrupted "
+        "function's. If the counts matter, do not instrument the handlers (key refinement.drop)."
+    ]
+
+
+def _missing_requirements(history: History) -> list[str]:
+    """Say which requirements the campaign asks for in vain."""
+    missing = not_measured(history, (*REQUIREMENTS, *DETAILS))
+    why = (
+        "blocks were counted by an earlier version of Buran or without its compiler plugins. Runs in another results "
+        "folder, with clang or gcc and its headers, would have them."
+    )
+    return [f"No run has {', '.join(missing)} (key metrics): {why}"] if missing else []
+
+
+def not_measured(history: History, names: Collection[str]) -> list[str]:
+    """Return the metrics among these that a campaign asks for and no run has."""
+    requested = [name for name in history.session.campaign.config.metrics if name in names]
+    table = history.table(history.plans[-1].iteration - 1) if requested else None
+    return [] if table is None else [name for name in requested if name not in table.values]
+
+
+def _lost(history: History) -> list[str]:
+    """Say how many runs are gone from the store."""
+    runs, session = history.runs, history.session
+    gone = lost(runs)
+    if not gone:
+        return []
+    example = gone[0].folder.relative_to(session.layout.root)
+    return [
+        f"{len(gone)} of {len(runs)} finished runs are gone from the store, such as {example}: models made since do "
+        f"without them, and figures made of them cannot be recomputed. `buran verify {session.campaign.path.name}` "
+        "names all that is missing."
+    ]
+
+
+def _of_other_versions(account: Sequence[Item]) -> list[str]:
+    """Say how many runs this version of the campaign does not ask for."""
+    runs = sum(item.runs for item in account if item.phase == "other versions")
+    if not runs:
+        return []
+    return [
+        f"The campaign file changed: {runs} runs of the store were made for other versions of it and are not in these "
+        "models; those that this version asks for too are."
+    ]
+
+
+def _builds_of_models(history: History, findings: Findings) -> list[str]:
+    """Say which builds' times models take, and what becomes of others."""
+    plans, last = history.plans, history.plans[-1].filter_text
+    pooled = {judged.build for judged in findings.imported if judged.pooled}
+    runs = [run for run in history.runs if run.mode is Mode.TIME or run.build.hash in pooled]
+    used = sum(run.filter_text == last for run in runs if run.purpose is Purpose.MODEL)
+    other_runs = sum(run.filter_text != last for run in runs)
+    counting = sum(run.mode is Mode.EFFORT and run.purpose is Purpose.MODEL for run in history.runs)
+    if findings.pooled is not None and "proven" in findings.pooled:
+        other_runs += counting
+    if not other_runs or not used:
+        return []
+    builds = sorted({b.hash for plan in plans for b in plan.builds if b.mode is Mode.TIME and b.filter_text == last})
+    which = f"build {builds[0]}" if len(builds) == 1 else f"{len(builds)} builds under the last filter"
+    sentence = f"Models of time take the {used} runs of {which}"
+    if findings.pooled is None:
+        return [f"{sentence}; {other_runs} runs under other filters are not mixed in."]
+    account = findings.pooled
+    cost, uncertainty = f"{1e9 * account['visit_cost_s']:.3g} ns", f"{1e9 * account['visit_cost_uncertainty_s']:.2g} ns"
+    return [
+        f"{sentence} and {account['runs']} of {other_runs} runs under other filters or with counts, without what "
+        f"counting and the instrumentation that is gone have cost, {cost} a visit within {uncertainty}: at most "
+        f"{100 * account['largest_share']:.2g} % of a corrected time, "
+        f"{100 * account['largest_uncertainty']:.2g} % uncertain; {account['left_out']} times of theirs were left out."
+    ]
+
+
+def _kind(findings: Findings, campaign: Campaign) -> list[str]:
+    kind, reason = findings.program_model
+    if kind != "cpr":
+        return [f"The run time of the program is modelled in normal form: {reason}."] if reason else []
+    sentences = [f"A tensor model (latest/{program_model.FILE}) predicts the run time of the program: {reason}."]
+    if campaign.choices:
+        at = ", ".join(f"{name} = {campaign.target[name]}" for name in campaign.choices)
+        sentences.append(f"Models of call paths are for {at}.")
+    return sentences
+
+
+def _side_by_side(history: History) -> list[str]:
+    """Say how long runs take with other choices than the target's, at points that are else the same."""
+    campaign, notes = history.session.campaign, list[str]()
+    if not campaign.choices:
+        return notes
+    seconds = baseline(history.runs, Purpose.MODEL)
+    for name in campaign.choices:
+        ours, ratios = campaign.target[name], dict[Value, list[float]]()
+        for point, taken in seconds.items():
+            reference_s = seconds.get(Point.of({**point, name: ours}))
+            if reference_s is not None and point[name] != ours:
+                ratios.setdefault(point[name], []).append(median(taken) / median(reference_s))
+        said = [
+            f"{value}: {median(each):.3g} times as long ({min(each):.3g} to {max(each):.3g} at "
+            f"{counted(len(each), 'point')})"
+            for value, each in ratios.items()
+        ]
+        if said:
+            notes.append(f"Compared with {name} = {ours}, without instrumentation: {'; '.join(said)}.")
+    return notes
+
+
+def _repeated(findings: Findings, campaign: Campaign) -> list[str]:
+    """Say for each parameter of the role steps which call paths counts prove to repeat their work."""
+    out = []
+    for name in campaign.steps:
+        said = {prior.call_path: prior.repeats for prior in findings.priors}
+        verdicts = {path: each.get(name, Repeats.OPEN) for path, each in said.items()}
+        seconds = {prior.call_path: abs(prior.at_target_s or 0.0) for prior in findings.priors}
+        proven = [path for path, verdict in verdicts.items() if Repeats(verdict).is_repeated]
+        nearly = sum(verdict == Repeats.NEARLY for verdict in verdicts.values())
+        refuted = [path for path, verdict in verdicts.items() if verdict == Repeats.REFUTED]
+        if name in findings.not_repeated:
+            out.append(
+                f"Counts refute that {name} only repeats work, so that runs of few steps are in no model. Not linear "
+                f"in it, those with most work first: {listed(findings.not_repeated[name])}."
+            )
+            continue
+        if not proven and not refuted:
+            out.append(f"No counts show yet that work repeats with {name}: it is modelled like a size.")
+            continue
+        share = sum(seconds[path] for path in proven) / (sum(seconds.values()) or 1.0)
+        sentence = (
+            f"{name} repeats work: the counts of {len(proven)} of {len(verdicts)} call paths, {100 * share:.3g} % of "
+            f"the time at the target, are exactly linear in it up to {name} = {campaign.steps[name]}"
+        )
+        if nearly:
+            sentence += f" or, for {nearly} of them, nearly so, within a hundredth"
+        if refuted:
+            sentence += f"; those of {len(refuted)} are not, less than a hundredth of the work"
+        out.append(f"{sentence}.")
+    return out
+
+
+def _estimated(runs: Sequence[FinishedRun]) -> list[str]:
+    """Say at how many points the baseline did not run."""
+    without, measured = estimated_times(runs, Purpose.MODEL), baseline(runs, Purpose.MODEL)
+    if not without:
+        return []
+    return [
+        f"The baseline ran at {len(measured)} points; at {len(without)} others the program's run time is that of "
+        "instrumented runs, without what these take longer where both ran."
+    ]

@@ -1,0 +1,199 @@
+"""Writing the report's page: what plans, models and the store say, put together."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from buran.campaign.plan import Mode, Plan, Purpose
+from buran.campaign.records import Status
+from buran.errors import FormatError
+from buran.files import read_json, write_json, write_text
+from buran.instrumentation import filter_file
+from buran.instrumentation.measured import MeasuredOverhead
+from buran.instrumentation.refinement import predicted_overhead
+from buran.profiles.experiment.jsonl import read_jsonl
+from buran.profiles.experiment.table import Experiment
+from buran.reporting.call_paths import CallPaths
+from buran.reporting.content import Report
+from buran.reporting.headline import Headline
+from buran.reporting.html import render_page
+from buran.reporting.noise import TimedRun
+from buran.reporting.page import Iteration, page_data
+from buran.reporting.tables import as_csv, points_as_csv
+from buran.reporting.text import first_screen, render
+from buran.reporting.words import answers_of
+from buran.workflow.collect import estimated_times, in_store, overhead
+from buran.workflow.history import History
+
+PAGE, TEXT, CSV, POINTS, DATA = "report.html", "report.txt", "report.csv", "points.csv", "page.json"
+SCREEN = "summary.txt"
+_EXCERPT = 2000  # characters at the end of a log
+
+
+def write_page(history: History, folder: Path, report: Report, paths: CallPaths | None, headline: Headline) -> None:
+    """Write the page, its numbers as JSON, a line for each call path as CSV, and the report as text."""
+    course = [_iteration(history, plan) for plan in history.plans if plan.bundles]
+    table = _table(folder)
+    data = page_data(report, paths, table, course, _timed_runs(history), _estimated_s(history))
+    excerpts = [_excerpt(history.layout.root / failure["log"]) for failure in report.failures]
+    why = no_models(report)
+    write_text(folder / PAGE, render_page(report, data, excerpts, _provenance(history), why, headline))
+    answers = answers_of(report, data, headline)
+    write_text(folder / SCREEN, first_screen(report, answers))
+    write_json(folder / DATA, data)
+    write_text(folder / CSV, as_csv(paths, table))
+    write_text(folder / POINTS, points_as_csv(report.parameters, course))
+    write_text(folder / TEXT, render(report, answers))  # last: where it lies, all of it does
+
+
+def no_models(report: Report) -> str:
+    """Say why there are no models, if there are none."""
+    return "no run succeeded" if report.failures else "nothing that can be modelled was measured"
+
+
+def _timed_runs(history: History) -> list[TimedRun]:
+    """Return when each finished run began; pilots and evaluation points too, as they tell of the machine.
+
+    Imported runs are none: they were made at another time, maybe elsewhere.
+    """
+    campaign = history.session.campaign
+    runs = [run for run in in_store(history.runs) if not run.build.origin]
+    records = [history.run_record(run.folder) for run in runs]
+    started = [_seconds(record.started) for record in records]
+    first = min((seconds for seconds in started if seconds is not None), default=0.0)
+    return [
+        TimedRun(
+            group=f"{run.build.hash} {run.point.key}",
+            point=tuple(float(run.point[name]) for name in campaign.parameters),
+            mode=Mode.VANILLA if run.is_baseline else run.mode,
+            started_s=None if began is None or record.clock == "virtual" else began - first,
+            wall_s=run.wall_s,
+            disturbed=bool(record.disturbances),
+            evaluation=run.purpose is Purpose.EVALUATION,
+            apart=any(run.point[name] != campaign.target[name] for name in campaign.choices),
+        )
+        for run, record, began in zip(runs, records, started, strict=True)
+    ]
+
+
+def _estimated_s(history: History) -> dict[tuple[float, ...], list[float]]:
+    """Return run times of the program at points where the baseline did not run."""
+    campaign = history.session.campaign
+    return {
+        tuple(float(point[name]) for name in campaign.parameters): walls
+        for point, walls in estimated_times(history.runs, Purpose.MODEL).items()
+        if all(point[name] == campaign.target[name] for name in campaign.choices)
+    }
+
+
+def _seconds(started: str | None) -> float | None:
+    return None if started is None else datetime.fromisoformat(started).timestamp()
+
+
+def _table(folder: Path) -> Experiment | None:
+    path = folder / "experiment.jsonl"
+    if not path.is_file() or not path.stat().st_size:
+        return None
+    try:
+        return read_jsonl(path)
+    except FormatError:
+        return None  # an empty table: nothing was measured
+
+
+def _iteration(history: History, plan: Plan) -> Iteration:
+    before = [
+        earlier.filter_text for earlier in history.plans if earlier.iteration < plan.iteration and earlier.bundles
+    ]
+    old, new = (filter_file.parse(text).functions(True) for text in (before[-1] if before else "", plan.filter_text))
+    points: list[dict[str, Any]] = []
+    for outcome in history.outcomes([plan]):
+        failed, measured = outcome.has(Status.FAILED), outcome.has(Status.MEASURED)
+        state = "failed" if failed else "measured" if measured else "planned"
+        points.append(
+            {"point": dict(outcome.point), "purpose": str(outcome.purpose), "runs": len(outcome.runs), "state": state}
+        )
+    costs = overhead(history.runs_of([plan]))
+    timed = MeasuredOverhead.of(cost.time_ratio for cost in costs)
+    counting = MeasuredOverhead.of(cost.effort_ratio for cost in costs)
+    return Iteration(
+        number=plan.iteration,
+        reason=plan.reason,
+        points=points,
+        functions=len(new) if plan.filter_text else None,
+        added=sorted(new - old) if before else [],
+        dropped=sorted(old - new) if before else [],
+        core_hours=history.core_hours(plan),
+        predicted_core_hours=plan.predicted_core_hours,
+        predicted_overhead=predicted_overhead(history.filter(plan.iteration)),
+        time_overhead=timed,
+        effort_overhead=counting,
+        filter_notes=_filter_notes(history, plan),
+    )
+
+
+def _filter_notes(history: History, plan: Plan) -> tuple[str, ...]:
+    """Return what the filter of an iteration says of the whole, before it says why each function is in it."""
+    text = history.filter(plan.iteration)
+    if not plan.filter_text or text is None:
+        return ()
+    comments = [line[1:].strip() for line in text.splitlines() if line.startswith("#")]
+    return tuple(itertools.takewhile(bool, comments))
+
+
+def _excerpt(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace", encoding="utf-8")[-_EXCERPT:].strip()
+    except OSError:
+        return ""
+
+
+def _provenance(history: History) -> dict[str, str]:
+    """Return where the numbers come from: file, sources, compiler, machines; and how to get them again."""
+    file = history.session.campaign.path.name
+    provenance = {
+        "campaign file": f"{file}, version {history.campaign}",
+        "again": f"buran run {file} (measures only what is missing)",
+    }
+    records = history.build_records
+    if records:
+        first = records[0]
+        revision = first.source.get("commit") or first.source.get("revision")
+        provenance["sources"] = " ".join(filter(None, (first.source["identity"], revision)))
+        provenance["compiler"] = _with_path(first.toolchain, "compiler", "cxx")
+        provenance["MPI"] = _with_path(first.toolchain, "mpi", "mpicc")
+        provenance["flags"] = first.flags or "none"
+        provenance["libraries"] = ", ".join(dict.fromkeys(name for each in records for name in each.libraries or ()))
+        provenance["modules"] = ", ".join(first.modules)
+        provenance["variables"] = ", ".join(f"{name}={value}" for name, value in first.environment.items())
+        provenance["tools"] = ", ".join(f"{name} {version}" for name, version in first.tools.items() if version)
+        provenance["builds"] = ", ".join(f"{record.spec.mode} {record.spec.hash}" for record in records)
+    if machines := [f"{_machine(node)}, {node['kernel']}" for node in nodes_of(history)]:
+        provenance["machines"] = "; ".join(machines)
+    return {name: text for name, text in provenance.items() if text}
+
+
+def _with_path(toolchain: Mapping[str, Any], version: str, path: str) -> str:
+    return " at ".join(str(toolchain[name]) for name in (version, path) if toolchain.get(name))
+
+
+def measured_on(history: History) -> str:
+    """Return the machines and the days of the runs; empty for simulated ones."""
+    records = [history.run_record(run.folder) for run in in_store(history.runs)]
+    days = sorted({record.started[:10] for record in records if record.started and record.clock == "real"})
+    if not days:
+        return ""
+    machines = "; ".join(map(_machine, nodes_of(history))) or "an unknown machine"
+    return f"{machines}, {days[0]}{f' to {days[-1]}' if days[1:] else ''}"
+
+
+def nodes_of(history: History) -> list[dict[str, Any]]:
+    """Return what is known of the nodes where programs ran."""
+    return [read_json(path) for path in sorted((history.layout.store / "nodes").glob("*.json"))]
+
+
+def _machine(node: dict[str, Any]) -> str:
+    return f"{node['host']}: {node['cores']} cores, {node['cpu']}"

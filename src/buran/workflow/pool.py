@@ -1,0 +1,161 @@
+"""Times of other runs for the models of an iteration: under earlier filters, and of runs that counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+import numpy as np
+
+from buran.campaign.plan import BuildSpec, Mode
+from buran.campaign.point import Point
+from buran.instrumentation.filter_file import Filter, parse
+from buran.instrumentation.pooling import EarlierRuns, HookCost, hook_cost, pool
+from buran.instrumentation.prediction import reached_by_filters, symbol_of
+from buran.measurement.bundle import PROFILE
+from buran.profiles.call_paths import read_profile
+from buran.profiles.experiment.merge import without_one_sided
+from buran.profiles.experiment.table import Experiment
+from buran.profiles.profile import Region
+from buran.workflow.collect import experiment_of, profiles_of
+from buran.workflow.history import FinishedRun, History
+from buran.workflow.refine import visit_cost_s
+
+_MOST_PAIRS = 32  # of a filter, whose visits are looked up
+
+
+@dataclass(frozen=True)
+class PooledTimes:
+    """Times of one filter, and corrected ones of earlier filters.
+
+    Attributes
+    ----------
+    table
+        All of them.
+    uncorrected
+        Those of the filter itself.
+    account
+        What was corrected, and by what; None where nothing was.
+    """
+
+    table: Experiment
+    uncorrected: Experiment
+    account: Mapping[str, float] | None
+
+
+@dataclass(frozen=True)
+class Hooks:
+    """Which regions have hooks under a filter: as the compiler noted, else as the filter's rules say."""
+
+    noted: dict[str, bool]
+    rules: Filter
+
+    def __call__(self, region: Region) -> bool:
+        """Tell whether a region has hooks."""
+        noted = self.noted.get(symbol_of(region))
+        return self.rules.matches(region.name, region.mangled, region.file) if noted is None else noted
+
+
+def hooks_of(history: History, builds: Iterable[BuildSpec]) -> Hooks:
+    """Return the hooks of builds under one filter."""
+    noted: dict[str, bool] = {}
+    text = ""
+    for build in builds:
+        text, features = build.filter_text, history.features(build.hash)
+        for function in () if features is None else features.functions:
+            noted[function.mangled] = noted.get(function.mangled, False) or function.hooked
+    return Hooks(noted, parse(text) if text else Filter())
+
+
+def pooled_times(
+    history: History, runs: Sequence[FinishedRun], parameters: Sequence[str], filter_text: str
+) -> PooledTimes | None:
+    """Bring times under a filter and corrected ones, under earlier filters and of runs that count, into one table.
+
+    Where filters are applied when the program runs, hooks that are switched off still cost something, in the runs that
+    would be corrected as in the others: they are not mixed.
+
+    Parameters
+    ----------
+    runs
+        All finished runs that are modelled; imported ones among them were judged before.
+
+    Returns
+    -------
+    PooledTimes
+        None without a run under the filter.
+    """
+    kinds: dict[tuple[bool, str], list[FinishedRun]] = {}  # by whether they count, and filter
+    for run in runs:
+        if run.mode in (Mode.TIME, Mode.IMPORTED, Mode.EFFORT):
+            kinds.setdefault((run.mode is Mode.EFFORT, run.filter_text), []).append(run)
+    current = kinds.pop((False, filter_text), [])
+    if not current:
+        return None
+    builds = {kind: {run.build.hash: run.build for run in members} for kind, members in kinds.items()}
+    compiled = all(run.build.hooks is None for run in current)
+    groups = {
+        kind: members
+        for kind, members in kinds.items()
+        if compiled
+        and all(build.hooks is None for build in builds[kind].values())
+        and (not kind[0] or _has_times(members[0]))
+    }
+    keeps = hooks_of(history, {run.build.hash: run.build for run in current}.values())
+    earlier = [
+        EarlierRuns(profiles_of(members, parameters), hooks_of(history, builds[kind].values()), keeps, counting=kind[0])
+        for kind, members in groups.items()
+    ]
+    timed = [members for (counting, _), members in groups.items() if not counting]
+    cost = _cost(visit_cost_s(history), runs, timed, parameters)
+    pooled = pool(profiles_of(current, parameters), earlier, cost)
+    elsewhere = np.array([repetition.origin > 0 for repetition in pooled.repetitions])
+    pooled = replace(pooled, experiment=without_one_sided(pooled.experiment, elsewhere))
+    account = None
+    if pooled.runs or pooled.proven is not None:
+        account = {
+            "runs": pooled.runs,
+            "values": pooled.values,
+            "left_out": pooled.lost,
+            "largest_share": pooled.share,
+            "largest_uncertainty": pooled.uncertainty,
+            "visit_cost_s": cost.seconds,
+            "visit_cost_uncertainty_s": cost.uncertainty_s,
+            **({} if pooled.proven is None else {"proven": pooled.proven}),
+        }
+    return PooledTimes(pooled.experiment, pooled.uncorrected, account)
+
+
+def _has_times(run: FinishedRun) -> bool:
+    """Tell whether a run that counts has what its times are corrected by."""
+    return {"time", "visits", "basic_blocks"} <= read_profile(run.folder / PROFILE).metrics.keys()
+
+
+def _cost(
+    calibrated_s: float, runs: Sequence[FinishedRun], groups: Sequence[Sequence[FinishedRun]], parameters: Sequence[str]
+) -> HookCost:
+    """Find what a visit has cost, from runs side by side with hooks and without."""
+    plain: dict[tuple[int, Point], list[float]] = {}
+    for run in runs:
+        if run.mode is Mode.VANILLA:
+            plain.setdefault((run.iteration, run.point), []).append(run.cpu_s)
+    hooked_s, plain_s, visits = list[float](), list[float](), list[float]()
+    for members in groups:
+        places: dict[tuple[int, Point], list[FinishedRun]] = {}
+        for run in members:
+            places.setdefault((run.iteration, run.point), []).append(run)
+        pairs = sorted(places.keys() & plain.keys())
+        for place in pairs[:: -(-len(pairs) // _MOST_PAIRS) or 1]:
+            hooked_s.append(median(run.cpu_s for run in places[place]))
+            plain_s.append(median(plain[place]))
+            visits.append(_visits(places[place][0], parameters))
+    return hook_cost(calibrated_s, np.array(hooked_s), np.array(plain_s), np.array(visits))
+
+
+def _visits(run: FinishedRun, parameters: Sequence[str]) -> float:
+    """Return the visits of functions with hooks, of all ranks."""
+    table = experiment_of([run], parameters)
+    assert table is not None
+    hooked = reached_by_filters(table.tree)
+    return float(np.nansum(table.over_locations("visits", "sum")[hooked[table.tree.region]]))

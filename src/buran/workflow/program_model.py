@@ -1,0 +1,122 @@
+"""Which kind of model predicts the whole program's run time in a campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from buran.wording import word_of
+
+if TYPE_CHECKING:
+    from buran.modeling.tensor import CPRegressor
+
+Kind = Literal["auto", "pmnf", "cpr"]
+Array = NDArray[np.float64]
+FILE = "runtime.npz"
+"""Name of the tensor model's file, next to the other models of an iteration."""
+_FEW_PARAMETERS, _MANY_PARAMETERS = 2, 4  # up to and from where a kind of model is taken without a comparison
+_LEAST_POINTS = 20  # measured, for a tensor model
+_FOLDS = 4  # of the comparison of both kinds
+_CLEARLY = 0.75  # of the normal form's error: it explains, and grows more safely
+
+
+def choose_kind(
+    kind: Kind,
+    parameters: int,
+    points: int,
+    choices: int = 0,
+    errors: Callable[[], tuple[float, float]] | None = None,
+) -> tuple[Literal["pmnf", "cpr"], str]:
+    """Choose between performance models in normal form and a tensor model, and say why.
+
+    Parameters
+    ----------
+    parameters, points
+        Numbers of them.
+    choices
+        Number of parameters without an order.
+    errors
+        Returns the cross-validated errors of normal form and tensor model; asked where numbers do not decide.
+    """
+    if kind != "auto":
+        return kind, "the campaign file asks for it"
+    if choices:
+        return "cpr", f"{choices} of {parameters} parameters are choices without an order"
+    if parameters <= _FEW_PARAMETERS:
+        return "pmnf", f"there are no more than {_FEW_PARAMETERS} parameters"
+    if points < _LEAST_POINTS:
+        return "pmnf", f"a tensor model needs {_LEAST_POINTS} measured points"
+    if parameters > _MANY_PARAMETERS or errors is None:
+        return "cpr", f"there are more than {_MANY_PARAMETERS} parameters"
+    normal, tensor = errors()
+    both = f"left-out points are missed by {100 * np.expm1(tensor):.3g} % with it and {100 * np.expm1(normal):.3g} %"
+    if tensor < _CLEARLY * normal:
+        return "cpr", f"{both} with a normal form"
+    return "pmnf", f"a tensor model is not clearly better: {both} without"
+
+
+def cross_validated(points: Array, times: Array, names: tuple[str, ...]) -> tuple[float, float]:
+    """Return the mean absolute errors of log times at left-out points, of a normal form and of a tensor model.
+
+    Points are left out in four parts. A prediction that is not above zero counts as a thousandfold one.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter).
+    times
+        Shape (point,): in seconds.
+    """
+    from buran.modeling.pmnf.fit import fit_models
+    from buran.modeling.tensor import CPRegressor
+
+    part = np.random.default_rng(0).permutation(len(times)) % _FOLDS
+    gaps: list[list[float]] = [[], []]
+    for fold in range(_FOLDS):
+        inside, outside = part != fold, part == fold
+        model = fit_models(points[inside], times[None, inside]).models[0]
+        normal = np.full(int(outside.sum()), np.nan) if model is None else model.predict(points[outside])
+        tensor = CPRegressor(names=names, outside="clamp", trees=0, members=2).fit(points[inside], times[inside])
+        for log_errors, predicted in zip(gaps, (normal, tensor.predict(points[outside])), strict=True):
+            logs = np.abs(np.log(np.where(predicted > 0, predicted, np.nan) / times[outside]))
+            log_errors += np.where(np.isfinite(logs), logs, np.log(1e3)).tolist()
+    return float(np.mean(gaps[0])), float(np.mean(gaps[1]))
+
+
+def fit_program(points: Array, times: Array, names: tuple[str, ...], choices: Sequence[str] = ()) -> CPRegressor:
+    """Fit a tensor model that may leave the measured range in every parameter that is no choice.
+
+    Parameters
+    ----------
+    points
+        Shape (point, parameter).
+    times
+        Shape (point,): in seconds.
+    choices
+        Names of the parameters whose numbers stand for choices; one that was not measured is predicted as their mean.
+    """
+    from buran.modeling.tensor import CPRegressor
+
+    scale = ["categorical" if name in choices else "auto" for name in names]
+    free = [name for name in names if name not in choices]
+    model = CPRegressor(scale=scale, names=names, extrapolate=free, unseen="mean", random_state=0)
+    return model.fit(in_words(points), times)
+
+
+def in_words(points: Array) -> NDArray[Any]:
+    """Return points, shape (point, parameter), with words in place of the numbers that stand for them."""
+    if not any(map(word_of, points.flat)):
+        return points
+    rows = [[str(word) if (word := word_of(value)) else value for value in point] for point in points.tolist()]
+    return np.array(rows, dtype=object)
+
+
+def write_program(path: Path, model: CPRegressor, reason: str) -> None:
+    """Write the model."""
+    from buran.modeling.tensor import save_model
+
+    save_model(path, model.model_, {"metric": "runtime", "unit": "sec", "reason": reason})

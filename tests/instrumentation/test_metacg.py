@@ -1,0 +1,141 @@
+"""MetaCG's files: both versions, virtual functions, foreign metadata, damage."""
+
+import json
+
+import numpy as np
+import pytest
+
+from buran.errors import FormatError
+from buran.instrumentation.callgraph import CALL, OVERRIDE, make_graph
+from buran.instrumentation.metacg import read_metacg, write_metacg
+
+
+def node(callees=(), **rest):
+    plain = {
+        "hasBody": True, "callees": list(callees), "callers": [], "isVirtual": False, "doesOverride": False,
+        "overrides": [], "overriddenBy": [], "meta": None,
+    }  # fmt: skip
+    return {**plain, **rest}
+
+
+SECOND = {
+    "_MetaCG": {"version": "2.0", "generator": {"name": "CGCollector", "version": "0.2", "sha": "0"}},
+    "PointerEquivalenceData": {"kept": [1]},
+    "_CG": {
+        "main": node(
+            ["_ZN1A1fEv"],
+            meta={
+                "numStatements": 7,
+                "loopDepth": 2,
+                "PiraTwoData": {"model": "kept"},
+                "fileProperties": {"origin": "/x/main.cpp", "systemInclude": False},
+            },
+        ),
+        "_ZN1A1fEv": node(isVirtual=True, overriddenBy=["_ZN1B1fEv"]),
+        "_ZN1B1fEv": node(isVirtual=True, overrides=["_ZN1A1fEv"], overriddenBy=["_ZN1C1fEv"]),
+        "_ZN1C1fEv": node(isVirtual=True, doesOverride=True),
+    },
+}
+FOURTH = {
+    "_MetaCG": {"version": "4.0", "generator": {"name": "CGCollector", "version": "0.9", "sha": "0"}},
+    "_CG": {
+        "nodes": {
+            "17": {
+                "functionName": "main", "origin": "a.c", "hasBody": True, "extra": "kept",
+                "callees": {"3": {"weight": 5}, "4": None}, "meta": {"numStatements": 2, "foreign": {"kept": True}},
+            },
+            "3": {"functionName": "helper", "origin": "a.c", "hasBody": True, "callees": {}, "meta": {}},
+            "4": {
+                "functionName": "helper", "origin": "b.c", "hasBody": True, "callees": {},
+                "meta": {"overrideMD": {"overrides": [], "overriddenBy": ["5"]}},
+            },
+            "5": {"functionName": "over", "origin": None, "hasBody": True, "callees": {}, "meta": {}},
+        },
+        "meta": {"entryFunction": "17"},
+    },
+}  # fmt: skip
+
+
+def written(tmp_path, data):
+    path = tmp_path / "graph.mcg"
+    path.write_text(json.dumps(data))
+    return path
+
+
+def edges(graph):
+    return {
+        (graph.ids[a], graph.ids[b]): int(k) for a, b, k in zip(graph.caller, graph.callee, graph.kind, strict=True)
+    }
+
+
+def test_version_two_with_virtual_functions(tmp_path):
+    graph = read_metacg(written(tmp_path, SECOND))
+    assert edges(graph) == {
+        ("main", "_ZN1A1fEv"): CALL, ("main", "_ZN1B1fEv"): OVERRIDE, ("main", "_ZN1C1fEv"): OVERRIDE,
+    }  # fmt: skip
+    assert graph.features["statements"].tolist() == [7, -1, -1, -1]
+    assert graph.features["loop_depth"][0] == 2 and graph.files[0] == "/x/main.cpp"
+
+
+def test_version_four_keeps_namesakes_apart(tmp_path):
+    graph = read_metacg(written(tmp_path, FOURTH))
+    assert graph.ids == ("main", "helper@a.c", "helper@b.c", "over")
+    assert edges(graph) == {("main", "helper@a.c"): CALL, ("main", "helper@b.c"): CALL, ("main", "over"): OVERRIDE}
+    assert graph.main == 0
+
+
+def test_what_is_read_is_written_again(tmp_path):
+    first = read_metacg(written(tmp_path, FOURTH))
+    write_metacg(first, tmp_path / "again.mcg")
+    found = json.loads((tmp_path / "again.mcg").read_text())
+    again = read_metacg(tmp_path / "again.mcg")
+    assert edges(again) == edges(first) and again.ids == first.ids
+    main = found["_CG"]["nodes"]["17"]
+    assert main["extra"] == "kept" and main["meta"]["foreign"] == {"kept": True}
+    assert main["callees"] == {"3": {"weight": 5}, "4": None}  # what overrides them is no call of the source
+    assert found["_CG"]["meta"]["entryFunction"] == "17"
+
+
+def test_from_one_version_to_the_other(tmp_path):
+    first = read_metacg(written(tmp_path, SECOND))
+    write_metacg(first, tmp_path / "four.mcg")
+    four = read_metacg(tmp_path / "four.mcg")
+    assert edges(four) == edges(first) and four.symbols == first.symbols
+    assert np.array_equal(four.features["statements"], first.features["statements"])
+
+
+def test_names_of_any_kind_and_length(tmp_path):
+    names = ["main", "x" * 10_000, "operator new(unsigned long, *)", 'a "quoted" \\ name', "f#1"]
+    graph = make_graph(names, [(0, i, CALL) for i in range(1, 5)])
+    write_metacg(graph, tmp_path / "names.mcg")
+    assert read_metacg(tmp_path / "names.mcg").symbols == tuple(names)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "no call graph of MetaCG"),
+        ("{", "no call graph of MetaCG"),
+        ("[]", "no call graph of MetaCG"),
+        ('{"_CG": {}}', "no call graph of MetaCG"),
+        ('{"_MetaCG": {"version": "3.0"}, "_CG": {}}', "version 3.0 are not known"),
+        ('{"_MetaCG": {"version": "2.0"}, "_CG": {"main": {"hasBody": true}}}', "damaged"),
+        ('{"_MetaCG": {"version": "2.0"}, "_CG": []}', "damaged"),
+        ('{"_MetaCG": {"version": "4.0"}, "_CG": {"main": {}}}', "damaged"),
+        ("[" * 100_000, "no call graph of MetaCG"),
+    ],
+)
+def test_what_is_no_call_graph_is_refused(text, why, tmp_path):
+    (tmp_path / "bad.mcg").write_text(text)
+    with pytest.raises(FormatError, match=why):
+        read_metacg(tmp_path / "bad.mcg")
+
+
+def test_an_edge_to_nowhere_is_named(tmp_path):
+    data = json.loads(json.dumps(SECOND))
+    data["_CG"]["main"]["callees"].append("gone")
+    with pytest.raises(FormatError) as caught:
+        read_metacg(written(tmp_path, data))
+    assert "'gone'" in str(caught.value)
+    with pytest.raises(FormatError, match="cannot be read"):
+        read_metacg(tmp_path / "absent.mcg")

@@ -1,0 +1,191 @@
+"""Base models: what is accepted, what is refused, what they are made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from truths import PLACES, base_model
+
+from buran.errors import BuranError, UsageError
+from buran.modeling.correction import BaseModel, Constant, Parameter, Variable, base_from, bundled, load_base
+from buran.modeling.correction.normal_form import base_of_function
+from buran.modeling.pmnf import Factor, ModelFunction, PowerLog, Term
+
+
+def test_carriers_add_up_to_the_whole() -> None:
+    base = base_model()
+    parts = base.parts(np.array([[1e-5, 1e-8], [2e-5, 3e-8]]), PLACES)
+    assert base.carrier_names == ("latency", "transfer", "missing")
+    assert np.allclose(parts.carriers[:2].sum(axis=0), parts.total)
+    assert np.allclose(parts.carriers[2], 10), "the factor in front of the components"
+    assert np.allclose(parts.total[1], 10 * (2e-5 * PLACES[:, 0] + 3e-8 * PLACES[:, 1] ** 2))
+
+
+def test_parts_of_a_maximum_are_no_sum() -> None:
+    base = load_base("roofline")
+    assert not base.has_outer_factor
+    parts = base.parts(base.start, np.array([[1e9, 1e6], [1e6, 1e9]]))
+    assert np.allclose(parts.total, [0.1, 0.1])
+    assert np.allclose(parts.carriers[:2], [[0.1, 0], [0, 0.1]])
+
+
+@pytest.mark.parametrize("name", bundled())
+def test_bundled_models_are_positive_and_come_back(name: str) -> None:
+    base = load_base(name)
+    at = np.full((2, len(base.variables)), 2.0) * [[1.0], [64.0]]
+    assert (base.evaluate(base.start, at) > 0).all()
+    again = base_from(base.to_json(), "again")
+    assert again.to_json() == base.to_json()
+
+
+def test_the_reconstruction_has_the_published_bounds() -> None:
+    base = load_base("evh1_2d_reconstructed")
+    found = {name: (parameter.value, parameter.lower, parameter.upper) for name, parameter in base.parameters.items()}
+    assert found == {
+        "g": (2.45e-8, 2e-9, 2e-7),
+        "h": (1.13216, 1.0, 1.5),
+        "i": (1.69e-5, 1e-6, 1e-4),
+        "j": (1.62e-7, 1e-8, 1e-6),
+    }
+    assert base.constants["f"].value == 4965
+    nx, p, t = 512.0, 16.0, 0.1
+    words = 6 * nx**2 / p
+    expected = 4965 * t * (2 * 2.45e-8 * words + 15**1.13216 * (1.69e-5 + 1.62e-7 * words / p))
+    assert base.evaluate(base.start, np.array([[nx, p, t]]))[0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "what"),
+    [
+        (Parameter(2.0, 0.0, 1.0), "outside its bounds"),
+        (Parameter(0.5, 1.0, 0.0), "reversed"),
+        (Parameter(0.5, 0.0, 1.0, log=True), "positive bounds"),
+        (Parameter(float("nan"), 0.0, 1.0), "finite"),
+    ],
+)
+def test_parameters_are_checked(parameter: Parameter, what: str) -> None:
+    with pytest.raises(UsageError, match=what) as caught:
+        base_model(parameters={"alpha": parameter, "beta": Parameter(1e-8, 1e-10, 1e-6)})
+    assert "alpha" in str(caught.value.where)
+
+
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"expression": "latency + __import__('os').getpid()"}, "not allowed"),
+        ({"expression": "latency + gamma"}, "not allowed"),
+        ({"expression": "latency"}, "does not use beta"),
+        ({"let": {"p": "1"}}, "cannot use the name 'p'"),
+        ({"let": {"log2": "1", "steps": "1"}}, "cannot use the name 'log2'"),
+        ({"let": {"if": "1", "steps": "1"}}, "cannot use the name 'if'"),
+        ({"variables": {}}, "no variables"),
+        ({"variables": {"p": Variable(4.0, 2.0), "n": Variable()}}, "range rises"),
+    ],
+)
+def test_formulas_and_names_are_checked(changes: dict[str, object], what: str) -> None:
+    with pytest.raises(UsageError, match=what):
+        base_model(**changes)
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("alpha + beta", "has the unit s and"),
+        ("log2(alpha) * alpha", "argument of log2"),
+        ("alpha * 2**n", "an exponent"),
+        ("alpha * n**p / n**p", "a power that varies"),
+    ],
+)
+def test_units_that_do_not_fit_are_named(expression: str, why: str) -> None:
+    with pytest.raises(UsageError, match="units of the base model") as caught:
+        BaseModel(
+            expression + " + 0 * (alpha + beta * n)",
+            parameters={"alpha": Parameter(1, 0, 2, unit="s"), "beta": Parameter(1, 0, 2, unit="s/word")},
+            variables={"n": Variable(unit="word"), "p": Variable(unit="1")},
+        )
+    assert why in str(caught.value.why)
+
+
+def test_the_value_must_have_the_unit_that_is_stated() -> None:
+    with pytest.raises(UsageError, match="units of the base model") as caught:
+        BaseModel("a * n", {"a": Parameter(1, 0, 2, unit="s/word")}, {"n": Variable(unit="word")}, unit="flop")
+    assert caught.value.why == "its value has the unit s, stated is flop"
+
+
+def test_units_that_fit_and_unknown_ones_pass() -> None:
+    BaseModel(
+        "max(alpha, beta * sqrt(n**2)) * (p - 1)**h + c * p",
+        parameters={
+            "alpha": Parameter(1, 0, 2, unit="s"),
+            "beta": Parameter(1, 0, 2, unit="s/word"),
+            "h": Parameter(1, 0, 2, unit="1"),
+            "c": Parameter(1, 0, 2),
+        },
+        variables={"n": Variable(unit="word"), "p": Variable(unit="1")},
+        constants={"unused": Constant(1.0, "kg*m**2/s")},
+    )
+
+
+@pytest.mark.parametrize("unit", ["s +", "s + word", "2*s", "s**x", "f(s)"])
+def test_what_is_no_unit_is_named(unit: str) -> None:
+    with pytest.raises(UsageError, match="is no unit"):
+        base_model(parameters={"alpha": Parameter(1, 0.5, 2, unit=unit), "beta": Parameter(1, 0.5, 2)})
+
+
+def test_a_file_is_read_with_its_short_forms(tmp_path: Path) -> None:
+    path = tmp_path / "own.yaml"
+    path.write_text(
+        "expression: k * (a + b * p)\nconstants: {k: 2}\n"
+        "parameters:\n  a: {value: 1e-6, lower: 1e-9, upper: 1, log: true}\n  b: {value: 1, lower: 0, upper: 2}\n"
+        "variables:\n  p: {range: [1, 64], scale: true, monotone: increasing}\n"
+    )
+    base = load_base(path)
+    assert base.name == "own" and base.variables["p"].upper == 64 and base.variables["p"].monotone == "increasing"
+    assert base.evaluate(base.start, np.array([[4.0]]))[0] == pytest.approx(2 * (1e-6 + 4))
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("variables: {p: {}}", "'expression'"),
+        ("expression: p", "'variables'"),
+        ("expression: p\nvariables: {p: {rnge: [1, 2]}}", "no key 'rnge'"),
+        ("expression: p\nvariables: {p: {range: 3}}", "list of two numbers"),
+        ("expression: p\nvariables: {p: {monotone: up}}", "one of increasing, decreasing"),
+        (
+            "expression: a * p\nvariables: {p: {}}\nparameters: {a: {value: x, lower: 0, upper: 1}}",
+            "'value' is a number",
+        ),
+        ("expression: a * p\nvariables: {p: {}}\nparameters: {a: 3}", "mapping of keys"),
+        ("expression: [1]\nvariables: {p: {}}", "formula is wanted"),
+        ("expression: p\nexpression: p", "stands twice"),
+        ("", "empty"),
+    ],
+)
+def test_files_that_are_wrong_are_named(tmp_path: Path, text: str, what: str) -> None:
+    path = tmp_path / "wrong.yaml"
+    path.write_text(text)
+    with pytest.raises(BuranError, match=what) as caught:
+        load_base(path)
+    assert "wrong.yaml" in str(caught.value.where)
+
+
+def test_a_missing_file_names_the_bundled_ones() -> None:
+    with pytest.raises(UsageError, match="no such base model") as caught:
+        load_base("amdal")
+    assert "amdahl" in str(caught.value.hint)
+
+
+def test_a_normal_form_is_a_base_model() -> None:
+    from fractions import Fraction
+
+    term = Term((Factor(0, PowerLog(Fraction(4, 3), 0)), Factor(1, PowerLog(Fraction(0), 1))))
+    function = ModelFunction(2.0, (0.5, -1e-3), (term, Term((Factor(1, PowerLog(Fraction(1), 0)),))))
+    base = base_of_function(function, ("n size", "p"), "kernel")
+    at = np.array([[8.0, 4.0], [27.0, 16.0]])
+    assert np.allclose(base.evaluate(base.start, at), function.evaluate(at))
+    assert list(base.variables) == ["n_size", "p"] and base.parameters["c2"].upper == -1e-4
+    with pytest.raises(UsageError, match="zero everywhere"):
+        base_of_function(ModelFunction(0.0), ("p",))

@@ -1,0 +1,114 @@
+"""The published search for corrections: trees, trials, and how it competes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from truths import PLACES, base_model, contended
+
+from buran.errors import UsageError
+from buran.modeling.correction import correct, load_base, load_corrected, write_corrected
+from buran.modeling.correction.data import prepare, spawned
+from buran.modeling.correction.mecp.expression import CASES, Case, PrefixProgram
+from buran.modeling.correction.mecp.search import evolve
+from buran.modeling.correction.mecp.trees import Forest
+from buran.modeling.correction.mecp.trials import as_corrected, halves, run_trials
+from buran.modeling.correction.mecp.tuning import EvolutionTuning
+
+SMALL = EvolutionTuning(population=60, generations=5, nodes=30)
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@given(st.integers(0, 2**31))
+def test_trees_keep_their_values_under_all_operators(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    points = random.uniform(0.5, 20, (5, 2))
+    own = random.uniform(1, 9, (40, 5))
+    forest = Forest(points, has_base=True, constant=10.0, capacity=64)
+    leaves = forest.bases(own)
+    roots = forest.random(40, random.integers(1, 6, 40), random.random(40) < 0.5, leaves, 40, random)
+
+    def check(bases: np.ndarray) -> None:
+        for i, root in enumerate(roots.tolist()):
+            program = PrefixProgram(forest.program(root, ["x", "y"]))
+            assert len(program.tokens) == forest.size[root] <= 80
+            expected = program.evaluate({"x": points[:, 0], "y": points[:, 1], "@base": bases[i]})
+            assert np.allclose(forest.values[root], expected, rtol=1e-9, equal_nan=True)
+
+    check(own)
+    paths = forest.paths(roots, random)
+    others = forest.rebase(forest.paths(roots[::-1], random)[-1][1], leaves)
+    roots = forest.replace(paths, others, np.ones(40, dtype=bool))
+    check(own)
+    new = random.uniform(1, 9, (40, 5))
+    leaves = forest.bases(new)
+    roots = forest.rebase(roots, leaves)
+    roots, leaves = forest.compact(roots, leaves)
+    check(new)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_same_seed_gives_the_same_program(case: Case) -> None:
+    values = contended(PLACES)
+    base = base_model()
+    found = [evolve(base, PLACES, values, case, base.start, spawned(seed, case, 0), SMALL) for seed in (1, 1, 2)]
+    assert found[0] == found[1] != found[2]
+    again = np.sqrt(np.mean((found[0].evaluate(base, PLACES) - values) ** 2))
+    assert again == pytest.approx(found[0].error, rel=1e-9)
+    assert len(found[0].program.tokens) <= SMALL.nodes
+    assert ("@base" in found[0].program.tokens) <= (case in (1, 3))
+    assert (found[0].theta == tuple(base.start)) == (case in (1, 2))
+
+
+def test_trials_and_cases_have_their_own_numbers() -> None:
+    drawn = {
+        tuple(spawned(0, *key).integers(2**60, size=2).tolist()) for key in ((3, 1, 0), (3, 1, 1), (3, 2, 0), (0,))
+    }
+    assert len(drawn) == 4
+
+
+def test_better_individuals_survive() -> None:
+    base = base_model()
+    values = contended(PLACES)
+    errors = [
+        evolve(base, PLACES, values, 3, base.start, spawned(5, 3), EvolutionTuning(60, generations, nodes=30)).error
+        for generations in (0, 4, 12)
+    ]
+    assert errors[0] >= errors[1] >= errors[2] and errors[2] < errors[0]
+
+
+@pytest.mark.slow
+def test_a_genetic_search_must_beat_the_terms() -> None:
+    found = correct(base_model(), PLACES, contended(PLACES), case=3)
+    assert "program" in found.report.errors and found.method == "terms"
+
+
+def test_the_published_procedure_reports_every_trial(tmp_path: Path) -> None:
+    base = base_model()
+    train, test = halves(prepare(base, PLACES, contended(PLACES)), 1)
+    assert len(train.points) == 9 == len(test.points)
+    found = run_trials(base, train, test, 4, trials=3, seed=2, search=EvolutionTuning(80, 6, nodes=30))
+    assert len(found.trials) == 3 and len({trial.evolved.program for trial in found.trials}) == 3
+    assert found.chosen.train_rmse == min(trial.train_rmse for trial in found.trials)
+    assert found.oracle.test_rmse == min(trial.test_rmse for trial in found.trials)
+    assert 0 <= found.better <= 1
+    model = as_corrected(base, found, 2)
+    assert any("chosen on the test half" in note for note in model.report.notes)
+    write_corrected(tmp_path / "published.json", model)
+    again = load_corrected(tmp_path / "published.json")
+    assert len(again.report.trials) == 3
+    assert np.array_equal(again.predict(PLACES).value, model.predict(PLACES).value, equal_nan=True)
+
+
+def test_half_of_the_points_must_train_all_parameters() -> None:
+    base = load_base("evh1_2d_reconstructed")
+    points = np.array([(nx, p, 0.1 * p) for nx in (128, 512, 2048) for p in (4, 8)])
+    with pytest.raises(UsageError, match="needs 7 points for 4 parameters") as refused:
+        correct(base, points, base.evaluate(base.start, points), preset="published")
+    assert "3 are left to train" in str(refused.value.why)
+    with pytest.raises(UsageError, match="fewer points than parameters"):
+        correct(base, points[:3], base.evaluate(base.start, points[:3]), preset="published")

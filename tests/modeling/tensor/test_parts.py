@@ -1,0 +1,37 @@
+"""Pieces: grid, least squares, positive factors, splines, trees."""
+
+import numpy as np
+
+from buran.modeling.tensor.axes import columns_of, encode, fit_axes
+from buran.modeling.tensor.boost import Boosting, grow, make_features
+from buran.modeling.tensor.smooth import PartOptions, Places, fit_part, make_basis
+
+
+def axes_of(X, scale):
+    columns = columns_of(X)
+    axes = fit_axes(columns, scale, [f"x{j}" for j in range(len(columns))])
+    return axes, encode(columns, axes)
+
+
+def test_smooth_parts_fit_a_sum_and_a_product():
+    random = np.random.default_rng(0)
+    X = random.uniform(0, 1, (2000, 3))
+    values = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2]
+    axes, points = axes_of(X, ["linear"] * 3)
+    bases = [make_basis(axis, 10) for axis in axes]
+    places = Places.of(points, bases)
+    part = fit_part(places, values, bases, PartOptions(10, 2, 1e-4, 1e-4, 20), random)
+    assert np.abs(part.predict(places) - values).mean() < 0.01
+    lone = fit_part(places, values, bases, PartOptions(10, 0, 1e-4, 1e-4, 20), random)
+    assert np.abs(lone.predict(places) - values).mean() > 0.02
+
+
+def test_trees_find_a_ratio_of_parameters():
+    random = np.random.default_rng(0)
+    X = np.exp(random.uniform(0, 5, (3000, 3)))
+    target = (X[:, 0] > X[:, 1]).astype(float)
+    axes, points = axes_of(X, ["log"] * 3)
+    features = make_features(points, axes, [np.zeros(2)] * 3, target)
+    bins = features.bins(points, axes)
+    trees = grow(bins[:, :2000], target[:2000], Boosting(60), random)
+    assert np.abs(trees.predict(bins[:, 2000:]) - target[2000:]).mean() < 0.1

@@ -1,0 +1,139 @@
+"""What counters of effort told reaches the strategies."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from buran.modeling.pmnf import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
+from buran.modeling.priors.campaign import PathPrior
+from buran.modeling.priors.prior import Prior, computation_prior
+from buran.planning.belief import belief_of, fewer
+from buran.planning.forecast import predicted_s
+from buran.planning.observations import Observations
+from buran.planning.space import Space
+from buran.workflow import plan
+from buran_studies.functions import terms_prior
+
+N, S = 0, 1
+
+
+def known(*terms: Term) -> Prior:
+    """A call path of which counts tell the terms."""
+    return terms_prior(ModelFunction(0.0, (1.0,) * len(terms), terms), "basic_blocks")
+
+
+def test_terms_come_from_models_with_priors_in_the_order_of_the_points() -> None:
+    work = Term((Factor(N, PowerLog(Fraction(3), 0)), Factor(S, PowerLog(Fraction(1), 0))))
+    quality = Quality(5, 0.0, 0.0, 0.0, 1.0, 0.0)
+    models = tuple(Model(ModelFunction(1.0, (2.0,), (work,)), quality) for _ in range(2))
+    times = ModelSet(("n", "s"), "time", "s", ("a", "b"), models, "mean", "median", ())
+    said = (PathPrior("a", "counts", resilient="2 n^3 s"), PathPrior("b", "counts"))
+    history = SimpleNamespace(findings=lambda _: SimpleNamespace(priors=said), models=lambda _: {"time": times})
+    (path,), (prior,) = zip(*plan._priors(history, 0, ("s", "n"), None).items(), strict=True)  # type: ignore[arg-type]
+    terms = prior.columns[1].function.terms
+    assert path == "a" and len(prior.columns) == 2
+    assert terms == (Term((Factor(0, PowerLog(Fraction(1), 0)), Factor(1, PowerLog(Fraction(3), 0)))),)
+    at = np.array([[7.0, 2.0]])
+    assert terms[0].evaluate(at) == pytest.approx(work.evaluate(at[:, ::-1]))
+
+
+def test_told_terms_leave_only_coefficients_open_but_prices_may_change() -> None:
+    x = np.array([2.0, 3, 4, 6, 8, 10])
+    space = Space(("n",), x[:, None], np.ones(6), np.array([12.0]))
+    values = (5 + 3 * x**2)[None, :4, None] * np.array([0.99, 1.01])
+    term = Term((Factor(0, PowerLog(Fraction(2), 0)),))
+    told = belief_of(Observations(space.points[:4], values, priors=(known(term),)), space)
+    open_ = belief_of(Observations(space.points[:4], values), space)
+    assert told is not None and open_ is not None
+    assert told.disagreement == pytest.approx(np.zeros((1, 7)))
+    spread = np.sqrt((told.factors[0] ** 2).sum(axis=1))
+    assert spread[-1] > 0.05  # two steps beyond the measured ones, a unit of effort may cost something else
+    assert spread[0] < 0.02
+
+
+def test_two_points_tell_the_price_of_counted_work() -> None:
+    x = np.array([2.0, 3, 4, 6, 8, 10])
+    space = Space(("n",), x[:, None], np.ones(6), np.array([12.0]))
+    square, cube = (Term((Factor(0, PowerLog(Fraction(power), 0)),)) for power in (2, 3))
+    prior = computation_prior(ModelFunction(1e-6, (2e-3, 1e-3), (square, cube)), "basic_blocks")
+    seconds = prior.function(np.array([column.effort for column in prior.columns])).evaluate(space.points)
+    two = Observations(space.points[:2], seconds[None, :2, None], seconds[:2, None], (prior,))
+    assert predicted_s(two, space) == pytest.approx(seconds, rel=0.02)
+    belief = belief_of(two, space)
+    assert belief is not None and belief.predicted[0, :-1] == pytest.approx(seconds, rel=0.02)
+
+
+def test_points_where_a_call_path_was_not_timed_leave_it_uncertain() -> None:
+    x = np.array([2.0, 3, 4, 6, 8, 10])
+    space = Space(("n",), x[:, None], np.ones(6), np.array([12.0]))
+    values = np.stack([3 * x**2, 3 * x**2])[..., None] * np.array([0.99, 1.01])
+    values[1, 4:] = np.nan
+    term = Term((Factor(0, PowerLog(Fraction(2), 0)),))
+    belief = belief_of(Observations(space.points, values, priors=(known(term), known(term))), space)
+    assert belief is not None
+    timed, untimed = np.sqrt((belief.factors[:, -1] ** 2).sum(axis=1))
+    assert untimed > 1.5 * timed
+
+
+def test_costs_grow_as_call_paths_with_known_terms_do_where_the_start_hides_it() -> None:
+    n = np.array([1.0, 2, 3, 4, 8, 16])
+    space = Space(("n",), n[:, None], np.ones(6), np.array([32.0]))
+    work = 0.01 * n[:4] ** 2
+    start = 0.5 + np.array([0.2, 0.05, 0.0, 0.1])  # seconds, and how they scatter
+    term = Term((Factor(0, PowerLog(Fraction(2), 0)),))
+    told = Observations(
+        space.points[:4], work[None, :, None], (start + work)[:, None], (known(term),), names=(("time", "a"),)
+    )
+    seconds = predicted_s(told, space)
+    assert seconds is not None
+    assert seconds[:4] == pytest.approx(start + work)
+    assert seconds[4:] == pytest.approx(0.575 + 0.01 * n[4:] ** 2, rel=0.01)
+    visits = np.stack([work, 100 + 0 * work])[:, :, None]
+    both = Observations(told.points, visits, told.program_s, (known(term), None), np.array([0, 1]))
+    assert predicted_s(both, space) == pytest.approx(seconds)
+
+
+def test_counts_are_settled_when_none_that_matters_is_open() -> None:
+    def said(path: str, seconds: float | None, settled: bool) -> PathPrior:
+        return PathPrior(path, "counts", at_target_s=seconds, settled=settled)
+
+    def settled(*priors: PathPrior) -> bool:
+        return plan._counts_settled(SimpleNamespace(priors=priors))  # type: ignore[arg-type]
+
+    assert not settled()
+    assert settled(said("a", 1.0, True), said("b", 0.009, False))
+    assert not settled(said("a", 1.0, True), said("b", 0.02, False))
+    assert settled(said("a", 1.0, True), said("b", None, False))
+
+
+@pytest.mark.parametrize("columns", [3, 9, 40])
+def test_fewer_directions_keep_the_variance_at_the_target(columns: int) -> None:
+    factors = np.random.default_rng(columns).normal(size=(12, columns))
+    kept = fewer(factors, 5)
+    assert kept.shape[1] <= max(5, min(columns, 5))
+    assert (kept @ kept[-1])[-1] == pytest.approx((factors @ factors[-1])[-1])
+    assert np.diag(kept @ kept.T).sum() <= np.diag(factors @ factors.T).sum() * (1 + 1e-9)
+    whole = fewer(factors, 12)
+    assert whole @ whole.T == pytest.approx(factors @ factors.T)
+
+
+@pytest.mark.parametrize("shape", ["crosses zero", "zero but once", "next to nothing", "zero"])
+def test_predictions_of_nothing_leave_no_infinite_doubt(shape: str) -> None:
+    x = np.array([1.0, 2, 3, 4, 5, 6, 8, 10])
+    space = Space(("n",), x[:, None], np.ones(8), np.array([12.0]))
+    seconds = {
+        "crosses zero": x - 6.0,  # 0 at a place that nothing is measured at
+        "zero but once": np.where(x == 1, 1e-9, 0.0),
+        "next to nothing": 1e-12 * x,
+        "zero": np.zeros(8),
+    }[shape]
+    both = np.stack([seconds, 3 + x**2])
+    values = both[:, :5, None] * np.array([0.99, 1.0, 1.01])
+    found = belief_of(Observations(space.points[:5], values), space)
+    assert found is not None and np.isfinite(found.factors).all() and np.isfinite(found.disagreement).all()
+    assert np.linalg.norm(found.information, axis=2).max() <= 1e4 * (1 + 1e-9)
+    assert np.isfinite(found.expected_error)
