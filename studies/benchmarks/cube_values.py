@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "profile"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "profiles"))
 
 from test_cube_tools import TOOLS, dumped, findings, said
 

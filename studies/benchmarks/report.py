@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "report"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests" / "reporting"))
 
 import chromium
 

@@ -309,7 +309,7 @@ def test_a_scheduler_is_one_file(
 DEVELOPMENT = [ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs" / "development").glob("*.md"))]
 ROOMS = [
     ROOT,
-    *(ROOT / folder for folder in ("src", "src/buran", "src/buran/measure", "tests", "tools", "docs/development")),
+    *(ROOT / folder for folder in ("src", "src/buran", "src/buran/measurement", "tests", "tools", "docs/development")),
 ]
 
 

@@ -28,7 +28,11 @@ def test_pages_build_without_a_warning(tmp_path: Path) -> None:
         path.relative_to(built) for path in built.rglob("*.html")
     }
     api = (built / "reference" / "api.html").read_text()
-    for name in ("model.PMNFRegressor", "tensor.CPRegressor", "experiment.read.read_experiment"):
+    for name in (
+        "modeling.pmnf.PMNFRegressor",
+        "modeling.tensor.CPRegressor",
+        "profiles.experiment.read.read_experiment",
+    ):
         assert f'id="buran.{name}"' in api
 
 

@@ -176,7 +176,7 @@ def test_generated_code_compiles_without_warnings(built: tuple[Path, str], tmp_p
         [mpicc, "-E", "-x", "c", "-"], input="#include <mpi.h>\n", capture_output=True, text=True, check=True
     ).stdout
     (tmp_path / "mpi_wrappers.inc").write_text(wrappers_for(text, mpicc))
-    native = REPOSITORY / "src" / "buran" / "measure" / "native"
+    native = REPOSITORY / "src" / "buran" / "measurement" / "native"
     flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{native}", f"-I{tmp_path}", "-fsyntax-only"]
     done = subprocess.run([mpicc, *flags, native / "mpi.c"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -21,7 +21,7 @@ from typing import Any
 from PIL import Image
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "report"))
+sys.path.insert(0, str(ROOT / "tests" / "reporting"))
 
 import chromium  # type: ignore[import-not-found]  # noqa: E402
 

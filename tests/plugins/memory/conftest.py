@@ -3,4 +3,7 @@
 import sys
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("prior", "measure", "select", "campaign", "report")]
+sys.path[:0] = [
+    str(Path(__file__).parents[2] / name)
+    for name in ("modeling/priors", "measurement", "planning", "campaign", "reporting")
+]

@@ -11,7 +11,7 @@ import pytest
 from buran.profiles.cubex_read import read_cubex
 from workbench import Workbench
 
-SOURCE = Path(__file__).parents[2] / "measure" / "programs" / "reuse.c"
+SOURCE = Path(__file__).parents[2] / "measurement" / "programs" / "reuse.c"
 LINES = (4000, 8000, 12000, 16000, 20000)
 ROUNDS = 5
 

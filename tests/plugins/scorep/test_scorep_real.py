@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.mpi,
     pytest.mark.skipif(shutil.which("scorep") is None, reason="Score-P is not installed"),
 ]
-KINDS = Path(__file__).parents[2] / "measure" / "programs" / "kinds.cpp"
+KINDS = Path(__file__).parents[2] / "measurement" / "programs" / "kinds.cpp"
 PROGRAMS = Path(__file__).parents[2] / "data" / "scorep" / "src"
 
 

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("campaign", "measure", "prior", "workflow")]
+sys.path[:0] = [
+    str(Path(__file__).parents[2] / name) for name in ("campaign", "measurement", "modeling/priors", "workflow")
+]
 
 from campaign_files import WriteCampaign, writer  # noqa: E402
 

@@ -32,7 +32,7 @@ _plain = {name: getattr(os, name) for name in CALLS}
 
 def role_of(words: list[str]) -> str | None:
     """Return what a process is to a campaign, by its command line."""
-    if any(word.endswith("/engine/supervisor.py") for word in words):
+    if any(word.endswith("/workflow/engine/supervisor.py") for word in words):
         return "supervisor"
     if "buran.cli" in words:
         return "controller"
