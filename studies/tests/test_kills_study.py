@@ -76,7 +76,7 @@ def test_a_run_that_begins_beside_another_is_noted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "role"),
     [
-        (["python", "-I", "-S", "/b/engine/supervisor.py", "60", "python", "-m", "snakemake"], "supervisor"),
+        (["python", "-I", "-S", "/b/workflow/engine/supervisor.py", "60", "python", "-m", "snakemake"], "supervisor"),
         (["python", "-m", "buran.cli", "run"], "controller"),
         (["python", "-m", "snakemake", "--snakefile", "S"], "engine"),
         (["python", "/r/.snakemake/scripts/tmp1.measure.py"], "job"),
