@@ -1,87 +1,79 @@
-"""Numbers that tune a method: each says where it is from, and none stands bare in a module."""
+"""Numbers that tune a method: each says what it means and where it is from, and none stands bare in a module."""
 
 from __future__ import annotations
 
 import ast
-import importlib
-import inspect
+import re
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
-from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = (
-    "modeling",
-    "planning",
-    "instrumentation",
-    "plugins/versions",
-    "plugins/memory",
-)
+PACKAGES = ("modeling", "planning", "instrumentation", "plugins/versions", "plugins/memory")
+ORIGIN = re.compile(r"(Tuned|Published): \S")
+MOST = 120
 # Rounding and overflow decide nothing; the named ones are facts of mathematics, marks and definitions.
 LARGEST_ROUNDING, LEAST_OVERFLOW = 1e-6, 500.0
 EXACT = {"MEAN_ABSOLUTE", "_NORMAL", "_LIKELIHOOD", "_LOGARITHM", "QUANTILES", "_POISSON_RATE"}
 EXACT |= {"_WIDTH", "_MIDDLE", "_REACH", "_SHOWN"}  # of drawings and of what is written
 
 
-SETTINGS = ("buran.modeling.correction.gate", "buran.modeling.pmnf.scoring")  # numbers that users may change, too
+@dataclass(frozen=True)
+class Constant:
+    """A constant of a module, or a default of a class: its numbers, and the comment above or beside it."""
+
+    path: Path
+    name: str
+    numbers: tuple[float, ...]
+    comment: str
 
 
-def modules() -> Iterator[ModuleType]:
-    """The modules that hold numbers which tune a method."""
-    paths = sorted((ROOT / "src" / "buran").rglob("tuning.py"))
-    names = [".".join(path.relative_to(ROOT / "src").with_suffix("").parts) for path in paths]
-    return map(importlib.import_module, [*names, *SETTINGS])
-
-
-def tuned_in(module: ModuleType) -> Iterator[type[Any]]:
-    """The dataclasses of a module that hold such numbers."""
-    for _, kind in inspect.getmembers(module, inspect.isclass):
-        own = kind.__module__ == module.__name__ and is_dataclass(kind)
-        if own and (module.__name__.endswith(".tuning") or any("origin" in each.metadata for each in fields(kind))):
-            yield kind
-
-
-def test_every_number_says_what_it_means_and_where_it_is_from() -> None:
-    rows = [(kind, number) for module in modules() for kind in tuned_in(module) for number in fields(kind)]
-    packages = {kind.__module__.split(".")[1] for kind, _ in rows}
-    assert len(rows) > 100 and packages - {"plugins", "report"} == {name for name in PACKAGES if "/" not in name}
-    for kind, number in rows:
-        assert number.metadata.get("meaning") and number.metadata.get("origin"), f"{kind.__name__}.{number.name}"
-        assert isinstance(number.default, int | float | tuple)
-
-
-def test_what_tunes_is_frozen() -> None:
-    for kind in (kind for module in modules() for kind in tuned_in(module)):
-        assert kind.__dataclass_params__.frozen
-        assert set(kind.__annotations__) == {field.name for field in fields(kind)}
-
-
-def bare_floats(path: Path) -> Iterator[tuple[str, float, str]]:
-    """Yield name, value and line of the floats that a module assigns at its top level."""
+def constants_of(path: Path) -> Iterator[Constant]:
     lines = path.read_text().splitlines()
-    for node in ast.parse(path.read_text()).body:
+    tree = ast.parse(path.read_text())
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
+    for node in [*tree.body, *(each for one in classes for each in one.body)]:
         if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names = [each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+            target = node.targets[0] if isinstance(node, ast.Assign) else node.target
+            names = [each.id for each in ast.walk(target) if isinstance(each, ast.Name)]
             values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
-            for value in values:
-                numbers = [each.value for each in ast.walk(value) if isinstance(each, ast.Constant)]
-                if isinstance(value, ast.Constant | ast.BinOp | ast.UnaryOp):
-                    for number in numbers:
-                        if isinstance(number, float):
-                            following = lines[node.end_lineno] if node.end_lineno < len(lines) else ""
-                            yield names[0], number, lines[node.lineno - 1] + following
+            plain = [each for each in values if isinstance(each, ast.Constant | ast.BinOp | ast.UnaryOp)]
+            found = [each.value for value in plain for each in ast.walk(value) if isinstance(each, ast.Constant)]
+            numbers = tuple(each for each in found if isinstance(each, int | float) and not isinstance(each, bool))
+            first = node.lineno - 1
+            while lines[first - 1].lstrip().startswith("#"):
+                first -= 1
+            beside = "".join(re.findall(r"#.*", lines[node.lineno - 1]))
+            following = lines[node.end_lineno] if node.end_lineno < len(lines) else ""
+            said = " ".join(line.strip("# ") for line in lines[first : node.lineno - 1])
+            yield Constant(path, names[0], numbers, said + beside + following * following.startswith('"""'))
+
+
+def all_constants() -> Iterator[Constant]:
+    for package in PACKAGES:
+        for path in sorted((ROOT / "src" / "buran" / package).rglob("*.py")):
+            yield from constants_of(path)
+
+
+def test_tuned_numbers_are_few_and_say_what_they_mean() -> None:
+    tuned = [each for each in all_constants() if ORIGIN.search(each.comment)]
+    assert 100 < len(tuned) <= MOST
+    for each in tuned:
+        meaning = ORIGIN.split(each.comment)[0]
+        assert each.numbers and meaning.strip(), f"{each.path.relative_to(ROOT)}: {each.name}"
 
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_no_float_stands_bare(package: str) -> None:
     for path in sorted((ROOT / "src" / "buran" / package).rglob("*.py")):
-        if path.name != "tuning.py":
-            for name, value, line in bare_floats(path):
-                exact = name in EXACT or abs(value) <= LARGEST_ROUNDING or value >= LEAST_OVERFLOW
-                assert exact, f"{path.relative_to(ROOT)}: {name} = {value:g} belongs into {package}/tuning.py"
-                assert "#" in line or '"""' in line, f"{path.relative_to(ROOT)}: {name} has no comment"
+        for each in constants_of(path):
+            floats = [number for number in each.numbers if isinstance(number, float)]
+            decides = [number for number in floats if LARGEST_ROUNDING < abs(number) < LEAST_OVERFLOW]
+            if floats and each.name.lstrip("_").isupper():
+                known = each.name in EXACT or not decides or ORIGIN.search(each.comment)
+                assert known, (
+                    f"{path.relative_to(ROOT)}: {each.name} needs a comment with `Tuned: WHERE FROM.`"
+                )
+                assert each.comment, f"{path.relative_to(ROOT)}: {each.name} has no comment"

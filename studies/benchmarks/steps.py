@@ -25,14 +25,14 @@ import numpy as np
 import yaml
 
 from buran.errors import Exit
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import MATTERS
 from buran.modeling.pmnf.repetitions import over_repetitions
 from buran.modeling.priors.steps import Repeats
 from buran.profiles.experiment.table import Experiment
 from buran.workflow.history import History
 from buran.workflow.session import open_session
 
-_ALLOWED = {Repeats.PROVEN: 1e-6, Repeats.NEARLY: COMMON.matters}  # relative
+_ALLOWED = {Repeats.PROVEN: 1e-6, Repeats.NEARLY: MATTERS}  # relative
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 

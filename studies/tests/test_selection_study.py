@@ -12,11 +12,11 @@ import pytest
 from buran.errors import FormatError, UsageError
 from buran.modeling.experiments import model_experiment
 from buran.planning.observations import Observations
+from buran.planning.phases.rounds import BATCH
 from buran.planning.protocol import Advice, Budget, PlanningState, Suggestion
 from buran.planning.simple import ONCE
 from buran.planning.space import Space
 from buran.planning.strategies import strategy_of
-from buran.planning.tuning import PLANNING
 from buran.profiles.experiment.read import read_experiment
 from buran_studies.evaluation.evaluation import Verdict
 from buran_studies.evaluation.run import Run
@@ -167,7 +167,7 @@ def test_the_published_protocol_has_no_campaign_where_the_base_is_not_affordable
 
 def test_all_strategies_make_models_as_often_as_the_product() -> None:
     assert selection.round_of("design") is None
-    assert {selection.round_of(name) for name in ("gpr", "cpf", "random")} == {PLANNING.batch}
+    assert {selection.round_of(name) for name in ("gpr", "cpf", "random")} == {BATCH}
 
 
 def test_models_that_are_judged_are_those_of_the_product(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from buran.instrumentation.measured import MeasuredOverhead, extremes_s, imbalan
 from buran.instrumentation.pira import filter_and_expand, filter_only, hotspots
 from buran.instrumentation.refine import refine
 from buran.instrumentation.refinement import NEVER_CALLED, Wishes
-from buran.instrumentation.tuning import FILTERS
+from buran.instrumentation.tuning import MOST_EXPENSIVE_VISIT
 from buran.instrumentation.verdicts import FunctionVerdict, read_verdicts, write_verdicts
 from buran.modeling.pmnf import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
 from buran.profiles.experiment.table import Experiment
@@ -286,7 +286,7 @@ def test_hooks_are_told_apart_from_starting_and_ending_the_measurement():
     predicted = np.array([0.01, 0.02, 0.03, 0.04])
     assert times_as_expensive(predicted, predicted + 0.02 / plain_s, plain_s) == pytest.approx(1)
     assert times_as_expensive(predicted, 5 * predicted + 0.02 / plain_s, plain_s) == pytest.approx(5)
-    assert times_as_expensive(predicted, 500 * predicted, plain_s) == FILTERS.most_expensive_visit
+    assert times_as_expensive(predicted, 500 * predicted, plain_s) == MOST_EXPENSIVE_VISIT
     assert times_as_expensive(predicted, -predicted, plain_s) == 1
     assert times_as_expensive(0 * predicted, predicted, plain_s) == 1
     assert times_as_expensive(predicted[:1], 3 * predicted[:1], plain_s[:1]) == pytest.approx(3)

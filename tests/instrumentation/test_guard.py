@@ -12,8 +12,8 @@ from buran.instrumentation.callgraph import CALL, make_graph
 from buran.instrumentation.filter_file import parse
 from buran.instrumentation.guard import guard, guarded, longest, stretch, throttle, visit_cost_of
 from buran.instrumentation.start import EVERYTHING, start_filter
-from buran.instrumentation.tuning import FILTERS
-from buran.modeling.numerics.tuning import COMMON
+from buran.instrumentation.tuning import MOST_EXPENSIVE_VISIT
+from buran.modeling.numerics.tuning import OVERHEAD
 from buran.planning.pilot import pilot_places
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import CallTree, Region
@@ -90,7 +90,7 @@ def test_few_visits_and_long_ones_stay_though_the_limit_is_out_of_reach() -> Non
     visits = np.array([1.0, 1e5, 3e4, 300.0, 300.0])
     seconds = np.array([1e-2, 3e-3, 15e-3, 3e-5, 1e-6])
     found = throttle(tree, seconds, visits, 100e-9)
-    assert set(found.verdicts) == {"accessor"} and found.after > COMMON.overhead
+    assert set(found.verdicts) == {"accessor"} and found.after > OVERHEAD
 
 
 def test_what_is_to_be_kept_stays_whatever_it_costs() -> None:
@@ -105,7 +105,7 @@ def test_the_cost_of_a_visit_is_that_of_the_program_where_hooks_rule() -> None:
     assert visit_cost_of(3.0, 1.0, 0.0, COST_S) == COST_S
     assert visit_cost_of(3.0, 1.0, 1e12, COST_S) == COST_S
     # Starting and ending Score-P takes a tenth of a second, which some hundred visits cannot have cost.
-    assert visit_cost_of(0.11, 0.01, 241, COST_S) == FILTERS.most_expensive_visit * COST_S
+    assert visit_cost_of(0.11, 0.01, 241, COST_S) == MOST_EXPENSIVE_VISIT * COST_S
 
 
 def test_the_longest_point_decides_and_shared_machines_stretch_hooks() -> None:
@@ -156,7 +156,7 @@ def test_guarded_filters_let_everything_else_through() -> None:
         assert rules.matches("kernel()", "_Z6kernelv") and rules.matches("main", "main")
     nothing = throttle(TREE, seconds, np.zeros(5), COST_S)
     assert guarded(EVERYTHING, nothing) == EVERYTHING and nothing.before == 0
-    assert COMMON.overhead < 1
+    assert OVERHEAD < 1
 
 
 GRAPH = make_graph(

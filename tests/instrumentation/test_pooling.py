@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from buran.campaign.plan import Mode
 from buran.instrumentation.pooling import EarlierRuns, HookCost, Pooled, hook_cost, pool
-from buran.instrumentation.tuning import POOLING
+from buran.instrumentation.tuning import SCATTER
 from buran.profiles.experiment.build import Run, experiment_from_profiles
 from buran.profiles.experiment.table import Experiment
 from buran_studies.simulate.program import program_of
@@ -176,7 +176,7 @@ def test_what_is_more_uncertain_than_allowed_is_left_out() -> None:
     times = seconds(unsure.experiment)
     assert np.isnan(times["simulated->main->solve"][:, ~unsure.direct]).all()
     assert np.isfinite(times["simulated->main->solve->MPI_Barrier"][:, ~unsure.direct]).all()
-    assert unsure.uncertainty <= POOLING.scatter
+    assert unsure.uncertainty <= SCATTER
 
 
 @pytest.mark.parametrize(("percent", "lost"), [(0.0, True), (5.0, False)])

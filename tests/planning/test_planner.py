@@ -21,7 +21,7 @@ from buran.planning.draft import Draft
 from buran.planning.observations import Observations
 from buran.planning.planner import next_plan
 from buran.planning.question import Knowledge, Question
-from buran.planning.tuning import PLANNING
+from buran.planning.tuning import CAREFUL
 
 POINTS = tuple(Point.of({"p": p, "n": n}) for p, n in product((1, 2, 4, 8, 16), (10, 20, 30, 40, 50)))
 
@@ -441,7 +441,7 @@ def test_evaluation_points_are_paid_for_though_only_a_pilot_has_run() -> None:
     plan = next_plan(asked, Knowledge((first,), tuple(carried_out(first)), pilot_s=1.0))
     run = 6 * 32 / 3600  # core hours: n is six times that of the pilot, which took a second
     assert plan.budget_core_hours == 1.0
-    assert plan.limit_core_hours == pytest.approx(1.0 - PLANNING.careful * (asked.repetitions + 1) * run)
+    assert plan.limit_core_hours == pytest.approx(1.0 - CAREFUL * (asked.repetitions + 1) * run)
 
 
 def test_a_new_filter_is_left_where_measuring_again_would_take_the_rest_of_the_budget() -> None:

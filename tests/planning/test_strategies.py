@@ -13,7 +13,7 @@ from simulated import constant, full_space, measured, plain, space
 
 from buran.campaign.strategies import STRATEGIES
 from buran.errors import UsageError
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import NOISE
 from buran.modeling.pmnf import Factor, ModelFunction, PowerLog, Term
 from buran.planning.base import base_places
 from buran.planning.forecast import Forecast, predicted_s
@@ -248,7 +248,7 @@ def test_known_terms_need_a_smaller_base() -> None:
 
 def test_noise_is_never_taken_for_nothing() -> None:
     silent = measured(BASE, plain, 3, 0.0)
-    assert 0 < silent.noise[0] < COMMON.noise
+    assert 0 < silent.noise[0] < NOISE
     assert measured(BASE, plain, 3, 0.2).noise[0] > 3 * silent.noise[0]
     assert np.isnan(measured(BASE, plain, 1).noise_percent)
 

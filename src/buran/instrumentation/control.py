@@ -7,13 +7,13 @@ from scipy.stats import t as student_t
 
 from buran.instrumentation.measured import MeasuredOverhead
 from buran.instrumentation.prediction import Floats, Mask, RegionPrediction
-from buran.instrumentation.tuning import FILTERS
+from buran.instrumentation.tuning import MOST_EXPENSIVE_VISIT
 from buran.modeling.numerics.least_squares import nonnegative
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import MATTERS
 
 
 def times_as_expensive(predicted: Floats, measured: Floats, plain_s: Floats) -> float:
-    """Return how many times what was predicted hooks cost in the program itself, up to `FILTERS.most_expensive_visit`.
+    """Return how many times what was predicted hooks cost in the program itself, up to `MOST_EXPENSIVE_VISIT`.
 
     Hooks keep a compiler from inlining, and a loop over an empty function has its caches for itself. Start-up and
     shutdown of the measurement, which take as long in every run, are fitted beside the factor.
@@ -30,7 +30,7 @@ def times_as_expensive(predicted: Floats, measured: Floats, plain_s: Floats) -> 
         return 1.0
     columns = np.stack([predicted[some], 1 / plain_s[some]], axis=1)
     factor = float(nonnegative(columns if some.sum() > 1 else columns[:, :1], measured[some])[0])
-    return min(max(factor, 1.0), FILTERS.most_expensive_visit)
+    return min(max(factor, 1.0), MOST_EXPENSIVE_VISIT)
 
 
 def beyond_startup(left: Floats, plain_s: Floats, ranks: Floats) -> tuple[MeasuredOverhead | None, Floats]:
@@ -96,7 +96,7 @@ def within_overhead(prediction: RegionPrediction, keep: Mask, worth: Floats, fix
     most = costs.max(axis=1)
     cheapest = np.argsort(most, kind="stable")
     few = np.zeros_like(keep)
-    few[cheapest] = np.cumsum(np.where(keep & ~fixed, most, 0.0)[cheapest]) <= COMMON.matters
+    few[cheapest] = np.cumsum(np.where(keep & ~fixed, most, 0.0)[cheapest]) <= MATTERS
     out: Mask = keep & (fixed | few | ~prediction.filterable)
     choice = np.flatnonzero(keep & ~out)
     spent = costs[out].sum(axis=0)

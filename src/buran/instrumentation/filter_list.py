@@ -10,7 +10,7 @@ from typing import Any
 from buran.errors import UsageError
 from buran.instrumentation.filter_file import format_filter, only
 from buran.instrumentation.refinement import DROPPED, NEVER_CALLED, Refinement
-from buran.instrumentation.tuning import FILTERS
+from buran.instrumentation.tuning import NEAR_SHARE
 from buran.instrumentation.verdicts import FunctionVerdict, Verdicts
 from buran.profiles.symbols import variants
 from buran.wording import counted
@@ -111,7 +111,7 @@ def _never(verdict: FunctionVerdict) -> bool:
 def _worth_a_word(verdict: FunctionVerdict, share: float) -> bool:
     if verdict.share is None:
         return not _never(verdict)
-    return verdict.share >= FILTERS.near_share * share or verdict.reason.startswith(DROPPED)
+    return verdict.share >= NEAR_SHARE * share or verdict.reason.startswith(DROPPED)
 
 
 def _scorep(chosen: FilterList) -> str:

@@ -15,9 +15,9 @@ from buran.instrumentation.filter_file import Filter, by_symbol, format_filter, 
 from buran.instrumentation.measured import threads_of
 from buran.instrumentation.pattern import named_by_any
 from buran.instrumentation.prediction import MAINS, Floats, reached_by_filters, symbol_of
-from buran.instrumentation.tuning import FILTERS
+from buran.instrumentation.tuning import MOST_EXPENSIVE_VISIT
 from buran.instrumentation.verdicts import FunctionVerdict
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import LARGER, MATTERS, OVERHEAD
 from buran.modeling.pmnf.repetitions import over_repetitions
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import CallTree
@@ -67,7 +67,7 @@ def visit_cost_of(hooked_s: float, plain_s: float, visits: float, calibrated_s: 
     """
     if not visits > 0 or hooked_s < 2 * plain_s:
         return calibrated_s
-    return max(calibrated_s, min((hooked_s - plain_s) / visits, FILTERS.most_expensive_visit * calibrated_s))
+    return max(calibrated_s, min((hooked_s - plain_s) / visits, MOST_EXPENSIVE_VISIT * calibrated_s))
 
 
 def guard(
@@ -75,7 +75,7 @@ def guard(
     hooked_s: float,
     plain_s: float,
     calibrated_s: float,
-    limit: float = COMMON.overhead,
+    limit: float = OVERHEAD,
     keep: Sequence[str] = (),
 ) -> Throttled:
     """Throttle by the point of an experiment whose functions took longest.
@@ -108,7 +108,7 @@ def _most_a_visit_costs(tree: CallTree, seconds: Floats, visits: Floats) -> floa
     """
     own_s, number = (_by_region(tree, values) for values in (seconds, visits))
     reached = reached_by_filters(tree)
-    many = reached & (number > 0) & (number >= COMMON.matters * number[reached].sum())
+    many = reached & (number > 0) & (number >= MATTERS * number[reached].sum())
     return float((own_s[many] / number[many]).min(initial=np.inf))
 
 
@@ -149,7 +149,7 @@ def throttle(
     seconds: Floats,
     visits: Floats,
     visit_cost_s: float,
-    limit: float = COMMON.overhead,
+    limit: float = OVERHEAD,
     keep: Sequence[str] = (),
 ) -> Throttled:
     """Find the functions to leave out before anything larger is run: the shortest visits first.
@@ -175,13 +175,13 @@ def throttle(
     free[named_by_any(keep, [(region.name, symbol_of(region)) for region in regions])] = False
     hooks = np.where(reached, number * visit_cost_s, 0.0)
     whole = float(own_s[reached].sum())
-    bare = max(whole - float(hooks.sum()), COMMON.matters * whole)
+    bare = max(whole - float(hooks.sum()), MATTERS * whole)
     if not bare > 0:
         return Throttled({}, 0.0, 0.0)
     allowed = limit * bare
     each_s = np.maximum(own_s - hooks, 0.0) / np.where(number > 0, number, 1.0)
     order = np.lexsort((-hooks, each_s))
-    mostly_hooks, many = hooks > COMMON.larger * own_s, hooks > COMMON.matters * hooks.sum()
+    mostly_hooks, many = hooks > LARGER * own_s, hooks > MATTERS * hooks.sum()
     order = order[(free & mostly_hooks & many)[order]]
     left = float(hooks.sum()) - np.concatenate([[0.0], np.cumsum(hooks[order])])
     count = int(np.argmax(left <= allowed)) if left[-1] <= allowed else len(order)

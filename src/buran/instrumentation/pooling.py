@@ -18,8 +18,8 @@ from scipy.special import ndtri
 
 from buran.campaign.plan import POINTS_OF_BOTH
 from buran.instrumentation.prediction import FILTERABLE, Floats, Mask, symbol_of
-from buran.instrumentation.tuning import POOLING
-from buran.modeling.numerics.tuning import COMMON
+from buran.instrumentation.tuning import SCATTER
+from buran.modeling.numerics.tuning import FEW, FLOOR, MATTERS
 from buran.modeling.pmnf.repetitions import over_repetitions
 from buran.profiles.experiment.build import Repetition, Run, experiment_from_profiles
 from buran.profiles.experiment.table import AGGREGATES, Experiment
@@ -27,8 +27,17 @@ from buran.profiles.metrics import Metric
 from buran.profiles.profile import CallTree, Profile, Region
 from buran.profiles.regroup import combine, fold, project
 
+# Of the cost in a loop: a program has other caches, and loses inlining. Tuned: judgement.
+LOOP_UNCERTAINTY = 0.5
+# Of any cost: functions are not alike. Tuned: judgement.
+LEAST_UNCERTAINTY = 0.2
+# Of the time, that counting takes before the program itself shows it. Tuned: six programs: evidence/overhead.md.
+COUNTING_SHARE = 0.05
+# Standard deviation of that between call paths. Tuned: evidence/overhead.md.
+COUNTING_SPREAD = 0.08
+
 _SHARE, _UNCERTAINTY, _BLOCKS = "correction_share", "correction_uncertainty", "correction_blocks"
-_CHANCE = float(ndtri(1 - COMMON.matters / 2))  # standard deviations: more is chance in one of a hundred cases
+_CHANCE = float(ndtri(1 - MATTERS / 2))  # standard deviations: more is chance in one of a hundred cases
 _EXACT = 1e-30  # squares below are none
 _HOPELESS = 1e6  # uncertainties are cut there: an infinite one is no number to work with
 
@@ -57,22 +66,22 @@ def hook_cost(calibrated_s: float, hooked_s: Floats, plain_s: Floats, visits: Fl
     """
     if calibrated_s == 0.0:
         return HookCost(0.0, 0.0)
-    values, uncertainties = [calibrated_s], [POOLING.loop_uncertainty * calibrated_s]
+    values, uncertainties = [calibrated_s], [LOOP_UNCERTAINTY * calibrated_s]
     some = (visits > 0) & (plain_s > 0)
-    if some.sum() >= COMMON.few:
+    if some.sum() >= FEW:
         share = visits[some] / plain_s[some]  # noise is a share of the time
         gain = (hooked_s[some] - plain_s[some]) / plain_s[some]
         slope = float((share * gain).sum() / (share**2).sum())
         rest = float(((gain - slope * share) ** 2).sum() / (some.sum() - 1))
         if slope > 0:
             values.append(slope)
-            uncertainties.append(max(float(np.sqrt(rest / (share**2).sum())), COMMON.floor * slope))
+            uncertainties.append(max(float(np.sqrt(rest / (share**2).sum())), FLOOR * slope))
     value, uncertainty = np.array(values), np.array(uncertainties)
     precision = 1 / uncertainty**2
     mean = float((precision * value).sum() / precision.sum())
     sigma = float(np.sqrt(1 / precision.sum()))
     chi = float(np.sqrt((((value - mean) / uncertainty) ** 2).sum() / max(len(value) - 1, 1)))
-    return HookCost(mean, max(sigma * max(chi, 1.0), POOLING.least_uncertainty * mean))
+    return HookCost(mean, max(sigma * max(chi, 1.0), LEAST_UNCERTAINTY * mean))
 
 
 @dataclass(frozen=True)
@@ -191,7 +200,7 @@ def pool(direct: Iterable[Run], earlier: Sequence[EarlierRuns], cost: HookCost) 
     """Bring runs under one filter and corrected ones under others into one table.
 
     A time is left out where functions are measured now that were not then: how it would be shared is not known; where
-    its uncertainty is above `POOLING.scatter`; beside uncorrected times of its point, if it is more uncertain than a
+    its uncertainty is above `SCATTER`; beside uncorrected times of its point, if it is more uncertain than a
     run scatters; and for a call path whose corrected times contradict the uncorrected ones where both are known.
 
     Parameters
@@ -262,9 +271,9 @@ def cost_of_counting(without: Floats, with_: Floats, counted: Floats) -> tuple[F
     variance = np.maximum((rest + common) / np.maximum(points, 1), _EXACT)
     # b = N(g / r, (u / r)^2) before, with r = rms of B / D: counting takes the share g +- u of a run in other programs
     ratio = np.sqrt(square / np.maximum(points, 1))
-    precision, before = square / variance, (ratio / POOLING.counting_spread) ** 2
-    cost = np.where(known, (precision * cost + before * POOLING.counting / ratio) / (precision + before), 0.0)
-    deviation = np.maximum(1 / np.sqrt(precision + before), POOLING.least_uncertainty * np.abs(cost))
+    precision, before = square / variance, (ratio / COUNTING_SPREAD) ** 2
+    cost = np.where(known, (precision * cost + before * COUNTING_SHARE / ratio) / (precision + before), 0.0)
+    deviation = np.maximum(1 / np.sqrt(precision + before), LEAST_UNCERTAINTY * np.abs(cost))
     return cost, np.where(known, deviation * ratio, 0.0), points >= POINTS_OF_BOTH
 
 
@@ -284,7 +293,7 @@ def without_counting(whole: Experiment, known: Floats, counting: Mask) -> Experi
         Times with counting are NaN for call paths with blocks and fewer than `POINTS_OF_BOTH` points of both kinds.
     """
     time, blocks = whole.over_locations("time"), whole.over_locations(_BLOCKS)
-    time = np.where(np.nan_to_num(whole.over_locations(_UNCERTAINTY)) <= POOLING.scatter, time, np.nan)
+    time = np.where(np.nan_to_num(whole.over_locations(_UNCERTAINTY)) <= SCATTER, time, np.nan)
     # D, E, B: seconds without and with counting, and blocks, shape (call path, point)
     without, with_, counted = (
         over_repetitions(values, "median") for values in (known, time[:, :, counting], blocks[:, :, counting])
@@ -349,7 +358,7 @@ def _judged(whole: Experiment, repetitions: tuple[Repetition, ...], earlier: Seq
         comparable = _comparable(whole.tree, group.had)
         for name in values:
             values[name][np.ix_(~comparable, np.ones(time.shape[1], dtype=bool), columns)] = np.nan
-        sure = np.isfinite(time[:, :, columns]) & (uncertainty[:, :, columns] <= POOLING.scatter)
+        sure = np.isfinite(time[:, :, columns]) & (uncertainty[:, :, columns] <= SCATTER)
         sure &= comparable[:, None, None]
         proven = POINTS_OF_BOTH if group.counting else 0
         agrees = _agrees(known, np.where(sure, time[:, :, columns], np.nan), uncertainty[:, :, columns], proven)
@@ -371,7 +380,7 @@ def _judged(whole: Experiment, repetitions: tuple[Repetition, ...], earlier: Seq
 
 
 def _scatter(time: Floats) -> Floats:
-    """Return shape (call path,): by what share a run differs from others of its point, `POOLING.scatter` before any.
+    """Return shape (call path,): by what share a run differs from others of its point, `SCATTER` before any.
 
     What is known beforehand is worth one run, so that two that happen to be alike do not prove that there is none.
     """
@@ -379,7 +388,7 @@ def _scatter(time: Floats) -> Floats:
     known = np.isfinite(time) & (middle > 0)
     squares = np.where(known, (time / np.where(middle > 0, middle, 1.0) - 1) ** 2, 0.0).sum(axis=(1, 2))
     free = np.maximum(known.sum(axis=2) - 1, 0).sum(axis=1)
-    return np.asarray(np.sqrt((squares + POOLING.scatter**2) / (free + 1)))
+    return np.asarray(np.sqrt((squares + SCATTER**2) / (free + 1)))
 
 
 def _share_of_time(direct: Floats, corrected: Floats, sure: Mask) -> float | None:
@@ -417,10 +426,10 @@ def _agrees(direct: Floats, corrected: Floats, uncertainty: Floats, proven: int 
     number = common.sum(axis=1)
     mean = gap.sum(axis=1) / np.maximum(number, 1)
     # two gaps may agree by chance: what one pair scatters by is one more degree of freedom
-    squares = np.where(common, (gap - mean[:, None]) ** 2, 0.0).sum(axis=1) + POOLING.scatter**2
+    squares = np.where(common, (gap - mean[:, None]) ** 2, 0.0).sum(axis=1) + SCATTER**2
     spread = np.sqrt(squares) / np.maximum(number, 1)
     largest = np.where(np.isfinite(corrected), np.nan_to_num(uncertainty), 0.0).max(axis=(1, 2))
-    near: Mask = np.abs(mean) <= COMMON.matters + _CHANCE * np.hypot(spread, largest)
+    near: Mask = np.abs(mean) <= MATTERS + _CHANCE * np.hypot(spread, largest)
     # one pair of single runs, of which one may have been disturbed, refutes nothing
     agreeing: Mask = (number >= proven) & ((number < POINTS_OF_BOTH) | near)
     return agreeing

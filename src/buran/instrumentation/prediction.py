@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from buran.errors import UsageError
-from buran.instrumentation.tuning import POOLING
+from buran.instrumentation.tuning import SCATTER
 from buran.modeling.allowance import allowed_times
 from buran.modeling.pmnf import ModelSet
 from buran.modeling.pmnf.tuning import ALLOWANCE
@@ -138,7 +138,7 @@ class RegionPrediction:
         """Regions whose time is the same at the smallest point and at the target."""
         before, after = self.by_region(self.origin_s), self.own_s
         with np.errstate(invalid="ignore"):
-            return np.abs(after - before) <= POOLING.scatter * np.maximum(after, before)
+            return np.abs(after - before) <= SCATTER * np.maximum(after, before)
 
     # -- of a choice --------------------------------------------------------------------------------
 
@@ -259,7 +259,7 @@ def predict_regions(
     seconds = time.predict(whole)
     seconds[starts_or_ends(tree.names)] = 0.0
     # What counts do not allow is noise, extrapolated: it would leave no share to the functions that matter.
-    allowed_s = ALLOWANCE.factor * allowed_times(time, {models.metric: models for models in work}, at)
+    allowed_s = ALLOWANCE * allowed_times(time, {models.metric: models for models in work}, at)
     seconds[:, 0] = np.minimum(seconds[:, 0], allowed_s)
     number = np.full((len(tree), 1 + len(places)), np.nan)
     if visits is not None:
@@ -289,5 +289,5 @@ def _growing_share(tree: CallTree, models: ModelSet, at: Floats, origin: Floats)
         by_name[name] = by_name.get(name, np.zeros(2)) + row
     total = float(values[:, 0].sum()) or 1.0
     of_region = np.array([by_name.get(region.name, np.zeros(2)) for region in tree.regions]).reshape(-1, 2)
-    share: Floats = np.where(of_region[:, 0] > (1 + POOLING.scatter) * of_region[:, 1], of_region[:, 0] / total, 0.0)
+    share: Floats = np.where(of_region[:, 0] > (1 + SCATTER) * of_region[:, 1], of_region[:, 0] / total, 0.0)
     return share

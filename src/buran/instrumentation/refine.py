@@ -15,7 +15,7 @@ from buran.instrumentation.expansion import unexplored_kernels
 from buran.instrumentation.pattern import named_by, named_by_any, plain
 from buran.instrumentation.prediction import FILTERABLE, Floats, Mask, RegionPrediction, predict_regions, symbol_of
 from buran.instrumentation.refinement import CONSTANT, DROPPED, KEPT, Refinement, Wishes
-from buran.instrumentation.tuning import FILTERS, POOLING
+from buran.instrumentation.tuning import NEAR_SHARE, SCATTER, VISIT_COST_S
 from buran.instrumentation.verdicts import Verdicts
 from buran.modeling.pmnf import ModelSet
 from buran.profiles.cubex_read import PARAMETRIZED
@@ -30,7 +30,7 @@ def refine(
     target: ArrayLike,
     wishes: Wishes | None = None,
     *,
-    visit_cost_s: float = FILTERS.visit_cost_s,
+    visit_cost_s: float = VISIT_COST_S,
     work: Sequence[ModelSet] = (),
     imbalance: Floats | None = None,
     extremes_s: Floats | None = None,
@@ -105,7 +105,7 @@ def refine(
     keep = prediction.filterable & (prediction.leading_to(kernels) | prediction.main) & ~dropped
     if wishes.closure == "static":
         keep |= prediction.filterable & _static_closure(graph, regions, kernels & keep) & ~dropped
-    near = np.fmax(share, seen) >= FILTERS.near_share * wishes.share
+    near = np.fmax(share, seen) >= NEAR_SHARE * wishes.share
     near &= prediction.filterable & np.isfinite(prediction.hook_s) & ~(dropped | keep | steady | distorted)
     keep |= near
     worth = np.where(kernels | near, np.fmax(np.nan_to_num(prediction.bare_share), seen), 0.0)
@@ -182,7 +182,7 @@ def _measured(prediction: RegionPrediction, extremes_s: Floats | None, visits: F
     )
     bare = np.maximum(by_region[:, 1] - hooks, 0.0)
     total = float(by_region[:, 1].sum())
-    return bare / (total or 1.0), by_region[:, 1] > (1 + POOLING.scatter) * by_region[:, 0]
+    return bare / (total or 1.0), by_region[:, 1] > (1 + SCATTER) * by_region[:, 0]
 
 
 def _waiting(prediction: RegionPrediction, imbalance: Floats | None, share: float) -> Mask:

@@ -12,7 +12,7 @@ import numpy as np
 from buran.errors import UsageError
 from buran.instrumentation.prediction import FILTERABLE, MAINS, Floats, Mask, RegionPrediction, symbol_of
 from buran.instrumentation.verdicts import FunctionVerdict
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import LARGER, MATTERS
 from buran.profiles.profile import Region
 from buran.profiles.symbols import variants
 from buran.wording import counted
@@ -48,7 +48,7 @@ class Wishes:
     """
 
     share: float = 0.01
-    hook_share: float = COMMON.larger
+    hook_share: float = LARGER
     overhead: float | None = 0.05
     coverage: float = 0.95
     constants: bool = False
@@ -157,7 +157,7 @@ class Refinement:
         """
         if self.prediction.visit_cost_s == 0:
             return not self.added and bool((self.keep | ~self.prediction.filterable).all())
-        return not self.added and self.hook_share < COMMON.matters and not self.drops_constants
+        return not self.added and self.hook_share < MATTERS and not self.drops_constants
 
     @property
     def names(self) -> tuple[str, ...]:

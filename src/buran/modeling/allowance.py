@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.modeling.pmnf.model_set import ModelSet
-from buran.modeling.pmnf.tuning import SEARCH
+from buran.modeling.pmnf.tuning import STEADY
 from buran.profiles.metrics import metric_of
 from buran.profiles.profile import SEPARATOR
 
@@ -52,7 +52,7 @@ def allowed_times(times: ModelSet, sets: Mapping[str, ModelSet], target: Array) 
         program = np.maximum(program, _ratio(values.sum(axis=0)[-1], values.sum(axis=0)[:-1]))
         row = np.array([_timed(name, positions) for name in counts.call_paths], dtype=np.int64)
         # the same of each timed call path, with the counts of those below it that have no times; only good models count
-        good = [model is not None and model.quality.smape <= 100 * SEARCH.steady for model in counts.models]
+        good = [model is not None and model.quality.smape <= 100 * STEADY for model in counts.models]
         own, poor = np.zeros((len(rows), len(points) + 1)), np.zeros(len(rows), dtype=bool)
         np.add.at(own, row[row >= 0], values[row >= 0])
         poor[row[(row >= 0) & ~np.array(good, dtype=bool) & values.any(axis=1)]] = True

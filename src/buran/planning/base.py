@@ -7,12 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from buran.planning.space import Array, Ids, Mask, Space
-from buran.planning.tuning import PLANNING
+
+# Values along each parameter's line; with fewer, a one-parameter model cannot tell its terms apart. Tuned: five
+# values tell n from n log n (tutorial/your-own-program.md).
+LINE_LENGTH = 5
 
 
 def base_places(
     space: Space,
-    length: int = PLANNING.line_length,
+    length: int = LINE_LENGTH,
     off_lines: bool = True,
     spread: bool = False,
     affordable: Mask | None = None,

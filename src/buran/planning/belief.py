@@ -14,13 +14,21 @@ import numpy as np
 
 from buran.modeling.pmnf import Model, ModelFunction, Term
 from buran.modeling.pmnf.alternative import prepare
-from buran.modeling.pmnf.tuning import ALLOWANCE, DISCREPANCY
+from buran.modeling.pmnf.tuning import ALLOWANCE, DEVIATIONS
 from buran.modeling.price.discrepancy import Along, Process, left_over_at, logarithms, scales_of
 from buran.modeling.priors.prior import Prior
 from buran.planning.forecast import by_powers
 from buran.planning.observations import Observations
 from buran.planning.space import Array, Ids, Space
-from buran.planning.tuning import BELIEF
+
+# Hypotheses count as no further apart than about this, in logarithms: a miss is a miss. Tuned: named by
+# evidence/point-selection.md: chosen on functions of seeds other than the reported ones.
+DISAGREEMENT = 0.5
+# Standard deviation, as a share of the run time, of what operations of MPI take at numbers of ranks far from those
+# measured: who waits there, and which algorithm is taken, is in no count. Tuned: judgement.
+MPI_SPREAD = 0.1
+# Of the belief that are kept; the others hold next to nothing. Tuned: judgement.
+DIRECTIONS = 24
 
 _SMALLEST = 1e-12  # of the largest prediction: what is smaller has no relative uncertainty to speak of
 _SHARPEST = 1e4  # standard deviations of one run that a value is uncertain by, at most; see `TargetBelief.information`
@@ -98,12 +106,12 @@ def belief_of(measured: Observations, space: Space, unseen: bool = True) -> Targ
     noise = measured.noise[modelled]
     predicted = values[modelled]
     groups = np.zeros(len(models), dtype=np.int64) if measured.groups is None else measured.groups[modelled]
-    most = ALLOWANCE.factor * by_powers(measured.points, measured.means[modelled], space.target[None])[:, 0]
+    most = ALLOWANCE * by_powers(measured.points, measured.means[modelled], space.target[None])[:, 0]
     share = _shares(np.minimum(np.abs(predicted[:, -1]), most), groups)
     priors = [measured.prior_of(call) for call in modelled]
     mean_noise = float((share * noise).sum())
     deviations = [
-        DISCREPANCY.price if prior is not None or model.discrepancy is None else model.discrepancy.process.deviation
+        DEVIATIONS[-1] if prior is not None or model.discrepancy is None else model.discrepancy.process.deviation
         for model, prior in zip(models, priors, strict=True)
     ]
     parameters = measured.points.shape[1]
@@ -117,11 +125,11 @@ def belief_of(measured: Observations, space: Space, unseen: bool = True) -> Targ
         common[deviation, dependence, runs] = factors if unseen else _reachable(factors, mean_noise)
     waiting = _unseen_waiting(at, measured, space, mean_noise)
     waits = np.array([unseen and bool(measured.waits) and measured.waits[call] for call in modelled])
-    of_path = BELIEF.waiting / np.sqrt(max(waits.sum(), 1)) / np.maximum(share, _SMALLEST)
+    of_path = MPI_SPREAD / np.sqrt(max(waits.sum(), 1)) / np.maximum(share, _SMALLEST)
     flat = [(model.discrepancy, hypothesis.function) for model in models for hypothesis in model.alternatives]
     left_over = left_over_at([process for process, _ in flat], [function for _, function in flat], at)[0]
     left_over_by_path = np.split(left_over, np.cumsum([len(model.alternatives) for model in models])[:-1])
-    factors = np.zeros((len(models), len(at), BELIEF.directions))
+    factors = np.zeros((len(models), len(at), DIRECTIONS))
     disagreement = np.zeros(predicted.shape)
     for row, (call, model) in enumerate(zip(modelled, models, strict=True)):
         weights = np.sqrt(measured.runs[call]) / (noise[row] * np.where(measured.runs[call] > 0, 1.0, np.inf))
@@ -174,7 +182,7 @@ class _TermColumns:
         for hypothesis, shift in zip(model.alternatives, left_over, strict=True):
             value = hypothesis.function.evaluate(self._at) * np.exp(shift) / scale
             bent = np.log(np.maximum(value * np.sign(predicted), _SMALLEST))
-            logs.append(BELIEF.disagreement * np.tanh(bent / BELIEF.disagreement))
+            logs.append(DISAGREEMENT * np.tanh(bent / DISAGREEMENT))
             if prior is None:
                 inside.append(np.sqrt(hypothesis.weight) * self._of_terms(hypothesis.function, weights, scale))
         if prior is not None:
@@ -250,14 +258,14 @@ def _unseen_waiting(at: Array, measured: Observations, space: Space, noise: floa
         return np.zeros((len(at), 0))
     ranks = [space.parameters.index(space.ranks)]
     scales = scales_of(measured.points[:, ranks], Along.TREND)
-    return _process(at[:, ranks], measured.points[:, ranks], measured.counts, noise / BELIEF.waiting, 1.0, scales)
+    return _process(at[:, ranks], measured.points[:, ranks], measured.counts, noise / MPI_SPREAD, 1.0, scales)
 
 
 def _pivoted(covariance: Array) -> Array:
     """Return a Cholesky factor (place, direction) of a covariance, the largest variances first."""
     rest = covariance.diagonal().copy()
-    out = np.zeros((len(covariance), BELIEF.directions))
-    for k in range(BELIEF.directions):
+    out = np.zeros((len(covariance), DIRECTIONS))
+    for k in range(DIRECTIONS):
         pivot = int(np.argmax(rest)) if k else len(rest) - 1  # the target is represented exactly
         if rest[pivot] <= 1e-12:
             break
@@ -266,7 +274,7 @@ def _pivoted(covariance: Array) -> Array:
     return out
 
 
-def fewer(factors: Array, directions: int = BELIEF.directions) -> Array:
+def fewer(factors: Array, directions: int = DIRECTIONS) -> Array:
     """Keep the directions in which the belief is widest, always those that the target needs."""
     if factors.shape[1] > len(factors):  # a rotation brings them into as many directions as there are places
         # without squares of the factors: rounding errors are then relative to each place's own uncertainty

@@ -10,12 +10,12 @@ from functools import cached_property
 from buran.campaign.plan import COUNTING, POINTS_OF_BOTH, Bundle, Mode, Plan
 from buran.campaign.point import Point
 from buran.campaign.records import Status
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import FEW, NEARLY, OVERHEAD
 from buran.planning.cover import covered
 from buran.planning.forecast import predicted_s
 from buran.planning.question import Knowledge, Question
 from buran.planning.space import Space
-from buran.planning.tuning import PLANNING
+from buran.planning.tuning import CAREFUL, SAMPLED_RATIO
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class RunCosts:
         """
         question, proven = self.question, self.knowledge.counting_proven
         usable = question.counting_tells_times and question.weighs_runs and not question.paired
-        if not usable or (self.knowledge.rounds and (proven or 0.0) < COMMON.nearly):
+        if not usable or (self.knowledge.rounds and (proven or 0.0) < NEARLY):
             return None
         modes: dict[Point, set[Mode]] = {}
         for _, bundle in self._bundles:
@@ -127,9 +127,9 @@ class RunCosts:
         first = self.question.points[0]
         budget, seconds = self.question.budget(None), self.seconds(first)
         if budget is None or not seconds:
-            return COMMON.few
-        affordable = COMMON.overhead * budget * 3600.0 / (seconds * self.question.cores(first))
-        return max(min(int(affordable), COMMON.few), 1)
+            return FEW
+        affordable = OVERHEAD * budget * 3600.0 / (seconds * self.question.cores(first))
+        return max(min(int(affordable), FEW), 1)
 
     @property
     def _bundles(self) -> Iterator[tuple[Plan, Bundle]]:
@@ -137,7 +137,7 @@ class RunCosts:
 
     def ratio(self, mode: Mode) -> float:
         """Return what a run costs, over the baseline's."""
-        return self.knowledge.ratios.get(mode, PLANNING.sampled if mode is Mode.MEMORY else 1.0)
+        return self.knowledge.ratios.get(mode, SAMPLED_RATIO if mode is Mode.MEMORY else 1.0)
 
     @cached_property
     def foreseen_s(self) -> dict[Point, float]:
@@ -171,7 +171,7 @@ class RunCosts:
             return None
         timed = self.ratio(Mode.TIME)
         if filter_text not in self._filters:
-            timed = min(timed, PLANNING.careful)
+            timed = min(timed, CAREFUL)
         new = [run.mode for run in bundle.runs if (run.build, bundle.point, run.repetition) not in self.made]
         baselines = sum(timed if mode is Mode.TIME else self.ratio(mode) for mode in new)
         charged_s = seconds * baselines + self.knowledge.start_s * len(new)

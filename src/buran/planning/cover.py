@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from buran.modeling.numerics.least_squares import SINGULAR
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import FEW
 from buran.planning.forecast import Forecast
 from buran.planning.space import Array, Space
 
@@ -79,7 +79,7 @@ def _most_needed_first(points: Array, there: list[int], needed: set[int], order:
     return first + rest
 
 
-def _new(points: Array, chosen: list[int], place: int, column: int, most: int = COMMON.few) -> bool:
+def _new(points: Array, chosen: list[int], place: int, column: int, most: int = FEW) -> bool:
     """Tell whether a place has a value of a parameter that is wanted in addition to those that were chosen."""
     seen = np.unique(points[chosen, column])
     return len(seen) < most and points[place, column] not in seen

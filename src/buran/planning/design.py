@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from buran.campaign.strategies import Abilities
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import HALF, MATTERS, NEARLY, STEPS
 from buran.planning.belief import TargetBelief, belief_of
 from buran.planning.cover import missing_points
 from buran.planning.forecast import Forecast, known_share
@@ -20,7 +20,10 @@ from buran.planning.observations import Observations
 from buran.planning.protocol import Advice, Budget, PlanningState, Settings
 from buran.planning.simple import BASE, ONCE, Base, nothing_left, suggestions
 from buran.planning.space import Array, Ids, Mask, Space
-from buran.planning.tuning import PLANNING
+from buran.planning.tuning import CAREFUL, ROUND_SHARE
+
+# Of what is left, that a run of the base may take. Tuned: judgement.
+BASE_SHARE = 1 / 8
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Design:
 
     base: Base = ONCE
     accuracy: float | None = None
-    part: float = PLANNING.part
+    part: float = ROUND_SHARE
 
     @property
     def abilities(self) -> Abilities:
@@ -54,10 +57,10 @@ class Design:
         forecast = Forecast.of(measured, space, state)
         if first := self._first(forecast, space, budget):
             return first
-        base = Base(1, 2) if known_share(measured) >= COMMON.nearly else self.base
+        base = Base(1, 2) if known_share(measured) >= NEARLY else self.base
         # with few rounds left, the base must not take many of them
-        together = PLANNING.base_share if state.rounds_left is None else COMMON.half
-        opening = base.advice(forecast, space, budget, PLANNING.base_share, together)
+        together = BASE_SHARE if state.rounds_left is None else HALF
+        opening = base.advice(forecast, space, budget, BASE_SHARE, together)
         if opening is not None:
             return opening
         belief = belief_of(measured, space)
@@ -66,20 +69,20 @@ class Design:
         error = belief.expected_error
         if self.accuracy is not None and _width(measured, space, belief) <= self.accuracy:
             return Advice(stop=f"the prediction at the target is within {self.accuracy:.0%}", expected_error=error)
-        cost = PLANNING.careful * forecast.cost
-        affordable = forecast.free & (PLANNING.careful * forecast.most <= budget.left)
+        cost = CAREFUL * forecast.cost
+        affordable = forecast.free & (CAREFUL * forecast.most <= budget.left)
         if not affordable.any():
             return nothing_left(forecast)
         left = budget.left if np.isfinite(budget.left) else float((cost * forecast.free).sum() * space.most_repetitions)
         room = np.where(affordable, space.most_repetitions - forecast.runs, 0).astype(np.float64)
         plan, remains = allocate(belief, cost, left, room)
-        if remains > 1 - COMMON.matters and (informed := belief_of(measured, space, unseen=False)) is not None:
+        if remains > 1 - MATTERS and (informed := belief_of(measured, space, unseen=False)) is not None:
             belief = informed  # what no point can show must not hide what some can
             plan, remains = allocate(belief, cost, left, room)
-        if remains > 1 - COMMON.matters:
+        if remains > 1 - MATTERS:
             belief = improvable(belief, room)  # nor must the other call paths
             plan, remains = allocate(belief, cost, left, room)
-        if remains > 1 - COMMON.matters:
+        if remains > 1 - MATTERS:
             return Advice(stop=_no_run_helps(measured, space), expected_error=error)
         part = max(self.part, 1 / state.rounds_left) if state.rounds_left else self.part
         counts = whole_runs(belief, plan, cost, left, room)
@@ -105,8 +108,8 @@ class Design:
         if forecast.cost is None:
             return None
         places = missing_points(forecast, space)
-        total = np.cumsum(PLANNING.careful * forecast.cost[places])
-        most = max(PLANNING.part * budget.left, float(total[0])) if places else 0.0
+        total = np.cumsum(CAREFUL * forecast.cost[places])
+        most = max(ROUND_SHARE * budget.left, float(total[0])) if places else 0.0
         chosen = [place for place, sum_ in zip(places, total.tolist(), strict=True) if sum_ <= most]
         out = suggestions(chosen, forecast, [0.0] * len(chosen), [BASE] * len(chosen), budget)
         return Advice(out) if out else None
@@ -146,7 +149,7 @@ def _width(measured: Observations, space: Space, belief: TargetBelief) -> float:
     lower, upper = measured.fit.predict_interval(space.target[None], of="mean")
     modelled = np.array([model is not None for model in measured.fit.models])
     half, predicted = (upper - lower)[modelled, 0] / 2, np.abs(belief.predicted[:, -1])
-    counts = belief.share >= COMMON.matters
+    counts = belief.share >= MATTERS
     relative = np.where(predicted > 0, half / np.where(predicted > 0, predicted, 1.0), np.where(half > 0, np.inf, 0.0))
     return float(relative[counts].max(initial=0.0))
 
@@ -167,7 +170,7 @@ def improvable(belief: TargetBelief, room: Array) -> TargetBelief:
     target = belief.factors[:, -1]
     # share of the variance that all runs leave: t^T (I + sum_x r_x f_x f_x^T)^-1 t over t^T t
     left = np.einsum("cr,cr->c", target, _turned(belief.information, room, target)[..., 0])
-    improves = (left < (1 - COMMON.matters) * (target**2).sum(axis=1)) & _matters(belief.share)
+    improves = (left < (1 - MATTERS) * (target**2).sum(axis=1)) & _matters(belief.share)
     return replace(belief, share=np.where(improves, belief.share, 0.0))
 
 
@@ -212,7 +215,7 @@ def allocate(belief: TargetBelief, cost: Array, budget: float, room: Array) -> t
     if before <= 0:
         return out, 1.0
     remains = 1.0
-    for _ in range(COMMON.steps):
+    for _ in range(STEPS):
         # what remains is t^T (I + sum_x r_x f_x f_x^T)^-1 t over t^T t
         turned = _turned(rows, runs, target)
         remains = float(weight @ (target[:, None] @ turned)[:, 0, 0]) / before
@@ -289,7 +292,7 @@ def whole_runs(belief: TargetBelief, plan: Array, cost: Array, budget: float, ro
 
 def _matters(parts: Array) -> Mask:
     """Return which parts are at least a hundredth of all together, or the largest."""
-    return np.asarray(parts >= min(COMMON.matters * parts.sum(), parts.max(initial=0.0)))
+    return np.asarray(parts >= min(MATTERS * parts.sum(), parts.max(initial=0.0)))
 
 
 def _filled(belief: TargetBelief, first: int, price: Array, budget: float, room: Array) -> tuple[Ids, float]:

@@ -11,10 +11,10 @@ import numpy as np
 from buran.campaign.plan import COUNTING, POINTS_OF_BOTH, BuildSpec, Bundle, Mode, Plan, Purpose, randomised_blocks
 from buran.campaign.point import Point
 from buran.campaign.records import core_hours
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import HALF
 from buran.planning.costs import RunCosts
 from buran.planning.cover import covered
-from buran.planning.tuning import PLANNING
+from buran.planning.tuning import CAREFUL
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,10 @@ class Draft(RunCosts):
         predicted: float | None = None
         costs = [self.cost(bundle, filter_text) for bundle in bundles]
         if limit is not None and self.question.models and (purpose is Purpose.PILOT or None in costs):
-            limit = spent + COMMON.half * max(limit - spent, 0.0)
+            limit = spent + HALF * max(limit - spent, 0.0)
         if all(cost is not None for cost in costs):
             affordable: list[Bundle] = []
-            careful = 1.0 if self.question.adaptive or purpose is not Purpose.MODEL else PLANNING.careful
+            careful = 1.0 if self.question.adaptive or purpose is not Purpose.MODEL else CAREFUL
             predicted = later = 0.0
             for bundle, cost in zip(bundles, costs, strict=True):
                 assert cost is not None
@@ -144,7 +144,7 @@ class Draft(RunCosts):
             if seconds is None or left is None:
                 return False
             core_s += self.ratio(Mode.MEMORY) * seconds * self.question.cores(point)
-        return left is not None and core_s / 3600 <= COMMON.half * (left - self.knowledge.spent_core_hours)
+        return left is not None and core_s / 3600 <= HALF * (left - self.knowledge.spent_core_hours)
 
     @cached_property
     def _unsampled(self) -> frozenset[Point]:
@@ -293,10 +293,8 @@ class Draft(RunCosts):
             return 0.0
         points = dict.fromkeys(question.evaluation_points, question.repetitions)
         bundles = self.bundles(points, Purpose.EVALUATION, knowledge.filter_text)
-        kept = np.cumsum(
-            sorted(PLANNING.careful * (self.cost(bundle, knowledge.filter_text) or 0.0) for bundle in bundles)
-        )
-        return float(max(kept[kept <= COMMON.half * whole], default=0.0))
+        kept = np.cumsum(sorted(CAREFUL * (self.cost(bundle, knowledge.filter_text) or 0.0) for bundle in bundles))
+        return float(max(kept[kept <= HALF * whole], default=0.0))
 
     def again_core_hours(self, bundle: Bundle) -> float:
         """Return what measuring a point of the first round again will cost, under the filter that its models choose."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from buran.modeling.numerics.least_squares import exponents
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import FEW, FLOOR
 from buran.planning.observations import Observations
 from buran.planning.protocol import PlanningState
 from buran.planning.space import Array, Ids, Mask, Space
@@ -67,7 +67,7 @@ def predicted_s(measured: Observations, space: Space) -> Array | None:
     if not measured_before.any():
         return space.expected_s
     seen = measured.program_means_s[measured_before]
-    known = measured_before.sum() >= COMMON.few or known_share(measured) > 1 / 2
+    known = measured_before.sum() >= FEW or known_share(measured) > 1 / 2
     out = _modelled_s(measured, space, measured_before) if known else None
     if out is None:
         out = np.full(len(space.points), seen.max()) if space.expected_s is None else space.expected_s.copy()
@@ -96,7 +96,7 @@ def _measured_before(measured: Observations) -> Mask:
 def _by_powers_s(measured: Observations, space: Space) -> Array:
     """Return the run time at each place (place,) by powers; zero where too few points ran, or run times are known."""
     here = _measured_before(measured)
-    if space.known_s is not None or here.sum() < COMMON.few:
+    if space.known_s is not None or here.sum() < FEW:
         return np.zeros(len(space.points))
     return np.asarray(by_powers(measured.points[here], measured.program_means_s[None, here], space.points)[0])
 
@@ -122,7 +122,7 @@ def by_powers(points: Array, values: Array, at: Array) -> Array:
     """
     tiny = np.finfo(np.float64).tiny
     largest = np.nanmax(np.abs(values), axis=1, initial=tiny, keepdims=True)
-    known = np.fmax(values, COMMON.floor * largest)
+    known = np.fmax(values, FLOOR * largest)
     there, here = np.maximum(at, tiny), np.maximum(points, tiny)
     growth = (np.log(there) - np.log(here).mean(axis=0)) @ exponents(here, known).T
     return np.asarray(np.exp(np.log(known).mean(axis=1, keepdims=True) + growth.T))

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from buran.campaign.strategies import Abilities
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import MATTERS
 from buran.planning.cpf import CHEAPEST
 from buran.planning.forecast import Forecast
 from buran.planning.observations import Observations
@@ -200,7 +200,7 @@ def largest(measured: Observations) -> list[tuple[int, float]]:
     total = total / total.sum() if total.sum() > 0 else np.full(len(total), 1 / len(total))
     usable = (np.where(measured.runs > 0, measured.means, 0.0) > 0).sum(axis=1) >= 2
     order = [call for call in np.argsort(-total, kind="stable").tolist() if usable[call]]
-    order = [call for call in order if total[call] >= min(COMMON.matters, total[order[0]])]
+    order = [call for call in order if total[call] >= min(MATTERS, total[order[0]])]
     return [(call, float(total[call])) for call in order]
 
 

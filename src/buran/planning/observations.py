@@ -10,7 +10,7 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.modeling.numerics.least_squares import SINGULAR, span
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import NOISE, WORTH
 from buran.modeling.pmnf import Fit, SearchOptions, fit_models
 from buran.modeling.pmnf.noise import noise_level
 from buran.modeling.pmnf.repetitions import over_repetitions, scatter_of
@@ -204,8 +204,8 @@ class Observations:
         free = here.sum(axis=1) - 1 - np.array(used)
         squares += np.where((free > 0) & np.isfinite(rest), rest, 0.0)
         degrees += np.maximum(free, 0)
-        total = squares + COMMON.worth * COMMON.noise**2
-        return np.asarray(np.sqrt(total / (degrees + COMMON.worth)))
+        total = squares + WORTH * NOISE**2
+        return np.asarray(np.sqrt(total / (degrees + WORTH)))
 
 
 def _fit(points: Array, values: Array) -> Fit:

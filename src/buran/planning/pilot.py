@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import FEW
 
 
 def pilot_places(points: NDArray[np.float64]) -> list[int]:
@@ -23,10 +23,10 @@ def pilot_places(points: NDArray[np.float64]) -> list[int]:
     count, parameters = points.shape
     ranks = np.stack([np.unique(column, return_inverse=True)[1] for column in points.T], axis=1).reshape(count, -1)
     moved = (ranks > 0).sum(axis=1)
-    chosen = (moved <= 1) & (ranks.max(axis=1) < COMMON.few)
+    chosen = (moved <= 1) & (ranks.max(axis=1) < FEW)
     if parameters > 1:
         chosen |= (ranks == 1).all(axis=1)
-    least = np.array([min(COMMON.few, len(np.unique(column))) for column in points.T])
+    least = np.array([min(FEW, len(np.unique(column))) for column in points.T])
     there = [len(np.unique(ranks[chosen, i])) for i in range(parameters)]
     if (np.array(there) < least).any():
         chosen[: 2 * parameters + 2] = True

@@ -18,7 +18,7 @@ from buran.planning.cover import smallest
 from buran.planning.observations import Observations
 from buran.planning.space import Array, Space
 from buran.planning.strategies import ValidatedStrategy, base_of, strategy_of
-from buran.planning.tuning import PLANNING
+from buran.planning.tuning import SAMPLED_RATIO
 from buran.profiles.metrics import counted
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class Question:
     def full_matrix_core_hours(self, seconds: Runtime) -> float | None:
         """Return what measuring every point would cost; None where the run time of some point is unknown."""
         timed = 0 if self.counts_only else (2 - self.counts_with_times) * self.repetitions + self.warmup
-        runs = timed + self.effort_runs + PLANNING.sampled * self.memory_runs
+        runs = timed + self.effort_runs + SAMPLED_RATIO * self.memory_runs
         total = 0.0
         for point in self.full_matrix or self.points:
             run_s = seconds(point)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import FLOOR
 from buran.planning.question import Knowledge, Question
 from buran.wording import shown_value
 
@@ -16,12 +16,12 @@ def shortfalls(question: Question, knowledge: Knowledge) -> list[str]:
 
 
 def _too_far(question: Question) -> str | None:
-    """Return as text by how much the target lies beyond all points; None if that is not beyond `COMMON.floor`."""
+    """Return as text by how much the target lies beyond all points; None if that is not beyond `FLOOR`."""
     space = question.space
     largest, least = space.points.max(axis=0), space.points.min(axis=0)
     beyond = np.maximum(space.target / largest, least / space.target)
     worst = int(beyond.argmax())
-    if beyond[worst] * COMMON.floor <= 1:
+    if beyond[worst] * FLOOR <= 1:
         return None
     name, value = space.parameters[worst], space.target[worst]
     return f"the target {name} = {value:g} lies a factor of {beyond[worst]:.3g} beyond all points: too far to trust"

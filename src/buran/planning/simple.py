@@ -14,7 +14,7 @@ from buran.planning.forecast import Forecast
 from buran.planning.observations import Observations
 from buran.planning.protocol import Advice, Budget, PlanningState, Settings, Suggestion
 from buran.planning.space import Array, Ids, Mask, Space
-from buran.planning.tuning import PLANNING
+from buran.planning.tuning import ROUND_SHARE
 
 BASE = "points of the base, needed for a first model"
 DECIDES = "shows whether what grows with the parameters is added or multiplied"
@@ -202,7 +202,7 @@ class Fixed:
             return []
         off = np.setdiff1d(self.places(space), base_places(space, off_lines=False, whole=True))
         off = off[np.argsort(-forecast.cost[off], kind="stable")]
-        room = PLANNING.part * budget.left
+        room = ROUND_SHARE * budget.left
         return [int(place) for place in off if forecast.cost[place] * self.repetitions <= room / len(off)]
 
 

@@ -251,19 +251,19 @@ def unknown_rows(report: Report, models: ModelSet) -> NDArray[np.bool_]:
 
 
 def unknown_at_target(report: Report) -> Unknown:
-    """Return what of the predictions at the target is more than `ALLOWANCE.factor` times what counts allow."""
+    """Return what of the predictions at the target is more than `ALLOWANCE` times what counts allow."""
     times, target = report.models.get("time"), np.array([report.target[name] for name in report.parameters])
     if times is None or times.unit != "sec" or not times.call_paths:
         return Unknown()
     counts = {metric: models for metric, models in report.models.items() if models is not times}
     allowed, apart = allowed_times(times, counts, target), start_and_end(times)
-    excess = np.where(apart, 0.0, target_values(times, report.target) - ALLOWANCE.factor * allowed)
+    excess = np.where(apart, 0.0, target_values(times, report.target) - ALLOWANCE * allowed)
     total, models, row = False, times, int(excess.argmax())
     if report.startup is not None and report.runtime is not None and report.runtime.models[0] is not None:
         parts_s = run_time_at_target(report) - float(target_values(report.startup, report.target)[0])
-        total = parts_s > ALLOWANCE.factor * allowed[~apart].sum()
+        total = parts_s > ALLOWANCE * allowed[~apart].sum()
     elif report.runtime is not None and report.runtime.models[0] is not None:
-        total = run_time_at_target(report) > ALLOWANCE.factor * allowed_times(report.runtime, counts, target)[0]
+        total = run_time_at_target(report) > ALLOWANCE * allowed_times(report.runtime, counts, target)[0]
         models, row = (times, row) if excess[row] > 0 else (report.runtime, 0)
     if not total and excess[row] <= 0:
         return Unknown()

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import NEARLY
 from buran.modeling.pmnf.basis import Lead
 from buran.modeling.pmnf.model import Model
 
 
 def faster_in(first: Model, second: Model, parameters: int) -> tuple[int, ...]:
-    """Return the parameters with which the second model grows faster, by at least `COMMON.nearly` of the hypotheses.
+    """Return the parameters with which the second model grows faster, by at least `NEARLY` of the hypotheses.
 
     Every hypothesis of the one meets every hypothesis of the other, with the product of their weights. Sums have none
     but themselves.
     """
-    return tuple(parameter for parameter in range(parameters) if _chance(first, second, parameter) >= COMMON.nearly)
+    return tuple(parameter for parameter in range(parameters) if _chance(first, second, parameter) >= NEARLY)
 
 
 def _chance(first: Model, second: Model, parameter: int) -> float:

@@ -8,11 +8,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from buran.campaign.results import MODELS, REPORT, TABLE, results_folder
+from buran.campaign.results import MODELS, REPORT, results_folder
 from buran.files import read_json
 from buran.instrumentation.filter_file import Filter, parse
 from buran.modeling.pmnf.model_set import ModelSet, read_models
 from buran.notebook import table_html
+from buran.profiles.experiment import TABLE
 from buran.profiles.experiment.jsonl import read_jsonl
 from buran.profiles.experiment.table import Experiment
 

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.modeling.exact.formulas import passes_through
-from buran.modeling.numerics.tuning import COMMON, OF_MEANS
+from buran.modeling.numerics.tuning import NEARLY, OF_MEANS
 from buran.modeling.pmnf.basis import NO_GROWTH
 from buran.modeling.pmnf.model import Model
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.powers import PowerLog
-from buran.modeling.pmnf.tuning import SEARCH
+from buran.modeling.pmnf.tuning import STEADY
 from buran.reporting.call_paths import Array, CallPaths
 from buran.reporting.content import LEVEL, Report, start_and_end, unknown_rows
 from buran.reporting.growth import leads_of
@@ -208,7 +208,7 @@ def _is_proven(model: Model | None, counts: ModelSet, parameter: int) -> bool:
         return False
     if passes_through(model.function, np.array(counts.points)):
         return False
-    return leads_of(model, parameter).get(model.function.lead(parameter), 0.0) >= COMMON.nearly
+    return leads_of(model, parameter).get(model.function.lead(parameter), 0.0) >= NEARLY
 
 
 class _Guesses:
@@ -218,7 +218,7 @@ class _Guesses:
         self.call_paths = call_paths
         models = call_paths.models.models
         self.smape = np.array([np.nan if model is None else model.quality.smape for model in models], dtype=np.float64)
-        self.rows = ~(self.smape <= 100 * SEARCH.steady) | (call_paths.lower < _LEAST * call_paths.at_target)
+        self.rows = ~(self.smape <= 100 * STEADY) | (call_paths.lower < _LEAST * call_paths.at_target)
 
     def of(self, row: int) -> str:
         """Say why; empty where a model can."""
@@ -226,7 +226,7 @@ class _Guesses:
             return ""
         if not np.isfinite(self.call_paths.upper[row]):
             return "too few points for an interval"
-        if self.smape[row] <= 100 * SEARCH.steady:
+        if self.smape[row] <= 100 * STEADY:
             reach = f"{self.call_paths.lower[row]:.2g} to {self.call_paths.upper[row]:.2g}"
             return f"{100 * LEVEL:.0f} % interval {reach} {self.call_paths.unit}"
         return (

@@ -132,7 +132,7 @@ def unknown_in_words(report: Report) -> str:
     more = len(report.unknown.call_paths) - len(some)
     whose = ", ".join((*some, *([f"{more} more"] if more else []))) or "the program"
     return (
-        f"not known at {named(report.target)}: {whose}. Models of time predict more than {ALLOWANCE.factor:g} times "
+        f"not known at {named(report.target)}: {whose}. Models of time predict more than {ALLOWANCE:g} times "
         "what was measured, multiplied by the growth of counts; such call paths are in no share"
     )
 

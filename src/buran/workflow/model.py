@@ -22,20 +22,19 @@ from buran.instrumentation.balance import Balance, balance_of
 from buran.instrumentation.measured import extremes_s, imbalance_s, threads_of
 from buran.measurement.bundle import PROFILE
 from buran.modeling.experiments import model_experiment
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import MATTERS
 from buran.modeling.pmnf import SearchOptions
 from buran.modeling.pmnf.basis import Lead
 from buran.modeling.pmnf.fit import fit_models
 from buran.modeling.pmnf.model_set import ModelSet, write_models
 from buran.modeling.pmnf.space import full_spaces, wider_space
-from buran.modeling.pmnf.tuning import SEARCH
+from buran.modeling.pmnf.tuning import STEADY
 from buran.modeling.priors.account import Account
 from buran.modeling.priors.campaign import PathPrior, noise_resilient
 from buran.modeling.priors.paths import waiting_rows
 from buran.modeling.priors.resilient import PUBLISHED, FitOptions
 from buran.modeling.priors.steps import not_repeated
 from buran.modeling.priors.tables import PathModel, models_from_priors
-from buran.modeling.priors.tuning import COUNTS
 from buran.profiles.call_paths import read_profile
 from buran.profiles.experiment.jsonl import write_jsonl
 from buran.profiles.experiment.merge import merge_metrics
@@ -56,6 +55,9 @@ from buran.workflow.session import Session
 
 if TYPE_CHECKING:
     from buran.modeling.tensor import CPRegressor
+
+# Factor between counts of one point beyond which runs did different things. Tuned: judgement.
+MIXED = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,9 +286,9 @@ def of_steady_counts(models: ModelSet, counted: Experiment) -> ModelSet:
     """
     if metric_of(models.metric).role != "exact":
         return models
-    mixed = collect.differing(counted, models.metric, COUNTS.mixed).tolist()
+    mixed = collect.differing(counted, models.metric, MIXED).tolist()
     kept = tuple(
-        None if mixture or (model is not None and model.quality.error > SEARCH.steady) else model
+        None if mixture or (model is not None and model.quality.error > STEADY) else model
         for model, mixture in zip(models.models, mixed, strict=True)
     )
     return replace(models, models=kept)
@@ -301,7 +303,7 @@ def proven_growth(counted: Collection[ModelSet]) -> list[Lead] | None:
         model.function
         for models in counted
         for model in models.models
-        if model is not None and model.quality.smape <= 100 * COMMON.matters
+        if model is not None and model.quality.smape <= 100 * MATTERS
     ]
     columns = range(max((len(models.parameters) for models in counted), default=0))
     return [max(function.lead(p) for function in functions) for p in columns] if functions else None

@@ -20,7 +20,7 @@ from buran.errors import ConfigError
 from buran.files import digest
 from buran.instrumentation.filter_file import parse
 from buran.measurement.bundle import configuration
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import FEW, MATTERS, STEPS
 from buran.modeling.pmnf import ModelFunction, fit_models
 from buran.modeling.priors.campaign import LevelMisses
 from buran.modeling.priors.prior import Column, Prior, computation_prior
@@ -53,7 +53,7 @@ def question_of(history: History) -> Question:
         effort_repetitions=config.effort_repetitions,
         warmup=config.warmup,
         strategy=config.strategy.name,
-        max_iterations=config.strategy.max_iterations or COMMON.steps,
+        max_iterations=config.strategy.max_iterations or STEPS,
         refine=config.refinement.enabled and config.goal != "models",
         seed=config.seed,
         build=partial(_build_spec, session, [plan.filter_text for plan in history.plans if not plan.imported]),
@@ -184,7 +184,7 @@ def knowledge_of(history: History) -> Knowledge:
     assert filter_text is not None
     trial = _trial_times(history)
     runtime = runtime_model(history, findings)
-    if findings.runtime is None and history.session.earlier is None and len(trial) >= COMMON.few:
+    if findings.runtime is None and history.session.earlier is None and len(trial) >= FEW:
         runtime = fitted_times(trial, history.session.campaign.parameters)
     outcomes = tuple(history.outcomes(plan for plan in plans if not plan.imported))
     knowledge = Knowledge(
@@ -314,7 +314,7 @@ def _start_s(campaign: Campaign, outcomes: Sequence[BundleOutcome]) -> float:
 def _counts_settled(findings: Findings) -> bool:
     """Tell whether counting at more points would say nothing of the call paths that matter at the target."""
     seconds = {prior.call_path: abs(prior.at_target_s or 0.0) for prior in findings.priors}
-    least = COMMON.matters * sum(seconds.values())
+    least = MATTERS * sum(seconds.values())
     open_ = [prior.call_path for prior in findings.priors if not prior.settled]
     return bool(seconds) and all(seconds[path] < least for path in open_)
 
@@ -390,7 +390,7 @@ def _priors(history: History, iteration: int, names: tuple[str, ...], ranks: str
 def _misses(found: LevelMisses, moved: Sequence[int]) -> Column:
     cost, deviation = found.cost
     function = ModelFunction.from_json(found.misses).moved(moved)
-    return Column("misses", function, cost=(cost, max(deviation, COMMON.matters * cost)), level=found.level)
+    return Column("misses", function, cost=(cost, max(deviation, MATTERS * cost)), level=found.level)
 
 
 def _errors(history: History) -> tuple[float, ...]:

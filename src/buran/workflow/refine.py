@@ -30,10 +30,10 @@ from buran.instrumentation.prediction import predict_regions
 from buran.instrumentation.refine import refine, with_wishes
 from buran.instrumentation.refinement import Refinement, Wishes
 from buran.instrumentation.start import start_filter
-from buran.instrumentation.tuning import FILTERS
+from buran.instrumentation.tuning import VISIT_COST_S
 from buran.instrumentation.verdicts import FunctionVerdict, read_verdicts, write_verdicts
 from buran.measurement.toolchain.static_features import StaticFeatures, StaticFunction
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import OVERHEAD
 from buran.modeling.pmnf.fit import fit_models
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.repetitions import over_repetitions
@@ -159,7 +159,7 @@ def _guarded(history: History) -> tuple[str, dict[str, FunctionVerdict]]:
     ]
     hooked_s, plain_s = pairs[-1] if pairs else (0.0, 0.0)
     wishes = wishes_of(history.session)
-    limit = wishes.overhead or COMMON.overhead
+    limit = wishes.overhead or OVERHEAD
     decision = guard(experiment, hooked_s, plain_s, visit_cost_s(history), limit, wishes.keep)
     return guarded(findings.filter_text, decision), dict(decision.verdicts)
 
@@ -374,4 +374,4 @@ def visit_cost_s(history: History, iteration: int | None = None) -> float:
     if not costs and history.imports:  # nothing is built yet
         cost = history.session.target.backend.visit_cost()
         costs = [] if cost is None else [cost.seconds]
-    return median(costs) if costs else FILTERS.visit_cost_s
+    return median(costs) if costs else VISIT_COST_S

@@ -18,7 +18,6 @@ from buran.campaign.document import INCLUDE, read_campaign_file
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
 from buran.campaign.records import Status, core_hours
-from buran.campaign.results import TABLE
 from buran.campaign.shape import COMMAND
 from buran.errors import ConfigError, StorageError
 from buran.features import FEATURES, sections, sections_of
@@ -27,6 +26,7 @@ from buran.instrumentation.filter_list import WRITERS
 from buran.instrumentation.refinement import predicted_overhead
 from buran.measurement.schedulers.submission import JobEvents
 from buran.modeling.pmnf.model_set import ModelSet, write_models
+from buran.profiles.experiment import TABLE
 from buran.profiles.experiment.build import Run
 from buran.profiles.experiment.extrap_tree import write_extrap_tree
 from buran.profiles.metrics import counted as counted_metrics

@@ -5,12 +5,12 @@ import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, DotProduct, Matern
 
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import COMBINATIONS
 from buran.modeling.pmnf import ModelSet, fit_models
 from buran.modeling.pmnf.repetitions import scatter_of
 from buran.modeling.pmnf.terms import ModelFunction
-from buran.modeling.pmnf.tuning import DISCREPANCY
 from buran.modeling.price.discrepancy import (
+    SLOPE,
     Along,
     Discrepancy,
     Process,
@@ -100,7 +100,7 @@ def test_parameters_that_never_vary_or_are_zero_have_finite_processes():
 def test_many_points_are_thinned_to_a_bound():
     points = np.stack([np.linspace(1, 1000, 5000), np.tile([1.0, 2], 2500)], axis=1)
     one, *_ = discrepancies(points, (2 * points[:, :1] ** 0.1).T, np.ones((1, 5000)), np.zeros(1), np.zeros(1))
-    assert len(one.process.points) == COMMON.combinations
+    assert len(one.process.points) == COMBINATIONS
     shift, _ = left_over_at([one], [ModelFunction(1.0)], np.array([[1000.0, 2.0]]))
     assert np.exp(shift[0, 0]) == pytest.approx(2 * 1000**0.1, rel=0.02)
 
@@ -109,7 +109,7 @@ def test_the_posterior_is_that_of_scikit_learn():
     points = grid(2)
     process = Process(points, *scales_of(points, Along.TREND), 0.3, 0.05)
     values, at = np.random.default_rng(5).normal(size=25), np.array([[128.0, 60.0], [4.0, 33.0]])
-    trend = ConstantKernel(0.3**2 * DISCREPANCY.slope**2) * DotProduct(1e-6)
+    trend = ConstantKernel(0.3**2 * SLOPE**2) * DotProduct(1e-6)
     kernel = ConstantKernel(0.3**2) * Matern(process.lengths, nu=1.5) + trend + ConstantKernel(1e5)
     other = GaussianProcessRegressor(kernel, alpha=0.05**2, optimizer=None).fit(logarithms(points, points), values)
     mean, deviation = other.predict(logarithms(at, points), return_std=True)

@@ -5,8 +5,7 @@ import pytest
 
 from buran.errors import UsageError
 from buran.modeling.pmnf import ModelSet, fit_models, full_space
-from buran.modeling.pmnf.alternative import divided
-from buran.modeling.pmnf.tuning import UNCERTAINTY
+from buran.modeling.pmnf.alternative import MIXTURE_PARTS, divided
 from buran_studies.noise import inject
 
 POINTS = np.array([[p, n] for p in (4.0, 8, 16, 32, 64) for n in (10.0, 20, 30, 40, 50)])
@@ -112,5 +111,5 @@ def test_no_interval_of_values_that_cannot_be_negative_reaches_below_zero():
 
 
 def test_hypotheses_whose_odds_vanish_stand_for_nothing():
-    slopes = np.arange(1.0, 1 + 2 * len(UNCERTAINTY.parts))
+    slopes = np.arange(1.0, 1 + 2 * len(MIXTURE_PARTS))
     assert divided((slopes == 9).astype(float), slopes) == ([8], [1.0])

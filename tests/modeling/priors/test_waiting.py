@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buran.errors import UsageError
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import NOISE
 from buran.modeling.pmnf.terms import ModelFunction
 from buran.modeling.price.noise import PointNoise
 from buran.modeling.priors.algebra import added, multiplied, power, scaled
@@ -71,7 +71,7 @@ def test_points_with_more_repetitions_are_worth_more_but_never_all(number: int, 
     values = np.random.default_rng(seed).uniform(1, 2, (2, 3, 6))
     values[:, 0, number:] = np.nan
     noise = PointNoise.of(values, repetition)  # type: ignore[arg-type]
-    assert (noise.deviation >= COMMON.noise).all() and (noise.worth <= 1).all() and (noise.worth.max(axis=1) == 1).all()
+    assert (noise.deviation >= NOISE).all() and (noise.worth <= 1).all() and (noise.worth.max(axis=1) == 1).all()
     assert noise.degrees.tolist() == [10.0 + number - 1] * 2
     assert (noise.worth[:, 0] <= noise.worth[:, 1] + 1e-12).all() or 3 > number > 1
 

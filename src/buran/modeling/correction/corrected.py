@@ -21,7 +21,7 @@ from buran.modeling.correction.gate import Gate
 from buran.modeling.correction.mecp.expression import Evolved, evolved_from
 from buran.modeling.correction.residual import Residual
 from buran.modeling.correction.terms import CorrectionTerm, Growth, TermModel
-from buran.modeling.correction.tuning import CORRECTION
+from buran.modeling.correction.tuning import FREEZE
 
 SCHEMA = "buran-corrected/2"
 KIND = "corrected"
@@ -156,7 +156,7 @@ class Corrected:
             If a variable is missing or not positive.
         """
         at = self.base.points(points)
-        clamped = np.clip(at, np.array(self.low) / CORRECTION.freeze, np.array(self.high) * CORRECTION.freeze)
+        clamped = np.clip(at, np.array(self.low) / FREEZE, np.array(self.high) * FREEZE)
         in_domain = (clamped == at).all(axis=1)
         with np.errstate(all="ignore"):
             plain = self.base.evaluate(np.array(self.theta), at)

@@ -11,7 +11,7 @@ from buran.modeling.correction.base import BaseModel
 from buran.modeling.correction.corrected import Corrected
 from buran.modeling.correction.formula import Array
 from buran.modeling.numerics.sequence import spread_evenly
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import COMBINATIONS, MATTERS
 from buran.modeling.pmnf.tuning import ALLOWANCE
 
 
@@ -27,7 +27,7 @@ def domain(base: BaseModel, points: Array) -> tuple[Array, Array]:
 def samples(low: Array, high: Array) -> Array:
     """Return corners and evenly spread points of a box, on logarithmic scales."""
     corners = np.array(list(itertools.product(*zip(low, high, strict=True)))) if len(low) <= 8 else low[None]
-    inside = low * (high / low) ** spread_evenly(COMMON.combinations, len(low))
+    inside = low * (high / low) ** spread_evenly(COMBINATIONS, len(low))
     return np.concatenate([corners, inside])
 
 
@@ -45,18 +45,18 @@ def objection(model: Corrected, points: Array) -> str | None:
     bad = ~np.isfinite(prediction.value)
     if bad.any():
         return f"it gives no positive time at {_place(at[bad][0], names)}"
-    wild = (prediction.factor < 1 / ALLOWANCE.factor) | (prediction.factor > ALLOWANCE.factor)
+    wild = (prediction.factor < 1 / ALLOWANCE) | (prediction.factor > ALLOWANCE)
     if wild.any():
         worst = int(np.argmax(np.abs(np.log(prediction.factor))))
         return (
             f"at {_place(at[worst], names)} it changes the base model by a factor of {prediction.factor[worst]:.3g}, "
-            f"which is no correction any more ({1 / ALLOWANCE.factor:g} to {ALLOWANCE.factor:g})"
+            f"which is no correction any more ({1 / ALLOWANCE:g} to {ALLOWANCE:g})"
         )
     for i, (name, variable) in enumerate(model.base.variables.items()):
         if variable.monotone is None:
             continue
         larger = at.copy()
-        larger[:, i] = np.minimum((1 + COMMON.matters) * at[:, i], high[i])
+        larger[:, i] = np.minimum((1 + MATTERS) * at[:, i], high[i])
         sign = 1.0 if variable.monotone == "increasing" else -1.0
         with np.errstate(all="ignore"):
             rises = np.log(model.predict(larger).value / prediction.value) * sign

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from buran.modeling.correction.formula import Array
 from buran.modeling.numerics.intervals import of_mean
-from buran.modeling.numerics.origin import CORRECTIONS, tuned
 
 Masks = NDArray[np.bool_]
 
@@ -19,23 +18,19 @@ Masks = NDArray[np.bool_]
 class Gate:
     """What a correction has to show."""
 
-    few: int = tuned(
-        20, "points up to which they are left out one by one; more are divided into this number of parts", CORRECTIONS
-    )
-    forward_share: float = tuned(
-        0.25, "largest part of the points by scale, which is predicted from the others", CORRECTIONS
-    )
-    gain: float = tuned(
-        0.15,
-        "share of the error at left-out points that a correction takes off, and what is less simple, a term more or a "
-        "Gaussian process, off that of what is simpler",
-        "first 0.1, then 0.07; the fresh seed 20261120 showed that to be too small (evidence/correction.md)",
-    )
-    forward_level: float = tuned(
-        0.01,
-        "chance of refusing wrongly in the paired test of the errors at the largest points",
-        "first 0.05; changed while the method was built, no figures kept (evidence/correction.md)",
-    )
+    # Points up to which they are left out one by one; more are divided into this number of parts. Tuned: no record of
+    # its own; choices were made on the seeds 7001 and 7003 (evidence/correction.md).
+    few: int = 20
+    # Largest part of the points by scale, which is predicted from the others. Tuned: no record of its own; choices
+    # were made on the seeds 7001 and 7003 (evidence/correction.md).
+    forward_share: float = 0.25
+    # Share of the error at left-out points that a correction takes off, and what is less simple, a term more or a
+    # Gaussian process, off that of what is simpler. Tuned: first 0.1, then 0.07; the fresh seed 20261120 showed that
+    # to be too small (evidence/correction.md).
+    gain: float = 0.15
+    # Chance of refusing wrongly in the paired test of the errors at the largest points. Tuned: first 0.05; changed
+    # while the method was built, no figures kept (evidence/correction.md).
+    forward_level: float = 0.01
 
     def masks(self, scale: Array, random: np.random.Generator) -> Masks:
         """Return shape (fold, point), True where a fold trains; the last one is the forward fold.

@@ -15,7 +15,7 @@ import sympy
 from buran.modeling.correction.base import BaseModel
 from buran.modeling.correction.corrected import Corrected
 from buran.modeling.correction.terms import TermModel
-from buran.modeling.correction.tuning import CORRECTION
+from buran.modeling.correction.tuning import FREEZE
 
 Style = Literal["text", "latex", "python"]
 DIGITS = 4
@@ -260,7 +260,7 @@ def _python(model: Corrected, plain: Any) -> str:
         process=model.process,
         as_published=model.preset == "published",
         bounds=[
-            (name, low / CORRECTION.freeze, high * CORRECTION.freeze)
+            (name, low / FREEZE, high * FREEZE)
             for name, low, high in zip(variables, model.low, model.high, strict=True)
         ],
         mean=f"({mean}) / {len(corrections)}" if len(corrections) > 1 else mean,

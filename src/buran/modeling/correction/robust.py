@@ -20,8 +20,10 @@ from buran.modeling.correction.mecp.tuning import EvolutionTuning
 from buran.modeling.correction.residual import fit_residual
 from buran.modeling.correction.terms import Problem, TermModel, fit_base, grow, library
 from buran.modeling.correction.thresholds import find_thresholds
-from buran.modeling.correction.tuning import CORRECTION
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import COMBINATIONS, MATTERS
+
+# Points below which no correction can be judged. Tuned: judgement.
+FEWEST_POINTS = 8
 
 Errors = Mapping[str, float]
 
@@ -64,11 +66,11 @@ def correct_robustly(base: BaseModel, data: Data, options: Competition) -> Corre
         return replace(plain, report=report)
 
     scale = _scale(base, data.points, np.array(first.theta))
-    if level <= COMMON.matters:
+    if level <= MATTERS:
         fits = f"the base model already fits: it is {100 * level:.2g} % off on average"
         return refused(fits, *_errors_alone(base, data, first, gate, scale))
-    if len(data.points) < CORRECTION.fewest:
-        few = f"{len(data.points)} points are too few to evaluate a correction; {CORRECTION.fewest} are wanted"
+    if len(data.points) < FEWEST_POINTS:
+        few = f"{len(data.points)} points are too few to evaluate a correction; {FEWEST_POINTS} are wanted"
         return refused(few, *_errors_alone(base, data, first, gate, scale))
     masks = gate.masks(scale, spawned(options.seed, _FOLDS)) if options.gate else everything[:0]
     problem = Problem(base, data.points, data.logs, np.concatenate([everything, masks]))
@@ -162,7 +164,7 @@ def _candidates(
         part = replace(published, population=max(published.population // len(problem.used), 2))
         evolved = evolve(base, points, np.exp(logs), options.case, theta, random, part, "log")
         out["program"] = replace(plain, evolved=evolved)
-    if not options.formula and len(points) <= COMMON.combinations:
+    if not options.formula and len(points) <= COMBINATIONS:
         process = fit_residual(points, logs - np.log(base.evaluate(np.array(fitted.theta), points)))
         terms = {name: candidate for name, candidate in out.items() if candidate.terms is not None}
         out["process"] = replace(plain, process=process)
@@ -230,8 +232,8 @@ def _notes(base: BaseModel, fitted: TermModel, data: Data) -> tuple[str, ...]:
             notes.append(f"{name} was measured from {low:g} to {high:g}, beyond its declared range")
     if not any(variable.scale for variable in base.variables.values()):
         notes.append("no variable is declared to be a scale: the longest runs are the ones predicted from the others")
-    if len(data.points) > COMMON.combinations:
-        notes.append(f"with more than {COMMON.combinations} points no Gaussian process is tried")
+    if len(data.points) > COMBINATIONS:
+        notes.append(f"with more than {COMBINATIONS} points no Gaussian process is tried")
     wrong = without_time(base, np.array(fitted.theta), data.points)
     if wrong is not None:
         notes.append(f"{wrong}: there is nothing to correct, and no prediction")

@@ -7,7 +7,7 @@ import numpy as np
 from buran.modeling.correction.base import BaseModel
 from buran.modeling.correction.corrected import Threshold
 from buran.modeling.correction.terms import CorrectionTerm, Growth, Problem, TermModel, refit
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import COMBINATIONS
 
 _LIKELIHOOD = 3.84  # 95 % point of chi squared with one degree of freedom
 
@@ -25,7 +25,7 @@ def find_thresholds(problem: Problem, model: TermModel) -> tuple[Threshold, ...]
             continue
         i = term.growth.variable
         values = np.unique(problem.points[problem.used[0], i])
-        places = np.unique([*np.geomspace(values[0], values[-1], COMMON.combinations)[:-1], term.growth.number])
+        places = np.unique([*np.geomspace(values[0], values[-1], COMBINATIONS)[:-1], term.growth.number])
         others = [other for k, other in enumerate(model.terms) if k != number]
         tried = [CorrectionTerm(term.carrier, Growth("hinge", i, float(place)), term.coefficient) for place in places]
         costs = np.array([other.cost for other in refit(problem, model.theta, [[*others, other] for other in tried])])

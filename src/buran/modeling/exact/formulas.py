@@ -37,7 +37,7 @@ from buran.modeling.exact.rational import (
 )
 from buran.modeling.numerics.modular import PRIME, Residues, checks, inverse, reduced, solved, spans
 from buran.modeling.numerics.modular import product as modular_product
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import COMBINATIONS, FEW
 from buran.modeling.pmnf.alternative import Alternative
 from buran.modeling.pmnf.candidates import Ids, Mask
 from buran.modeling.pmnf.derived import DerivedValue
@@ -45,7 +45,7 @@ from buran.modeling.pmnf.model import Model, Quality
 from buran.modeling.pmnf.search import SearchOptions
 from buran.modeling.pmnf.structures import OpenStructure, with_structures
 from buran.modeling.pmnf.terms import Array, ModelFunction, Term
-from buran.modeling.pmnf.tuning import EXACT, SEARCH
+from buran.modeling.pmnf.tuning import BEAM, MARGIN_BITS, REACH
 
 _SEED = 20  # of the tests; which numbers they are does not matter
 
@@ -148,12 +148,12 @@ def _in_monomials(
     basis, needed = spans(columns, residues)
     _, bits = solver.counts.bits(np.arange(size)[None])
     spare = (size - 1 - needed) * bits - np.log2(1 + len(table))
-    proven = (needed < len(basis)) & (size - 1 - needed >= COMMON.few) & (spare >= EXACT.margin)
+    proven = (needed < len(basis)) & (size - 1 - needed >= FEW) & (spare >= MARGIN_BITS)
     used_by_any = sorted({c for term in table for f in term.factors for c in f.columns})
     for p in [] if is_named else used_by_any:  # a guess must follow from the points without the largest values, too
         rest = points[:, p] < points[:, p].max()
         places, enough = spans(columns[:, rest], residues[:, rest])
-        checked = len(np.unique(points[rest][:, used_by_any], axis=0)) - 1 - needed >= COMMON.few
+        checked = len(np.unique(points[rest][:, used_by_any], axis=0)) - 1 - needed >= FEW
         alike = np.array([places[: k + 1] == basis[: k + 1] for k in range(len(basis) + 1)])
         proven &= (enough == needed) & checked & alike[np.minimum(needed, len(basis))]
     for last in np.unique(needed[proven]).tolist():
@@ -189,7 +189,7 @@ def _are_proven(chosen: Sequence[Scores], known: Sequence[_Parameter]) -> bool:
 def _is_proven(scores: Scores, values: int) -> bool:
     """Tell whether so many values of a parameter determine its best terms."""
     best = next(iter(scores))
-    return scores[best] >= EXACT.margin if best.terms else values >= COMMON.few
+    return scores[best] >= MARGIN_BITS if best.terms else values >= FEW
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +218,7 @@ class _Parameter:
     @property
     def is_passed(self) -> bool:
         """Whether terms may pass through all values, as there are few."""
-        return self.levels <= COMMON.few
+        return self.levels <= FEW
 
     @classmethod
     def of(cls, points: Array, parameter: int, variables: tuple[DerivedValue, ...] = ()) -> _Parameter | None:
@@ -268,10 +268,10 @@ class _Parameter:
         order = np.argsort(-scores, axis=0, kind="stable")[: SearchOptions.alternatives]
         out = []
         for call in range(calls):
-            near = order[scores[order[:, call], call] > scores[order[0, call], call] - EXACT.margin, call]
+            near = order[scores[order[:, call], call] > scores[order[0, call], call] - MARGIN_BITS, call]
             found = {options[place]: float(scores[place, call]) for place in near.tolist()}
             out.append(
-                found if max(found.values(), default=EXACT.margin) >= EXACT.margin else self._short(found, counts, call)
+                found if max(found.values(), default=MARGIN_BITS) >= MARGIN_BITS else self._short(found, counts, call)
             )
         return out
 
@@ -393,7 +393,7 @@ class _Solver:
             for k, mask in zip(other.tolist(), kept, strict=True):
                 sets.add(tuple(sorted((*np.array(used)[mask].tolist(), int(stand_ins[k])))))
             few = min(map(len, sets))
-            for terms in sorted((some for some in sets if len(some) == few), key=sum)[: SEARCH.beam]:
+            for terms in sorted((some for some in sets if len(some) == few), key=sum)[:BEAM]:
                 function = self._proven([(number,) for number in terms], [calls[place]])[0]
                 cost = sum(self._cost((number,)) for number in terms)
                 out[place] += [] if function is None else [(function, -float(cost))]
@@ -422,7 +422,7 @@ class _Solver:
         random = np.random.default_rng(_SEED)
         tried = 0
         for size in range(1, min(most, columns.shape[1] - 1) + 1):  # one value at least is not needed
-            if tried + comb(len(products), size) > COMMON.combinations:
+            if tried + comb(len(products), size) > COMBINATIONS:
                 break
             sets = np.array(list(combinations(range(len(products)), size)), dtype=np.int64).reshape(-1, size)
             tried += len(sets)
@@ -432,13 +432,13 @@ class _Solver:
             spare = (columns.shape[1] - size) * bits - np.log2(tried)
             for place in np.flatnonzero(fits.any(axis=0)).tolist():
                 fitting = np.flatnonzero(fits[:, place]) if not out[place] else np.zeros(0, dtype=np.int64)
-                for number in fitting[np.argsort(cost[fitting], kind="stable")][: SEARCH.beam].tolist():
+                for number in fitting[np.argsort(cost[fitting], kind="stable")][:BEAM].tolist():
                     function = self._proven([products[i] for i in sets[number].tolist()], [calls[place]])[0]
                     if function is None:
                         continue
-                    proven = spare[place] >= EXACT.margin
+                    proven = spare[place] >= MARGIN_BITS
                     saving = 0.0 if proven else self._saved(function, calls[place]) - float(np.log2(tried))
-                    if proven or saving >= EXACT.margin:
+                    if proven or saving >= MARGIN_BITS:
                         out[place].append((function, saving - float(cost[number])))
         return out
 
@@ -537,18 +537,18 @@ def model_of_formulas(points: Array, values: Array, formulas: Sequence[Formula])
     that formulas with more than one term above the fewest say nothing, even where those become negative.
     """
     different = {function.terms: (function, score) for function, score in reversed(formulas)}
-    ends = [sorted({column.min(), column.max(), SEARCH.reach * column.max()}) for column in points.T]
+    ends = [sorted({column.min(), column.max(), REACH * column.max()}) for column in points.T]
     far = np.array(list(product(*ends)))
     lowest = 0.0 if (values >= 0).all() else -np.inf
     fewest = min((len(terms) for terms in different), default=0)
     kept = [
-        (function, score - _cancelled(function, points) - EXACT.margin * len(function.terms))
+        (function, score - _cancelled(function, points) - MARGIN_BITS * len(function.terms))
         for function, score in different.values()
         if len(function.terms) <= fewest + 1 and (function.evaluate(far) >= lowest).all()
     ]
     kept.sort(key=lambda formula: (-formula[1], not _has_variables(formula[0])))
-    near = [formula for formula in kept if formula[1] > kept[0][1] - EXACT.margin]
-    return _as_model(points, values, near[: SEARCH.beam]) if near else None
+    near = [formula for formula in kept if formula[1] > kept[0][1] - MARGIN_BITS]
+    return _as_model(points, values, near[:BEAM]) if near else None
 
 
 def _has_variables(function: ModelFunction) -> bool:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from buran.modeling.exact.formulas import Formula, model_of_formulas
 from buran.modeling.numerics.intervals import ROUNDING
 from buran.modeling.numerics.least_squares import least_norm, orthogonal_part, span, unit_columns
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import FEW, MATTERS
 from buran.modeling.pmnf.alternative import Alternative
 from buran.modeling.pmnf.basis import BasisFunction
 from buran.modeling.pmnf.candidates import Ids
@@ -30,7 +30,7 @@ from buran.modeling.pmnf.powers import PowerLog
 from buran.modeling.pmnf.quality import adjusted_r2, relative_weights, rss, smape
 from buran.modeling.pmnf.search import SearchOptions
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
-from buran.modeling.pmnf.tuning import EXACT
+from buran.modeling.pmnf.tuning import MARGIN_BITS
 
 _RISING = tuple(
     PowerLog(Fraction(power), log)
@@ -44,7 +44,7 @@ _DEPENDENT = 1e-6  # length of a column of length 1 that must remain next to oth
 
 
 def near_models(points: Array, values: Array) -> list[Model | None]:
-    """Find formulas that miss no count by more than `COMMON.matters`.
+    """Find formulas that miss no count by more than `MATTERS`.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def without_rounding(points: Array, values: Array, model: Model, bases: Sequence
         Bases of each parameter: the functions that terms may have.
     """
     weights = relative_weights(values[None])[0]
-    most = min(_unit_of(values), COMMON.matters / float(weights.max()))
+    most = min(_unit_of(values), MATTERS / float(weights.max()))
     terms = list(model.function.terms)
     while found := _with_one_for_two(points, values, terms, bases, most):
         terms = found
@@ -161,7 +161,7 @@ class _Grids:
         """List the sets, of terms with columns (term, point); none where too few points would tell their terms."""
         varied = [shape for shape in shapes if len(shape) > 1]
         count = columns.shape[1]
-        if len(varied) != 2 or count < 2 ** len(varied) + COMMON.few:
+        if len(varied) != 2 or count < 2 ** len(varied) + FEW:
             return cls(np.zeros((0, 0), dtype=np.int64), np.zeros((0, count, 0)))
         place = {term.factors: number for number, term in enumerate(terms)}
         pairs = product(varied[0][1:], varied[1][1:])
@@ -187,10 +187,10 @@ def _near_model(points: Array, values: Array, terms: list[Term], columns: Array,
     grid = grids.nearest(values, weights)
     # each set: orthonormal basis Q (set, term, point), rest r = b - Q'Q b (set, point)
     members, basis, rest = np.zeros((1, 0), np.int64), np.zeros((1, 0, count)), target[None]
-    for number in range(1, min(SearchOptions.max_terms, count - COMMON.few) + 1):
+    for number in range(1, min(SearchOptions.max_terms, count - FEW) + 1):
         members, basis, rest = _extended(members, basis, rest, scaled)
         sets = [
-            *map(tuple, members[np.abs(rest).max(axis=1) <= COMMON.matters].tolist()),
+            *map(tuple, members[np.abs(rest).max(axis=1) <= MATTERS].tolist()),
             *combinations(sorted(grid), number),
         ]
         formulas: list[Formula] = []
@@ -200,7 +200,7 @@ def _near_model(points: Array, values: Array, terms: list[Term], columns: Array,
             worst = float(np.abs(target - coefficients @ scaled[chosen]).max())
             bits = (count - number) * -np.log2(max(worst, ROUNDING)) - number * np.log2(len(terms))
             function = _function(coefficients / length[chosen], [terms[term] for term in chosen])
-            if worst <= COMMON.matters and bits >= EXACT.margin and not cancels_through(function, points):
+            if worst <= MATTERS and bits >= MARGIN_BITS and not cancels_through(function, points):
                 formulas.append((function, float(bits)))
         formulas.sort(key=lambda formula: -formula[1])
         model = model_of_formulas(points, values, formulas)

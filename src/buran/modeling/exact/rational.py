@@ -12,14 +12,16 @@ from math import gcd, isqrt, lcm, log2, prod
 import numpy as np
 
 from buran.modeling.numerics.modular import PRIME, Residues, inverse, residues
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import COMBINATIONS
 from buran.modeling.pmnf.basis import Array, BasisFunction
 from buran.modeling.pmnf.candidates import Ids, Mask
 from buran.modeling.pmnf.derived import DerivedValue, neighbours
 from buran.modeling.pmnf.powers import PowerLog
 from buran.modeling.pmnf.search import SearchOptions
 from buran.modeling.pmnf.terms import Factor
-from buran.modeling.pmnf.tuning import EXACT
+
+# Bits that the terms of one parameter may cost together. Tuned: judgement.
+MOST_BITS = 12
 
 _WHOLE = 2**53  # larger whole numbers are not all numbers of a computer
 _LARGEST = 2**62  # of a whole number of 64 bits
@@ -164,7 +166,7 @@ def monomials(
     out.sort(key=lambda entry: entry[1])
     return tuple(
         RationalTerm(factors, cost, {Fraction(i): value for i, value in enumerate(values)})
-        for factors, cost, values in out[: COMMON.combinations]
+        for factors, cost, values in out[:COMBINATIONS]
     )
 
 
@@ -250,7 +252,7 @@ def term_sets(costs: tuple[int, ...], most: int) -> tuple[TermSet, ...]:
     for size in range(1, min(most, SearchOptions.max_terms) + 1):
         for terms in combinations(range(len(costs)), size):
             cost = sum(costs[place] for place in terms)
-            if cost <= EXACT.most_bits:
+            if cost <= MOST_BITS:
                 out.append(TermSet(False, terms, cost))
                 if size < most:
                     out.append(TermSet(True, terms, cost + 1))

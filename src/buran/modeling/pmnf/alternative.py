@@ -9,7 +9,10 @@ from typing import Protocol, overload
 import numpy as np
 
 from buran.modeling.pmnf.terms import Array, ModelFunction
-from buran.modeling.pmnf.tuning import UNCERTAINTY
+
+# Of the weight, at which the hypotheses of a call path are divided, each part with one that stands for it. Tuned: of
+# 300 generated call paths the ends of 90 % intervals move by 2 % in the middle half.
+MIXTURE_PARTS = (0.01, 0.03, 0.08, 0.2, 0.5, 0.8, 0.92, 0.97, 0.99)
 
 _TOGETHER = 500  # call paths; more would need much memory at once
 
@@ -50,7 +53,7 @@ def divided(weights: Array, predicted: Array) -> tuple[list[int], list[float]]:
     weights, predicted
         Shape (hypothesis,): the best first; what has no weight stands for nothing.
     """
-    edges = UNCERTAINTY.parts
+    edges = MIXTURE_PARTS
     if not weights.all():  # where there are many points, odds of what is not the best vanish
         some = np.flatnonzero(weights)
         rows, of_parts = divided(weights[some], predicted[some])

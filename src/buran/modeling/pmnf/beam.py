@@ -12,7 +12,7 @@ from buran.modeling.numerics.arrays import best
 from buran.modeling.numerics.least_squares import eliminated
 from buran.modeling.pmnf.candidates import DEPENDENT, Ids, Mask
 from buran.modeling.pmnf.terms import Array
-from buran.modeling.pmnf.tuning import SEARCH
+from buran.modeling.pmnf.tuning import BEAM
 
 BOUND = 1e-9  # 1 - leverage of a point that fixes a coefficient alone
 
@@ -142,7 +142,7 @@ def extend(dictionary: Dictionary, beam: Beam, width: int, most: int | None = No
     terms = beam.members.shape[2]
     at = np.arange(calls)[:, None]
     left_over, along, orthogonal = _left_over(dictionary, beam)
-    looked_at = width if most is None else SEARCH.beam * width
+    looked_at = width if most is None else BEAM * width
     kept = best(left_over.reshape(calls, -1), 2 * looked_at)  # most hypotheses turn up twice
     by_residual = kept.shape[1]
     kept = np.concatenate([kept, _best_plain(left_over, beam, dictionary.simple, 4 * looked_at)], axis=1)

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import MATTERS
 from buran.modeling.pmnf.candidates import Ids, Mask
 from buran.modeling.pmnf.terms import Array
-from buran.modeling.pmnf.tuning import SEARCH
+
+# Nats of odds for a nat of the score, times the points. Tuned: ablation, seed 4242 (evidence/models.md).
+SCORE_WEIGHT = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +70,7 @@ class BestHypotheses:
         best = self.rows[np.arange(len(self.rows)), np.argmin(self.scores, axis=1)]
         steady = steady & best.any(axis=(1, 2))
         weight = odds(self.scores, points)
-        likely = weight >= COMMON.matters
+        likely = weight >= MATTERS
         some = likely & plain
         likely = np.where(some.any(axis=1, keepdims=True), some, likely)
         order = np.argsort(self.ahead, axis=1, kind="stable")
@@ -103,7 +105,7 @@ def odds(scores: Array, points: int) -> Array:
         hold what they should (studies/benchmarks/modeller.py).
     """
     gap = scores - scores.min(axis=1, keepdims=True)
-    return np.asarray(np.exp(-SEARCH.belief * points * np.where(np.isfinite(gap), gap, np.inf)))
+    return np.asarray(np.exp(-SCORE_WEIGHT * points * np.where(np.isfinite(gap), gap, np.inf)))
 
 
 def beyond(points: Array) -> Array:

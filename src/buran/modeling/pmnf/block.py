@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import MATTERS
 from buran.modeling.pmnf.alternative import Alternative, divided
 from buran.modeling.pmnf.beam import first_occurrence
 from buran.modeling.pmnf.best_hypotheses import BestHypotheses, odds
@@ -57,7 +57,7 @@ class Block:
         """Fit the hypotheses within reach for some call paths, all of the same size together."""
         call_rows = np.array(calls, dtype=np.int64)
         weight = odds(self.hypotheses.scores[call_rows], len(self.points))
-        place, hypothesis = np.nonzero(weight > COMMON.matters)
+        place, hypothesis = np.nonzero(weight > MATTERS)
         rows = self.hypotheses.rows[call_rows[place], hypothesis]
         size = rows.any(axis=2).sum(axis=1)
         groups = []

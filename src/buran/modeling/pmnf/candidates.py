@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.modeling.numerics.intervals import ROUNDING
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import COMBINATIONS, FEW
 from buran.modeling.pmnf.basis import NO_GROWTH, Array, BasisFunction
-from buran.modeling.pmnf.tuning import SEARCH
+from buran.modeling.pmnf.tuning import BEAM, REACH
 
 Ids = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -47,7 +47,7 @@ class TermTable:
         Shape (row, edge): at the ends of the range in which no prediction may be negative, and between measured values
         where the parameters are few; scaled like `values`.
     range
-        Shape (value,): of the parameter, from the smallest one measured to `SEARCH.reach` times the largest.
+        Shape (value,): of the parameter, from the smallest one measured to `REACH` times the largest.
     """
 
     functions: tuple[BasisFunction, ...]
@@ -77,7 +77,7 @@ class TermTable:
         The edges are those of the range and the middles of the first `gaps` gaps between values.
         """
         measured = np.unique(x)
-        reach = SEARCH.reach * measured[-1]
+        reach = REACH * measured[-1]
         middles = (measured[:-1] + measured[1:]) / 2
         at = np.concatenate([x, [x.max() if beyond is None else beyond, measured[0], reach], middles[:gaps]])
         both = np.ones((len(functions) + 1, len(at)))
@@ -143,7 +143,7 @@ def lines(points: Array, parameter: int) -> list[Ids]:
     order = np.lexsort((points[:, parameter], group.reshape(-1)))
     by_values: dict[bytes, list[Ids]] = {}
     for line in np.split(order, 1 + np.flatnonzero(np.diff(group.reshape(-1)[order]))):
-        if len(line) >= COMMON.few:
+        if len(line) >= FEW:
             by_values.setdefault(points[line, parameter].tobytes(), []).append(line)
     return [np.stack(same_values) for same_values in by_values.values()]
 
@@ -208,7 +208,7 @@ def short_list(table: TermTable, misfit: Array, falls: Mask) -> Ids:
         Shape (call path, choice), best first, no row twice.
     """
     rows = len(table.functions)
-    if rows <= SEARCH.beam:
+    if rows <= BEAM:
         order = np.argsort(misfit[:, 1:], axis=1, kind="stable")
         return order + 1
     key = np.empty((len(misfit), rows))
@@ -218,8 +218,8 @@ def short_list(table: TermTable, misfit: Array, falls: Mask) -> Ids:
         key[:, members] = np.where((falls == against)[:, None], rank, 3 * rank + 1)
     key = _ranks(key)
     plain = np.flatnonzero(table.plain[1:])
-    key[:, plain] = np.minimum(key[:, plain], SEARCH.beam - 0.5)
-    count = min(rows, SEARCH.beam + len(plain))
+    key[:, plain] = np.minimum(key[:, plain], BEAM - 0.5)
+    count = min(rows, BEAM + len(plain))
     return np.argsort(key, axis=1, kind="stable")[:, :count] + 1
 
 
@@ -248,7 +248,7 @@ def patterns(lengths: tuple[int, ...]) -> Ids:
     for size in range(1, parameters + 1):
         best = max(lengths, default=0)
         if size > 1:
-            best = max(int((COMMON.combinations / comb(parameters, size)) ** (1 / size)), size // parameters)
+            best = max(int((COMBINATIONS / comb(parameters, size)) ** (1 / size)), size // parameters)
         for chosen in combinations(range(parameters), size):
             for places in product(*(range(1, 1 + min(lengths[p], best)) for p in chosen)):
                 row = [0] * parameters

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import COMBINATIONS
 from buran.modeling.pmnf.basis import Lead
 from buran.modeling.pmnf.terms import Array, ModelFunction
 
@@ -63,7 +63,7 @@ def _crossings(first: ModelFunction, second: ModelFunction, point: Array, parame
     if begin <= 0:
         begin = 1.0
     end = max(float(point[parameter]), begin) / np.finfo(np.float64).eps  # beyond, numbers are no longer exact
-    grid = np.geomspace(begin, end, COMMON.combinations)
+    grid = np.geomspace(begin, end, COMBINATIONS)
 
     def gap(x: Array | float) -> Array:
         at = np.array(np.broadcast_to(point, (*np.shape(x), len(point))))

@@ -11,13 +11,16 @@ from itertools import combinations, product
 import numpy as np
 
 from buran.modeling.numerics.intervals import ROUNDING
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import FEW, MATTERS
 from buran.modeling.pmnf.alternative import Alternative, divided
 from buran.modeling.pmnf.basis import NO_GROWTH
 from buran.modeling.pmnf.candidates import Mask
 from buran.modeling.pmnf.powers import PowerLog
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term, predict
-from buran.modeling.pmnf.tuning import FEW_VALUES, SEARCH
+from buran.modeling.pmnf.tuning import REACH
+
+# Powers by which other functions through the same values may be steeper. Tuned: judgement.
+STEEPER = 1
 
 _PLAIN = [PowerLog(Fraction(half, 2), log) for half, log in ((0, 1), (1, 0), (2, 0), (2, 1), (4, 0), (6, 0))]
 _FALLING = [PowerLog(Fraction(half, 2)) for half in (-1, -2, -4)]
@@ -29,7 +32,7 @@ def with_other_growth(
 ) -> list[tuple[Alternative, ...]]:
     """Put next to each hypothesis others that have its values wherever a parameter has one of its few values.
 
-    Along a parameter with two values or more, but no more than `COMMON.few`, a constant and as many plain terms as
+    Along a parameter with two values or more, but no more than `FEW`, a constant and as many plain terms as
     are needed go through whatever a hypothesis says there. Those whose terms all rise, by up to a power more than the
     hypothesis, and those that rise to a bound, as neighbours of a rank do, share half of its weight: nothing measured
     distinguishes them.
@@ -44,12 +47,10 @@ def with_other_growth(
         Parameters along which the growth is known.
     """
     levels = {p: np.unique(column) for p, column in enumerate(points.T) if p not in known}
-    few = {
-        p: tuple(values.tolist()) for p, values in levels.items() if 2 <= len(values) <= COMMON.few and values[0] >= 1
-    }
+    few = {p: tuple(values.tolist()) for p, values in levels.items() if 2 <= len(values) <= FEW and values[0] >= 1}
     if not few or not any(groups):
         return [tuple(group) for group in groups]
-    ends = [sorted({column.min(), column.max(), SEARCH.reach * column.max()}) for column in points.T]
+    ends = [sorted({column.min(), column.max(), REACH * column.max()}) for column in points.T]
     far = np.array(list(product(*ends)))
     at_far = iter(predict([alternative.function for group in groups for alternative in group], far))
     others_of = cache(lambda terms, p: _Others.of(terms, p, few[p], far))  # call paths have the same terms
@@ -61,7 +62,7 @@ def with_other_growth(
         made: list[tuple[Alternative, _Others, int]] = []
         for alternative, there in zip(group, at_far, strict=False):  # the next group goes on with the iterator
             found: list[tuple[_Others, int, float]] = []
-            for p in few if alternative.weight >= COMMON.matters * most else ():
+            for p in few if alternative.weight >= MATTERS * most else ():
                 if others := others_of(alternative.function.terms, p):
                     found += [(others, *one) for one in others.predicted(alternative.function, there)]
             share = alternative.weight / 2 / max(len(found), 1)  # two equal parts
@@ -85,7 +86,7 @@ def cancels_through(function: ModelFunction, points: Array) -> bool:
     """
     for p, column in enumerate(points.T):
         values = len(np.unique(column))
-        if not 2 <= values <= COMMON.few:
+        if not 2 <= values <= FEW:
             continue
         sizes: dict[tuple[Factor, ...], list[float]] = {}
         apart: set[tuple[Factor, ...]] = {()} if function.constant else set()
@@ -137,7 +138,7 @@ class _Others:
         x = tuple(far[:, parameter].tolist())
         some = [_shares(along, parameter, far.shape[1], values, max(x)) for along, _ in parts]
         shares, rises, same = (np.array(each) for each in zip(*some, strict=True))
-        fits = (steepest <= power + log / 2 + FEW_VALUES.steeper) & rises.all(axis=0) & ~same.all(axis=0)
+        fits = (steepest <= power + log / 2 + STEEPER) & rises.all(axis=0) & ~same.all(axis=0)
         rests = [rest for _, rest in parts]
         # rest_t(x) sum_k shares_tk f_k(x)
         there = (shares[:, fits, None] @ _columns(len(values), x)[fits])[:, :, 0]

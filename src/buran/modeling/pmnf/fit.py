@@ -11,7 +11,7 @@ from buran.errors import UsageError
 from buran.modeling.exact.formulas import exact_models, passes_through
 from buran.modeling.exact.nearly import near_models, without_rounding
 from buran.modeling.numerics.intervals import ROUNDING
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import MATTERS
 from buran.modeling.pmnf.alternative import LazyAlternatives
 from buran.modeling.pmnf.beam import BOUND
 from buran.modeling.pmnf.block import Block
@@ -26,7 +26,7 @@ from buran.modeling.pmnf.scoring import MEAN_ABSOLUTE
 from buran.modeling.pmnf.search import Progress, SearchOptions, search
 from buran.modeling.pmnf.space import Spaces, full_space, is_full, space_of
 from buran.modeling.pmnf.terms import Array
-from buran.modeling.pmnf.tuning import DISCREPANCY, SEARCH
+from buran.modeling.pmnf.tuning import DEVIATIONS, PROGRESS, STEADY
 from buran.modeling.price.discrepancy import discrepancies
 
 _LARGEST = 1e150  # squares of larger values overflow
@@ -164,7 +164,7 @@ def with_discrepancies(
     models: Sequence[Model | None],
     noise: Array,
     degrees: Ids | Array,
-    deviations: Sequence[float] = DISCREPANCY.deviations,
+    deviations: Sequence[float] = DEVIATIONS,
     along: Ids | None = None,
 ) -> list[Model | None]:
     """Return models with the processes on what their functions leave over; see `discrepancies` for the arguments."""
@@ -226,9 +226,9 @@ def _extend(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model]
         error = model.quality.error
         bases = (factor.basis for term in model.function.terms for factor in term.factors)
         if is_exact:
-            return error > SEARCH.steady or any(space.ends_at(basis) for basis in bases)
+            return error > STEADY or any(space.ends_at(basis) for basis in bases)
         missed = options.criterion == "error" and error > max(noise, ROUNDING)
-        return missed and (error > SEARCH.steady or any(basis.lead[0] >= space.steepest for basis in bases))
+        return missed and (error > STEADY or any(basis.lead[0] >= space.steepest for basis in bases))
 
     lost = [
         place for place, case in enumerate(zip(fitted, exact.tolist(), noise.tolist(), strict=True)) if is_lost(*case)
@@ -236,8 +236,8 @@ def _extend(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model]
     if lost:
         steeper = _fit_complete(points, weighted.of(lost), space.extended(), options, None)
         for place, model in zip(lost, steeper, strict=True):
-            share = 1.0 if exact[place] else SEARCH.progress
-            still_lost = exact[place] and model.quality.error > SEARCH.steady
+            share = 1.0 if exact[place] else PROGRESS
+            still_lost = exact[place] and model.quality.error > STEADY
             if model.quality.error < share * fitted[place].quality.error and not still_lost:
                 fitted[place] = model
 
@@ -251,7 +251,7 @@ def _follow(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model]
     if not counted:
         return
     values = np.ldexp(weighted.values, weighted.binary[:, None])
-    missed = [place for place in counted if fitted[place].quality.error > COMMON.matters]
+    missed = [place for place in counted if fitted[place].quality.error > MATTERS]
     for place, model in zip(missed, near_models(points, values[missed]) if missed else (), strict=True):
         fitted[place] = model or fitted[place]
     bases = [space_of(space, p).candidates(column) for p, column in enumerate(points.T)]
@@ -275,9 +275,7 @@ def _explain(
 def _is_simpler(model: Model, formula: Model) -> bool:
     """Tell whether a model in normal form gives all counts but for their rounding, with fewer terms than a formula."""
     quality = model.quality
-    rounded = (
-        quality.rss <= quality.points / 4 and quality.error <= COMMON.matters
-    )  # whole numbers leave a half at most
+    rounded = quality.rss <= quality.points / 4 and quality.error <= MATTERS  # whole numbers leave a half at most
     return rounded and len(model.function.terms) < len(formula.function.terms)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import FLOOR
 from buran.modeling.pmnf.terms import Array
 
 _SAME = 1e-12  # of the largest value: differences below are rounding
@@ -64,4 +64,4 @@ def relative_weights(values: Array) -> Array:
     """
     size = np.abs(values)
     largest = np.max(np.where(np.isfinite(size), size, 0.0), axis=1, keepdims=True, initial=0.0)
-    return np.asarray(1 / np.where(largest > 0, np.maximum(size, COMMON.floor * largest), 1.0 + 0 * size))
+    return np.asarray(1 / np.where(largest > 0, np.maximum(size, FLOOR * largest), 1.0 + 0 * size))

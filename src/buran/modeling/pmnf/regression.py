@@ -9,7 +9,7 @@ import numpy as np
 
 from buran.modeling.numerics.intervals import ROUNDING
 from buran.modeling.numerics.least_squares import again, solve, without_negative
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import COMBINATIONS
 from buran.modeling.pmnf.beam import BOUND
 from buran.modeling.pmnf.candidates import Ids, Mask, TermTable
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
@@ -88,7 +88,7 @@ def _negative(tables: list[TermTable], chosen: Ids, coefficients: Array, values:
     """Mark functions that are negative somewhere in the range of `TermTable.range`, of values that are not."""
     out = np.zeros(len(values), dtype=bool)
     rows = np.flatnonzero((coefficients < 0).any(axis=1) & (values >= 0).all(axis=1))
-    most = max(2, int(COMMON.combinations ** (1 / len(tables))))
+    most = max(2, int(COMBINATIONS ** (1 / len(tables))))
     places = [
         np.unique(np.linspace(0, len(table.range) - 1, min(most, len(table.range))).astype(int)) for table in tables
     ]

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from buran.errors import UsageError
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import WORTH
 from buran.modeling.pmnf.quality import relative_weights
 from buran.modeling.pmnf.scatter import Scatter
 from buran.modeling.pmnf.terms import Array
@@ -60,7 +60,7 @@ def repetition_weights(repetitions: Array) -> Array:
     free = np.maximum(number - 1, 0)
     pooled = scatter.sum(axis=1) / np.maximum(free.sum(axis=1), 1)
     pooled = np.where(pooled > 0, pooled, 1.0)[:, None]
-    variance = (scatter + COMMON.worth * pooled) / (free + COMMON.worth) / pooled
+    variance = (scatter + WORTH * pooled) / (free + WORTH) / pooled
     return np.where(number > 0, base * np.sqrt(np.maximum(number, 1) / variance), np.nan)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from buran.errors import UsageError
 from buran.modeling.pmnf.candidates import lines
 from buran.modeling.pmnf.terms import Array
-from buran.modeling.pmnf.tuning import SEARCH
+from buran.modeling.pmnf.tuning import STEADY
 
 
 def falling_parameters(points: Array, totals: Array) -> tuple[int, ...]:
@@ -24,7 +24,7 @@ def falling_parameters(points: Array, totals: Array) -> tuple[int, ...]:
     -------
     tuple
         Columns of `points`. On most lines of three and more points that differ in this parameter alone, the value
-        falls from step to step, and by a share of `SEARCH.steady` at least from the first point to the last.
+        falls from step to step, and by a share of `STEADY` at least from the first point to the last.
     """
     measured = np.isfinite(totals)
     points, totals = points[measured], totals[measured]
@@ -34,7 +34,7 @@ def falling_parameters(points: Array, totals: Array) -> tuple[int, ...]:
         for group in lines(points, p) if len(points) else ():
             series = totals[group]
             falls += (
-                (np.diff(series, axis=1) < 0).all(axis=1) & (series[:, -1] < (1 - SEARCH.steady) * series[:, 0])
+                (np.diff(series, axis=1) < 0).all(axis=1) & (series[:, -1] < (1 - STEADY) * series[:, 0])
             ).tolist()
         if falls and np.mean(falls) > 0.5:
             out.append(p)

@@ -7,7 +7,6 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from buran.modeling.numerics.origin import tuned
 from buran.modeling.pmnf.beam import BOUND, Beam, Dictionary, leave_group_out
 from buran.modeling.pmnf.candidates import Ids, Mask, TermTable
 from buran.modeling.pmnf.terms import Array
@@ -29,25 +28,18 @@ class Costs:
     growth costs next to nothing.
     """
 
-    coefficient: float = tuned(
-        4.0,
-        "for each coefficient in addition to the constant, and each further factor of a parameter that is not plain; "
-        "added to the score for each negative coefficient by which the prediction falls below zero sooner or later",
-        "first 1.5, then 3, then 5; ablation: without, 86 instead of 92 % are found (evidence/models.md)",
-    )
-    factor: float = tuned(
-        1.5,
-        "for each parameter that matters, and each further plain factor of it",
-        "ablation: without, noise around a constant stays a constant in 83 instead of 90 % (evidence/models.md)",
-    )
-    implausible: float = tuned(
-        0.5,
-        "for each other negative coefficient: of a falling term, or of one that another outgrows; added to the score, "
-        "too, if there is one of the latter; and added times the error and the degree of growth beyond 1: one chance "
-        "value must not become cubic",
-        "ablation: saturating functions, 1 % noise, err 10.9 instead of 7.5 %; of scarce, noisy values 5 instead of "
-        "2 % at most become cubic (evidence/models.md)",
-    )
+    # For each coefficient in addition to the constant, and each further factor of a parameter that is not plain;
+    # added to the score for each negative coefficient by which the prediction falls below zero sooner or later.
+    # Tuned: first 1.5, then 3, then 5; ablation: without, 86 instead of 92 % are found (evidence/models.md).
+    coefficient: float = 4.0
+    # For each parameter that matters, and each further plain factor of it. Tuned: ablation: without, noise around a
+    # constant stays a constant in 83 instead of 90 % (evidence/models.md).
+    factor: float = 1.5
+    # For each other negative coefficient: of a falling term, or of one that another outgrows; added to the score,
+    # too, if there is one of the latter; and added times the error and the degree of growth beyond 1: one chance
+    # value must not become cubic. Tuned: ablation: saturating functions, 1 % noise, err 10.9 instead of 7.5 %; of
+    # scarce, noisy values 5 instead of 2 % at most become cubic (evidence/models.md).
+    implausible: float = 0.5
 
 
 def score(error: Array, cost: Array, points: int | Ids, coefficients: int | Ids) -> Array:

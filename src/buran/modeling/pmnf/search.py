@@ -13,7 +13,7 @@ from buran.errors import UsageError
 from buran.modeling.numerics.arrays import best
 from buran.modeling.numerics.intervals import ROUNDING
 from buran.modeling.numerics.threads import one_thread
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import FEW
 from buran.modeling.pmnf.beam import Beam, Dictionary, extend, first_occurrence, leave_one_out, one_term, parents
 from buran.modeling.pmnf.best_hypotheses import BestHypotheses, beyond
 from buran.modeling.pmnf.candidates import (
@@ -42,7 +42,7 @@ from buran.modeling.pmnf.scoring import (
 )
 from buran.modeling.pmnf.space import Spaces, space_of
 from buran.modeling.pmnf.terms import Array
-from buran.modeling.pmnf.tuning import SEARCH
+from buran.modeling.pmnf.tuning import BEAM, PROGRESS, STEADY
 
 Progress = Callable[[int], None]
 _ARRAYS = 8  # of the size of all terms at all points that the search has at once
@@ -94,8 +94,8 @@ class SearchOptions:
         """Return the number of hypotheses to keep."""
         if self.beam is not None:
             return self.beam
-        few = parameters == 1 or points >= SEARCH.beam * parameters
-        return SEARCH.beam if few else self.alternatives
+        few = parameters == 1 or points >= BEAM * parameters
+        return BEAM if few else self.alternatives
 
 
 def search(
@@ -154,7 +154,7 @@ def search(
             dictionary = _dictionary(points, tables, on_lines, products, y, w, falls)
             error = _beam_search(tables, dictionary, y, w, scatter.of(part), options, width, part_hypotheses)
         if options.criterion == "error":
-            steady = (error > ROUNDING) & (error < SEARCH.steady)
+            steady = (error > ROUNDING) & (error < STEADY)
             part_hypotheses.put_central_first(count, steady, _is_plain(tables, part_hypotheses.rows))
         if progress is not None:
             progress(len(y))
@@ -171,7 +171,7 @@ def _is_plain(tables: list[TermTable], rows: NDArray[np.int16]) -> Mask:
     """
     plain = np.ones(rows.shape[:2], dtype=bool)
     for p, table in enumerate(tables):
-        if len(table.same_value) <= COMMON.few:
+        if len(table.same_value) <= FEW:
             factors = rows[..., p : p + 1]
             plain &= (table.plain | (np.arange(len(table.plain)) == 0))[factors].all(axis=(2, 3))
             plain &= first_occurrence(factors).sum(axis=(2, 3)) <= 1
@@ -192,7 +192,7 @@ def _check_memory(terms: int, points: int) -> None:
 
 def _listed(table: TermTable, parameters: int) -> int:
     """Length of the short list: the whole table for a single parameter."""
-    return min(len(table.functions), SEARCH.beam + int(table.plain.sum()) if parameters > 1 else len(table.functions))
+    return min(len(table.functions), BEAM + int(table.plain.sum()) if parameters > 1 else len(table.functions))
 
 
 def _beam_search(
@@ -264,7 +264,7 @@ def _beam_search(
             keep &= (scatter.degrees < count) | (smallest >= noise * left_out)
         if terms >= max(2, len(tables)):
             unexplained = (scatter.degrees > 0) & (smallest > noise)
-            keep &= better | (smallest < SEARCH.progress * before[active]) | unexplained
+            keep &= better | (smallest < PROGRESS * before[active]) | unexplained
         before[active] = smallest
         least[active] = np.minimum(least[active], smallest)
         if terms == largest or not keep.any():

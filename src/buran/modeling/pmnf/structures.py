@@ -11,12 +11,12 @@ from math import prod
 import numpy as np
 
 from buran.modeling.numerics.intervals import ROUNDING
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import FLOOR, MATTERS
 from buran.modeling.pmnf.alternative import Alternative
 from buran.modeling.pmnf.candidates import is_dense
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
 from buran.modeling.pmnf.together import Pairs, pairs_apart, pairs_varied, usual_values
-from buran.modeling.pmnf.tuning import SEARCH
+from buran.modeling.pmnf.tuning import REACH
 
 Polynomial = dict[tuple[Factor, ...], Array]
 """Coefficient of each term, by its factors, followed by its derivatives with respect to the hypothesis's ones."""
@@ -46,7 +46,7 @@ def with_structures(
     further: list[Alternative] = []
     for alternative in alternatives:
         others: list[Alternative] = []
-        if alternative.weight >= COMMON.matters * most:
+        if alternative.weight >= MATTERS * most:
             others = _other_structures(alternative, points, values, left_open)
         out.append(replace(alternative, weight=alternative.weight - sum(other.weight for other in others)))
         further += others
@@ -79,7 +79,7 @@ class OpenStructure:
         hardly = () if is_dense(points) else varied
         if not (apart or hardly):
             return None
-        ends = [np.unique([column.min(), column.max(), SEARCH.reach * column.max()]) for column in points.T]
+        ends = [np.unique([column.min(), column.max(), REACH * column.max()]) for column in points.T]
         far = np.stack(np.meshgrid(*ends, indexing="ij"), axis=-1).reshape(-1, len(ends))
         return cls(usual_values(points), tuple(pairs for pairs in dict.fromkeys((apart, hardly)) if pairs), far)
 
@@ -97,7 +97,7 @@ def _other_structures(
     function = alternative.function
     if any(len(factor.columns) > 1 for term in function.terms for factor in term.factors):
         return []  # how these parameters act together is what the formula says
-    size = max(alternative.noise, ROUNDING) * np.maximum(np.abs(values), COMMON.floor * np.abs(values).max())
+    size = max(alternative.noise, ROUNDING) * np.maximum(np.abs(values), FLOOR * np.abs(values).max())
     size = np.where(size > 0, size, 1.0)
     positive = bool((function.evaluate(left_open.far) >= 0).all())
     least = (((function.evaluate(points) - values) / size) ** 2).sum()
@@ -110,7 +110,7 @@ def _other_structures(
             continue  # what cannot be negative is not, in any structure
         gap = (((other.function.evaluate(points) - values) / size) ** 2).sum() - least
         share = np.exp(-max(gap, 0.0) / 2) / readings
-        if share > COMMON.matters:
+        if share > MATTERS:
             out.append(replace(other, weight=float(share * alternative.weight)))
     return out
 

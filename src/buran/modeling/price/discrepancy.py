@@ -23,10 +23,19 @@ from typing import Any
 import numpy as np
 
 from buran.modeling.numerics.gaussian_process import matern
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import COMBINATIONS, FLOOR, NOISE, WORTH
 from buran.modeling.pmnf.candidates import Ids
 from buran.modeling.pmnf.terms import Array, ModelFunction, predict
-from buran.modeling.pmnf.tuning import DISCREPANCY, SEARCH
+from buran.modeling.pmnf.tuning import DEVIATIONS, REACH
+
+# Of a value: the evidence chooses; the first one repetitions do not show. Tuned: judgement.
+NOISES = (0.01, 0.03, 0.1, 0.3, 1.0)
+# Of the deviation, for each nat of a parameter: a trend. Tuned: ablation on drifting prices, seeds 1 to 3
+# (docs/evidence/price.md).
+SLOPE = 0.5
+# Of the measured range of a parameter's logarithm: length scale. Tuned: ablation on drifting prices, seeds 1 to 3
+# (docs/evidence/price.md).
+LENGTH_SCALE = 0.7
 
 
 class Along(IntEnum):
@@ -112,7 +121,7 @@ class Process:
         """Read what `to_json` gives; KeyError, TypeError or ValueError where it is damaged."""
         points = np.array(data["points"], dtype=np.float64)
         lengths = np.array([np.inf if length is None else length for length in data["lengths"]], dtype=np.float64)
-        usual = np.where(np.isfinite(lengths), DISCREPANCY.slope, 0.0)  # as all had it before files named it
+        usual = np.where(np.isfinite(lengths), SLOPE, 0.0)  # as all had it before files named it
         slopes = np.array(data.get("slopes", usual), dtype=np.float64)
         if points.ndim != 2 or not lengths.shape == slopes.shape == points.shape[1:]:
             raise ValueError("points, lengths and slopes of a discrepancy do not match")
@@ -156,7 +165,7 @@ def ratios(logs: Array, modelled: Array) -> Array:
     What a model says below a small share of its largest value counts as that share: a ratio to 0 says nothing.
     """
     largest = np.max(modelled, axis=-1, keepdims=True)
-    floor = np.maximum(COMMON.floor * np.where(largest > 0, largest, 1.0), _TINY)
+    floor = np.maximum(FLOOR * np.where(largest > 0, largest, 1.0), _TINY)
     return np.where(largest > 0, logs - np.log(np.maximum(modelled, floor)), 0.0)
 
 
@@ -166,7 +175,7 @@ def discrepancies(
     modelled: Array,
     noise: Array,
     degrees: Ids | Array,
-    deviations: Sequence[float] = DISCREPANCY.deviations,
+    deviations: Sequence[float] = DEVIATIONS,
     along: Ids | None = None,
 ) -> list[Discrepancy | None]:
     """Condition a process on what models leave over, for each call path.
@@ -193,7 +202,7 @@ def discrepancies(
     out: list[Discrepancy | None] = [None] * len(values)
     largest = np.nanmax(np.where(np.isfinite(values), values, 0.0), axis=1, keepdims=True, initial=0.0)
     usable = np.isfinite(values) & (largest > 0)
-    floor = np.maximum(COMMON.floor * largest, _TINY)
+    floor = np.maximum(FLOOR * largest, _TINY)
     logs = np.log(np.where(usable, np.maximum(np.nan_to_num(values), floor), 1.0))
     if along is None:
         along = np.full((len(values), points.shape[1]), Along.TREND)
@@ -208,7 +217,7 @@ def discrepancies(
             parts.append((rows, points[mask][kept], averaged, (logs[rows][:, mask] - left)[:, kept], scales))
     if not parts:
         return out
-    pairs = np.array([(deviation, tau) for deviation in deviations for tau in DISCREPANCY.noises])
+    pairs = np.array([(deviation, tau) for deviation in deviations for tau in NOISES])
     evidence = [
         _evidence(kept, left, noise[rows], degrees[rows], scales, pairs) for rows, kept, left, _, scales in parts
     ]
@@ -226,8 +235,8 @@ def scales_of(points: Array, along: Ids | Along) -> tuple[Array, Array]:
 
     A length is a share of the measured range, of a usual one at least.
     """
-    lengths = DISCREPANCY.length * np.maximum(np.ptp(logarithms(points, points), axis=0), np.log(SEARCH.reach))
-    of_trend = np.where(along == Along.TREND, DISCREPANCY.slope, np.zeros(len(lengths)))
+    lengths = LENGTH_SCALE * np.maximum(np.ptp(logarithms(points, points), axis=0), np.log(REACH))
+    of_trend = np.where(along == Along.TREND, SLOPE, np.zeros(len(lengths)))
     return np.asarray(np.where(along == Along.NOTHING, np.inf, lengths)), np.asarray(of_trend)
 
 
@@ -248,17 +257,17 @@ def _evidence(
     out = -0.5 * (np.log(variance).sum(axis=1) + squares @ (1 / variance).T)
     # d s^2 / tau^2 of the repetitions follows a chi-squared distribution
     known = np.asarray(degrees, dtype=np.float64)[:, None]
-    seen = np.where(known > 0, np.square(noise)[:, None], 0.0) + DISCREPANCY.noises[0] ** 2
+    seen = np.where(known > 0, np.square(noise)[:, None], 0.0) + NOISES[0] ** 2
     return np.asarray(out - 0.5 * known * (np.log(pairs[:, 1] ** 2) + seen / pairs[:, 1] ** 2))
 
 
 def _pooled(evidence: Array, pairs: Array) -> Array:
     """Return the logarithm of what all call paths together say of each pair, shape (pair,), the usual one included."""
-    usual = np.exp(-np.abs(np.log(pairs[:, 1] / COMMON.noise)))
+    usual = np.exp(-np.abs(np.log(pairs[:, 1] / NOISE)))
     usual /= usual.sum()
     share = np.exp(evidence - evidence.max(axis=1, keepdims=True)) * usual
     share /= share.sum(axis=1, keepdims=True)
-    return np.asarray(np.log((share.sum(axis=0) + COMMON.worth * usual) / (len(share) + COMMON.worth)))
+    return np.asarray(np.log((share.sum(axis=0) + WORTH * usual) / (len(share) + WORTH)))
 
 
 def _thinned(points: Array, left: Array, lengths: Array) -> tuple[Ids, Array]:
@@ -266,13 +275,13 @@ def _thinned(points: Array, left: Array, lengths: Array) -> tuple[Ids, Array]:
 
     The process costs the cube of its points; neighbours nearer than a length scale say the same.
     """
-    if len(points) <= COMMON.combinations:
+    if len(points) <= COMBINATIONS:
         return np.arange(len(points)), left
     inputs = logarithms(points, points) / lengths
     kept = [int(np.argmax(inputs.sum(axis=1)))]
     gap = np.linalg.norm(inputs - inputs[kept[0]], axis=1)
     owner = np.zeros(len(points), dtype=np.int64)
-    while len(kept) < COMMON.combinations and gap.max() > 0:
+    while len(kept) < COMBINATIONS and gap.max() > 0:
         kept.append(int(np.argmax(gap)))
         distance = np.linalg.norm(inputs - inputs[kept[-1]], axis=1)
         owner[distance < gap] = len(kept) - 1

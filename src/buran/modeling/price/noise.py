@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import NOISE, WORTH
 from buran.modeling.pmnf.repetitions import Repetition, over_repetitions
 from buran.modeling.pmnf.terms import Array
 
@@ -18,7 +18,7 @@ class PointNoise:
     Attributes
     ----------
     deviation
-        Shape (call path, point): relative standard deviation, `COMMON.noise` included.
+        Shape (call path, point): relative standard deviation, `NOISE` included.
     degrees
         Shape (call path,): degrees of freedom of the repetitions behind it.
     """
@@ -43,9 +43,9 @@ class PointNoise:
         safe = np.where(mean > 0, mean, 1.0)[..., None]
         gaps = np.where(here & (mean > 0)[..., None], np.nan_to_num(repetitions) / safe - 1, 0.0)
         degrees = np.maximum(number - 1, 0).sum(axis=1).astype(np.float64)
-        run = ((gaps**2).sum(axis=(1, 2)) + COMMON.worth * COMMON.noise**2) / (degrees + COMMON.worth)
+        run = ((gaps**2).sum(axis=(1, 2)) + WORTH * NOISE**2) / (degrees + WORTH)
         wider = np.where((number >= 3) & (repetition == "median"), np.pi / 2, 1.0)  # of the variance of a median
-        variance = run[:, None] * wider / np.maximum(number, 1) + COMMON.noise**2
+        variance = run[:, None] * wider / np.maximum(number, 1) + NOISE**2
         return cls(np.sqrt(variance), degrees)
 
     def of_rows(self, rows: list[int]) -> PointNoise:

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import log_ndtr
 
 from buran.modeling.numerics.least_squares import Solution, condensed, solve, without_negative
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import FLOOR, STEPS
 from buran.modeling.pmnf.candidates import Ids, Mask
 from buran.modeling.pmnf.terms import Array
 
@@ -116,7 +116,7 @@ def regress(
     share = np.full(len(values), 0.1) if noise is None else noise
     value_worth = np.ones_like(target) if worth is None else worth
     trust, before = np.ones_like(target), np.zeros((len(target), columns.shape[1]))
-    for step in range(COMMON.steps):
+    for step in range(STEPS):
         weights = _weights(guess, here) * value_worth * trust
         if step == 0:
             # a first guess has the right shape, but not the right size
@@ -191,7 +191,7 @@ def _few(here: Mask, rank: Ids) -> Array:
 def _weights(guess: Array, here: Mask) -> Array:
     size = np.abs(guess)
     largest = size.max(axis=1, keepdims=True, initial=0.0)
-    floored = np.where(largest > _NOTHING, np.maximum(size, COMMON.floor * largest), 1.0)
+    floored = np.where(largest > _NOTHING, np.maximum(size, FLOOR * largest), 1.0)
     return np.where(here, 1 / floored, 0.0)
 
 

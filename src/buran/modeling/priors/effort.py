@@ -11,7 +11,7 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.modeling.numerics.least_squares import exponents
-from buran.modeling.numerics.tuning import COMMON, OF_MEANS
+from buran.modeling.numerics.tuning import FLOOR, MATTERS, NEARLY, OF_MEANS
 from buran.modeling.pmnf.candidates import Ids, Mask
 from buran.modeling.pmnf.derived import DerivedValue
 from buran.modeling.pmnf.few_values import cancels_through
@@ -20,9 +20,12 @@ from buran.modeling.pmnf.powers import PowerLog
 from buran.modeling.pmnf.repetitions import over_repetitions
 from buran.modeling.pmnf.space import Spaces
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
-from buran.modeling.pmnf.tuning import DISCREPANCY, SEARCH
+from buran.modeling.pmnf.tuning import DEVIATIONS, STEADY
 from buran.modeling.priors.algebra import added, multiplied
-from buran.modeling.priors.tuning import COUNTS
+from buran.modeling.priors.tuning import CLOSE
+
+# Of the points, at which a count is exactly what is said of it: the others are exceptions. Tuned: judgement.
+MOSTLY = 2 / 3
 
 
 class Steadiness(StrEnum):
@@ -148,7 +151,7 @@ def with_sums(effort: Effort, parts: Mapping[int, Mapping[str, ModelFunction]], 
     sums = [added(parts[row].values()) for row in rows]
     single = over_repetitions(counts[rows], "median") if rows else np.zeros((0, len(points)))
     for row, function, rest, measured in zip(rows, sums, misfit(points, single, sums).tolist(), single, strict=True):
-        if rest <= max(COMMON.matters, residual[row]):
+        if rest <= max(MATTERS, residual[row]):
             functions[row], residual[row] = function, rest
             if steadiness[row] is not Steadiness.NOISY:
                 steadiness[row] = steadiness_of(points, measured, function, rest)
@@ -179,7 +182,7 @@ def by_visits(effort: Effort, points: Array, counts: Array, visits: Array) -> Ef
         if of_calls is None or of_visit is None or calls.steadiness[place] is Steadiness.UNEXPLAINED:
             continue
         function = multiplied(of_calls, of_visit)
-        much_less = each.residual[place] <= max(OF_MEANS, residual[row] / COUNTS.close)
+        much_less = each.residual[place] <= max(OF_MEANS, residual[row] / CLOSE)
         if whole is None or much_less or _size(function) <= _size(whole):
             functions[row], residual[row] = function, misfit(points, single[[row]], [function])[0]
             steadiness[row] = steadiness_of(points, single[row], function, float(residual[row]))
@@ -208,16 +211,16 @@ def steadiness_of(points: Array, counts: Array, function: ModelFunction | None, 
         return Steadiness.UNEXPLAINED
     if function is None or residual <= OF_MEANS:
         return Steadiness.EXACT
-    if residual <= COMMON.matters:
+    if residual <= MATTERS:
         return Steadiness.DATA_DEPENDENT
     here = np.isfinite(counts)
     measured = counts[here]
     gaps = measured - function.evaluate(points[here])
     met = np.abs(gaps) <= OF_MEANS * measured
-    if met.mean() >= COUNTS.mostly and (gaps[~met] < 0).all():
+    if met.mean() >= MOSTLY and (gaps[~met] < 0).all():
         return Steadiness.DATA_DEPENDENT
     varied = float(((measured - measured.mean()) ** 2).sum())
-    follows = residual <= SEARCH.steady and (gaps**2).sum() <= (1 - COMMON.nearly) * varied
+    follows = residual <= STEADY and (gaps**2).sum() <= (1 - NEARLY) * varied
     return Steadiness.DATA_DEPENDENT if follows else Steadiness.UNEXPLAINED
 
 
@@ -242,7 +245,7 @@ def limit_of(points: Array, counts: Array) -> float | None:
     limit = float(counts.max())
     reached = counts == limit
     rounded = limit - counts.min() <= 1  # whole numbers are rounded by no more
-    if reached.all() or reached.mean() < COUNTS.mostly or rounded:
+    if reached.all() or reached.mean() < MOSTLY or rounded:
         return None
     beyond = (points[~reached][:, None] >= points[reached]).all(axis=2).any()
     return None if beyond else limit
@@ -252,7 +255,7 @@ def power_law(points: Array, counts: Array) -> ModelFunction | None:
     """Approximate counts that no formula explains by a product of powers, for times to be extrapolated by.
 
     Exponents are multiples of 1/4, as few points determine no finer ones. None where counts or parameters are not
-    positive, nothing grows, or a count is missed by more than the price of work varies (`DISCREPANCY.price`).
+    positive, nothing grows, or a count is missed by more than the price of work varies (`DEVIATIONS[-1]`).
 
     Parameters
     ----------
@@ -266,7 +269,7 @@ def power_law(points: Array, counts: Array) -> ModelFunction | None:
     powers = [Fraction(round(4 * power), 4) for power in exponents(points, counts[None])[0].tolist()]
     term = Term(tuple(Factor(p, PowerLog(power)) for p, power in enumerate(powers) if power))
     rest = np.log(counts) - np.log(term.evaluate(points)) if term.factors else np.array([])
-    if not len(rest) or np.ptp(rest) / 2 > DISCREPANCY.price:
+    if not len(rest) or np.ptp(rest) / 2 > DEVIATIONS[-1]:
         return None
     return ModelFunction(0.0, (float(np.exp((rest.max() + rest.min()) / 2)),), (term,))
 
@@ -274,7 +277,7 @@ def power_law(points: Array, counts: Array) -> ModelFunction | None:
 def misfit(points: Array, values: Array, functions: list[ModelFunction]) -> Array:
     """Return shape (call path,): the largest deviation, as `Effort.residual` says."""
     size = np.abs(values)
-    floor = np.maximum(size, COMMON.floor * size.max(axis=1, keepdims=True, initial=0.0))
+    floor = np.maximum(size, FLOOR * size.max(axis=1, keepdims=True, initial=0.0))
     gap = np.abs(values - np.array([function.evaluate(points) for function in functions]).reshape(values.shape))
     return np.asarray(np.divide(gap, floor, out=np.zeros_like(gap), where=floor > 0).max(axis=1, initial=0.0))
 

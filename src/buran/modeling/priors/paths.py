@@ -11,7 +11,7 @@ from types import MappingProxyType
 import numpy as np
 
 from buran.errors import UsageError
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import MATTERS
 from buran.modeling.pmnf.candidates import Ids, Mask
 from buran.modeling.pmnf.derived import DerivedValue, variables_of
 from buran.modeling.pmnf.repetitions import over_repetitions
@@ -338,7 +338,7 @@ def _one_computation(effort: Effort, place: int, counts: _Counts, row: int, metr
     if steadiness is Steadiness.DATA_DEPENDENT:
         share = 100 * float(effort.residual[place])
         notes = (*notes, f"no formula gives its counts at all points: up to {share:.2g} % off")
-    proven = bool(effort.residual[place] <= COMMON.matters)
+    proven = bool(effort.residual[place] <= MATTERS)
     prior = computation_prior(function, metric, counts.ranks)
     return _PathPrior(Source.COMPUTATION, notes, prior, function, settled, proven=proven)
 

@@ -17,7 +17,7 @@ from buran.modeling.pmnf.text import format_function
 from buran.modeling.price.discrepancy import Along
 from buran.modeling.priors.algebra import added, multiplied, power, reciprocal, scaled, single
 from buran.modeling.priors.communication import CostPart, Operation, Volume
-from buran.modeling.priors.tuning import COEFFICIENTS
+from buran.modeling.priors.tuning import SLOWEST_S
 
 ONE = ModelFunction(1.0)
 ALONE = "with one process at every point nothing is known about messages between processes"
@@ -198,12 +198,12 @@ def one_cost(prior: Prior) -> Prior:
 def price_alone(prior: Prior) -> Prior:
     """Return a prior of computation whose one open coefficient is the price of all counted work, for one or two points.
 
-    What does not grow is work, too; next to it a call has no constant of more than `COEFFICIENTS.slowest_s`.
+    What does not grow is work, too; next to it a call has no constant of more than `SLOWEST_S`.
     """
     priced = one_cost(prior)
     constant, work, *given = priced.columns
     whole = added((work.function, ModelFunction(constant.effort)))
-    columns = (replace(constant, cost=(0.0, COEFFICIENTS.slowest_s)), replace(work, function=whole), *given)
+    columns = (replace(constant, cost=(0.0, SLOWEST_S)), replace(work, function=whole), *given)
     return replace(priced, columns=columns)
 
 

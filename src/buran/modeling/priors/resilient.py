@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from buran.errors import UsageError
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import FEW, WORTH
 from buran.modeling.pmnf.alternative import Alternative
 from buran.modeling.pmnf.candidates import Mask
 from buran.modeling.pmnf.few_values import with_other_growth
@@ -18,13 +18,16 @@ from buran.modeling.pmnf.model import Model, Quality
 from buran.modeling.pmnf.quality import adjusted_r2, rss, smape
 from buran.modeling.pmnf.structures import OpenStructure, with_structures
 from buran.modeling.pmnf.terms import Array, ModelFunction
-from buran.modeling.pmnf.tuning import DISCREPANCY
+from buran.modeling.pmnf.tuning import DEVIATIONS
 from buran.modeling.price.discrepancy import Along
 from buran.modeling.price.noise import PointNoise
 from buran.modeling.price.regression import LEAST_NOISE, Belief, Fitted, regress
 from buran.modeling.priors.algorithms import with_algorithms
 from buran.modeling.priors.prior import Prior
-from buran.modeling.priors.tuning import COEFFICIENTS
+from buran.modeling.priors.tuning import OUTLIERS
+
+# By what share the cost of a unit is expected to differ between the terms of a call path. Tuned: judgement.
+COST_SPREAD = 1.0
 
 
 @dataclass(frozen=True)
@@ -47,9 +50,9 @@ class FitOptions:
     """
 
     nonnegative: bool = True
-    cost_spread: float = COEFFICIENTS.cost_spread
+    cost_spread: float = COST_SPREAD
     share: bool = True
-    outliers: float = COEFFICIENTS.outliers
+    outliers: float = OUTLIERS
     price: bool = True
 
     def __post_init__(self) -> None:
@@ -182,7 +185,7 @@ def _priced(
     for row, one in enumerate(fitted):
         if one is not None:
             along[row] = one.prior.along(points.shape[1])
-    found = with_discrepancies(points, values, models, deviation, degrees, (DISCREPANCY.price,), along)
+    found = with_discrepancies(points, values, models, deviation, degrees, (DEVIATIONS[-1],), along)
     return tuple(
         None if one is None or model is None else replace(one, model=model)
         for one, model in zip(fitted, found, strict=True)
@@ -331,14 +334,14 @@ class _Group:
         if others is None:
             return self.alone
         belief = self.belief
-        if len(self.priors) >= COMMON.few and self.design.shape[1] >= 2:
+        if len(self.priors) >= FEW and self.design.shape[1] >= 2:
             # what is fixed at 0 would make the mean over call paths too large
             positive = np.maximum(self.alone.coefficients @ self.design.T, 0.0)
             belief = _shared_belief(self._fit(positive, nonnegative=False), self.effort, belief)
         # s~^2 = (d s^2 + d0 s0^2) / (d + d0), with d + d0 degrees of freedom
-        degrees = self.alone.degrees + COMMON.worth
+        degrees = self.alone.degrees + WORTH
         own = self.alone.degrees * np.nan_to_num(self.alone.noise) ** 2
-        noise = np.sqrt((own + COMMON.worth * others**2) / degrees) + LEAST_NOISE
+        noise = np.sqrt((own + WORTH * others**2) / degrees) + LEAST_NOISE
         made = self._fit(self.start, self.options.nonnegative, belief, noise)
         return replace(made, noise=noise, degrees=degrees)
 
@@ -403,7 +406,7 @@ def _shared_belief(fitted: Fitted, effort: Array, path_belief: Belief | None) ->
     deviation = np.full(cost.shape, np.inf) if path_belief is None else path_belief.deviation.copy()
     for column in range(1, cost.shape[1]):  # constants are each call path's own
         some = np.flatnonzero(variance[:, column] > 0)
-        if len(some) < COMMON.few:
+        if len(some) < FEW:
             continue
         weight = 1 / variance[some, column]
         centre = (weight * cost[some, column]).sum() / weight.sum()

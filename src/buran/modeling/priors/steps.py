@@ -15,7 +15,7 @@ from enum import StrEnum
 import numpy as np
 
 from buran.modeling.numerics.intervals import ROUNDING
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import MATTERS
 from buran.modeling.pmnf.candidates import Mask
 from buran.modeling.pmnf.repetitions import over_repetitions
 from buran.modeling.pmnf.terms import Array
@@ -64,7 +64,7 @@ def repeats(points: Array, counts: Sequence[Array], column: int, full: float) ->
         counted |= seen
     linear = np.where(off <= ROUNDING, Repeats.PROVEN, Repeats.NEARLY)
     shown = np.where(complete & counted, linear, Repeats.OPEN)
-    return tuple(map(Repeats, np.where(off <= COMMON.matters, shown, Repeats.REFUTED).tolist()))
+    return tuple(map(Repeats, np.where(off <= MATTERS, shown, Repeats.REFUTED).tolist()))
 
 
 def that_repeat(metrics: Iterable[str]) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ def not_repeated(counted: Experiment, steps: Mapping[str, float]) -> dict[str, t
     for name, full in steps.items():
         verdicts = repeats(counted.points, list(exact.values()), counted.parameters.index(name), full)
         refuted = np.array([verdict is Repeats.REFUTED for verdict in verdicts], dtype=bool)
-        if work[refuted].sum() > COMMON.matters * work.sum():
+        if work[refuted].sum() > MATTERS * work.sum():
             rows = sorted(np.flatnonzero(refuted).tolist(), key=lambda row: -work[row])
             out[name] = tuple(counted.tree.names[row] for row in rows[:_NAMED])
     return out

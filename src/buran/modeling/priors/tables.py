@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import UsageError
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import MATTERS
 from buran.modeling.pmnf.model import Model
 from buran.modeling.pmnf.repetitions import Repetition, over_repetitions
 from buran.modeling.pmnf.terms import Array, ModelFunction, Term
@@ -22,7 +22,7 @@ from buran.modeling.priors.paths import TIMES_ALONE, Source, has_effort, priors_
 from buran.modeling.priors.prior import KnownMpi, Prior, one_cost, price_alone, startup_prior
 from buran.modeling.priors.resilient import FitOptions, Resilient, fit_priors
 from buran.modeling.priors.steps import Repeats
-from buran.modeling.priors.tuning import COEFFICIENTS
+from buran.modeling.priors.tuning import SLOWEST_S
 from buran.modeling.priors.waiting import Verdict, Waiting, diagnose, ranks_above_one, with_waiting
 from buran.profiles.experiment.table import Aggregate, Experiment
 from buran.profiles.startup import starts_or_ends
@@ -233,7 +233,7 @@ def _done_elsewhere(
     for row, (effort, prior, source) in enumerate(zip(efforts, priors, sources, strict=True)):
         if source is Source.COMPUTATION and effort is not None and prior is not None:
             here = np.isfinite(values[row])
-            known = COEFFICIENTS.slowest_s * np.maximum(effort.evaluate(points[here]), 1.0)
+            known = SLOWEST_S * np.maximum(effort.evaluate(points[here]), 1.0)
             for column in (column for column in prior.columns if column.cost is not None):
                 known += sum(column.cost or ()) * np.maximum(column.function.evaluate(points[here]), 0.0)
             out[row] = here.any() and np.median(values[row][here] - known) > 0
@@ -276,4 +276,4 @@ def _work(efforts: Sequence[ModelFunction | None], proven: Sequence[bool], point
         for term in effort.dominating_terms():
             work[term] = work.get(term, 0.0) + np.maximum(sizes[term] * term.evaluate(points), 0.0)
     whole = sum(work.values(), np.zeros(len(points)))
-    return [term for term, part in work.items() if (part >= COMMON.matters * whole).any()]
+    return [term for term, part in work.items() if (part >= MATTERS * whole).any()]

@@ -17,7 +17,7 @@ from buran.modeling.pmnf.space import Spaces
 from buran.modeling.pmnf.terms import Array, ModelFunction
 from buran.modeling.priors.algebra import multiplied
 from buran.modeling.priors.effort import Effort, effort_of, steadiness_of
-from buran.modeling.priors.tuning import COUNTS
+from buran.modeling.priors.tuning import CLOSE
 
 _ONE = ModelFunction(1.0)
 _WHOLE = 1e-9  # of the largest message: rounding of the division
@@ -72,7 +72,7 @@ def bytes_of(
                 choices.append((product, float(message_effort.residual[0])))
         closest = min(gap for _, gap in choices)
         rounding = 1.0 / least if least > 0 else OF_MEANS  # messages have whole numbers of bytes
-        good = [choice for choice in choices if choice[1] <= max(COUNTS.close * closest, OF_MEANS, rounding)]
+        good = [choice for choice in choices if choice[1] <= max(CLOSE * closest, OF_MEANS, rounding)]
         functions[row], residual[row] = min(good, key=lambda choice: (_coefficients(choice[0]), choice[1]))
         median_counts = over_repetitions(counts[row][None], "median")[0]
         steadiness[row] = steadiness_of(points, median_counts, functions[row], float(residual[row]))

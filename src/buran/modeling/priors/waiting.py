@@ -11,14 +11,16 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.modeling.numerics.least_squares import SINGULAR, orthogonal_part, span, unit_columns
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import FEW
 from buran.modeling.pmnf.powers import PowerLog
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
 from buran.modeling.price.noise import PointNoise
 from buran.modeling.price.regression import Fitted, regress
 from buran.modeling.priors.algebra import added, product, scaled
 from buran.modeling.priors.prior import Column, Prior
-from buran.modeling.priors.tuning import COEFFICIENTS
+
+# Draws of noise alone, which waiting is compared with. Tuned: judgement.
+DRAWS = 999
 
 # How waiting grows with the processes: trees; wavefronts on grids of three dimensions and of two; shared queues and
 # chains that let one process through at a time.
@@ -165,23 +167,23 @@ def _diagnose_group(
     terms = _candidates(points, design, prior, processes, companions)
     waits = [waited(term, processes) for term in terms]
     degrees = len(points) - rank
-    sure = point_noise is not None and point_noise.degrees.max(initial=0) >= COMMON.few
-    if degrees < (1 if sure else COMMON.few) or not terms:
-        verdict = Verdict.UNKNOWN if degrees < COMMON.few else Verdict.NONE
+    sure = point_noise is not None and point_noise.degrees.max(initial=0) >= FEW
+    if degrees < (1 if sure else FEW) or not terms:
+        verdict = Verdict.UNKNOWN if degrees < FEW else Verdict.NONE
         return [without(row, verdict) for row in range(len(plain))]
     columns = np.stack([wait.evaluate(points) for wait in waits], axis=1)
     random = np.random.default_rng(seed)
-    drawn = random.normal(size=(COEFFICIENTS.draws, len(points)))
+    drawn = random.normal(size=(DRAWS, len(points)))
     out = []
     for row in range(len(plain)):
         gains, along = _gains(design, columns, base.weights[row], base.weights[row] * values[row])
         chance, far = _gains(design, columns, base.weights[row], drawn)
         ratio = gains[0] * (along[0] > 0)
-        if point_noise is not None and point_noise.degrees[row] >= COMMON.few:
+        if point_noise is not None and point_noise.degrees[row] >= FEW:
             freedom = point_noise.degrees[row]
-            unsure = np.sqrt(freedom / random.chisquare(freedom, COEFFICIENTS.draws))
+            unsure = np.sqrt(freedom / random.chisquare(freedom, DRAWS))
             p_value = _rarity(along[0].max(), point_noise.deviation[row].min() * unsure * np.abs(far).max(axis=1))
-        elif degrees >= COMMON.few:
+        elif degrees >= FEW:
             p_value = _rarity(ratio.max(), chance.max(axis=1))
         else:
             out.append(without(row, Verdict.UNKNOWN))
@@ -195,7 +197,7 @@ def _diagnose_group(
 
 def _rarity(gain: float, chance: Array) -> float:
     """Return how often chance alone reaches what was found."""
-    return float((1 + (chance >= gain).sum()) / (1 + COEFFICIENTS.draws))
+    return float((1 + (chance >= gain).sum()) / (1 + DRAWS))
 
 
 def ranks_above_one(points: Array, processes: int) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from buran.errors import UsageError
-from buran.modeling.tensor.tuning import SMOOTH
+from buran.modeling.tensor.tuning import FEW_NODES
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -36,7 +36,7 @@ class Axis:
     low, high
         Smallest and largest measured value; 0 and 0 for categories.
     values
-        Shape (value,): the distinct values if they are `SMOOTH.few`; empty otherwise, and for categories.
+        Shape (value,): the distinct values if they are `FEW_NODES`; empty otherwise, and for categories.
     whole
         Whether all measured values are whole numbers.
     categories
@@ -159,7 +159,7 @@ def _axis(column: NDArray[Any], scale: str, name: str) -> Axis:
         )
     if scale == "auto":
         scale = "log" if low > 0 else "linear"
-    few = distinct if len(distinct) <= SMOOTH.few else np.empty(0)
+    few = distinct if len(distinct) <= FEW_NODES else np.empty(0)
     whole = bool((distinct == np.rint(distinct)).all())
     return Axis(name, "log" if scale == "log" else "linear", low, high, few, whole)
 
@@ -235,7 +235,7 @@ def too_far(points: Array, axes: Sequence[Axis], free: Sequence[int]) -> NDArray
     for j, axis in enumerate(axes):
         if not axis.is_categorical and j not in free:
             at, (low, high) = axis.position(points[:, j]), axis.position(np.array([axis.low, axis.high]))
-            slack = (high - low) / SMOOTH.few  # a step between nodes
+            slack = (high - low) / FEW_NODES  # a step between nodes
             out[:, j] = (at < low - slack) | (at > high + slack)
     return out
 

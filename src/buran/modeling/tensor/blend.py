@@ -7,12 +7,24 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import STEPS
 from buran.modeling.tensor.axes import Array, Axis, Whole
 from buran.modeling.tensor.boost import Boosting, Features, Trees, grow, join, make_features
 from buran.modeling.tensor.smooth import Basis, CPPart, PartOptions, Places, fit_part, make_basis
 from buran.modeling.tensor.trial import Room, Trial, UserChoices
-from buran.modeling.tensor.tuning import BLEND
+
+# Parts that are left out in turn. Tuned: no record of its own; choices were made under seeds other than the reported
+# one (evidence/tensor.md).
+FOLDS = 4
+# Observations that nodes, ranks and penalties are chosen on. Tuned: no record of its own; choices were made under
+# seeds other than the reported one (evidence/tensor.md).
+MOST_CHOOSING = 4000
+# Numbers that are tried, of nodes and of the rank. Tuned: no record of its own; choices were made under seeds other
+# than the reported one (evidence/tensor.md).
+SHAPES = (4, 8, 16, 24)
+# Of the CP parts' share by least squares, which are tried with trees. Tuned: no record of its own; choices were made
+# under seeds other than the reported one (evidence/tensor.md).
+SHARES = (0.0, 0.5, 1.0)
 
 CHUNK = 1 << 16  # points that are predicted at once: memory
 
@@ -85,25 +97,25 @@ def fit_blend(
     values = (logs - centre) / spread
     order = random.permutation(len(values))
     folds = np.empty(len(values), dtype=np.int64)
-    folds[order] = np.arange(len(values)) % BLEND.folds
+    folds[order] = np.arange(len(values)) % FOLDS
     options = choose(points, values, axes, choices, folds, order, random)
     bases = tuple(make_basis(axis, _nodes(points[:, j], options.nodes)) for j, axis in enumerate(axes))
     places = Places.of(points, bases)
     room = Room.of(bases, options, choices)
     main = fit_part(places, values, bases, replace(options, rank=0), random)
     # Trees, and what they are beside, are learned from some: with more, a fit takes longer and predicts no better.
-    some = np.sort(order[: BLEND.folds * BLEND.most_choosing])
+    some = np.sort(order[: FOLDS * MOST_CHOOSING])
     points, seen, folds = points[some], values[some], folds[some]
     several, alone = _left_out(places.take(some), seen, bases, options, folds, room.members(0), random)
     apart = several.mean(axis=0) - alone
     best = float(np.clip((seen - alone) @ apart / max(apart @ apart, 1e-300), 0, 1))
     features = make_features(points, axes, main.main, seen - alone)
     share, trees, residuals = best, join([]), seen - alone - best * apart
-    if room.most_trees and len(seen) >= 8 * BLEND.folds and len(features.weights) + len(features.orders):
+    if room.most_trees and len(seen) >= 8 * FOLDS and len(features.weights) + len(features.orders):
         inside, outside = np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
         bins = make_features(points[inside], axes, main.main, (seen - alone)[inside]).bins(points, axes)
         tried = Trial(bins, seen, several, alone, inside, outside)
-        tries = {share: tried.attempt(share, room, random) for share in (weight * best for weight in BLEND.shares)}
+        tries = {share: tried.attempt(share, room, random) for share in (weight * best for weight in SHARES)}
         share = min(tries, key=lambda tested: float(np.abs(tries[tested][1]).mean()))
         number, residuals = tries[share]
         rest = seen - alone - share * apart
@@ -128,10 +140,10 @@ def _left_out(
     random: np.random.Generator,
 ) -> tuple[Array, Array]:
     """Return predictions by what has not seen the observation: CP parts, (part, point), and main effects, (point,)."""
-    several = int(np.clip(BLEND.folds * BLEND.most_choosing // len(values), 1, min(members, BLEND.folds)))
+    several = int(np.clip(FOLDS * MOST_CHOOSING // len(values), 1, min(members, FOLDS)))
     ranks = [*[options.rank] * several, 0]  # of many observations, one part takes long enough
     out = np.full((len(ranks), len(values)), values.mean())
-    for fold in range(BLEND.folds):
+    for fold in range(FOLDS):
         inside, outside = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         if len(inside) and len(outside):
             here, there = places.take(inside), places.take(outside)
@@ -151,7 +163,7 @@ def choose(
     random: np.random.Generator,
 ) -> PartOptions:
     """Choose what is not given, one choice at a time, on the first fold."""
-    keep = order[: BLEND.most_choosing]
+    keep = order[:MOST_CHOOSING]
     points, values, folds = points[keep], values[keep], folds[keep]
     given = {name: getattr(choices, name) for name in ("nodes", "rank", "ridge", "smooth")}
     options = PartOptions(**{name: value for name, value in given.items() if value is not None})
@@ -172,7 +184,7 @@ def choose(
             seen[options] = float(mean), int(np.ceil(np.mean([sweeps for _, sweeps in tried])))
         return seen[options][0]
 
-    shapes = {(choices.nodes or n, n if choices.rank is None else choices.rank) for n in BLEND.shapes}
+    shapes = {(choices.nodes or n, n if choices.rank is None else choices.rank) for n in SHAPES}
     options = min((replace(options, nodes=n, rank=r) for n, r in sorted(shapes)), key=error)
     for name, free in (("smooth", choices.smooth is None), ("ridge", choices.ridge is None)):
         for factor in (0.3, 3.0) if free else ():
@@ -194,7 +206,7 @@ def _validate(
 
     def watch(sweep: int, part: CPPart) -> bool:
         errors.append(float(np.abs(part.predict(there) - values[outside]).mean()))
-        return sweep > COMMON.steps + int(np.argmin(errors)) + 1
+        return sweep > STEPS + int(np.argmin(errors)) + 1
 
     part = fit_part(places.take(inside), values[inside], bases, options, np.random.default_rng(seed), watch=watch)
     if not errors:  # main effects alone

@@ -16,7 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.modeling.tensor.axes import Array, Axis
-from buran.modeling.tensor.tuning import TREES
+
+# Parameters that sums and differences are made of. Tuned: no record of its own; choices were made under seeds other
+# than the reported one (evidence/tensor.md).
+MOST_PAIRED = 8
+# Orders of a category. Tuned: no record of its own; choices were made under seeds other than the reported one
+# (evidence/tensor.md).
+ORDERS = 3
+# Ends of the pieces that a parameter is cut into, for orders of categories. Tuned: no record of its own; choices were
+# made under seeds other than the reported one (evidence/tensor.md).
+PIECES = 7
 
 Bins = NDArray[np.uint8]
 _CHUNK = 1 << 14
@@ -75,12 +84,12 @@ def make_features(points: Array, axes: Sequence[Axis], main: Sequence[Array], re
     """
     numeric = [j for j, axis in enumerate(axes) if not axis.is_categorical and axis.high > axis.low]
     rows = [np.eye(len(axes))[j] for j in numeric]
-    for i, j in combinations(numeric[: TREES.most_paired], 2):
+    for i, j in combinations(numeric[:MOST_PAIRED], 2):
         for sign in (1.0, -1.0):
             row = np.zeros(len(axes))
             row[i], row[j] = 1.0, sign
             rows.append(row)
-    if 2 < len(numeric) <= TREES.most_paired:
+    if 2 < len(numeric) <= MOST_PAIRED:
         rows.append(np.isin(np.arange(len(axes)), numeric).astype(np.float64))
     weights = np.stack(rows) if rows else np.zeros((0, len(axes)))
     values = weights @ _positions(points, axes).T
@@ -109,7 +118,7 @@ def _pieces(column: Array, axis: Axis) -> NDArray[np.int64]:
     """Cut a parameter into a few pieces with about as many observations."""
     if axis.is_categorical:
         return column.astype(np.int64)
-    bounds = np.unique(np.quantile(column, np.linspace(0, 1, TREES.pieces)[1:-1]))
+    bounds = np.unique(np.quantile(column, np.linspace(0, 1, PIECES)[1:-1]))
     return np.searchsorted(bounds, column, side="right").astype(np.int64)
 
 
@@ -126,7 +135,7 @@ def _profiles(j: int, size: int, pieces: Sequence[NDArray[np.int64]], rest: Arra
     if not tables or size < 2:
         return []
     left = np.linalg.svd(np.concatenate(tables, axis=1), full_matrices=False)[0]
-    return list(left.T[: min(TREES.orders, size - 1)])
+    return list(left.T[: min(ORDERS, size - 1)])
 
 
 @dataclass(frozen=True, eq=False)

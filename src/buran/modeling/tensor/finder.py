@@ -12,7 +12,7 @@ from buran.modeling.numerics.intervals import of_logarithm
 from buran.modeling.tensor.axes import columns_of
 from buran.modeling.tensor.blend import CHUNK
 from buran.modeling.tensor.model import TensorModel
-from buran.modeling.tensor.tuning import SMOOTH
+from buran.modeling.tensor.tuning import FEW_NODES
 
 Value = float | str
 
@@ -71,7 +71,7 @@ def find_fastest(
             choices.append(axis.values.tolist())
         else:
             ends = axis.position(np.array([axis.low, axis.high]))
-            steps = np.linspace(ends[0], ends[1], SMOOTH.few)
+            steps = np.linspace(ends[0], ends[1], FEW_NODES)
             steps = np.clip(np.exp(steps) if axis.scale == "log" else steps, axis.low, axis.high)
             choices.append(np.unique(np.rint(steps) if axis.whole else steps).tolist())
     total = int(np.prod([float(len(c)) for c in choices]))

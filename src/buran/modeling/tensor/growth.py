@@ -15,11 +15,20 @@ from itertools import product
 import numpy as np
 
 from buran.modeling.numerics.least_squares import nonnegative
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import COMBINATIONS
 from buran.modeling.tensor.axes import Array, Axis
 from buran.modeling.tensor.edge import cut_off, narrowed
 from buran.modeling.tensor.smooth import Basis, CPPart, PartOptions, Places, fit_part, make_basis
-from buran.modeling.tensor.tuning import GROWTH
+
+# Exponents of monomials. Tuned: no record of its own; choices were made under seeds other than the reported one
+# (evidence/tensor.md).
+POWERS = (0.0, 0.5, 1.0)
+# By what a slope may differ from that of the upper range, and logarithms by which lines may correct monomials. Tuned:
+# no record of its own; choices were made under seeds other than the reported one (evidence/tensor.md).
+SLACK = 0.5
+# Doublings of the range that are held back to choose. Tuned: no record of its own; choices were made under seeds
+# other than the reported one (evidence/tensor.md).
+OCTAVES = (1, 2)
 
 _QUANTILES = 21  # that are kept of errors
 _LOGARITHM = -1.0  # stands for the factor log2(2 + x / low)
@@ -107,7 +116,7 @@ class Extrapolation:
             return np.where(far > 0, np.nan, 0.0)
         shares = np.linspace(0, 1, self.errors.shape[1])
         at = np.array([np.interp(level, shares, row) for row in self.errors])
-        tried = np.array([0.0, *(octave - 0.5 for octave in GROWTH.octaves[: len(at)])])  # held back: half to all of it
+        tried = np.array([0.0, *(octave - 0.5 for octave in OCTAVES[: len(at)])])  # held back: half to all of it
         known = np.array([0.0, *np.maximum.accumulate(at)])
         return np.asarray(np.interp(far, tried, known) * np.maximum(far / tried[-1], 1.0))
 
@@ -126,8 +135,8 @@ class Extrapolation:
                 far = _distance(there[:, j], here[:, j], axes[j])
                 slope = self.slopes[j]
                 # What rises up to the edge does not fall beyond it.
-                least = max(slope - GROWTH.slack, 0.0) if slope > 0 else slope - GROWTH.slack
-                ends = far * least, far * (slope + GROWTH.slack)
+                least = max(slope - SLACK, 0.0) if slope > 0 else slope - SLACK
+                ends = far * least, far * (slope + SLACK)
                 lower += np.minimum(*ends)
                 upper += np.maximum(*ends)
             out[moved] = np.clip(grown, lower, upper)
@@ -141,7 +150,7 @@ class Extrapolation:
         if len(means) == 1:
             return np.asarray(means[0])
         # Products of lines run away where several parameters are far out: they may correct monomials by so much.
-        return np.asarray(means[0] + np.clip(means[1] - means[0], -GROWTH.slack, GROWTH.slack) / 2)
+        return np.asarray(means[0] + np.clip(means[1] - means[0], -SLACK, SLACK) / 2)
 
 
 def _distance(there: Array, here: Array, axis: Axis) -> Array:
@@ -180,7 +189,7 @@ def fit_growth(
     """
     scores: dict[str, list[float]] = {name: [] for name in CANDIDATES}
     errors: dict[str, list[Array]] = {name: [] for name in CANDIDATES}
-    for octaves in GROWTH.octaves:
+    for octaves in OCTAVES:
         inside, outside = cut_off(points, axes, free, octaves)
         if len(outside) < _FEWEST:
             inside, outside = cut_off(points, axes, free, octaves, together=False)
@@ -260,10 +269,10 @@ def _slopes(points: Array, logs: Array, axes: tuple[Axis, ...], random: np.rando
 def _fit_monomials(points: Array, logs: Array, axes: Sequence[Axis], towards: Sequence[int]) -> Monomials:
     numeric = tuple(j for j, a in enumerate(axes) if not a.is_categorical and a.low > 0 and a.high > a.low)
     low = np.array([axes[j].low for j in numeric])
-    choices: tuple[float, ...] = (*GROWTH.powers, _LOGARITHM)
-    while len(choices) > 2 and len(choices) ** len(numeric) > COMMON.combinations:
+    choices: tuple[float, ...] = (*POWERS, _LOGARITHM)
+    while len(choices) > 2 and len(choices) ** len(numeric) > COMBINATIONS:
         choices = choices[:-1] if len(choices) > 3 else (0.0, 1.0)
-    if len(choices) ** len(numeric) <= COMMON.combinations:
+    if len(choices) ** len(numeric) <= COMBINATIONS:
         exponents = np.array(list(product(choices, repeat=len(numeric)))).reshape(-1, len(numeric))
     else:  # too many parameters for all products: each alone, and products of two
         eye = np.eye(len(numeric))

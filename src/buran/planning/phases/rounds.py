@@ -8,13 +8,15 @@ import numpy as np
 
 from buran.campaign.plan import Mode, Plan, Purpose
 from buran.campaign.point import Point
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import HALF
 from buran.planning.draft import Draft
 from buran.planning.observations import Observations
 from buran.planning.protocol import Advice, Budget, PlanningState
 from buran.planning.strategies import base_of
-from buran.planning.tuning import PLANNING
 from buran.profiles.metrics import counted
+
+# Runs a round for strategies that rate one run after the other. Tuned: judgement.
+BATCH = 5
 
 
 def first_round(draft: Draft) -> Plan | None:
@@ -91,7 +93,7 @@ def _chosen(draft: Draft) -> tuple[dict[Point, int], Advice]:
             question.seed,
             frozenset(ids[point] for point in failed if point in ids),
             knowledge.errors,
-            question.batch or PLANNING.batch if question.adaptive and not question.weighs_runs else None,
+            question.batch or BATCH if question.adaptive and not question.weighs_runs else None,
             question.batch,
             question.max_iterations - len(knowledge.rounds),
         ),
@@ -201,4 +203,4 @@ def _can_change(draft: Draft, again: Mapping[Point, int]) -> bool:
         return True
     costs = [draft.cost(bundle, text) for bundle in draft.bundles(again, Purpose.MODEL, text)]
     left = budget - draft.knowledge.spent_core_hours
-    return any(cost is None for cost in costs) or sum(cost or 0.0 for cost in costs) <= COMMON.half * left
+    return any(cost is None for cost in costs) or sum(cost or 0.0 for cost in costs) <= HALF * left

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from buran.campaign.plan import Purpose
-from buran.campaign.results import TABLE
 from buran.files import digest, finite_or_none
 from buran.modeling.numerics.intervals import ROUNDING
 from buran.modeling.pmnf.repetitions import over_repetitions
 from buran.modeling.pmnf.text import growth_class
+from buran.profiles.experiment import TABLE
 from buran.profiles.experiment.jsonl import read_jsonl
 from buran.profiles.metrics import metric_of
 from buran.reporting.content import Report, run_time_reach, target_values

@@ -21,7 +21,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import LARGER, MATTERS
 from buran.modeling.pmnf.candidates import Mask
 from buran.modeling.pmnf.derived import derived_or_none
 from buran.modeling.pmnf.powers import PowerLog
@@ -31,7 +31,7 @@ from buran.modeling.priors.algebra import added, multiplied
 from buran.modeling.priors.prior import Column, Cost, Prior
 from buran.plugins.memory.distances import DistanceModels
 from buran.plugins.memory.outgrown import Outgrown
-from buran.plugins.memory.tuning import MEMORY
+from buran.plugins.memory.tuning import COST_PARTS
 
 Cost3 = tuple[float, float, float]
 _TINY = float(np.finfo(float).tiny)
@@ -133,7 +133,7 @@ class MemoryAccount:
             if share is not None:
                 parts.append(multiplied(self.distances.number(mode), share))
         whole = added(parts)
-        least = COMMON.matters * np.maximum(whole.evaluate(everywhere), _TINY)
+        least = MATTERS * np.maximum(whole.evaluate(everywhere), _TINY)
         terms = zip(whole.coefficients, whole.terms, strict=True)
         kept = [(c, term) for c, term in terms if (np.abs(c * term.evaluate(everywhere)) > least).any()]
         function = ModelFunction(whole.constant, tuple(c for c, _ in kept), tuple(term for _, term in kept))
@@ -186,7 +186,7 @@ class PageAccount:
         for row, faults in enumerate(self.faults):
             here = np.isfinite(values[row])
             if faults is not None and here.any():
-                rest = values[row][here] - self.cost.seconds[-1] / COMMON.larger * faults.evaluate(points[here])
+                rest = values[row][here] - self.cost.seconds[-1] / LARGER * faults.evaluate(points[here])
                 out[row] = np.median(rest) < 0
         return out
 
@@ -222,7 +222,7 @@ def _with_columns(
         for column, seconds in columns(row):
             expected = expected_cost(seconds)
             share = np.maximum(column.function.evaluate(everywhere), 0.0) * seconds[-1] / np.maximum(whole, _TINY)
-            if expected is not None and share.max(initial=0.0) > COMMON.matters:
+            if expected is not None and share.max(initial=0.0) > MATTERS:
                 added_columns.append(replace(column, cost=expected[0], parts=expected[1]))
         out[row] = replace(prior, columns=(*prior.columns, *added_columns))
     return out
@@ -266,9 +266,9 @@ def expected_cost(seconds: Cost3) -> tuple[Cost, tuple[Cost, ...]] | None:
     bounds = bounds_of(seconds)
     if bounds is None:
         return None
-    nodes, weights = np.polynomial.legendre.leggauss(MEMORY.parts)
-    first = np.arange(MEMORY.parts)[:, None] / MEMORY.parts
-    at = [first + (1 + nodes) / 2 / MEMORY.parts, first + 0.5 / MEMORY.parts, np.array(0.5)]
+    nodes, weights = np.polynomial.legendre.leggauss(COST_PARTS)
+    first = np.arange(COST_PARTS)[:, None] / COST_PARTS
+    at = [first + (1 + nodes) / 2 / COST_PARTS, first + 0.5 / COST_PARTS, np.array(0.5)]
     costs, medians, median = (np.exp(np.interp(some, [0.0, 0.5, 1.0], np.log(bounds))) for some in at)
     within, between = (np.sqrt((costs - middle) ** 2 @ weights / 2) for middle in (medians, median))
     parts = tuple(zip(medians[:, 0].tolist(), within.tolist(), strict=True))
@@ -280,8 +280,8 @@ def bounds_of(seconds: Cost3) -> Cost3 | None:
     least, middle, most = seconds
     if not most > 0:
         return None
-    middle = min(max(middle, COMMON.matters * most), most)
-    return min(max(least, COMMON.matters * middle), middle), middle, most
+    middle = min(max(middle, MATTERS * most), most)
+    return min(max(least, MATTERS * middle), middle), middle, most
 
 
 def is_written(parameters: tuple[str, ...]) -> bool:

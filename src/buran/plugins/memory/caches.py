@@ -15,7 +15,7 @@ from buran.modeling.priors.projection import taken_up
 from buran.plugins.memory.cache_table import CachedPath, CacheTable, Leaving
 from buran.plugins.memory.distances import DistanceModels, distance_models
 from buran.plugins.memory.misses import streamed
-from buran.plugins.memory.tuning import SHOWN
+from buran.plugins.memory.tuning import SHOWN_KIND
 from buran.profiles.experiment.build import Run, experiment_from_profiles
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import CallTree
@@ -167,7 +167,7 @@ def _leaving(
         for column, parameter in enumerate(found.parameters):
             line = _line(points, at, column)
             places = found.leaving(line, column, size / by(line))
-            for mode in np.flatnonzero(np.isfinite(places[0]) & (share >= SHOWN.kind)).tolist():
+            for mode in np.flatnonzero(np.isfinite(places[0]) & (share >= SHOWN_KIND)).tolist():
                 place, low, high = places[:, mode].tolist()
                 out.setdefault(int(found.row[mode]), []).append(
                     Leaving(

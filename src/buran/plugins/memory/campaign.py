@@ -10,7 +10,7 @@ import numpy as np
 from buran.campaign.point import Point
 from buran.errors import UsageError
 from buran.modeling.numerics.intervals import ONE_DEVIATION
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import FEW
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.terms import Array
 from buran.modeling.priors.paths import Source
@@ -21,7 +21,7 @@ from buran.plugins.memory.costs import cache_cost, ranks_of_a_node
 from buran.plugins.memory.elsewhere import Drawing, Speed
 from buran.plugins.memory.keys import machine_of
 from buran.plugins.memory.machine_file import MachineFile
-from buran.plugins.memory.tuning import SPEED
+from buran.plugins.memory.tuning import SPEED_NOISE
 from buran.profiles.startup import starts_or_ends
 from buran.workflow.history import History
 from buran.workflow.model import accounts_of, gather, path_models
@@ -194,10 +194,10 @@ def speed_of(here: MachineFile, there: MachineFile) -> Speed:
         They have too few in common.
     """
     kinds = [kind for kind in here.codes if kind in there.codes]
-    if len(kinds) < COMMON.few:
+    if len(kinds) < FEW:
         raise UsageError(
             "two machines cannot be compared",
-            why=f"their files have {len(kinds)} kinds of code in common, and {COMMON.few} are the fewest",
+            why=f"their files have {len(kinds)} kinds of code in common, and {FEW} are the fewest",
             hint="write both files with the same version of `buran doctor --calibrate`",
         )
     ratios = {kind: there.codes[kind] / here.codes[kind] for kind in kinds}
@@ -273,7 +273,7 @@ def _notes(
     if crowded:
         out.append(f"ranks are taken to fill more nodes, of {there.cores} cores each")
     busiest = max((here, there), key=lambda machine: machine.spread)
-    if speed.noise and busiest.spread > SPEED.noise:
+    if speed.noise and busiest.spread > SPEED_NOISE:
         out.append(
             f"{busiest.host} was busy when it was calibrated, its rounds up to {100 * busiest.spread:.0f} % longer "
             "than the least: that is in the interval"

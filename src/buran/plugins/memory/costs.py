@@ -18,12 +18,19 @@ from buran.modeling.priors.projection import taken_up
 from buran.plugins.memory.account import CacheCost, MemoryAccount, MissCost, PageAccount, is_written
 from buran.plugins.memory.caches import Divided, models_of
 from buran.plugins.memory.machine_file import Level, MachineFile
-from buran.plugins.memory.tuning import MEMORY
 from buran.profiles.experiment.build import Run
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.metrics import MINOR_FAULTS
 from buran.profiles.profile import CallTree
 from buran.profiles.reuse import LINE
+
+# Of a line's time at full bandwidth, which it costs where other work hides it. Tuned: judgement.
+HIDDEN = 0.1
+# Of the lines of a stream, which a program waits for at the most: the first of rows of eight. Tuned: of 1/16 and 1/8
+# what holds the times of sweep.
+UNFORESEEN = 1 / 8
+# Times as much, or as little, as in the calibration, which a page fault takes at the most. Tuned: judgement.
+FAULT = 2.0
 
 
 def memory_account(
@@ -93,7 +100,7 @@ def fault_cost(machine: MachineFile, ranks: str, there: int) -> MissCost:
     if ranks != str(there):
         used = f"min({ranks}, {machine.cores})"
         growth = _in_proportion(machine.fault_s, machine.fault_busy_s, machine.cores, used, middle)
-    return MissCost((middle / MEMORY.fault, middle, middle * MEMORY.fault), growth)
+    return MissCost((middle / FAULT, middle, middle * FAULT), growth)
 
 
 def _in_proportion(one: float, full: float, cores: int, used: str, expected: float) -> str:
@@ -150,7 +157,7 @@ def scattered_s(machine: MachineFile, level: int, ranks: int) -> tuple[float, fl
 def streamed_s(machine: MachineFile, level: int, ranks: int) -> tuple[float, float, float]:
     """Return what a miss takes beyond a hit that belongs to a stream: hidden, at full bandwidth, and with new pages."""
     stream, _, latency = _extra(machine, level, ranks)
-    return MEMORY.hidden * stream, stream, stream + MEMORY.unforeseen * latency
+    return HIDDEN * stream, stream, stream + UNFORESEEN * latency
 
 
 def sharing(campaign: Campaign, machine: MachineFile | None, caches: Sequence[int]) -> list[Divided]:

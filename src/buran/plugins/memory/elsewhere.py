@@ -24,7 +24,7 @@ from buran.modeling.price.discrepancy import left_over_at
 from buran.modeling.priors.prior import Column
 from buran.modeling.priors.resilient import Resilient
 from buran.plugins.memory.account import Cost3, MemoryAccount, bounds_of
-from buran.plugins.memory.tuning import MEMORY
+from buran.plugins.memory.tuning import COST_PARTS
 
 _SURE = 1e6  # degrees of freedom of what is certain
 
@@ -155,7 +155,7 @@ class Drawing:
     """What is entered for each call path at some points, shape (point, parameter)."""
 
     def __init__(self, speed: Speed, there: MemoryAccount, points: Array, count: int) -> None:
-        edges = np.linspace(0, 1, MEMORY.parts**2 + 1)
+        edges = np.linspace(0, 1, COST_PARTS**2 + 1)
         probabilities = (edges[1:] + edges[:-1]) / 2
         cores = speed.at(probabilities)
         self._cores = np.append(speed.middle, cores)
@@ -168,7 +168,7 @@ class Drawing:
         self._exact, self._errors = np.moveaxis(
             lines.reshape(-1, 2, len(there.distances.call_paths), len(points)), 1, 0
         )
-        shape = (1 + MEMORY.parts, len(self._cores), count, len(points))
+        shape = (1 + COST_PARTS, len(self._cores), count, len(points))
         self._middle, self._deviation = np.zeros(shape), np.zeros(shape)
         self._misses, self._miss_error = np.zeros((len(there.caches), *shape[2:])), np.zeros(shape[2:])
         self._degrees = np.full(count, _SURE)

@@ -18,10 +18,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.modeling.numerics.least_squares import nonnegative, unit_columns
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import COMBINATIONS, FEW, FLOOR, NOISE
 from buran.modeling.pmnf.terms import Array
-from buran.plugins.memory.tuning import DISTANCES
+from buran.plugins.memory.tuning import RESOLVED
 from buran.profiles.reuse import LEAST_DISTANCE, NEVER
+
+# Share of a second product of powers at the largest point: in a distance, and in accesses, without boundaries. Tuned:
+# of 0.1 to 0.3 what places the cliffs of the stencil and the blocked product; an eighth is missing in HPCCG.
+LESSER = (0.1, 0.25)
+# Lines, from which on an access may miss a cache. Tuned: judgement.
+FAR = 64.0
+# Price of a power of growth, in root mean squares of the misfit: ties go to slow growth. Tuned: of 0 to 1 what
+# predicts stencil and miniFE best.
+SLOW = 0.3
+# Of the accesses, which a cell must be able to explain at each point. Tuned: judgement.
+SEEN = 2e-4
+# Cells that compete for a call path. Tuned: a second of CPU time.
+CANDIDATES = 3000
+# Parts of the points that are left out in turn. Tuned: judgement.
+FOLDS = 8
 
 Ids = NDArray[np.int64]
 Powers = tuple[Fraction, ...]
@@ -147,7 +162,7 @@ def laws_of(points: Array) -> tuple[Law, ...]:
             power = first[grown[0]]
             for less in sorted({Fraction(0), power - 1}):
                 second = tuple(less if column == grown[0] else one for column, one in enumerate(first))
-                out += [Law(first, second, part) for part in DISTANCES.lesser]
+                out += [Law(first, second, part) for part in LESSER]
     return tuple(out)
 
 
@@ -168,7 +183,7 @@ def counts_of(points: Array) -> tuple[Count, ...]:
         if len(grown) == 1 and each[grown[0]] > one:
             # never below 0, nor far from it at the smallest point
             most = points[:, grown[0]].min() / points[:, grown[0]].max() / 2
-            lesser += [Count(each, less=less) for less in DISTANCES.lesser if less <= most]
+            lesser += [Count(each, less=less) for less in LESSER if less <= most]
     return (*map(Count, plain), *lesser, *logs)
 
 
@@ -195,7 +210,7 @@ class Laws:
     @property
     def parts(self) -> int:
         """How many parts of the points are left out in turn: a point is in that of its number modulo them."""
-        return min(DISTANCES.folds, len(self.points))
+        return min(FOLDS, len(self.points))
 
     @cached_property
     def laws(self) -> tuple[Law, ...]:
@@ -260,12 +275,12 @@ class Laws:
         near, misfit
             The latter is relative, the root mean square over the degrees of freedom; 0 where nothing is changed.
         """
-        number, far = near.sum(axis=1), near[:, LEAST_DISTANCE[:NEVER] >= DISTANCES.far].sum(axis=1)
+        number, far = near.sum(axis=1), near[:, LEAST_DISTANCE[:NEVER] >= FAR].sum(axis=1)
         here = np.flatnonzero(far > 0)
         if not len(here) or self.resolution.any():
             return near, 0.0
         followed, misfit = self._followed(number[here], here)
-        common = misfit > COMMON.noise
+        common = misfit > NOISE
         if not common or self._followed(far[here] * followed, here)[1] >= self._followed(far[here], here)[1]:
             return near, 0.0
         out = near.copy()
@@ -310,12 +325,12 @@ class Laws:
         is_known = LEAST_DISTANCE[:NEVER] >= self.resolution[here, None]
         at, edge = np.nonzero(is_known & (top > _EDGES))
         largest = np.maximum((beyond * is_known).max(axis=1), 1.0)
-        scale = 1 / (beyond + COMMON.floor * largest[:, None])[at, edge]
+        scale = 1 / (beyond + FLOOR * largest[:, None])[at, edge]
         share = np.where(edge > 0, beyond_edge(self.places(law, place, points)[:, at], spread[:, None], edge), 1.0)
         design, values = (self.numbers(count, points)[:, at] * share * scale).T, beyond[at, edge] * scale
         # One more row makes slow growth win where nothing else decides, as it does below the resolution.
         degree = np.array([float(sum(map(abs, each.first))) for each in self.laws])[law]
-        price = DISTANCES.slow * degree * self.numbers(count, points)[:, -1] / near[-1].sum()
+        price = SLOW * degree * self.numbers(count, points)[:, -1] / near[-1].sum()
         design, values = np.vstack([design, price]), np.append(values, 0.0)
         return Cells(law, place, spread, count, self._weights(design, values, np.append(here[at], -1))).used()
 
@@ -325,7 +340,7 @@ class Laws:
         if not len(here):
             return self._none
         count = self._no_steeper(limit, number[here], here)
-        scale = 1 / (number[here] + COMMON.floor * number.max())
+        scale = 1 / (number[here] + FLOOR * number.max())
         design = (self.numbers(count, self.points[here]) * scale).T
         weight = self._weights(design, number[here] * scale, here)
         return Cells(np.zeros_like(count), np.full(len(count), np.inf), np.ones(len(count)), count, weight).used()
@@ -344,7 +359,7 @@ class Laws:
             return np.zeros((1 + self.parts, design.shape[1]))
         whole = nonnegative(design, values)
         slope = unit_columns(design)[0].T @ (values - design @ whole)
-        order = np.lexsort([-slope, whole <= 0])[: np.count_nonzero(whole) + COMMON.combinations]
+        order = np.lexsort([-slope, whole <= 0])[: np.count_nonzero(whole) + COMBINATIONS]
         out = np.tile(whole, (1 + self.parts, 1))
         for part in np.unique(point[point >= 0] % self.parts).tolist():
             rows = (point < 0) | (point % self.parts != part)
@@ -360,20 +375,20 @@ class Laws:
         low, high = (span[:, here] for span in self._spans)
         mass = nearer[np.arange(len(here)), high] - nearer[np.arange(len(here)), low]
         is_known = LEAST_DISTANCE[np.minimum(places[:, here].astype(np.int64), NEVER - 1)] >= self.resolution[here]
-        grows = (law == 0) | (is_known.sum(axis=1) >= min(COMMON.few, len(here)))
-        seen = np.flatnonzero(grows & ((mass / near.sum(axis=1)).min(axis=1) >= DISTANCES.seen))
+        grows = (law == 0) | (is_known.sum(axis=1) >= min(FEW, len(here)))
+        seen = np.flatnonzero(grows & ((mass / near.sum(axis=1)).min(axis=1) >= SEEN))
         allowed = self._no_steeper(limit, near.sum(axis=1), here)
         growth = self.numbers(allowed, self.points[here])
         growth /= growth[:, np.argmax(self.points[here].prod(axis=1)), None]
         # As many as the law allows at each point, (count, candidate).
         most = np.array([(mass[seen] / each).min(axis=1) for each in growth]) / near.sum(axis=1).max()
-        keep = np.flatnonzero(most >= DISTANCES.seen)
-        if len(keep) > DISTANCES.candidates:
+        keep = np.flatnonzero(most >= SEEN)
+        if len(keep) > CANDIDATES:
             # The best of each distance in turn.
             at = place[seen[keep % len(seen)]]
             order = np.lexsort([-most.ravel()[keep], at])
             rank = np.arange(len(keep)) - np.searchsorted(at[order], at[order])
-            keep = np.sort(keep[order[np.argsort(rank, kind="stable")[: DISTANCES.candidates]]])
+            keep = np.sort(keep[order[np.argsort(rank, kind="stable")[:CANDIDATES]]])
         count, candidate = np.divmod(keep, max(len(seen), 1))
         return law[seen[candidate]], place[seen[candidate]], spread[seen[candidate]], allowed[count]
 
@@ -399,8 +414,8 @@ class Laws:
 
         Few accesses, of which a part was looked at, scatter as such numbers do: no law has to follow that.
         """
-        rate = np.maximum(self.resolution[here] / DISTANCES.resolved, 1.0)
-        near = float(np.sqrt(COMMON.noise**2 + np.mean(rate / number)))
+        rate = np.maximum(self.resolution[here] / RESOLVED, 1.0)
+        near = float(np.sqrt(NOISE**2 + np.mean(rate / number)))
         design = (self.numbers(np.arange(len(self.counts)), self.points[here]) / number).T
 
         def misfit(columns: Ids) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 
 from buran.campaign.config import Campaign
 from buran.campaign.point import Point
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import FLOOR, LARGER
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.terms import Array
 from buran.modeling.priors.campaign import PathPrior
@@ -70,11 +70,11 @@ def roofline_of(
     names = level_names(machine.caches)
     rows = []
     seconds[starts_or_ends(tree.names)] = 0.0
-    there = seconds.all(axis=1) & (seconds[:, 1] >= COMMON.floor * seconds[:, 1].sum())
+    there = seconds.all(axis=1) & (seconds[:, 1] >= FLOOR * seconds[:, 1].sum())
     for row in np.flatnonzero(there)[np.argsort(-seconds[there, 1], kind="stable")][:_MOST_ROWS].tolist():
         other = ""
         if waits(regions[row]):
-            is_mpi = regions[row].paradigm == "mpi" and waiting.get(tree.names[row], 0.0) < COMMON.larger
+            is_mpi = regions[row].paradigm == "mpi" and waiting.get(tree.names[row], 0.0) < LARGER
             other = MPI if is_mpi else WAITING
         works = [
             work_of(
@@ -136,10 +136,10 @@ def work_of(
     bound, share = BLOCKS, None
     if other:
         bound = other
-    elif computing >= max(moving.max(initial=0.0), COMMON.larger * seconds):
+    elif computing >= max(moving.max(initial=0.0), LARGER * seconds):
         bound, share = "floating-point operations", computing / seconds
-    elif busiest is not None and moving[busiest] >= COMMON.larger * seconds:
+    elif busiest is not None and moving[busiest] >= LARGER * seconds:
         bound, share = f"bandwidth of {names[busiest]}", float(moving[busiest]) / seconds
-    elif waits_s.sum() >= COMMON.larger * seconds:
+    elif waits_s.sum() >= LARGER * seconds:
         bound = f"{BLOCKS} or latency of {names[int(np.argmax(waits_s))]}"
     return Work(seconds, flops, tuple(traffic.tolist()), bound, share, busiest)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import FLOOR
 from buran.plugins.memory.cache_table import size_text
 from buran.reporting.files import environment
 from buran.reporting.plain import briefs, section
@@ -149,7 +149,7 @@ def roofline_page(roofline: Roofline, target: Mapping[str, float]) -> str:
 def roofline_plot(roofline: Roofline) -> dict[str, Any] | None:
     """Return what the page draws: roofs, and call paths as lines from the largest measured point to the target."""
     names = briefs([row.call_path for row in roofline.rows])
-    least = COMMON.floor * roofline.flops
+    least = FLOOR * roofline.flops
     placed = [
         [name, [_place(work) for work in (row.now, row.target)]]
         for name, row in zip(names, roofline.rows, strict=True)

@@ -10,11 +10,11 @@ import numpy as np
 from buran.campaign.plan import Mode
 from buran.errors import ConfigError
 from buran.measurement.bundle import PROFILE
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import LARGER
 from buran.plugins.memory.keys import cache_ways, caches_kib
 from buran.plugins.memory.misses import caches_of, histogram, misses, ways_of, with_misses
 from buran.plugins.memory.sets import has_known_sets, misses_of_sets, used_sets
-from buran.plugins.memory.tuning import DISTANCES, SHOWN
+from buran.plugins.memory.tuning import RESOLVED, SHOWN_KIND
 from buran.profiles.call_paths import read_profile
 from buran.profiles.experiment.build import Run
 from buran.profiles.profile import Profile
@@ -86,7 +86,7 @@ class _Found:
             self.lowered.setdefault(last, []).append(point)
         sizes = cache_sizes([profile], self.caches_kib)
         for level, size in enumerate(sizes, start=1):
-            if size < DISTANCES.resolved * LINE * last:
+            if size < RESOLVED * LINE * last:
                 self.thin.setdefault((level, last, size // LINE // last), []).append(point)
         ways = next(iter(ways_of_caches(profile, sizes, self.ways)), None)
         if sizes and not has_known_sets(sizes[0], ways):
@@ -132,8 +132,8 @@ def crowded(profile: Profile, cache_bytes: float, ways: int | None, point: str =
     all_of, of_any = accesses.sum(axis=(1, 2)), misses(accesses, cache_bytes).sum(axis=1)
     of_sets = misses_of_sets(profile, cache_bytes, ways).sum(axis=1)
     beyond = of_sets - of_any
-    matters = beyond > COMMON.larger * of_any
-    matters &= beyond > SHOWN.kind * of_sets.sum()
+    matters = beyond > LARGER * of_any
+    matters &= beyond > SHOWN_KIND * of_sets.sum()
     sets = used_sets(profile)
     return [
         (

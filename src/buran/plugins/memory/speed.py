@@ -19,10 +19,13 @@ from buran.measurement.machine.machine import disturbances, exclusive_machine
 from buran.measurement.machine.provenance import describe_node, machine_state, read_system_file
 from buran.measurement.toolchain.gnu import find_gcc
 from buran.measurement.toolchain.tool import find_tool, run_tool
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import HALF
 from buran.plugins.memory.machine_file import Level, MachineFile, can_have
-from buran.plugins.memory.tuning import SPEED
+from buran.plugins.memory.tuning import SPEED_NOISE
 from buran.profiles.metrics import CACHE_LINE
+
+# Times longer than the least, which the median round may take for the test to be sure. Tuned: judgement.
+LARGEST_SPREAD = 1.0
 
 SOURCE = Path(__file__).with_suffix(".c")  # apart from what is compiled into programs: a change repeats no builds
 _WHAT = "the machine cannot be calibrated"
@@ -92,7 +95,7 @@ def calibrate(caches: Sequence[float] | None = None) -> MachineFile:
         beyond = min(_beyond_caches(sizes), _room())
         stated, sizes = sizes, sizes if caches is not None else measured_size(kernel, cpus[0], sizes, beyond)
         levels = tuple(_levels(kernel, cpus, sizes, beyond))
-        near = sizes[0][0] * COMMON.half
+        near = sizes[0][0] * HALF
         flops = [
             1 / min(kernel.seconds(test, near, some) for test in ("few_flops", "many_flops"))
             for some in (cpus[:1], cpus)
@@ -100,7 +103,7 @@ def calibrate(caches: Sequence[float] | None = None) -> MachineFile:
         fault_s, fault_busy_s = (kernel.seconds("faults", _FAULTING, some) for some in (cpus[:1], cpus))
         codes = {test: kernel.seconds(test, near, cpus[:1]) for test in CODES}
     spread = max(kernel.spreads)
-    if spread > SPEED.largest_spread:
+    if spread > LARGEST_SPREAD:
         raise RunError(
             "the machine is too busy to be calibrated",
             why=f"the median of {_ROUNDS} rounds took {1 + spread:.2g} times as long as the least"
@@ -173,13 +176,13 @@ def measured_size(kernel: _Kernel, cpu: int, sizes: list[_Cache], beyond: float)
         Bytes that are in no cache.
     """
     (stated, shared_by, _), below = sizes[-1], sizes[-2][0] if len(sizes) > 1 else 0.0
-    near, far = 2 * below, stated * COMMON.half
+    near, far = 2 * below, stated * HALF
     apart = replace(kernel, spreads=[])  # where a cache ends, times scatter
     if not 0 < near < far:
         return sizes
     fast, slow = (apart.seconds("triad", size, [cpu]) for size in (near, beyond))
     middle = float(np.sqrt(fast * slow))
-    if slow < (1 + SPEED.noise) * fast or apart.seconds("triad", far, [cpu]) < middle:
+    if slow < (1 + SPEED_NOISE) * fast or apart.seconds("triad", far, [cpu]) < middle:
         return sizes
     found = near
     for _ in range(_TRIES):
@@ -195,7 +198,7 @@ def _levels(kernel: _Kernel, cpus: Sequence[int], sizes: Sequence[_Cache], beyon
     """Measure each cache where it is half full, or in the middle between it and the one before; then memory."""
     below = 0.0
     for size, shared_by, ways in [*sizes, (None, len(cpus), None)]:
-        whole = beyond if size is None else max(size * COMMON.half, below)
+        whole = beyond if size is None else max(size * HALF, below)
         alone = whole if size is None or not below else float(np.sqrt(whole * below))
         # Cores that share a cache have a part of it each, and each of them leaves its own caches.
         each = max(alone / max(shared_by, 1), min(2 * below, whole / max(shared_by, 1)))
@@ -219,7 +222,7 @@ def _beyond_caches(sizes: Sequence[_Cache]) -> float:
 
 def _room() -> float:
     available = machine_state()["memory_available_kib"]
-    return COMMON.half * 1024 * available if available else float("inf")
+    return HALF * 1024 * available if available else float("inf")
 
 
 def _one_of_each_core() -> list[int]:

@@ -11,12 +11,12 @@ from typing import Any
 from buran.campaign.mistakes import listed
 from buran.campaign.plan import Purpose
 from buran.campaign.point import Point
-from buran.campaign.results import TABLE
 from buran.features import ReportSection
 from buran.modeling.pmnf.model_set import ModelSet, write_models
 from buran.modeling.pmnf.text import format_function
 from buran.plugins.output.check import figures_in, output_of
 from buran.plugins.output.keys import figures_of
+from buran.profiles.experiment import TABLE
 from buran.profiles.experiment.jsonl import read_jsonl, write_jsonl
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.metrics import metric_of

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from buran.instrumentation.filter_file import read_filter
-from buran.instrumentation.tuning import FILTERS
+from buran.instrumentation.tuning import VISIT_COST_S
 from buran.plugins.scorep.score import score
 
 
@@ -24,7 +24,7 @@ def judged_by_scorep(path: Path, profile: Path, visit_cost_s: float | None = Non
         The filter has a syntax error.
     """
     read_filter(path)
-    judged, cost_s = score(profile, path), FILTERS.visit_cost_s if visit_cost_s is None else visit_cost_s
+    judged, cost_s = score(profile, path), VISIT_COST_S if visit_cost_s is None else visit_cost_s
     overhead = judged.overhead(cost_s)
     if as_json:
         finite = overhead if np.isfinite(overhead) else None

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import FEW, MATTERS
 from buran.modeling.pmnf import fit_models
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.repetitions import Repetition, over_repetitions
@@ -27,7 +27,7 @@ from buran.plugins.versions.fold import common_call_paths, fold, fold_models
 from buran.plugins.versions.measured import folded_values, shares_of
 from buran.plugins.versions.pairing import Pair, pair_call_paths
 from buran.plugins.versions.side import RUNTIME, Side
-from buran.plugins.versions.tuning import COMPARED
+from buran.plugins.versions.tuning import LEVEL
 from buran.profiles.experiment.table import Aggregate, Experiment
 from buran.profiles.metrics import noise_resilient
 
@@ -96,7 +96,7 @@ class CheckedCounts:
     moved: tuple[Pair, ...] = ()
 
 
-def check_counts(before: Side, table: Experiment, share: float = COMMON.matters) -> CheckedCounts:
+def check_counts(before: Side, table: Experiment, share: float = MATTERS) -> CheckedCounts:
     """Compare all counts with those of the earlier version; they are exact, if they do not depend on the run."""
     earlier = before.counts
     if earlier is None:
@@ -140,7 +140,7 @@ def _checked(
     second = first.copy()
     growth: dict[int, tuple[str, str]] = {}
     changed = np.flatnonzero(differs)
-    fitted = fit_models(points, counted.second[changed]).models if len(points) >= COMMON.few else [None] * len(changed)
+    fitted = fit_models(points, counted.second[changed]).models if len(points) >= FEW else [None] * len(changed)
     for row, model in zip(changed.tolist(), fitted, strict=True):
         change, earlier = changes[row], folded.models[row]
         if model is None:
@@ -189,9 +189,9 @@ def check_times(
     folded = fold_models(models, fold(models.call_paths, common), common)
     predicted = folded.predict(points)
     shares = np.maximum(*(shares_of(np.maximum(np.nan_to_num(values), 0.0)) for values in (predicted, measured)))
-    matter = np.flatnonzero((shares >= COMMON.matters).any(axis=1))
+    matter = np.flatnonzero((shares >= MATTERS).any(axis=1))
     whole = before.models.get(RUNTIME)
-    single = 1 - (1 - COMPARED.level) / ((len(matter) + (whole is not None)) * len(points))
+    single = 1 - (1 - LEVEL) / ((len(matter) + (whole is not None)) * len(points))
     checked: list[Checked] = []
     if whole is not None:
         walls = [float(np.median(run_times.get(tuple(point), [np.nan]))) for point in points.tolist()]

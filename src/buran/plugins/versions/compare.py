@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from buran.errors import UsageError
 from buran.modeling.numerics.intervals import of_ratio
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import FEW, MATTERS
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.text import format_function, format_leading, growth_class
 from buran.plugins.versions.counts import Counted, count_in_both, count_modelled, operations_of_one, unsteady_rows
@@ -19,7 +19,7 @@ from buran.plugins.versions.fold import common_call_paths, fold, fold_models
 from buran.plugins.versions.measured import common_points, shares_of
 from buran.plugins.versions.pairing import pair_call_paths
 from buran.plugins.versions.side import RUNTIME, Side
-from buran.plugins.versions.tuning import COMPARED
+from buran.plugins.versions.tuning import LEVEL
 from buran.profiles.metrics import metric_of
 from buran.reporting.growth import faster_in
 from buran.wording import named
@@ -27,9 +27,7 @@ from buran.wording import named
 Array = NDArray[np.float64]
 
 
-def compare_sides(
-    before: Side, after: Side, level: float = COMPARED.level, share: float = COMMON.matters
-) -> Comparison:
+def compare_sides(before: Side, after: Side, level: float = LEVEL, share: float = MATTERS) -> Comparison:
     """Compare an earlier campaign with a later one, at the target of the later.
 
     Raises
@@ -128,11 +126,7 @@ def _notes(before: Side, after: Side) -> list[str]:
             values = [getattr(side, what) for side in pair]
             if values[0] != values[1]:
                 notes.append(f"{name}: the {what} is {values[0]} before and {values[1]} after; that alone differs.")
-    if (
-        before.overhead is not None
-        and after.overhead is not None
-        and abs(before.overhead - after.overhead) > COMMON.matters
-    ):
+    if before.overhead is not None and after.overhead is not None and abs(before.overhead - after.overhead) > MATTERS:
         shown = " and ".join(f"{100 * (ratio - 1):+.1f} %" for ratio in (before.overhead, after.overhead))
         notes.append(f"Instrumentation adds {shown} of CPU time before and after: it may cause such differences.")
     if before.counts is None or after.counts is None:
@@ -254,7 +248,7 @@ class _Metric:
 
     def _verdict(self, difference: Difference) -> Verdict:
         measured = None if difference.measured is None else difference.measured.verdict
-        alike = self.counted is not None and len(self.counted.points) >= COMMON.few
+        alike = self.counted is not None and len(self.counted.points) >= FEW
         if difference.exact and measured is not None and (measured != "same" or alike):
             return measured
         verdicts = [difference.target.verdict] if measured is None else [difference.target.verdict, measured]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.modeling.numerics.intervals import of_mean
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import FEW
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.repetitions import Repetition, over_repetitions
 from buran.plugins.versions.fold import Places
@@ -42,13 +42,13 @@ class Measured:
 
         The means are geometric, and the scatter of the ratios over points says how uncertain they are: noise of both
         sides is in it, and a difference that is not the same everywhere widens the interval. NaN with fewer than
-        `COMMON.few` points.
+        `FEW` points.
         """
         first, second = (over_repetitions(side, self.repetition) for side in self.values)
         here = (first > 0) & (second > 0)
         logs = np.log(np.where(here, second, 1.0)) - np.log(np.where(here, first, 1.0))
         mean, reach = of_mean(np.where(here, logs, np.nan), level)
-        enough = here.sum(axis=1) >= COMMON.few
+        enough = here.sum(axis=1) >= FEW
         bounds = (np.where(enough, np.exp(logarithms), np.nan) for logarithms in (mean, mean - reach, mean + reach))
         return cast(tuple[Array, Array, Array], tuple(bounds))
 

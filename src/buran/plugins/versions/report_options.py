@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from buran.cli.reading import open_to_read
 from buran.cli.report import say_remarks, show_file
 from buran.errors import Exit, UsageError
+from buran.modeling.numerics.tuning import MATTERS
+from buran.plugins.versions.tuning import LEVEL
 
 if TYPE_CHECKING:
     from buran.workflow.session import Session
@@ -58,13 +60,11 @@ def run(arguments: argparse.Namespace) -> int | None:
 
 
 def _compare(session: Session, arguments: argparse.Namespace) -> int:
-    from buran.modeling.numerics.tuning import COMMON
     from buran.plugins.versions.condition import broken_by, parse_conditions
     from buran.plugins.versions.results import NAME, compare_with, write_comparison
-    from buran.plugins.versions.tuning import COMPARED
 
-    level = COMPARED.level if arguments.level is None else arguments.level
-    share = COMMON.matters if arguments.share is None else arguments.share
+    level = LEVEL if arguments.level is None else arguments.level
+    share = MATTERS if arguments.share is None else arguments.share
     for option, value, fits in (("--level", level, 0 < level < 1), ("--share", share, 0 <= share < 1)):
         if not fits:
             raise UsageError(f"{option} is a share between 0 and 1", why=f"it is {value:g}")

@@ -8,7 +8,7 @@ from pathlib import Path
 from buran.campaign.results import REPORT, results_folder
 from buran.errors import UsageError
 from buran.files import write_json, write_text
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import MATTERS
 from buran.plugins.versions.ci import comparison_junit, comparison_markdown
 from buran.plugins.versions.compare import compare_sides
 from buran.plugins.versions.condition import Broken
@@ -16,15 +16,13 @@ from buran.plugins.versions.difference import Comparison
 from buran.plugins.versions.page import render_comparison_page
 from buran.plugins.versions.sides import KEEP, read_side, side_of_results
 from buran.plugins.versions.text import comparison_csv, comparison_plain, comparison_text
-from buran.plugins.versions.tuning import COMPARED
+from buran.plugins.versions.tuning import LEVEL
 from buran.workflow.session import Session
 
 NAME = "comparison"
 
 
-def compare_with(
-    session: Session, other: Path, level: float = COMPARED.level, share: float = COMMON.matters
-) -> Comparison:
+def compare_with(session: Session, other: Path, level: float = LEVEL, share: float = MATTERS) -> Comparison:
     """Compare a finished campaign with an earlier one.
 
     Raises

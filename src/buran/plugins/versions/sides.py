@@ -7,12 +7,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from buran.campaign.results import REPORT, TABLE, results_folder
+from buran.campaign.results import REPORT, results_folder
 from buran.errors import FormatError
 from buran.files import read_json
 from buran.modeling.pmnf.model_set import SCHEMA as MODELS_SCHEMA
 from buran.modeling.pmnf.model_set import ModelSet, read_models
 from buran.plugins.versions.side import RUNTIME, Side
+from buran.profiles.experiment import TABLE
 from buran.profiles.experiment.jsonl import read_jsonl
 from buran.wording import Category
 

@@ -1,17 +1,4 @@
-"""Numbers that tune the methods of this package, each with where it is from."""
+"""Tuned numbers that several modules of this package use."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
-from buran.modeling.numerics.origin import JUDGED, tuned
-
-
-@dataclass(frozen=True)
-class CampaignTuning:
-    """Numbers of the comparison of two campaigns."""
-
-    level: float = tuned(0.95, "of a comparison's intervals, where none is asked for", JUDGED)
-
-
-COMPARED = CampaignTuning()
+# Of a comparison's intervals, where none is asked for. Tuned: judgement.
+LEVEL = 0.95

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from buran.campaign.mistakes import listed
-from buran.campaign.results import FINDINGS, MODELS, TABLE, campaign_file
+from buran.campaign.results import FINDINGS, MODELS, campaign_file
 from buran.errors import FormatError, UsageError, check_coordinates
 from buran.instrumentation.aggregation import CUTS, Cut, Size, initial_selection
 from buran.instrumentation.callgraph import CallGraph, make_graph
@@ -24,10 +24,11 @@ from buran.instrumentation.pattern import named_by, plain
 from buran.instrumentation.refine import refine
 from buran.instrumentation.refinement import KEPT, Wishes
 from buran.instrumentation.selection import select
-from buran.instrumentation.tuning import FILTERS
+from buran.instrumentation.tuning import VISIT_COST_S
 from buran.measurement.toolchain.static_features import StaticFeatures
 from buran.modeling.experiments import model_experiment
 from buran.modeling.pmnf.model_set import read_models
+from buran.profiles.experiment import TABLE
 from buran.profiles.experiment.read import read_experiment
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.metrics import work_metrics
@@ -309,7 +310,7 @@ def _modelled(universe: Universe, experiment: Experiment, request: Request) -> F
             keep=request.keep,
             drop=request.drop,
         ),
-        visit_cost_s=FILTERS.visit_cost_s if request.visit_cost_s is None else request.visit_cost_s,
+        visit_cost_s=VISIT_COST_S if request.visit_cost_s is None else request.visit_cost_s,
         work=[sets[name] for name in work_metrics(sets)],
         imbalance=imbalance,
         extremes_s=extremes,

@@ -15,7 +15,7 @@ from buran.campaign.point import Point
 from buran.campaign.records import Status
 from buran.measurement.store.ledger import Entry
 from buran.measurement.store.store import folder_of
-from buran.modeling.numerics.tuning import COMMON
+from buran.modeling.numerics.tuning import NOISE
 from buran.planning.space import Array
 from buran.workflow.session import Session
 
@@ -92,7 +92,7 @@ def run_times(
     logs = np.array([_logs(point) for point in points])[at]
     mean, centre = float(left.mean()), logs.mean(axis=0)
     design = np.hstack([np.eye(len(present))[column], logs - centre])
-    ridge = COMMON.noise * np.eye(design.shape[1])  # a guess is off by a factor of e or a power, a run by its noise
+    ridge = NOISE * np.eye(design.shape[1])  # a guess is off by a factor of e or a power, a run by its noise
     wanted = np.concatenate([left - mean, np.zeros(len(ridge))])
     solved = np.linalg.lstsq(np.vstack([design, ridge]), wanted, rcond=None)[0]
     exponents = solved[len(present) :]

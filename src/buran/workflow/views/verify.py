@@ -25,10 +25,10 @@ from buran.campaign.records import (
     RunRecord,
     read_record,
 )
-from buran.campaign.results import TABLE
 from buran.errors import FormatError
 from buran.measurement.store import ledger, store
 from buran.modeling.pmnf.model_set import read_models
+from buran.profiles.experiment import TABLE
 from buran.workflow.findings import Findings
 from buran.workflow.import_runs import changed_sources
 

@@ -17,11 +17,11 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.modeling.pmnf import ModelFunction
+from buran.planning.phases.rounds import BATCH
 from buran.planning.protocol import Strategy
 from buran.planning.simple import Base
 from buran.planning.space import Array, Space
 from buran.planning.strategies import strategy_of
-from buran.planning.tuning import PLANNING
 from buran.profiles.experiment.read import read_experiment
 from buran_studies.evaluation.evaluation import Curve, Evaluation, Figure, Kind, Plot, Table
 from buran_studies.evaluation.study import PUBLISHED, Settings, Shard
@@ -101,7 +101,7 @@ def round_of(strategy: str) -> int | None:
 
     None for `design`, which weighs its runs and chooses their number itself.
     """
-    return None if strategy in ("design", TERMS_KNOWN) else PLANNING.batch
+    return None if strategy in ("design", TERMS_KNOWN) else BATCH
 
 
 def kind_of(cell: Cell, number: int) -> str:

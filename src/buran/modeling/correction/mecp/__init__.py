@@ -34,5 +34,5 @@ Where ours differs, and why:
 - A prediction that is not positive is no time, and missing. The paper does not say what it did with these.
 - Without a choice case 4 is run, by the paper the most robust of the four.
 
-Nothing else is improved. The search that competes in the robust preset has settings of its own (`tuning`).
+Nothing else is improved. The search that competes in the robust preset has settings of its own.
 """

@@ -19,7 +19,7 @@ Section 5.3: rank-1 factorisation of each factor           `model.fit_published`
 Section 3.2: regression splines (MARS)                     `spline.fit_hinges`
 Section 5.3, last equation: estimates beyond the range     `model.predict_grown`
 Section 6.0.4: choice of cells, rank and lambda            `model.fit_published`
-Section 6.0.4: numbers                                     `tuning`
+Section 6.0.4: numbers                                     `model`
 Figures 3, 4: error over cells and rank                    `buran evaluate tensor`, of the studies
 Figures 5, 6, 7: over observations and size                `buran evaluate tensor`, of the studies
 Figure 8: extrapolation                                    `buran evaluate tensor --preset extrapolation`

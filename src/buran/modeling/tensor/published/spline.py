@@ -7,7 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from buran.modeling.tensor.axes import Array
-from buran.modeling.tensor.published.tuning import SPLINE
+
+# Of a knot, in degrees of freedom. Tuned: Friedman, Multivariate Adaptive Regression Splines, 1991.
+PENALTY = 3.0
+# Distinct values at either end without a knot. Tuned: Friedman, Multivariate Adaptive Regression Splines, 1991: the
+# end span at a level of 0.05.
+END_SPAN = 7
+# Of the squared error: what a pair of hinges saves at least. Tuned: no record of its own; choices were made under
+# seeds other than the reported one (evidence/tensor.md).
+LEAST_GAIN = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,11 +44,11 @@ def fit_hinges(x: Array, y: Array) -> Hinges:
     error = _rss(x, y, terms)[0]
     distinct = np.unique(x)
     # Near the ends, noise would decide on the slope that goes on beyond them (Friedman's end span).
-    knots = np.concatenate([distinct[:1], distinct[SPLINE.end : len(distinct) - SPLINE.end]])
+    knots = np.concatenate([distinct[:1], distinct[END_SPAN : len(distinct) - END_SPAN]])
     while len(terms) + 3 < len(x) and error > 1e-12 * max(float(y @ y), 1e-300):
         tried = [(_rss(x, y, [*terms, (float(k), 1.0), (float(k), -1.0)])[0], float(k)) for k in knots]
         best, knot = min(tried)
-        if error - best < SPLINE.least_gain * error:
+        if error - best < LEAST_GAIN * error:
             break
         terms += [(knot, 1.0), (knot, -1.0)]
         error = best
@@ -69,6 +77,6 @@ def _rss(x: Array, y: Array, terms: list[tuple[float, float]]) -> tuple[float, A
 
 
 def _gcv(x: Array, y: Array, terms: list[tuple[float, float]]) -> float:
-    cost = len(terms) + 1 + SPLINE.penalty * len(terms) / 2
+    cost = len(terms) + 1 + PENALTY * len(terms) / 2
     free = 1 - cost / len(x)
     return np.inf if free <= 0 else _rss(x, y, terms)[0] / len(x) / free**2
