@@ -1,7 +1,6 @@
 # All runs of one point. The store keeps the runs; the output here only points to them, so that a forced
 # or repeated job finds them there and measures nothing. A failed run is a result; it does not fail the job.
-# On a cluster the job starts the program itself, with ranks and nodes in so many words; `mpi=0` keeps the Slurm
-# executor from starting the job as one rank of a step of its own, for one rank as for many.
+# On a cluster the job starts the program itself, with ranks and nodes in so many words.
 # No retries: they would favour the runs that happen to go well.
 rule measure:
     input:
@@ -16,7 +15,6 @@ rule measure:
     resources:
         **measure_resources(request_of_bundle),
         bench_slot=1,
-        mpi=0,
     message:
         "Measuring bundle {wildcards.bundle}"
     script:
@@ -38,7 +36,6 @@ rule measure_together:
     resources:
         **measure_resources(request_of_batch),
         bench_slot=1,
-        mpi=0,
     message:
         "Measuring the bundles of job {wildcards.batch}"
     script:
@@ -60,7 +57,6 @@ rule measure_array:
     resources:
         **measure_resources(request_of_array),
         bench_slot=1,
-        mpi=0,
     message:
         "Measuring what the jobs of array {wildcards.array} are for"
     script:

@@ -12,9 +12,10 @@ resident set of one process. Times on a loaded machine are upper bounds.
 
 With --slurm (tools/slurm-sandbox start) tiny points are measured by real jobs. Overhead is the time of the sandbox's
 nodes from start to end outside of the measured program and its launcher, per run. --plain does the same with Snakemake
-alone: the same program, one job for each run, the Slurm plugin's defaults. Builds are made before. Where Slurm keeps
-accounts (start --accounting), what the ledger says is compared with what sacct says that the same jobs held; the CPU
-time of jobs is told where Slurm gathers it (BURAN_SANDBOX_LINES with JobAcctGatherType=jobacct_gather/linux).
+alone: the same program, one job for each run, and the defaults of its Slurm plugin, which it needs
+(`pip install snakemake-executor-plugin-slurm`). Builds are made before. Where Slurm keeps accounts (start
+--accounting), what the ledger says is compared with what sacct says that the same jobs held; the CPU time of jobs is
+told where Slurm gathers it (BURAN_SANDBOX_LINES with JobAcctGatherType=jobacct_gather/linux).
 
 With --share-nodes the same is done for each of its values. With --seconds the program sleeps so long, and is run to
 count too: nodes of the sandbox share the host's cores, and what sleeps does not notice.
@@ -35,7 +36,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -131,14 +132,14 @@ def fill(session: Session, plan: Plan) -> None:
         outcome.write(layout.bundle_pointer(bundle.id))
 
 
-def engine(session: Session, *extra: str) -> Callable[[], int]:
-    """Return the workflow engine's dry run: it builds the graph, asks for all resources, and starts nothing."""
-    profile = controller.find_profile("slurm-stock")
-    options = ["--slurm-status-command", "squeue", "--slurm-no-account", "--dry-run", "--quiet", "all", *extra]
-    command = controller.engine_command(session.campaign.path, session.layout, profile, options)
+def engine(session: Session, environment: Mapping[str, str], *options: str) -> Callable[[], int]:
+    """Return the work of the workflow engine for a plan."""
+    profile = controller.find_profile("slurm")
+    words = ["--quiet", "all", *options]
+    command = controller.engine_command(session.campaign.path, session.layout, profile, words)
 
     def work() -> int:
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
         assert done.returncode == 0, done.stderr[-2000:]
         return done.returncode
 
@@ -146,42 +147,37 @@ def engine(session: Session, *extra: str) -> Callable[[], int]:
 
 
 _SBATCH = """#!/bin/sh
-for word; do case $word in rule_measure*) bundle=${{word##*_}};; esac; done
-mv {made}/$bundle.json {pointers}/${{bundle%??????????????}}/$bundle.json
-echo "$$|COMPLETED" >> {made}/jobs
-echo $$
+number=$(($(cat {made}/number) + 1))
+echo $number > {made}/number
+for word; do case $word in --comment=*) id=${{word#*_}};; esac; done
+names=$id
+test -f jobs/$id.json && names=$(grep -o '[0-9a-f]\\{{16\\}}' jobs/$id.json | grep -v $id)
+task=0
+for name in $names; do
+    kind=bundles
+    test -f pointers/batches/${{name%??????????????}}/$name.spec.json && kind=batches
+    echo '[]' > pointers/$kind/${{name%??????????????}}/$name.json
+    test "$names" = $id && echo "$number|COMPLETED" || echo "$number"_"$task|COMPLETED"
+    task=$((task + 1))
+done >> {made}/jobs
+echo $number
 """
 
 
-def submitting(session: Session, plan: Plan, folder: Path) -> Callable[[], int]:
-    """Return the engine's whole work for a plan, with a Slurm whose jobs end at once and leave made-up results."""
-    layout, made, tools = session.layout, folder / "made", folder / "tools"
-    made.mkdir()
-    tools.mkdir()
-    for bundle in plan.bundles:
-        layout.bundle_pointer(bundle.id).rename(made / f"{bundle.id}.json")
+def stand_ins(folder: Path) -> dict[str, str]:
+    """Write commands that stand for Slurm's; return an environment in which they are found."""
     scripts = {
-        "sbatch": _SBATCH.format(made=made, pointers=layout.root / "pointers" / "bundles"),
-        "squeue": f"#!/bin/sh\ntest $1 = --me || exec cat {made}/jobs\n",
-        "scontrol": "#!/bin/sh\necho 'MinJobAge = 300 sec'\n",
-        "sinfo": "#!/bin/sh\necho 'debug*'\n",
+        "sbatch": _SBATCH.format(made=folder),
+        "squeue": f'#!/bin/sh\ncase "$*" in *--states=all*) cat {folder}/jobs;; esac\n',
+        "scontrol": "#!/bin/sh\necho 'MaxArraySize = 1001'\n",
     }
+    folder.mkdir()
+    (folder / "number").write_text("0\n")
+    (folder / "jobs").touch()
     for name, text in scripts.items():
-        (tools / name).write_text(text)
-        (tools / name).chmod(0o755)
-    profile = controller.find_profile("slurm-stock")
-    options = ["--slurm-status-command", "squeue", "--slurm-no-account", "--quiet", "all", "--until", "measure"]
-    options += ["--slurm-init-seconds-before-status-checks", "1", "--max-status-checks-per-second", "1"]
-    command = controller.engine_command(session.campaign.path, layout, profile, options)
-    environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
-
-    def work() -> int:
-        done = subprocess.run(command, capture_output=True, text=True, env=environment)
-        assert done.returncode == 0, done.stderr[-2000:]
-        assert all(layout.bundle_pointer(bundle.id).is_file() for bundle in plan.bundles)
-        return done.returncode
-
-    return work
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    return {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
 def command(verb: str, session: Session) -> Callable[[], str]:
@@ -213,7 +209,8 @@ def measure(folder: Path, runs: int) -> dict[str, Any]:
     runs = sum(len(bundle.runs) for bundle in plan.bundles)
     write_json(layout.plan(session.id, 0), plan.to_json())
     result["specifications of bundles"], _ = timed(lambda: plan_in_force(layout, session.id, 0))
-    result["job graph, nothing measured"], _ = timed(engine(session))
+    slurm = stand_ins(folder / "slurm")
+    result["job graph, nothing measured"], _ = timed(engine(session, slurm, "--dry-run"))
     fill(session, plan)
     result["ledger from the store"], _ = timed(lambda: ledger.rebuild(layout.store))
     result["status"], state = timed(lambda: progress_of(History.open(session)))
@@ -221,8 +218,15 @@ def measure(folder: Path, runs: int) -> dict[str, Any]:
     result["what is left to measure"], _ = timed(
         lambda: controller.make_eligible(layout, session.id, retry_failed=False)
     )
-    result["job graph, everything measured"], _ = timed(engine(session))
-    result["submitting all jobs"], _ = timed(submitting(session, plan, folder))
+    result["job graph, everything measured"], _ = timed(engine(session, slurm, "--dry-run"))
+    pointers = [layout.bundle_pointer(bundle.id) for bundle in plan.bundles]
+    made_up = [pointer.read_text() for pointer in pointers]
+    for pointer in pointers:
+        pointer.unlink()
+    result["submitting all jobs"], _ = timed(engine(session, slurm, "--until", "measure_array"))
+    for pointer, text in zip(pointers, made_up, strict=True):
+        assert pointer.is_file()
+        pointer.write_text(text)
     result["buran status"], _ = timed(command("status", session))
     made_up_end(session, plan)
     result["buran run, everything made"], told = timed(command("run", session))

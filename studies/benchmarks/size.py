@@ -43,7 +43,7 @@ from buran.workflow.engine.batches import Division
 from buran.workflow.plan import first_plan
 from buran.workflow.session import Session, open_session
 from buran.workflow.specs import plan_in_force, write_plan
-from orchestration import RUNS_PER_POINT, campaign, command, fill, made_up_end, timed
+from orchestration import RUNS_PER_POINT, campaign, command, fill, made_up_end, stand_ins, timed
 
 _RANKS = 100  # numbers of them
 
@@ -157,40 +157,6 @@ def measured(folder: Path, runs: int) -> dict[str, Any]:
     entries = [entry for entry in ledger.read(session.layout.store) if not entry.is_of_build]
     points = {entry.key.point for entry in entries}
     return {"runs": len(entries), "bundles": len(points), "steps": steps}
-
-
-_SBATCH = """#!/bin/sh
-number=$(($(cat {made}/number) + 1))
-echo $number > {made}/number
-for word; do case $word in --comment=*) id=${{word#*_}};; esac; done
-names=$id
-test -f jobs/$id.json && names=$(grep -o '[0-9a-f]\\{{16\\}}' jobs/$id.json | grep -v $id)
-task=0
-for name in $names; do
-    kind=bundles
-    test -f pointers/batches/${{name%??????????????}}/$name.spec.json && kind=batches
-    echo '[]' > pointers/$kind/${{name%??????????????}}/$name.json
-    test "$names" = $id && echo "$number|COMPLETED" || echo "$number"_"$task|COMPLETED"
-    task=$((task + 1))
-done >> {made}/jobs
-echo $number
-"""
-
-
-def stand_ins(folder: Path) -> dict[str, str]:
-    """Write commands that stand for Slurm's; return an environment in which they are found."""
-    scripts = {
-        "sbatch": _SBATCH.format(made=folder),
-        "squeue": f'#!/bin/sh\ncase "$*" in *--states=all*) cat {folder}/jobs;; esac\n',
-        "scontrol": "#!/bin/sh\necho 'MaxArraySize = 1001'\n",
-    }
-    folder.mkdir()
-    (folder / "number").write_text("0\n")
-    (folder / "jobs").touch()
-    for name, text in scripts.items():
-        (folder / name).write_text(text)
-        (folder / name).chmod(0o755)
-    return {**os.environ, "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
 
 def graph(folder: Path, runs: int, points_per_job: int | str) -> dict[str, Any]:

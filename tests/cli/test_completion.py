@@ -37,7 +37,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["run", ""], {"campaign.yaml", "other.yml", "folder"}),
         (["run", "c"], {"campaign.yaml"}),
         (["status", "folder/"], {"folder/inner.yaml"}),
-        (["run", "--profile", "sl"], {"slurm", "slurm-stock"}),
+        (["run", "--profile", "sl"], {"slurm"}),
         (["init", "--example", "s"], {"stencil", "sweep"}),
         (["completion", ""], {"bash", "zsh", "fish", "tcsh"}),
     ],
@@ -59,7 +59,7 @@ def test_bash_completes(script: Path, tmp_path: Path, words: list[str], found: s
     [
         ("buran sug", ["suggest"]),
         ("buran run ", ["campaign.yaml", "folder/"]),
-        ("buran run --profile sl", ["slurm", "slurm-stock"]),
+        ("buran run --profile sl", ["slurm"]),
         ("buran run --dr", ["--dry-run"]),
     ],
 )

@@ -114,7 +114,7 @@ def test_a_users_own_job_may_be_larger_than_a_run_needs() -> None:
     assert "2 nodes instead of 3" in str(mismatch(SLURM, an_allocation(), Placement(3, 1, 3), exact=False))
     assert "4 CPUs instead of 8" in str(mismatch(SLURM, an_allocation(), Placement(8, 1, 2), exact=False))
     assert not an_allocation().is_for("0123")
-    assert replace(an_allocation(), purpose="rule_measure_wildcards_0123").is_for("0123")
+    assert replace(an_allocation(), purpose="buran_0123").is_for("0123")
 
 
 def test_the_end_of_a_jobs_time_is_known() -> None:
@@ -225,8 +225,8 @@ def test_a_missing_command_is_named_and_not_waited_for(fake: Path, monkeypatch: 
 
 
 def test_a_campaigns_jobs_are_told_from_others(fake: Path) -> None:
-    script(fake, "squeue", f"echo '1|RUNNING|rule_measure|n1|{fake}'; echo '2|PENDING||(Priority)|/elsewhere'")
-    assert SLURM.campaign_jobs(fake) == [Job("1", "RUNNING", "rule_measure", "n1", waits=False)]
+    script(fake, "squeue", f"echo '1|RUNNING|buran_a|n1|{fake}'; echo '2|PENDING||(Priority)|/elsewhere'")
+    assert SLURM.campaign_jobs(fake) == [Job("1", "RUNNING", "buran_a", "n1", waits=False)]
     script(fake, "squeue", "exit 1")
     assert SLURM.campaign_jobs(fake) is None
 
@@ -249,33 +249,7 @@ def test_sacct_is_used_only_where_it_knows_something(fake: Path, kind: str, answ
 def test_no_slurm_is_a_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ToolError, match="there is no Slurm here"):
-        SLURM.engine_options("buran")
-
-
-def test_the_ends_of_jobs_are_read_from_the_engines_log(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_text(
-        "SLURM-job '7' failed, SLURM status is: 'TIMEOUT'. Detailed failure reason unavailable\n"
-        "SLURM-job '8' failed due to a node failure, SLURM status is: 'NODE_FAIL'. Failed\n"
-    )
-    ends = SLURM.job_ends(log)
-    assert ends.states == {"7": "TIMEOUT", "8": "NODE_FAIL"} and ends.may_resume
-    assert ends.words == ("Slurm job 7 ran out of time", "Slurm job 8 lost its node")
-    log.write_text(log.read_text() + "SLURM-job '9' failed, SLURM status is: 'CANCELLED'. D\n")
-    assert not SLURM.job_ends(log).may_resume
-    log.write_text("SLURM sbatch failed. The error message was 'sbatch: error: invalid partition'.\n  sbatch call\n")
-    assert not SLURM.job_ends(log).may_resume
-    (words,) = SLURM.job_ends(log).words
-    assert words.startswith("Slurm refused a job: sbatch: error: invalid partition: `sinfo` lists the partitions")
-    log.write_text(
-        "    message: Job submission failed with exception: The given account x appears to be invalid. Available\n"
-        "accounts: a, bFor further error details see the log\n"
-    )
-    (words,) = SLURM.job_ends(log).words
-    assert "appears to be invalid. Available accounts: a, b: " in words and "resources.account" in words
-    assert not SLURM.job_ends(log).may_resume
-    log.write_text("SLURM sbatch failed. The error message was 'Unable to contact slurm controller'.\n")
-    assert SLURM.job_ends(log).may_resume
+        SLURM.check_here()
 
 
 @pytest.mark.parametrize(
@@ -395,16 +369,7 @@ def test_reasons_that_waiting_does_not_cure_name_the_key(reason: str, key: str |
     ],
 )
 def test_complaints_that_pass_are_told_from_those_that_stay(complaint: str, passes: bool) -> None:
-    assert slurm_words.is_passing(complaint) is passes
-
-
-def test_a_preempted_job_is_made_again_and_a_cancelled_one_is_not(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    log.write_text("SLURM-job '7' failed, SLURM status is: 'PREEMPTED'. D\n")
-    assert SLURM.job_ends(log).may_resume and "was preempted" in SLURM.job_ends(log).words[0]
-    log.write_text("SLURM-job '7' failed, SLURM status is: 'CANCELLED by 0'. D\n")
-    assert not SLURM.job_ends(log).may_resume
-    assert SLURM.job_ends(log).words == ("Slurm job 7 was cancelled",)
+    assert (slurm_words.refusal_of(complaint) is not Refusal.FINAL) is passes
 
 
 def test_a_queue_of_several_clusters_and_of_other_settings_is_read(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -414,8 +379,8 @@ def test_a_queue_of_several_clusters_and_of_other_settings_is_read(fake: Path, m
         fake,
         "squeue",
         f'test -z "$SQUEUE_FORMAT" && test $LC_ALL = C || exit 1\n'
-        f"echo 'CLUSTER: one'; echo '7_3|RUNNING|rule_measure|n1|{fake}'; echo; echo 'CLUSTER: two'\n"
-        f"echo '8_[4-9]|PD|rule_measure|(Priority)|{fake}'",
+        f"echo 'CLUSTER: one'; echo '7_3|RUNNING|buran_a|n1|{fake}'; echo; echo 'CLUSTER: two'\n"
+        f"echo '8_[4-9]|PD|buran_a|(Priority)|{fake}'",
     )
     running, waiting = SLURM.campaign_jobs(fake) or ()
     assert (running.id, running.waits) == ("7_3", False)
@@ -493,7 +458,7 @@ def test_a_wrong_configuration_is_named_at_once(fake: Path, monkeypatch: pytest.
     script(fake, "squeue", "exit 1")
     monkeypatch.setenv("SLURM_CONF", str(fake / "nowhere.conf"))
     with pytest.raises(ToolError, match="no such file") as error:
-        SLURM.engine_options("buran")
+        SLURM.check_here()
     assert "SLURM_CONF" in str(error.value)
 
 

@@ -37,11 +37,6 @@ def test_what_slurm_would_refuse_is_shown_with_the_next_step(
     assert not bench.starts()
 
 
-@pytest.mark.thorough
-def test_without_accounting_squeue_is_asked(cluster: Cluster) -> None:
-    assert SLURM.engine_options("slurm") == ["--slurm-status-command", "squeue", "--slurm-no-account"]
-
-
 def test_slurm_is_asked_and_answers(cluster: Cluster) -> None:
     sbatch = ["sbatch", "--parsable", "-N2", "-n3", "--exclusive", "--output=/dev/null", "--wrap", "sleep 60"]
     job = subprocess.run(sbatch, capture_output=True, text=True, check=True).stdout.strip()

@@ -6,7 +6,6 @@ import pytest
 import yaml
 from cluster import Cluster, SlurmBench, call, wait_until
 
-from buran import assets
 from patience import PATIENCE_S
 
 pytestmark = [pytest.mark.thorough, pytest.mark.mpi]
@@ -60,12 +59,3 @@ def test_everything_may_be_a_job(bench: SlurmBench) -> None:
     scripts = {path.name.partition("-")[0] for path in (bench.results / "jobs").glob("*-*.sh")}
     assert scripts == {"build", "plan", "refine", "model", "report"}
     assert len([*(bench.results / "logs" / "slurm").iterdir()]) > len(scripts), "and jobs that measure"
-
-
-def test_the_plugin_of_the_engine_for_slurm_measures_too(bench: SlurmBench) -> None:
-    pytest.importorskip("snakemake_executor_plugin_slurm")
-    stock = yaml.safe_load((assets.folder("profiles") / "slurm-stock" / "config.yaml").read_text())
-    (bench.profile / "config.yaml").write_text(yaml.safe_dump(stock | {"latency-wait": 20}))
-    bench.run()
-    bench.assert_whole({}, interrupted=0)
-    assert (bench.results / ".snakemake" / "slurm_logs").is_dir() and not (bench.results / "logs" / "slurm").exists()

@@ -12,7 +12,6 @@ import pytest
 from cluster import Cluster, SlurmBench, call
 
 from buran.measurement.schedulers import slurm
-from buran.measurement.schedulers.slurm import SLURM
 
 pytestmark = [pytest.mark.thorough, pytest.mark.mpi]
 SLEEP = {
@@ -73,7 +72,6 @@ def test_energy_that_slurm_accounts_for_is_modelled(accounting: Cluster, bench: 
 
 def test_a_campaign_with_accounting_asks_sacct(accounting: Cluster, bench: SlurmBench) -> None:
     assert slurm.has_accounting()
-    assert SLURM.engine_options("slurm") == ["--slurm-status-command", "sacct"]
     bench.write(resources={"time_limit": 60, "account": "nowhere"})
     refused = bench.run(expect=2)
     assert "account 'nowhere' cannot be used in the partition debug" in refused

@@ -43,8 +43,9 @@ def test_resources_follow_the_point(workbench: Workbench) -> None:
     assert (resources["ranks_per_node"], resources["cores_per_node"]) == (1, 1)
     assert resources["walltime_s"] == 60 * resources["walltime_min"] == 60 * resources["runtime"]
     assert set(resources) == set(resource_names(session))
-    assert resources["slurm_extra"] == "--exclusive --ntasks-per-node=1 --reservation=mine --switches=1"
-    assert {"mem_mb", "slurm_partition"} <= set(resource_names(session))
+    assert (resources["exclusive"], resources["tasks_per_node"], resources["reservation"]) == (1, 1, "mine")
+    assert resources["submit_options"] == "--switches=1"
+    assert {"mem_mb", "partition"} <= set(resource_names(session))
     assert "qos" not in resource_names(session), "what the file leaves open, the profile may say"
 
 

@@ -14,6 +14,7 @@ from buran.campaign.plan import Bundle, Plan
 from buran.campaign.records import RunRecord, Status
 from buran.files import write_json
 from buran.measurement.bundle import slots_of
+from buran.measurement.schedulers.submission import JobEvents
 from buran.measurement.store import claims, store
 from buran.workflow.engine.batches import division_of
 from buran.workflow.findings import Findings
@@ -49,11 +50,11 @@ def planned(workbench: Workbench, **resources: object) -> tuple[Session, Plan]:
 def in_queue(session: Session, folder: Path, *jobs: tuple[str, str, str]) -> None:
     """Put jobs into the queue: state, what for, reason."""
     lines = [
-        f"{number}|{state}|rule_measure_wildcards_{name}|{reason}|{session.layout.root}"
+        f"{number}|{state}|buran_{name}|{reason}|{session.layout.root}"
         for number, (state, name, reason) in enumerate(jobs)
     ]
     (folder / "queue").write_text("".join(f"{line}\n" for line in lines))
-    (session.layout.root / ".snakemake" / "slurm_logs").mkdir(parents=True)
+    (session.layout.root / "logs" / "slurm").mkdir(parents=True)
     session.layout.waits.parent.mkdir(parents=True, exist_ok=True)
     session.layout.waits.write_text("7 10.0\n7 10.0\n8 20.0\n9 60.0\n")
 
@@ -124,12 +125,9 @@ def test_a_job_for_several_points_counts_for_all_of_them(workbench: Workbench, n
 def test_what_slurm_refused_is_said_until_the_campaign_is_done(workbench: Workbench, no_slurm: Path) -> None:
     session, _ = planned(workbench)
     in_queue(session, no_slurm)
-    session.layout.engine_log.parent.mkdir(parents=True)
-    session.layout.engine_log.write_text(
-        "SLURM sbatch failed. The error message was 'sbatch: error: no such partition'.\n"
-    )
-    (problem,) = progress_of(History.open(session)).problems
-    assert problem.startswith("Slurm refused a job: sbatch: error: no such partition")
+    words = "Slurm refused a job: no such partition"
+    JobEvents.of_engine(session.layout.engine_log).write(words, refused="no such partition")
+    assert progress_of(History.open(session)).problems == (words,)
     assert "no such partition" in workbench.buran("status", "campaign.yaml")
 
 

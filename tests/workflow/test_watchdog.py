@@ -38,7 +38,7 @@ def judged(watchdog: Watchdog, engine: int, within_s: float = 10 * QUIET_S) -> b
 
 
 @pytest.mark.parametrize(
-    ("jobs", "hung"), [([], True), (None, False), ([Job("1", "PENDING", "rule_measure", "(Priority)", True)], False)]
+    ("jobs", "hung"), [([], True), (None, False), ([Job("1", "PENDING", "buran_a", "(Priority)", True)], False)]
 )
 def test_nothing_in_the_queue_is_a_sign_and_no_answer_is_none(
     tmp_path: Path,

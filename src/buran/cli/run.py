@@ -139,21 +139,19 @@ def drive(
     from buran.workflow.views.changes import changes_in_words
 
     where = controller.find_profile(profile)
-    options = where.scheduler.engine_options(where.executor)
     if where.scheduler is not NONE:
+        where.scheduler.check_here()
         try:
             with interruptible(), hushed():
                 session = measured_in(session, where.scheduler, _say, patient=not dry_run)
         except Interrupted:
             print("interrupted; nothing was submitted")
             return Exit.INTERRUPTED
-        options = where.scheduler.engine_options(where.executor)  # now that it answers
     elif where.executor == "local":
         with hushed():
             session = measured_here(session, _say)
-    command = controller.engine_command(
-        session.campaign.path, session.layout, where, [*options, *(["--dry-run"] if dry_run else []), *extra]
-    )
+    options = [*(["--dry-run"] if dry_run else []), *extra]
+    command = controller.engine_command(session.campaign.path, session.layout, where, options)
     with hushed():
         session = session if dry_run else _with_todays_program(session)
         history = History.open(session)
@@ -171,7 +169,7 @@ def drive(
     if dry_run:
         import subprocess
 
-        _preview(session, where, [*options, *extra])
+        _preview(session, where, extra)
         return subprocess.run(command, check=False).returncode
     if verbose:
         _say(f"what follows, but for lines of progress, is from {_shown(log)}")
@@ -291,12 +289,9 @@ class _Drivers:
                 if end.interrupted:
                     self._leave(scheduler, cancel)
                     return end
-                ends = scheduler.job_ends(self.log)
-                known = events.ends().words
+                ends = events.ends()
                 for line in ends.words:
                     _say(line)
-                    if line not in known:
-                        events.write(line, said=True)
                 if end.code == 0 or restarts == watchdog.MOST_RESTARTS or not (end.hung or ends.may_resume):
                     return end
                 restarts += 1

@@ -17,7 +17,7 @@ from typing import Any
 from buran.extensions import version_of
 from buran.files import digest, write_json
 from buran.measurement.git import commit_and_changes
-from buran.measurement.schedulers.registry import SCHEDULERS, current_scheduler
+from buran.measurement.schedulers.registry import current_scheduler
 
 _ALLOWED = (
     *("LD_LIBRARY_PATH", "LD_PRELOAD", "LOADEDMODULES", "TZ", "LANG", "LC_ALL", "CPATH", "LIBRARY_PATH"),
@@ -46,9 +46,7 @@ def environment_of(variables: Mapping[str, str]) -> dict[str, str]:
 def tool_versions() -> Mapping[str, str | None]:
     """Return the versions of the tools that measure; None for one that is not installed."""
     versions: dict[str, str | None] = {"python": platform.python_version()}
-    for name in (*_TOOLS, *(package for scheduler in SCHEDULERS for package in scheduler.packages)):
-        versions[name] = version_of(name)
-    return versions
+    return versions | {name: version_of(name) for name in _TOOLS}
 
 
 def machine_state() -> dict[str, Any]:

@@ -19,7 +19,7 @@ from buran.errors import ToolError
 from buran.files import Stored
 from buran.measurement.energy import EnergyMeter, NoMeter
 from buran.measurement.finding import Finding
-from buran.measurement.schedulers.submission import JobEnds, JobEvents, JobReport, NotSubmitted, Refusal, Submission
+from buran.measurement.schedulers.submission import JobReport, NotSubmitted, Refusal, Submission
 
 _EARLY_S = 5.0  # schedulers look at their jobs every few seconds
 
@@ -73,7 +73,7 @@ class Job:
     state
         In the scheduler's words.
     purpose
-        What it was submitted for: the workflow engine's rule, and at the end the bundle or the batch of bundles.
+        What it was submitted for, with the bundle or the batch of bundles at the end.
     reason
         Why it waits, in the scheduler's words; the nodes it runs on otherwise.
     waits
@@ -230,8 +230,6 @@ class Scheduler(Protocol):
         As claims and records name it.
     title
         As sentences name it.
-    packages
-        Distributions of Python that it needs; their versions belong into records.
     programs
         Names of the programs by which the workflow engine asks it.
     submit_program
@@ -242,7 +240,6 @@ class Scheduler(Protocol):
 
     name: str
     title: str
-    packages: tuple[str, ...] = ()
     programs: frozenset[str] = frozenset()
     submit_program: str | None = None
     prelude: str = ""
@@ -281,7 +278,7 @@ class Scheduler(Protocol):
         return None
 
     def launch_variables(self, allocation: Allocation, placement: Placement) -> dict[str, str]:
-        """Return the variables by which launchers know an allocation; the workflow engine removes them in its jobs."""
+        """Return the variables by which launchers know an allocation, and what a run takes of it."""
         return {}
 
     def first_failure(self, log: Path) -> str | None:
@@ -385,21 +382,18 @@ class Scheduler(Protocol):
         """Tell whether jobs of a profile of the workflow engine, given by its settings, are this scheduler's."""
         return profile.get("executor") == "buran" and profile.get("buran-scheduler") == self.name
 
-    def engine_options(self, executor: str) -> list[str]:
-        """Return what an executor of the engine needs on this machine; raises `ToolError` if it cannot work."""
-        return []
-
-    def engine_resources(self, request: JobRequest) -> dict[str, int | str | None]:
-        """Return a job's resources under the names that the executor wants; None for what the profile may say."""
-        return {}
+    def check_here(self) -> None:
+        """Raise `ToolError` if jobs cannot be submitted on this machine."""
+        if not self.is_available():
+            raise ToolError(
+                f"there is no {self.title} here",
+                why=f"{self.submit_program or 'its command'} is not on PATH",
+                hint="run this on a login node of the cluster, or load its module; `--profile default` measures here",
+            )
 
     def worked_in(self, folder: Path) -> bool:
-        """Tell whether the executor submitted jobs for the campaign in a folder."""
-        return False
-
-    def job_ends(self, log: Path) -> JobEnds:
-        """Return what became of the jobs of the engine with a log."""
-        return JobEvents.of_engine(log).ends()
+        """Tell whether jobs were submitted for the campaign in a folder, where they leave their logs."""
+        return (folder / "logs" / self.name).is_dir()
 
 
 def mismatch(scheduler: Scheduler, allocation: Allocation, placement: Placement, *, exact: bool) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from buran.measurement.schedulers.base import JobState
 from buran.measurement.schedulers.submission import JobReport
 
-PASSING_ENDS = frozenset(("TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "REVOKED"))
+_PASSING_ENDS = frozenset(("TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "REVOKED"))
 """After these starting again can help: time can be longer, nodes others."""
 
 _ENDED = frozenset(("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE", "PREEMPTED", "REVOKED"))
@@ -59,15 +59,9 @@ def meaning_of(state: str) -> JobState:
     return JobState.LIVE if word in _LIVE else JobState.UNKNOWN
 
 
-def end_in_words(state: str) -> str:
-    """Say how a job ended."""
-    word = state_in_full(state)
-    return _ENDS.get(word, f"ended as {word}")
-
-
 def report_of(state: str) -> JobReport:
     """Return what a job's state means to whoever submitted it."""
     word, meaning = state_in_full(state), meaning_of(state)
     is_over = meaning in (JobState.ENDED, JobState.LOST)
-    words = end_in_words(word) if is_over else ""
-    return JobReport(word, is_over, word == "COMPLETED", word in PASSING_ENDS, words)
+    words = _ENDS.get(word, f"ended as {word}") if is_over else ""
+    return JobReport(word, is_over, word == "COMPLETED", word in _PASSING_ENDS, words)

@@ -1,7 +1,4 @@
-"""Slurm: its jobs, what a job was really given, and what the workflow engine's executor for it needs.
-
-The names of that executor's options, resources and logs stand here and in ``profiles/slurm`` alone.
-"""
+"""Slurm: its jobs, and what a job was really given."""
 
 from __future__ import annotations
 
@@ -29,49 +26,26 @@ from buran.measurement.schedulers.base import (
     Scheduler,
     answer_of,
 )
-from buran.measurement.schedulers.job_states import PASSING_ENDS, end_in_words, meaning_of, report_of, state_in_full
+from buran.measurement.schedulers.job_states import meaning_of, report_of, state_in_full
 from buran.measurement.schedulers.node_lists import expand_nodes
 from buran.measurement.schedulers.slurm_energy import StepMeter, why_not_a_step, why_nothing_is_gathered
 from buran.measurement.schedulers.slurm_partition import NODES_FORMAT, partition_of, usual_or_named
-from buran.measurement.schedulers.slurm_words import (
-    is_passing,
-    next_step,
-    refusal_of,
-    seconds,
-    step_to_start,
-)
-from buran.measurement.schedulers.submission import (
-    JobEnds,
-    JobReport,
-    NotSubmitted,
-    Refusal,
-    Submission,
-    purpose_of,
-)
+from buran.measurement.schedulers.slurm_words import next_step, refusal_of, seconds, step_to_start
+from buran.measurement.schedulers.submission import JobReport, NotSubmitted, Refusal, Submission, purpose_of
 
-CONF_VARIABLE = "BURAN_SLURM_CONF"
-"""Carries SLURM_CONF into jobs: the workflow engine removes variables of that name there."""
-
-_PLUGIN = "snakemake-executor-plugin-slurm"
 _CONFIG = ("scontrol", "show", "config")
 _TIMEOUT_S = 30.0  # of one of Slurm's commands
 _PATIENCE_S = 900.0  # with a Slurm that does not answer
 _ASK_AGAIN_S = 5.0  # between two tries meanwhile
-_ENDED_JOB = re.compile(r"SLURM-job '(\d+)' failed\b.{0,200}?SLURM status is:\s*'([^']+)'", re.DOTALL)
-_REFUSED = re.compile(r"SLURM sbatch failed\. The error message was '(.*?)'\.", re.DOTALL)
-_NOT_SUBMITTED = re.compile(
-    r"Job submission failed with exception: (?!SLURM sbatch failed)(.*?)For further error details", re.DOTALL
-)
 _OF_A_JOB = ("SLURM_JOB", "SLURM_N", "SLURM_TASK", "SLURM_CPU", "SLURM_MEM", "SLURM_STEP", "SLURM_ARRAY", "SLURMD_")
 _FOREIGN_SETTINGS = ("SLURM_TIME_FORMAT", "SLURM_BITSTR_LEN", "SQUEUE_", "SACCT_")  # change what is printed
 
 
 class Slurm(Scheduler):
-    """Slurm, with the workflow engine's executor for it."""
+    """Slurm, as its commands show it."""
 
     name = "slurm"
     title = "Slurm"
-    packages = (_PLUGIN,)
     programs = frozenset(("squeue", "sacct", "scontrol"))
     submit_program = "sbatch"
 
@@ -147,12 +121,11 @@ class Slurm(Scheduler):
         return SlurmOutages()
 
     def launch_variables(self, allocation: Allocation, placement: Placement) -> dict[str, str]:
-        """Return the variables by which launchers know an allocation; the workflow engine removes them in its jobs."""
+        """Return the variables by which launchers know an allocation, and what a run takes of it."""
         nodes = str(len(allocation.nodes))
         fullest = placement.ranks_per_node
         per_node = f"{fullest}(x{nodes})" if len(allocation.nodes) > 1 else str(fullest)
         return {
-            **_conf(),
             "SLURM_JOB_ID": allocation.job,
             "SLURM_JOBID": allocation.job,
             "SLURM_JOB_NODELIST": allocation.node_list,
@@ -313,18 +286,9 @@ class Slurm(Scheduler):
         task = os.environ.get("SLURM_ARRAY_TASK_ID")
         return int(task) if task is not None else None
 
-    def serves(self, profile: Mapping[str, object]) -> bool:
-        """Tell whether the profile names our executor, or Snakemake's for Slurm."""
-        return super().serves(profile) or profile.get("executor") == "slurm"
-
-    def engine_options(self, executor: str) -> list[str]:
-        """Return what the executor needs on this machine; raises `ToolError` if there is no Slurm here."""
-        if not self.is_available():
-            raise ToolError(
-                "there is no Slurm here",
-                why="squeue is not on PATH",
-                hint="run this on a login node of the cluster, or load its module; `--profile default` measures here",
-            )
+    def check_here(self) -> None:
+        """Look for its commands and its configuration."""
+        super().check_here()
         conf = os.environ.get("SLURM_CONF")
         if conf and not Path(conf).is_file():
             raise ToolError(
@@ -333,43 +297,6 @@ class Slurm(Scheduler):
                 why="there is no such file",
                 hint="unset SLURM_CONF, or load the module of Slurm again",
             )
-        if executor != "slurm":
-            return []
-        accounting = has_accounting()
-        command = ["--slurm-status-command", "sacct" if accounting else "squeue"]
-        return command if accounting else [*command, "--slurm-no-account"]
-
-    def engine_resources(self, request: JobRequest) -> dict[str, int | str | None]:
-        """Return the executor's names, and sbatch's options for what it has none for."""
-        options = [
-            *(["--exclusive"] if request.exclusive else []),
-            *([f"--ntasks-per-node={request.tasks_per_node}"] if request.tasks_per_node is not None else []),
-            *([f"--reservation={request.reservation}"] if request.reservation else []),
-        ]
-        return {
-            "slurm_partition": request.partition,
-            "slurm_account": request.account,
-            "constraint": request.constraint,
-            "qos": request.qos,
-            "slurm_extra": shlex.join(options) + (f" {request.extra}" if request.extra else ""),
-        }
-
-    def worked_in(self, folder: Path) -> bool:
-        """Look for the logs of jobs, which executors keep in the campaign's folder."""
-        return (folder / "logs" / self.name).is_dir() or (folder / ".snakemake" / "slurm_logs").is_dir()
-
-    def job_ends(self, log: Path) -> JobEnds:
-        """Read what the executor wrote: ours, or Snakemake's."""
-        own = super().job_ends(log)
-        if own.words:
-            return own
-        text = log.read_text(errors="replace") if log.is_file() else ""
-        states = {job: state_in_full(state) for job, state in _ENDED_JOB.findall(text)}
-        refused = tuple(" ".join(why.split()) for why in (*_REFUSED.findall(text), *_NOT_SUBMITTED.findall(text)))
-        passing = set(states.values()) <= PASSING_ENDS and all(map(is_passing, refused))
-        ends = (f"Slurm job {job} {end_in_words(state)}" for job, state in states.items())
-        refusals = (f"Slurm refused a job: {why}{next_step(why)}" for why in dict.fromkeys(refused))
-        return JobEnds(states, refused, bool(states or refused) and passing, (*ends, *refusals))
 
 
 SLURM = Slurm()
@@ -419,7 +346,7 @@ def _ask(
     """
     foreign = _FOREIGN_SETTINGS if of_job else (*_FOREIGN_SETTINGS, *_OF_A_JOB)
     environment = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
-    environment |= {**_conf(), **({"LC_ALL": "C"} if of_job else {})}
+    environment |= {"LC_ALL": "C"} if of_job else {}
     try:
         return subprocess.run(
             list(command), capture_output=True, text=True, timeout=_TIMEOUT_S, env=environment, check=False
@@ -433,11 +360,6 @@ def _ask(
 
 def _answer(command: Sequence[str]) -> str:
     return answer_of(command, _ask, "Slurm", "`scontrol ping` asks its controller")
-
-
-def _conf() -> dict[str, str]:
-    conf = os.environ.get(CONF_VARIABLE)
-    return {"SLURM_CONF": conf} if conf and "SLURM_CONF" not in os.environ else {}
 
 
 def show_job(job: str) -> dict[str, str] | JobState:

@@ -59,11 +59,6 @@ def step_to_start(reason: str) -> str | None:
     return next((step for pattern, step in _NEVER_STARTS.items() if re.search(pattern, reason)), None)
 
 
-def is_passing(complaint: str) -> bool:
-    """Tell whether what Slurm could not do now may work in a while."""
-    return _PASSING.search(complaint) is not None
-
-
 def refusal_of(complaint: str) -> Refusal:
     """Return what can be done about a job that Slurm did not take."""
     if re.search(r"job array", complaint, re.IGNORECASE):
@@ -72,7 +67,7 @@ def refusal_of(complaint: str) -> Refusal:
         return Refusal.FULL
     if re.search(r"job submit limit", complaint):  # of all limits alike, where the reason is not named
         return Refusal.FINAL if step_to_start(complaint.partition(" ")[0]) else Refusal.FULL
-    return Refusal.PASSING if is_passing(complaint) else Refusal.FINAL
+    return Refusal.PASSING if _PASSING.search(complaint) else Refusal.FINAL
 
 
 def next_step(why: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
@@ -99,22 +98,16 @@ class JobReport:
 
 @dataclass(frozen=True)
 class JobEnds:
-    """How jobs ended that did not succeed, as the workflow engine's executor tells it.
+    """How jobs ended that did not succeed.
 
     Attributes
     ----------
-    states
-        The scheduler's state by job.
-    refused
-        Why jobs could not be submitted.
     may_resume
         Whether starting again can help: time can be longer, nodes others, the scheduler back.
     words
         A sentence for each, with the next step where one is known.
     """
 
-    states: Mapping[str, str]
-    refused: tuple[str, ...]
     may_resume: bool
     words: tuple[str, ...]
 
@@ -158,12 +151,9 @@ class JobEvents:
 
     def ends(self) -> JobEnds:
         """Return how jobs ended, and which were refused."""
-        events = self._events()
-        states = {str(event["job"]): str(event["state"]) for event in events if "job" in event}
-        refused = tuple(str(event["refused"]) for event in events if "refused" in event)
-        final = [event for event in events if "job" in event or "refused" in event]
+        final = [event for event in self._events() if "job" in event or "refused" in event]
         may_resume = bool(final) and all(event.get("may_resume") is True for event in final)
-        return JobEnds(states, refused, may_resume, tuple(dict.fromkeys(str(event["words"]) for event in final)))
+        return JobEnds(may_resume, tuple(dict.fromkeys(str(event["words"]) for event in final)))
 
     def story(self) -> list[str]:
         """Return what was said while all engines so far ran, the same of several jobs once, with when it began."""

@@ -263,20 +263,6 @@ class TabledScheduler(Scheduler):
         rows = self.rows(jobs)
         return None if rows is None else {row.id: row.report for row in rows}
 
-    def engine_options(self, executor: str) -> list[str]:
-        """Return nothing; raises `ToolError` if there is no such scheduler here."""
-        if not self.is_available():
-            raise ToolError(
-                f"there is no {self.title} here",
-                why=f"{self.submit_program} is not on PATH",
-                hint="run this on a login node of the cluster, or load its module; `--profile default` measures here",
-            )
-        return []
-
-    def worked_in(self, folder: Path) -> bool:
-        """Look for the logs of its jobs, in the campaign's folder."""
-        return (folder / "logs" / self.name).is_dir()
-
     def ask(
         self, command: Sequence[str], *, folder: Path | None = None, submits: bool = False
     ) -> subprocess.CompletedProcess[str] | None:

@@ -12,7 +12,6 @@ from buran.campaign.point import Point
 from buran.campaign.sections import ResourcesKeys
 from buran.measurement.build import tree
 from buran.measurement.schedulers.base import JobRequest
-from buran.measurement.schedulers.registry import SCHEDULERS
 from buran.workflow.session import Session
 
 STARTUP_S = 120.0  # of a job: the workflow engine, file systems, reading profiles
@@ -49,11 +48,11 @@ def _request(resources: ResourcesKeys, placement: Placement, minutes: int, memor
 
 
 def engine_resources(request: JobRequest) -> dict[str, int | str]:
-    """Return a job's resources under the names that our profiles and the workflow engine's executors know.
+    """Return a job's resources under the names that profiles and the workflow engine's executors know.
 
     What the campaign file leaves open is not among them: the profile may say it.
     """
-    named: dict[str, int | str | None] = {
+    named = {
         "nodes": request.nodes,
         "tasks": request.tasks,
         "cpus_per_task": request.cpus_per_task,
@@ -72,8 +71,6 @@ def engine_resources(request: JobRequest) -> dict[str, int | str]:
         "exclusive": int(request.exclusive),
         "submit_options": request.extra,
     }
-    for scheduler in SCHEDULERS:
-        named |= scheduler.engine_resources(request)
     return {name: value for name, value in named.items() if value is not None}
 
 

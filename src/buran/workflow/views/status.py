@@ -18,6 +18,7 @@ from buran.measurement.bundle import BUILD_FAILED, SPARED, slots_of
 from buran.measurement.schedulers.base import Job, Scheduler
 from buran.measurement.schedulers.none import NONE
 from buran.measurement.schedulers.registry import scheduler_of_campaign
+from buran.measurement.schedulers.submission import JobEvents
 from buran.measurement.store import claims, ledger, store
 from buran.reporting.account import Item, account_of
 from buran.workflow.crowded import sharing
@@ -217,7 +218,7 @@ def progress_of(history: History) -> Progress:
         rows=tuple(rows),
         failures=tuple(failures.values()),
         interruptions=tuple(ahead.interruptions),
-        problems=() if last and last.done else (*scheduler.job_ends(layout.engine_log).words, *ahead.problems),
+        problems=() if last and last.done else (*JobEvents.of_engine(layout.engine_log).ends().words, *ahead.problems),
         spent_core_hours=ledger.spent_core_hours(entries, session.target.id),
         program_core_hours=ledger.program_core_hours(entries, session.target.id),
         budget_core_hours=last.budget_core_hours if last else None,
