@@ -410,12 +410,7 @@ def _job(attempt: _Attempt) -> RunJob:
     in_job_of_user = attempt.allocation is not None and not attempt.exact  # which may be on other nodes than this
     cores = campaign.node(point).cores if in_job_of_user else usable_cores()
     argv, variables = backend.command(started, point, built, cores, run.mode)
-    shown = (
-        {}
-        if attempt.allocation is None
-        else attempt.scheduler.launch_variables(attempt.allocation, campaign.placement(point))
-    )
-    environment = {**shown, **os.environ, **variables, **backend.run_environment(run.mode, raw, filter_file)}
+    environment = {**os.environ, **variables, **backend.run_environment(run.mode, raw, filter_file)}
     return RunJob(
         argv=argv,
         cwd=work / campaign.config.program.start_in,

@@ -230,8 +230,6 @@ class Scheduler(Protocol):
         As claims and records name it.
     title
         As sentences name it.
-    programs
-        Names of the programs by which the workflow engine asks it.
     submit_program
         What submits jobs.
     prelude
@@ -240,7 +238,6 @@ class Scheduler(Protocol):
 
     name: str
     title: str
-    programs: frozenset[str] = frozenset()
     submit_program: str | None = None
     prelude: str = ""
 
@@ -276,10 +273,6 @@ class Scheduler(Protocol):
     def outages(self) -> Outages | None:
         """Return what notices outages from now on; None if nothing does."""
         return None
-
-    def launch_variables(self, allocation: Allocation, placement: Placement) -> dict[str, str]:
-        """Return the variables by which launchers know an allocation, and what a run takes of it."""
-        return {}
 
     def first_failure(self, log: Path) -> str | None:
         """Return what the scheduler's launcher wrote of the first rank that failed, as it may end the others itself."""

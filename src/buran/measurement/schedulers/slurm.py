@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from buran.campaign.launcher import Placement
 from buran.errors import RunError, ToolError
 from buran.measurement.energy import EnergyMeter, NoMeter
 from buran.measurement.finding import Finding, Health
@@ -46,7 +45,6 @@ class Slurm(Scheduler):
 
     name = "slurm"
     title = "Slurm"
-    programs = frozenset(("squeue", "sacct", "scontrol"))
     submit_program = "sbatch"
 
     def is_available(self) -> bool:
@@ -105,7 +103,7 @@ class Slurm(Scheduler):
 
     def why_no_energy(self, launcher: str) -> str:
         """Return why it does not know what programs in its jobs consume with a launcher; empty if it does."""
-        shown = _ask(["scontrol", "show", "config"])
+        shown = _ask(_CONFIG)
         if shown is None or shown.returncode != 0:
             return "Slurm does not answer"
         why = why_nothing_is_gathered(shown.stdout) or ("" if has_accounting() else "Slurm keeps no accounting")
@@ -119,24 +117,6 @@ class Slurm(Scheduler):
     def outages(self) -> SlurmOutages:
         """Notice outages of its controller."""
         return SlurmOutages()
-
-    def launch_variables(self, allocation: Allocation, placement: Placement) -> dict[str, str]:
-        """Return the variables by which launchers know an allocation, and what a run takes of it."""
-        nodes = str(len(allocation.nodes))
-        fullest = placement.ranks_per_node
-        per_node = f"{fullest}(x{nodes})" if len(allocation.nodes) > 1 else str(fullest)
-        return {
-            "SLURM_JOB_ID": allocation.job,
-            "SLURM_JOBID": allocation.job,
-            "SLURM_JOB_NODELIST": allocation.node_list,
-            "SLURM_NODELIST": allocation.node_list,
-            "SLURM_JOB_NUM_NODES": nodes,
-            "SLURM_NNODES": nodes,
-            "SLURM_NTASKS": str(placement.ranks),
-            "SLURM_NPROCS": str(placement.ranks),
-            "SLURM_TASKS_PER_NODE": per_node,
-            "SLURM_RESTART_COUNT": str(allocation.restarts),
-        }
 
     def first_failure(self, log: Path) -> str | None:
         """Return what srun says of the first task that failed; its exit code may be that of a task it ended."""
@@ -221,9 +201,8 @@ class Slurm(Scheduler):
 
     def largest_array(self) -> int:
         """Ask for its limit; an array's numbers begin at 0."""
-        shown = _ask(["scontrol", "show", "config"])
-        match = re.search(r"^MaxArraySize\s*=\s*(\d+)", shown.stdout, re.MULTILINE) if shown else None
-        return max(int(match[1]), 1) if match else 1
+        most = _setting("MaxArraySize")
+        return max(int(most), 1) if most and most.isdecimal() else 1
 
     def submit(self, folder: Path, request: JobRequest, submission: Submission, script: Path) -> str:
         """Submit with ``sbatch``; the submission is the job's comment, by which it is found again."""
@@ -306,17 +285,18 @@ class SlurmOutages:
     """Notices that Slurm was away: while it is, launchers that ask it for a step wait or fail."""
 
     def __init__(self) -> None:
-        self._start = _controller_start()
+        self._start = _setting("BOOT_TIME")
 
     def one_since(self) -> bool:
         """Tell whether Slurm's controller was started again, or has not answered, since the last call."""
-        before, self._start = self._start, _controller_start()
+        before, self._start = self._start, _setting("BOOT_TIME")
         return before is None or before != self._start
 
 
-def _controller_start() -> str | None:
-    shown = _ask(["scontrol", "show", "config"])
-    match = re.search(r"^BOOT_TIME\s*=\s*(\S+)", shown.stdout, re.MULTILINE) if shown else None
+def _setting(name: str) -> str | None:
+    """Return a line of Slurm's configuration; None without one, or without an answer."""
+    shown = _ask(_CONFIG)
+    match = re.search(rf"^{name}\s*=\s*(\S+)", shown.stdout, re.MULTILINE) if shown else None
     return match and match[1]
 
 
@@ -393,11 +373,7 @@ def parse_job(text: str) -> dict[str, str]:
 
 def has_accounting() -> bool:
     """Tell whether ``sacct`` answers from a database; without one it answers too, but knows nothing."""
-    shown = _ask(["scontrol", "show", "config"])
-    if shown is None or shown.returncode != 0:
-        return False
-    kind = re.search(r"^AccountingStorageType\s*=\s*(\S+)", shown.stdout, re.MULTILINE)
-    if kind is None or kind[1] in ("(null)", "accounting_storage/none"):
+    if _setting("AccountingStorageType") in (None, "(null)", "accounting_storage/none"):
         return False
     done = _ask(["sacct", "-X", "--noheader", "--starttime", "now-1minutes", "--format", "JobIDRaw"])
     return done is not None and done.returncode == 0

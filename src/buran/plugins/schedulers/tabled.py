@@ -16,7 +16,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from buran.campaign.launcher import Placement
 from buran.errors import RunError, ToolError
 from buran.measurement.finding import Finding, Health
 from buran.measurement.schedulers.base import Allocation, Job, JobRequest, JobState, Scheduler, answer_of
@@ -178,10 +177,6 @@ class TabledScheduler(Scheduler):
         if state == "RUNNING" and rows[0].restarts == allocation.restarts:
             return None
         return f"{self.title} ended its job {allocation.job} ({state})"
-
-    def launch_variables(self, allocation: Allocation, placement: Placement) -> dict[str, str]:
-        """Return nothing: jobs of ours keep the variables that the scheduler gave them."""
-        return {}
 
     def job_state(self, job: str, restarts: int) -> JobState:
         """Look it up; what the scheduler has forgotten has ended."""

@@ -14,8 +14,9 @@ from buran.measurement.build import tree
 from buran.measurement.schedulers.base import JobRequest
 from buran.workflow.session import Session
 
-STARTUP_S = 120.0  # of a job: the workflow engine, file systems, reading profiles
+STARTUP_S = 120.0  # of a job: Python, file systems, reading profiles
 _PER_RUN_S = 5.0  # of a job's time limit, in addition to the run itself
+_NAMES = {"minutes": "runtime", "memory_mb": "mem_mb", "extra": "submit_options"}  # of resources, if not the request's
 
 
 def job_request(session: Session, bundle: Bundle) -> JobRequest:
@@ -52,24 +53,12 @@ def engine_resources(request: JobRequest) -> dict[str, int | str]:
 
     What the campaign file leaves open is not among them: the profile may say it.
     """
-    named = {
-        "nodes": request.nodes,
-        "tasks": request.tasks,
-        "cpus_per_task": request.cpus_per_task,
-        "ranks_per_node": request.ranks_per_node,
+    named = {_NAMES.get(name, name): value for name, value in vars(request).items()}
+    named |= {
+        "exclusive": int(request.exclusive),
         "cores_per_node": request.ranks_per_node * request.cpus_per_task,
-        "runtime": request.minutes,
         "walltime_min": request.minutes,
         "walltime_s": request.minutes * 60,
-        "mem_mb": request.memory_mb,
-        "partition": request.partition,
-        "account": request.account,
-        "constraint": request.constraint,
-        "qos": request.qos,
-        "reservation": request.reservation,
-        "tasks_per_node": request.tasks_per_node,
-        "exclusive": int(request.exclusive),
-        "submit_options": request.extra,
     }
     return {name: value for name, value in named.items() if value is not None}
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from buran.measurement.schedulers.base import Job, Scheduler
 
 MOST_RESTARTS = 5  # of the engine, before somebody has to look
-_QUIET_S = 400.0  # the engine looks into the queue every 180 s at the latest
+_QUIET_S = 400.0  # executors look into the queue more often
 _CHECK_S = 10.0  # between two looks for signs of life
 _WAIT_POLL_S = 2.0  # between two looks while it waits
 
@@ -111,9 +111,8 @@ class Watchdog:
         self._checked = now
         self.beat()
         self._look_for_stuck_jobs(now)
-        scheduler = self.stuck.scheduler
-        busy = self._silence_s() < self.quiet_s or _children(engine, scheduler.programs)
-        if busy or scheduler.campaign_jobs(self.folder) != []:
+        is_busy = self._silence_s() < self.quiet_s or _has_children(engine)
+        if is_busy or self.stuck.scheduler.campaign_jobs(self.folder) != []:
             self._suspicious_since = None
             return False
         if self._suspicious_since is None:
@@ -132,13 +131,10 @@ class Watchdog:
             return 0.0
 
 
-def _children(parent: int, asking: frozenset[str]) -> list[str]:
-    """Return the names of a process's children, without those that ask the scheduler."""
-    names = []
+def _has_children(parent: int) -> bool:
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
             with contextlib.suppress(OSError):
-                name, _, rest = (process / "stat").read_text().partition("(")[2].rpartition(")")
-                if int(rest.split()[1]) == parent and name not in asking:
-                    names.append(name)
-    return names
+                if int((process / "stat").read_text().rpartition(")")[2].split()[1]) == parent:
+                    return True
+    return False
