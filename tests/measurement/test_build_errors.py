@@ -37,6 +37,10 @@ def test_a_build_that_every_point_needs_stops_the_campaign(
     [
         ("mpicc -c a.c\na.c:3:5: error: 'x' undeclared\nmake: *** [a.o] Error 1\n", "a.c:3:5: error: 'x' undeclared"),
         ("a.f90:71:28:\n\n   71 | call\nError: Type mismatch (1)\n", "Error: Type mismatch (1)"),
+        (
+            "CMake Error at CMakeLists.txt:2 (message):\n  No BLT.\n",
+            "CMake Error at CMakeLists.txt:2 (message): No BLT.",
+        ),
         ("ld: a.o: undefined reference to `f'\n", "ld: a.o: undefined reference to `f'"),
         ("make[1]: *** [a.o] Error 1\nld: undefined reference to `g'\n", "ld: undefined reference to `g'"),
         ("bash: line 2: nvcc: command not found\n", "bash: line 2: nvcc: command not found"),

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from buran.campaign.layout import Layout
@@ -205,9 +206,9 @@ def _libraries(binary: Path) -> tuple[str, ...] | None:
 
 def first_error(log: str) -> str:
     """Return the first line of a build's log that compilers or linkers call an error, else that of make, else none."""
-    lines = [line.strip() for line in log.splitlines()]
-    patterns = (_ERROR, _GIVEN_UP)
-    return next((line[:LONGEST_ERROR] for wanted in patterns for line in lines if wanted.search(line)), "")
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    whole = [f"{line} {after}".rstrip() if line.endswith(":") else line for line, after in pairwise([*lines, ""])]
+    return next((line[:LONGEST_ERROR] for wanted in (_ERROR, _GIVEN_UP) for line in whole if wanted.search(line)), "")
 
 
 def _inspected(

@@ -1,4 +1,4 @@
-"""What Makefiles and CMake files tell, on small projects that are really built with what was found."""
+"""What Makefiles, CMake and Meson tell, on small projects that are really built with what was found."""
 
 from __future__ import annotations
 
@@ -121,6 +121,19 @@ PROJECTS = {
     ),
 }
 
+MESON = """project('p', 'c')
+if get_option('with-mpi')
+  executable('parallel', 'p.c', dependencies: dependency('mpi', language: 'c'))
+endif
+subdir('tools')
+"""
+
+
+def need(*programs: str) -> None:
+    for program in programs:
+        if shutil.which(program) is None:
+            pytest.skip(f"needs {program}")
+
 
 def write(folder: Path, files: dict[str, str]) -> Path:
     for name, text in files.items():
@@ -133,10 +146,12 @@ def write(folder: Path, files: dict[str, str]) -> Path:
 @pytest.mark.parametrize("name", PROJECTS)
 def test_what_is_found(name: str, tmp_path: Path) -> None:
     files, build, programs, mpi = PROJECTS[name]
+    need(build.split()[0])
     found = examine_project(write(tmp_path, files))
     assert (found.build, found.binaries, found.uses_mpi) == (build, programs, mpi)
     assert found.remarks[0].startswith("Found: ")
-    assert not any(remark.startswith("<-") for remark in found.remarks)
+    assert not any(remark.startswith("<-") for remark in found.remarks) and found.failure is None
+    assert {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()} == files.keys()
 
 
 @pytest.mark.slow
@@ -144,7 +159,8 @@ def test_what_is_found(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", PROJECTS)
 def test_what_is_found_builds(name: str, tmp_path: Path) -> None:
     """The compilers that the wrappers stand for, through a name of their own: nothing else may compile."""
-    files, _, programs, _ = PROJECTS[name]
+    files, build, programs, _ = PROJECTS[name]
+    need(build.split()[0])
     found = examine_project(write(tmp_path / "project", files))
     called = tmp_path / "called"
     values = {"flags": "-O1"}
@@ -162,6 +178,7 @@ def test_what_is_found_builds(name: str, tmp_path: Path) -> None:
 
 
 def test_a_project_with_both_says_so(tmp_path: Path) -> None:
+    need("cmake")
     files = {"CMakeLists.txt": "project(P C)\nadd_executable(p p.c)\n", "Makefile": "p: p.c\n\t$(CC) -o p p.c\n"}
     write(tmp_path, {**files, "p.c": "int main(void) { return 0; }\n"})
     assert "--system make" in examine_project(tmp_path).remarks[0]
@@ -172,8 +189,46 @@ def test_what_could_not_be_told_is_marked(tmp_path: Path) -> None:
     write(tmp_path, {"Makefile": "all:\n\t./configure-and-build.py\n", "a.c": "int x;\n"})
     found = examine_project(tmp_path)
     assert not found.binaries and found.remarks[-1].startswith("<- which variables")
-    write(tmp_path, {"CMakeLists.txt": "project(P C)\nadd_executable(${UNKNOWN} a.c)\n"})
-    assert "UNKNOWN" in examine_project(tmp_path).remarks[-1]
+
+
+def test_what_cmake_cannot_configure_is_said_with_its_last_words(tmp_path: Path) -> None:
+    need("cmake")
+    files = {
+        "CMakeLists.txt": "project(P C)\nfind_package(Nowhere REQUIRED)\n",
+        "a.c": "int x;\n",
+    }
+    found = examine_project(write(tmp_path, files))
+    assert found.failure is not None and not found.binaries
+    assert found.remarks[0].endswith("whether it uses MPI is not known")
+    assert "find_package): By not providing" in found.remarks[1] and found.remarks[1].startswith("<- cmake does not")
+    assert "Configuring incomplete" in str(found.failure) and "next:" in str(found.failure)
+    assert found.build.startswith("cmake -S . -B build -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_COMPILER={mpicc} ")
+
+
+def test_a_switch_that_cannot_be_configured_leaves_what_there_is_without(tmp_path: Path) -> None:
+    need("cmake")
+    text = "project(P C)\noption(P_USE_MPI x OFF)\nif(P_USE_MPI)\n find_package(Nowhere REQUIRED)\nendif()\n"
+    text += "set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_SOURCE_DIR}/bin)\nadd_executable(p p.c)\n"
+    found = examine_project(write(tmp_path, {"CMakeLists.txt": text, "p.c": MAIN_C}))
+    assert found.binaries == ("bin/p",) and found.uses_mpi and "MPI=ON" not in found.build
+    assert "with -DP_USE_MPI=ON" in found.remarks[-1]
+
+
+def test_meson_says_what_it_builds(tmp_path: Path) -> None:
+    need("meson", "ninja", "mpicc")
+    options = "option('with-mpi', type: 'boolean', value: false)\noption('levels', type: 'array', value: ['mpi'])\n"
+    files = {"meson.build": MESON, "meson_options.txt": options, "tools/meson.build": "executable('convert', 'c.c')\n"}
+    found = examine_project(write(tmp_path, {**files, "p.c": "", "tools/c.c": ""}))
+    assert found.failure is None and found.uses_mpi and found.binaries == ("build/parallel", "build/tools/convert")
+    assert found.build.startswith("CC={mpicc} meson setup build --buildtype=release -Dwith-mpi=true && ")
+
+
+@pytest.mark.parametrize(("file", "tool"), [("CMakeLists.txt", "cmake"), ("meson.build", "meson")])
+def test_a_tool_that_is_missing_is_named(file: str, tool: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = examine_project(write(tmp_path, {file: "", "p.c": "#include <mpi.h>\n"}))
+    assert found.uses_mpi and f"<- {tool} is not installed" in found.remarks[1]
+    assert found.failure is not None and f"install {tool}" in str(found.failure.hint)
 
 
 @pytest.mark.parametrize(("level", "said"), [("-g", True), ("-O0", True), ("-O2", False), ("$(FAST_$(SUITE))", False)])
@@ -195,7 +250,6 @@ def test_flags_that_stay_are_named_as_their_language_does(level: str, said: bool
         ),
         ({"configure.ac": ""}, "autoreconf -fi && ./configure "),
         ({"bootstrap": ""}, "sh ./bootstrap && ./configure "),
-        ({"meson.build": "executable('p', 'p.c')\n"}, "CC={mpicc} meson setup build --buildtype=release && "),
         (
             {"Makefile.intel": "", "Makefile.gnu": "p: p.c\n\t$(CC) -o p p.c\n"},
             "cp Makefile.gnu Makefile && make CC={mpicc}",
@@ -206,7 +260,7 @@ def test_other_build_systems(files: dict[str, str], build: str, tmp_path: Path) 
     write(tmp_path, {**files, "p.c": "#include <mpi.h>\nint main(void) { return 0; }\n"})
     project = examine_project(tmp_path)
     assert project.build.startswith(build) and project.uses_mpi
-    assert project.binaries == ({"meson.build": ("build/p",), "Makefile.gnu": ("p",)}.get(list(files)[-1], ()))
+    assert project.binaries == (("p",) if "Makefile.gnu" in files else ())
     assert ("cp Makefile.intel Makefile && make CC={mpicc}" in project.alternatives) == ("Makefile.intel" in files)
 
 
@@ -220,6 +274,7 @@ def test_flags_for_gpus_are_left_out_in_another_way(tmp_path: Path) -> None:
 
 
 def test_presets_are_other_ways_to_build(tmp_path: Path) -> None:
+    need("cmake")
     presets = '{"version": 3, "configurePresets": [{"name": "base", "hidden": true}, {"name": "release"}]}'
     files = {"CMakeLists.txt": "project(P C)\nadd_executable(p p.c)\n", "CMakePresets.json": presets}
     write(tmp_path, {**files, "p.c": "int main(void) { return 0; }\n"})
@@ -238,6 +293,7 @@ def test_a_variant_of_a_makefile_may_call_itself(tmp_path: Path) -> None:
 
 
 def test_cmake_one_folder_down_comes_before_a_library_that_is_kept_with_it(tmp_path: Path) -> None:
+    need("cmake")
     library = {"src/xml/Makefile": "t: t.cpp\n\t$(CXX) -o t t.cpp\n"}
     write(tmp_path, {**library, "src/CMakeLists.txt": "project(P C)\nadd_executable(p p.c)\n", "src/p.c": ""})
     for system in (None, "cmake"):
@@ -297,9 +353,7 @@ def test_any_text_is_read(tmp_path_factory: pytest.TempPathFactory, text: str) -
     folder = tmp_path_factory.getbasetemp() / "any"
     folder.mkdir(exist_ok=True)
     (folder / "Makefile").write_text(text)
-    (folder / "CMakeLists.txt").write_text(text)
     makefile = read_makefile(folder / "Makefile")
     makefile.programs()
     makefile.compilers({Language.C})
-    for system in ("make", "cmake"):
-        assert examine_project(folder, system).build
+    assert examine_project(folder).build

@@ -1,24 +1,20 @@
-"""How an existing project is built, from its Makefile or CMake files."""
+"""How an existing project is built: from its Makefile, or as CMake and Meson say when they configure it."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from buran.errors import UsageError
-from buran.plugins.project.cmake import NAME as CMAKE_FILE
-from buran.plugins.project.cmake import read_cmake
+from buran.errors import ToolError, UsageError
+from buran.plugins.project.configured import Configured, configured_by_cmake, configured_by_meson
 from buran.plugins.project.makefile import NAMES, Makefile, flag_variables, makefile_in, read_makefile, variants_in
-from buran.plugins.project.sources import Language, languages, mention_mpi, sources_below
+from buran.plugins.project.sources import CMAKE_NAMES, Language, languages, mention_mpi, sources_below
 
 _CONFIGURE = ("configure", "autogen.sh", "bootstrap", "configure.ac", "configure.in")
-_CMAKE_COMPILER = {
-    Language.C: "CMAKE_C_COMPILER",
-    Language.CXX: "CMAKE_CXX_COMPILER",
-    Language.FORTRAN: "CMAKE_Fortran_COMPILER",
-}
+CMAKE_FILE = "CMakeLists.txt"
 
 
 @dataclass(frozen=True)
@@ -37,6 +33,8 @@ class Project:
         Key `compiler` of the campaign: another than the first choice where that cannot build it.
     alternatives
         Other ways to build it, for when the first does not work.
+    failure
+        Why CMake or Meson could not configure it.
     remarks
         What was found, and what a person has to look at; the latter begin with ``<-``.
     """
@@ -48,6 +46,7 @@ class Project:
     remarks: tuple[str, ...]
     alternatives: tuple[str, ...] = ()
     compiler: str = "auto"
+    failure: ToolError | None = None
 
 
 def examine_project(folder: Path, system: str | None = None, makefile: Path | None = None) -> Project:
@@ -136,29 +135,30 @@ def _cmake_below(folder: Path) -> Path | None:
 
 
 def _with_cmake(folder: Path, subfolder: Path, *, both: bool) -> Project:
-    cmake = read_cmake(subfolder)
-    sources = sources_below(folder)
-    mpi = cmake.mentions_mpi or mention_mpi(sources)
-    compiled = cmake.languages & (languages(sources) | cmake.languages) or {Language.CXX}
-    options = [
-        f"-D{_CMAKE_COMPILER[language]}={{{language.value}}}" for language in sorted(compiled, key=list(Language).index)
-    ]
-    options += [f"-D{name}=ON" for name in cmake.switches]
-    too = ", and a Makefile, which `buran init --system make` takes" if both else ""
     below = subfolder.relative_to(folder)
-    remarks = [f"Found: {below / CMAKE_FILE}{too}" + ("" if mpi else "; no use of MPI")]
-    if cmake.switches:
-        remarks.append(f"{', '.join(cmake.switches)}: off by default, and switched on here")
-    unclear = [name for name in cmake.programs if "$" in name]
-    if unclear and len(unclear) == len(cmake.programs):
-        remarks.append(f"<- where CMake puts {', '.join(unclear)} is unknown")
-    binaries = tuple(dict.fromkeys(f"build/{name}" for name in cmake.programs if "$" not in name))
-    build = f"cmake -S {below} -B build -DCMAKE_BUILD_TYPE=Release {' '.join(options)} && cmake --build build"
+    found, sources = configured_by_cmake(folder, below), sources_below(folder)
+    mpi = found.mentions_mpi or mention_mpi(sources)
+    compiled = found.languages or languages(sources) or {Language.CXX}
+    options = [f"-DCMAKE_{name}_COMPILER={{{each.value}}}" for each, name in CMAKE_NAMES.items() if each in compiled]
+    words = " ".join([*options, *found.switches])
+    too = ", and a Makefile, which `buran init --system make` takes" if both else ""
+    remarks = _remarks(f"{below / CMAKE_FILE}{too}", found, mpi)
+    build = f"cmake -S {below} -B build -DCMAKE_BUILD_TYPE=Release {words} && cmake --build build"
     presets = _presets(folder) if subfolder == folder else []
     if presets:
         remarks.append(f"It has presets: {', '.join(presets)}; one is taken where the plain way does not build")
-    ways = tuple(f"cmake --preset {name} -B build {' '.join(options)} && cmake --build build" for name in presets)
-    return Project(folder, build, binaries, mpi, tuple(remarks), ways)
+    ways = tuple(f"cmake --preset {name} -B build {words} && cmake --build build" for name in presets)
+    return Project(folder, build, found.programs, mpi, tuple(remarks), ways, failure=found.failure)
+
+
+def _remarks(shown: str, found: Configured, mpi: bool) -> list[str]:
+    absent = "; no use of MPI" if found.failure is None else "; whether it uses MPI is not known"
+    remarks = [f"Found: {shown}" + ("" if mpi else absent)]
+    if found.switches:
+        remarks.append(f"{', '.join(found.switches)}: MPI is off by default, and switched on here")
+    if found.failure is not None:
+        remarks.append(f"<- {found.failure.what}: {str(found.failure.why).splitlines()[0]}")
+    return remarks
 
 
 def _presets(folder: Path) -> list[str]:
@@ -177,16 +177,15 @@ def _presets(folder: Path) -> list[str]:
 _VARIABLES = {Language.C: "CC", Language.CXX: "CXX", Language.FORTRAN: "FC"}
 
 
-def _compilers(folder: Path) -> tuple[str, bool]:
-    """Return settings of all compilers that the sources need, and whether they use MPI."""
-    sources = sources_below(folder)
-    written_in = languages(sources) or {Language.C}
-    settings = [f"{name}={{{language.value}}}" for language, name in _VARIABLES.items() if language in written_in]
-    return " ".join(settings), mention_mpi(sources)
+def _settings(compiled: Collection[Language]) -> str:
+    """Return what sets all compilers that a project needs."""
+    needed = compiled or {Language.C}
+    return " ".join(f"{name}={{{each.value}}}" for each, name in _VARIABLES.items() if each in needed)
 
 
 def _with_autotools(folder: Path, begin: str) -> Project:
-    settings, mpi = _compilers(folder)
+    sources = sources_below(folder)
+    mpi, settings = mention_mpi(sources), _settings(languages(sources))
     prepare = {"configure": "", "configure.ac": "autoreconf -fi && ", "configure.in": "autoreconf -fi && "}
     first = prepare.get(begin, f"sh ./{begin} && ")
     flags = " ".join(f"{name}='{{flags}}'" for name in ("CFLAGS", "CXXFLAGS", "FCFLAGS"))
@@ -208,14 +207,12 @@ def _mpi_option(configure: Path) -> str:
 
 
 def _with_meson(folder: Path) -> Project:
-    settings, mpi = _compilers(folder)
-    names: list[str] = []
-    for path in sorted(folder.rglob("meson.build")):
-        found = re.findall(r"\bexecutable\s*\(\s*'([^']+)'", path.read_text(errors="replace"))
-        names += [str(Path("build") / path.parent.relative_to(folder) / name) for name in found]
-    remarks = ["Found: meson.build" + ("" if mpi else "; no use of MPI")]
-    build = f"{settings} meson setup build --buildtype=release && meson compile -C build"
-    return Project(folder, build, tuple(names), mpi, tuple(remarks))
+    found, sources = configured_by_meson(folder), sources_below(folder)
+    mpi = found.mentions_mpi or mention_mpi(sources)
+    settings = _settings(found.languages or languages(sources))
+    setup = " ".join([settings, "meson setup build --buildtype=release", *found.switches])
+    remarks = tuple(_remarks("meson.build", found, mpi))
+    return Project(folder, f"{setup} && meson compile -C build", found.programs, mpi, remarks, failure=found.failure)
 
 
 # -- make ------------------------------------------------------------------------------------------------

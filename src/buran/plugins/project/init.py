@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="project",
         type=Path,
         metavar="PROJECT",
-        help="folder with a Makefile or files of CMake, autotools or Meson",
+        help="folder with a Makefile, or files of autotools, CMake or Meson (these two configure a copy)",
     )
     project = parser.add_argument_group("what is known of the project; on a terminal, questions cover the rest")
     project.add_argument("--system", choices=_SYSTEMS, help="where a project has several (default cmake)")
@@ -78,6 +78,8 @@ def _for_project(arguments: argparse.Namespace, may_ask: bool) -> int:
 
     answers = _answers(arguments)
     project, shown = examine_project(arguments.project, arguments.system, arguments.makefile), ""
+    if project.failure is not None:
+        print(project.failure, file=sys.stderr)
     if not arguments.no_build:
         project, shown = _tried(project)
     known = [name for name in project.binaries if Path(name).name == answers.binary]

@@ -22,6 +22,7 @@ class Language(StrEnum):
     FORTRAN = "mpifort"
 
 
+CMAKE_NAMES = {Language.C: "C", Language.CXX: "CXX", Language.FORTRAN: "Fortran"}
 _SUFFIXES = {
     **dict.fromkeys(C, Language.C),
     **dict.fromkeys(CXX + CXX_HEADERS, Language.CXX),

@@ -14,15 +14,14 @@ from buran.campaign.plan import Mode
 from buran.campaign.template import parse_template
 from buran.errors import FormatError
 from buran.measurement.backends.embedded import EmbeddedBackend, open_embedded
-from buran.measurement.build import LONGEST_ERROR, first_error
 from buran.measurement.machine.machine import free_marker
 from buran.measurement.machine.process import run_limited
 from buran.measurement.source import copy_source, local_source
 from buran.measurement.toolchain.elf import Elf, is_elf
+from buran.plugins.project.configured import reason, run_logged
 from buran.plugins.project.examine import Project
-from buran.plugins.project.sources import mpi_guards, sources_below
+from buran.plugins.project.sources import CMAKE_NAMES, Language, mpi_guards, sources_below
 
-_BUILD_LIMIT_S = 1800.0
 _OTHER = "gcc"  # knows flags that clang, the first choice, does not
 _HELP_LIMIT_S = 10.0
 _MOST_OPTIONS = 8  # of a program's help, in a remark
@@ -30,7 +29,6 @@ _COMPILER = re.compile(r"=(?:'(\{mpi\w+\}[^']*)'|(\{mpi\w+\})(?=\s|$))")
 _OPTION = re.compile(r"^\s*(--?[A-Za-z][\w-]*)[ =,]\s*[^\n]*", re.MULTILINE)
 _SIZE = re.compile(r"siz|dim|cell|elem|grid|zone|mesh|partic|length|\bn[xyz]", re.IGNORECASE)
 _MPI_INIT = re.compile(r"p?mpi_init(_thread)?_?(f08_?)?", re.IGNORECASE)
-_CMAKE = {"mpicc": "C", "mpicxx": "CXX", "mpifort": "Fortran"}  # placeholders, and names of languages
 _C = ("mpicc", "mpicxx")
 # What compilers accepted when older codes were written: failure of today's, and the flag that accepts it.
 _ACCEPTED_ONCE = (
@@ -142,26 +140,15 @@ def _build(
     before = set(_executables(folder))
     tools = backend.tools(Mode.VANILLA)
     command = parse_template(build, (*tools, "flags")).fill_shell({**tools, "flags": "-O2"})
-    log = folder.with_suffix(".log")
-    outcome = run_limited(
-        ["bash", "-c", f"exec 2>&1\n{command}"],
-        cwd=folder,
-        environment={**os.environ, **backend.build_environment(Mode.VANILLA, None)},
-        marker=free_marker(),
-        stdout=log,
-        stderr=folder.with_suffix(".err"),
-        time_limit_s=_BUILD_LIMIT_S,
-    )
-    text = log.read_text(errors="replace")
+    environment = {**os.environ, **backend.build_environment(Mode.VANILLA, None)}
+    failure, log = run_logged(command, folder, environment)
     made = sorted(set(_executables(folder)) - before)
-    if outcome.failure or not made:
-        last_line = text.strip().rpartition("\n")[2].strip()
-        why = first_error(text) or last_line or outcome.failure or "no program"
-        return TrialBuild(build, compiler, (), None, why.replace(f"{folder}/", "")[:LONGEST_ERROR]), text
+    if failure or not made:
+        return TrialBuild(build, compiler, (), None, reason(log) or failure or "no program"), log
     symbols = [Elf.read(path).symbols for path in made]
     calls = [any(_MPI_INIT.fullmatch(name) for name in names) for names in symbols if names is not None]
     programs = tuple(str(path.relative_to(folder)) for path in made if not re.search(r"\.so(\.|$)", path.name))
-    return TrialBuild(build, compiler, programs, any(calls) if calls else None), text
+    return TrialBuild(build, compiler, programs, any(calls) if calls else None), log
 
 
 def _executables(folder: Path) -> Iterator[Path]:
@@ -192,7 +179,7 @@ def _likeliest_first(programs: tuple[str, ...], project: Project) -> tuple[str, 
     return tuple(sorted(programs, key=rank))
 
 
-def with_words(build: str, words: str, of: Sequence[str] = tuple(_CMAKE)) -> str:
+def with_words(build: str, words: str, of: Sequence[str] = tuple(CMAKE_NAMES)) -> str:
     """Add words behind those compilers, named by their placeholders, that a build command hands over."""
     if not build.startswith("cmake "):
         behind = tuple(f"{{{placeholder}}}" for placeholder in of)
@@ -200,8 +187,8 @@ def with_words(build: str, words: str, of: Sequence[str] = tuple(_CMAKE)) -> str
             lambda match: f"='{match[1] or match[2]} {words}'" if match[0].strip("='").startswith(behind) else match[0],
             build,
         )
-    for placeholder in of:
-        name = _CMAKE[placeholder]
+    for placeholder in map(Language, of):
+        name = CMAKE_NAMES[placeholder]
         compiler, flags = f"-DCMAKE_{name}_COMPILER={{{placeholder}}}", f" -DCMAKE_{name}_FLAGS='"
         new = (flags, f"{flags}{words} ") if flags in build else (compiler, f"{compiler}{flags}{words}'")
         build = build.replace(*new, 1)
