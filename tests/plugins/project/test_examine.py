@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -214,7 +216,8 @@ def test_a_switch_that_cannot_be_configured_leaves_what_there_is_without(tmp_pat
     assert "with -DP_USE_MPI=ON" in found.remarks[-1]
 
 
-def test_meson_says_what_it_builds(tmp_path: Path) -> None:
+def test_meson_says_what_it_builds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     need("meson", "ninja", "mpicc")
     options = "option('with-mpi', type: 'boolean', value: false)\noption('levels', type: 'array', value: ['mpi'])\n"
     files = {"meson.build": MESON, "meson_options.txt": options, "tools/meson.build": "executable('convert', 'c.c')\n"}

@@ -1,6 +1,6 @@
 """A results folder as an RO-Crate: all that was measured, what it was measured with, and what measures it again.
 
-The metadata follow RO-Crate 1.1 (https://w3id.org/ro/crate/1.1).
+`rocrate` writes the metadata, which follow RO-Crate 1.1 (https://w3id.org/ro/crate/1.1).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import yaml
 
@@ -21,15 +20,15 @@ from buran.campaign.plan import Mode
 from buran.campaign.records import RECORD, BuildRecord, read_build
 from buran.campaign.results import REPORT
 from buran.errors import UsageError
+from buran.extensions import from_extra
 from buran.features import FEATURES
-from buran.files import file_sha256, read_json, write_json, write_text
+from buran.files import file_sha256, read_json, write_text
 from buran.measurement.source import is_product
 from buran.measurement.store.store import build_folders
 
 METADATA = "ro-crate-metadata.json"
 CAMPAIGN, SOURCE, RESULTS, STORE = "campaign.yaml", "source", "results", "store"
-_CONTEXT = "https://w3id.org/ro/crate/1.1/context"
-_PROFILE = "https://w3id.org/ro/crate/1.1"
+_VERSION = "1.1"
 _ELSEWHERE = ("measurements", "points_file", "correct", "simulated")
 """Keys of a campaign file that name other files."""
 _MEDIA = {".json": "application/json", ".jsonl": "application/x-ndjson", ".csv": "text/csv", ".html": "text/html"}
@@ -52,9 +51,12 @@ def write_crate(results: Path, crate: Path) -> list[str]:
     ------
     UsageError
         There is something in the folder, or no build kept its sources.
+    ToolError
+        `rocrate` is not installed.
     """
     if crate.exists() and (not crate.is_dir() or any(crate.iterdir())):
         raise UsageError("the folder for the crate is not empty", where=crate, hint="name a new folder")
+    described = from_extra("rocrate.rocrate", "crate", "RO-Crates").ROCrate(version=_VERSION)
     layout = Layout(results.resolve())
     build, tree = _measured_build(layout)
     shutil.copytree(layout.latest.resolve(), crate / RESULTS, dirs_exist_ok=True)
@@ -70,7 +72,7 @@ def write_crate(results: Path, crate: Path) -> list[str]:
     write_text(crate / CAMPAIGN, yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
     title = f"Performance measurements of {data['name']}"
     write_text(crate / "CITATION.cff", yaml.safe_dump(_citation(title), sort_keys=False))
-    write_json(crate / METADATA, {"@context": _CONTEXT, "@graph": _graph(crate, title, layout, build)})
+    _write_metadata(described, crate, title, layout, build)
     return notes
 
 
@@ -107,64 +109,43 @@ def _citation(title: str) -> dict[str, Any]:
     }
 
 
-def _graph(crate: Path, title: str, layout: Layout, build: BuildRecord) -> list[dict[str, Any]]:
-    """Return the entities: what is in the crate, and the action that measured."""
-    facts = environment_facts(layout.store)
-    started = (layout.latest / REPORT).stat().st_mtime
-    day = _day(started)
-    files = [path for path in sorted(crate.rglob("*")) if path.is_file() and STORE not in path.relative_to(crate).parts]
-    parts = [_file(crate, path) for path in files]
-    folders: list[dict[str, Any]] = [
-        {
-            "@id": f"{SOURCE}/",
-            "@type": "Dataset",
-            "name": "Sources as they were built",
-            "identifier": build.source["identity"],
-        },
-        {"@id": f"{RESULTS}/", "@type": "Dataset", "name": "Models, report and table of all measurements"},
-        {"@id": f"{STORE}/", "@type": "Dataset", "name": "Every build and run: record, profile, output, checksums"},
+def _write_metadata(described: Any, crate: Path, title: str, layout: Layout, build: BuildRecord) -> None:
+    """Write what is in the crate, and the action that measured."""
+    day = datetime.fromtimestamp((layout.latest / REPORT).stat().st_mtime, UTC).date().isoformat()
+    described.name, described.datePublished, described.license = title, day, "not stated"
+    described.description = "A measurement campaign of Buran: `buran rerun` repeats it."
+    for path in sorted(crate.rglob("*")):
+        name = path.relative_to(crate)
+        if path.is_file() and STORE not in name.parts:
+            described.add_file(path, name, properties=_properties(path))
+    source, results, store = (
+        described.add_dataset(crate / folder, folder, properties={"name": text})
+        for folder, text in (
+            (SOURCE, "Sources as they were built"),
+            (RESULTS, "Models, report and table of all measurements"),
+            (STORE, "Every build and run: record, profile, output, checksums"),
+        )
+    )
+    source["identifier"] = build.source["identity"]
+    tools = [
+        described.add_jsonld(
+            {"@id": f"#{name.replace(' ', '-')}", "@type": "PropertyValue", "name": name, "value": value}
+        )
+        for name, value in environment_facts(layout.store).items()
     ]
-    tools: list[dict[str, Any]] = [
-        {"@id": f"#{name.replace(' ', '-')}", "@type": "PropertyValue", "name": name, "value": value}
-        for name, value in facts.items()
-    ]
-    root: dict[str, Any] = {
-        "@id": "./",
-        "@type": "Dataset",
-        "name": title,
-        "description": "A measurement campaign of Buran: `buran rerun` repeats it.",
-        "datePublished": day,
-        "license": "not stated",
-        "hasPart": [{"@id": part["@id"]} for part in (*parts, *folders)],
-        "mentions": {"@id": "#measured"},
-    }
     software = {"@id": "#buran", "@type": "SoftwareApplication", "name": "Buran", "version": __version__}
-    action: dict[str, Any] = {
-        "@id": "#measured",
-        "@type": "CreateAction",
-        "name": "buran run",
-        "endTime": day,
-        "instrument": {"@id": "#buran"},
-        "object": [{"@id": CAMPAIGN}, {"@id": f"{SOURCE}/"}, *({"@id": tool["@id"]} for tool in tools)],
-        "result": [{"@id": f"{RESULTS}/"}, {"@id": f"{STORE}/"}],
-    }
-    descriptor = {
-        "@id": METADATA,
-        "@type": "CreativeWork",
-        "conformsTo": {"@id": _PROFILE},
-        "about": {"@id": "./"},
-    }
-    return [descriptor, root, *parts, *folders, software, *tools, action]
+    described.root_dataset["mentions"] = described.add_action(
+        described.add_jsonld(software),
+        "#measured",
+        object=[described.get(CAMPAIGN), source, *tools],
+        result=[results, store],
+        properties={"name": "buran run", "endTime": day},
+    )
+    described.metadata.write(crate)
 
 
-def _day(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).date().isoformat()
-
-
-def _file(crate: Path, path: Path) -> dict[str, Any]:
+def _properties(path: Path) -> dict[str, str]:
     return {
-        "@id": quote(path.relative_to(crate).as_posix()),
-        "@type": "File",
         "name": path.name,
         "contentSize": str(path.stat().st_size),
         "sha256": file_sha256(path),
