@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="project",
         type=Path,
         metavar="PROJECT",
-        help="folder with a Makefile, or files of autotools, CMake or Meson (these two configure a copy)",
+        help="folder with a Makefile, or files of autotools, CMake or Meson",
     )
     project = parser.add_argument_group("what is known of the project; on a terminal, questions cover the rest")
     project.add_argument("--system", choices=_SYSTEMS, help="where a project has several (default cmake)")
