@@ -154,7 +154,7 @@ def _build(
 def _executables(folder: Path) -> Iterator[Path]:
     """Yield what can be run, and shared libraries, which programs may have their MPI from."""
     for walked, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if name not in ("CMakeFiles", ".git", ".libs")]
+        folders[:] = [name for name in folders if name not in ("CMakeFiles", "meson-private", ".git", ".libs")]
         for name in names:
             path = Path(walked) / name
             if path.suffix in (".o", ".a") or path.is_symlink() or not os.access(path, os.X_OK):
