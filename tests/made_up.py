@@ -17,10 +17,10 @@ from buran.modeling.pmnf.alternative import Alternative
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.profiles.experiment.table import AGGREGATES, Experiment
 from buran.profiles.profile import CallTree, Region
-from buran.reporting.content import Answer, Report, unknown_at_target
+from buran.reporting.content import AccountItem, Answer, EvaluationTest, Failure, Report, unknown_at_target
 from buran.reporting.headline import Headline, headline_of
 from buran.reporting.noise import TimedRun
-from buran.reporting.page import Iteration, page_data, predict_call_paths
+from buran.reporting.page import Iteration, IterationPoint, page_data, predict_call_paths
 from buran.reporting.words import answers_of
 
 NASTY = "<script>alert('x')</script> & \"quoted\" </script>"
@@ -89,12 +89,12 @@ def report(table: Experiment | None, **changes: object) -> Report:
         "runtime": None,
         "overhead": [],
         "unsteady": {},
-        "evaluation": [{"point": {"p": 64, "n": 6000, "k": 60}, "predicted_s": 2.0, "measured_s": 2.5}],
+        "evaluation": [EvaluationTest({"p": 64, "n": 6000, "k": 60}, 2.0, 2.5)],
         "priors": [],
-        "failures": [{"what": "time run", "reason": "exit code 1 <oops>", "log": "store/x/stderr.log"}],
+        "failures": [Failure("time run", "exit code 1 <oops>", "store/x/stderr.log")],
         "jobs": ["2026-11-23 12:00:00: Slurm job 7 ran out of memory (resources.memory_mb) <oops>"],
         "balance": [Balance("solve", 1.0, 2.0, lost_share=0.1, efficiency=0.5, imbalance=0.6, variation=0.3)],
-        "account": [{"phase": "baseline", "runs": 3, "core_hours": 1.5}],
+        "account": [AccountItem("baseline", 3, 1.5)],
         "spent_core_hours": 12.5,
         "modelling_core_hours": 12.5,
         "full_matrix_core_hours": 100.0,
@@ -110,8 +110,8 @@ def iterations(table: Experiment | None) -> list[Iteration]:
     if table is None:
         return []
     rows = [dict(zip(table.parameters, map(float, row), strict=True)) for row in table.points]
-    points = [{"point": row, "purpose": "model", "runs": 3, "state": "measured"} for row in rows]
-    points[-1] = {**points[-1], "state": "failed"}
+    points = [IterationPoint(row, "model", 3, "measured") for row in rows]
+    points[-1] = replace(points[-1], state="failed")
     wide, narrow = MeasuredOverhead(0.4, None), MeasuredOverhead(0.02, (0.01, 0.03))
     return [
         Iteration(0, "base points", points[:5], None, (), (), 1.0, None, None, wide, wide),

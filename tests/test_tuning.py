@@ -73,7 +73,5 @@ def test_no_float_stands_bare(package: str) -> None:
             decides = [number for number in floats if LARGEST_ROUNDING < abs(number) < LEAST_OVERFLOW]
             if floats and each.name.lstrip("_").isupper():
                 known = each.name in EXACT or not decides or ORIGIN.search(each.comment)
-                assert known, (
-                    f"{path.relative_to(ROOT)}: {each.name} needs a comment with `Tuned: WHERE FROM.`"
-                )
+                assert known, f"{path.relative_to(ROOT)}: {each.name} needs a comment with `Tuned: WHERE FROM.`"
                 assert each.comment, f"{path.relative_to(ROOT)}: {each.name} has no comment"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from buran.extensions import ExtensionPoint
+from buran.files import JsonObject
 
 if TYPE_CHECKING:
     from buran.campaign.config import Campaign
@@ -175,7 +176,7 @@ class ReportSection:
     value: Callable[[History, Report, Path | None], Any]
     text: Callable[[Any, Report], str]
     page: Callable[[Any, Report], str]
-    plain: Callable[[Any], Mapping[str, Any]] | None = None
+    plain: Callable[[Any], JsonObject] | None = None
     is_first: bool = False
     answer: Callable[[Any, Report], Answer | None] | None = None
     cost: Callable[[Any], str] | None = None
@@ -187,7 +188,7 @@ class ReportSection:
     knows_costs: bool = False
     order: int = 0
 
-    def in_json(self, value: Any) -> Mapping[str, Any]:
+    def in_json(self, value: Any) -> JsonObject:
         """Return what `report.json` has of a value."""
         if self.plain is not None:
             return self.plain(value)
@@ -217,7 +218,7 @@ class SimulatedNodes(Protocol):
     def cores(self) -> int:
         """Cores of its smallest node."""
 
-    def configuration(self, point: Point) -> Mapping[str, Any]:
+    def configuration(self, point: Point) -> JsonObject:
         """Return what decides how programs run on it."""
 
 

@@ -34,6 +34,9 @@ _OTHER_NAMES = {
     errno.ENAMETOOLONG: "give it a shorter name",
 }
 
+JsonObject = Mapping[str, Any]
+"""An object of a JSON, YAML or TOML file as it stands there: before a class reads it, or where it only passes."""
+
 _T = TypeVar("_T")
 _canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 MADE_AGAIN = "delete it: `buran run` makes it again from what was measured"
@@ -296,7 +299,7 @@ class Stored:
     formerly: ClassVar[Mapping[str, str]] = {}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
+    def from_json(cls, data: JsonObject) -> Self:
         """Rebuild from plain data; raise `ValueError` for anything else."""
         kept = {cls.formerly.get(key, key): value for key, value in data.items() if key not in cls.derived}
         return decode(cls, kept)

@@ -104,8 +104,8 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
             if any(id(task) not in self._results for task in tasks):
                 yield info
                 continue
-            ends = [self._results.pop(id(task)) for task in tasks]
-            failed = next((end for end in ends if not end.succeeded), None)
+            outcomes = [self._results.pop(id(task)) for task in tasks]
+            failed = next((end for end in outcomes if not end.succeeded), None)
             if failed is not None:
                 self.report_job_error(info, msg=f"{failed.words}. ")
                 continue

@@ -146,7 +146,7 @@ def only(models: DistanceModels, row: int) -> DistanceModels:
         call_paths=models.call_paths[row : row + 1],
         owner=np.zeros(int(cells.sum()), dtype=np.int64),
         law=models.law[cells],
-        place=models.place[cells],
+        position=models.position[cells],
         count=models.count[cells],
         weight=models.weight[:, cells],
         mode=number[models.mode[cells]],
@@ -176,9 +176,9 @@ def played(program: Program, share: float, knows: bool, seed: int) -> tuple[floa
         state = PlanningState(seed, frozenset(), (), None, None, None)
         advice = DESIGN.suggest(seen, program.space, Budget(budget, spent), state)
         for suggestion in advice.suggestions:
-            if spent + hours[suggestion.place] <= budget:
-                runs.setdefault(suggestion.place, []).append(program.run(suggestion.place))
-                spent += float(hours[suggestion.place])
+            if spent + hours[suggestion.index] <= budget:
+                runs.setdefault(suggestion.index, []).append(program.run(suggestion.index))
+                spent += float(hours[suggestion.index])
         if advice.stop or not advice.suggestions:
             break
     points, values = _table(program.space, runs)

@@ -17,7 +17,7 @@ from statistics import median
 
 import numpy as np
 
-from buran.planning.base import base_places
+from buran.planning.base import base_indices
 from buran.planning.observations import Observations
 from buran.planning.protocol import Budget, PlanningState
 from buran.planning.space import Space
@@ -31,7 +31,7 @@ def round_s(parameters: int, seed: int, strategy: str) -> float:
     random = np.random.default_rng(seed)
     points = np.array(list(product(*[(4.0, 8.0, 16.0, 32.0, 64.0)] * parameters)))
     space = Space(tuple(f"x{number}" for number in range(parameters)), points, np.ones(len(points)), points[-1])
-    here = base_places(space, published=strategy_of(strategy).abilities.base == "published")
+    here = base_indices(space, published=strategy_of(strategy).abilities.base == "published")
     law = random.uniform(0.5, 2, (CALL_PATHS, parameters))
     truth = np.exp(np.log(points[here]) @ law.T).T + 1
     values = truth[..., None] * (1 + 0.02 * random.standard_normal((CALL_PATHS, len(here), 2)))

@@ -140,8 +140,8 @@ def found(file: Path) -> tuple[Experiment | None, dict[str, Any]]:
         for verdict in Repeats
     }
     row = {
-        "error_percent": 100 * (at["predicted_s"] / at["measured_s"] - 1),
-        "measured_s": at["measured_s"],
+        "error_percent": 100 * (at.predicted_s / at.measured_s - 1),
+        "measured_s": at.measured_s,
         "core_s": core_s,
         "paths": {verdict: sum(each == verdict for each in verdicts.values()) for verdict in Repeats},
         "share": share,

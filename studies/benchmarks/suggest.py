@@ -34,7 +34,7 @@ import yaml
 
 from buran.errors import Exit
 from buran.modeling.pmnf.repetitions import over_repetitions
-from buran.planning.base import base_places
+from buran.planning.base import base_indices
 from buran.planning.observations import Observations
 from buran.planning.protocol import Budget, PlanningState
 from buran.planning.simple import ONCE
@@ -57,7 +57,7 @@ def speed(parameters: int, call_paths: int) -> float:
     truth = np.stack(
         [draw(parameters, random, kind_inside(parameters, k)).evaluate(space.points) for k in range(call_paths)]
     )
-    at = base_places(space)
+    at = base_indices(space)
     runs = inject(truth[:, at], 5, repetitions=2, seed=SEED)
     program = runs.sum(axis=0) if call_paths > 1 else None
     budget = Budget(0.3 * full_matrix_core_hours(space, truth.sum(axis=0)))

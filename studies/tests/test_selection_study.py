@@ -62,7 +62,7 @@ def test_campaigns_repeat_and_stay_within_the_budget(name: str) -> None:
     first, measured = play(strategy_of(name, base=ONCE), space, runs[None], runs, budget, most=most)
     second, _ = play(strategy_of(name, base=ONCE), space, runs[None], runs, budget, most=most)
     assert first == second
-    places = space.places(measured.points)
+    places = space.indices(measured.points)
     made = [(p, r) for p, count in zip(places, measured.counts, strict=True) for r in range(count)]
     spent = sum(float(space.core_hours(runs[:, r])[p]) for p, r in made)
     assert spent <= budget * (1 + 1e-9)
@@ -159,7 +159,7 @@ def test_the_published_protocol_has_no_campaign_where_the_base_is_not_affordable
     chosen = published.campaign("gpr", published.AUTHORS, space, runs, 0.5, 0)
     assert chosen is not None
     points, values = chosen
-    cores = space.cores[space.places(points)]
+    cores = space.cores[space.indices(points)]
     spent = float(np.nansum(values * cores[:, None])) / 3600
     assert spent <= 0.5 * sum(space.core_hours(run).sum() for run in runs.T) * (1 + 1e-9)
     assert np.isfinite(values).sum(axis=1).min() >= 1 and len(points) >= 9

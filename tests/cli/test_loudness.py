@@ -11,7 +11,7 @@ import yaml
 
 from buran.cli import command_parser, main
 from buran.cli.status import print_failures
-from buran.workflow.views.status import Failure
+from buran.reporting.content import Failure
 
 VERBS = (
     "demo", "doctor", "check", "plan", "run", "status", "verify", "model", "convert", "rerun", "filter", "report",

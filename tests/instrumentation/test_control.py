@@ -5,13 +5,13 @@ from functools import partial
 
 import numpy as np
 import pytest
+from refining import refine
 
 from buran.errors import FormatError, UsageError
 from buran.instrumentation.callgraph import CALL, make_graph
 from buran.instrumentation.control import beyond_startup, times_as_expensive
 from buran.instrumentation.measured import MeasuredOverhead, extremes_s, imbalance_s
 from buran.instrumentation.pira import filter_and_expand, filter_only, hotspots
-from buran.instrumentation.refine import refine
 from buran.instrumentation.refinement import NEVER_CALLED, Wishes
 from buran.instrumentation.tuning import MOST_EXPENSIVE_VISIT
 from buran.instrumentation.verdicts import FunctionVerdict, read_verdicts, write_verdicts

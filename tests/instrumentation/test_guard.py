@@ -14,7 +14,7 @@ from buran.instrumentation.guard import guard, guarded, longest, stretch, thrott
 from buran.instrumentation.start import EVERYTHING, start_filter
 from buran.instrumentation.tuning import MOST_EXPENSIVE_VISIT
 from buran.modeling.numerics.tuning import OVERHEAD
-from buran.planning.pilot import pilot_places
+from buran.planning.pilot import pilot_indices
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import CallTree, Region
 
@@ -202,12 +202,12 @@ def test_first_filters_without_a_graph() -> None:
 
 def test_pilot_points_are_small_and_along_every_parameter() -> None:
     line = np.array([[8.0], [16], [24], [32], [40]])
-    assert pilot_places(line) == [0, 1, 2]
+    assert pilot_indices(line) == [0, 1, 2]
     grid = np.array([(p, n) for p in (1.0, 2, 4, 8) for n in (10.0, 20, 30, 40)])
-    assert [tuple(grid[i]) for i in pilot_places(grid)] == [(1, 10), (1, 20), (1, 30), (2, 10), (2, 20), (4, 10)]
-    assert pilot_places(np.array([[3.0]])) == [0]
+    assert [tuple(grid[i]) for i in pilot_indices(grid)] == [(1, 10), (1, 20), (1, 30), (2, 10), (2, 20), (4, 10)]
+    assert pilot_indices(np.array([[3.0]])) == [0]
 
 
 def test_scattered_points_have_pilots_too() -> None:
     scattered = np.array([(1.0, 50.0), (2, 40), (3, 30), (4, 20), (5, 10), (6, 60), (7, 70)])
-    assert pilot_places(scattered) == [0, 1, 2, 3, 4, 5]
+    assert pilot_indices(scattered) == [0, 1, 2, 3, 4, 5]

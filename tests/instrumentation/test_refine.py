@@ -5,11 +5,11 @@ from fractions import Fraction as F
 
 import numpy as np
 import pytest
+from refining import refine
 
 from buran.errors import UsageError
 from buran.instrumentation.filter_file import parse
 from buran.instrumentation.filter_list import WRITERS, list_of
-from buran.instrumentation.refine import refine
 from buran.instrumentation.refinement import Wishes, predicted_overhead
 from buran.modeling.pmnf import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
 from buran.profiles.profile import CallTree, Region

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from buran.campaign.launcher import cores_here
+from buran.campaign.launcher import local_cores
 from buran.campaign.packing import Need
 from buran.errors import RunError
 from buran.measurement.machine.process import Interrupted
 from buran.measurement.side_by_side import Lane, SharedMeter, side_by_side
 
-two_cores = pytest.mark.skipif(len(cores_here()) < 2, reason="one core: nothing goes on side by side")
+two_cores = pytest.mark.skipif(len(local_cores()) < 2, reason="one core: nothing goes on side by side")
 
 
 class Clock:

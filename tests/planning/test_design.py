@@ -11,7 +11,7 @@ import pytest
 from simulated import measured, plain, space
 
 from buran.modeling.pmnf import Factor, ModelFunction, PowerLog, Term
-from buran.planning.base import base_places
+from buran.planning.base import base_indices
 from buran.planning.belief import TargetBelief, belief_of, fewer
 from buran.planning.design import Design, after_run, allocate, gains, improvable, whole_runs, worthiest
 from buran.planning.forecast import Forecast, predicted_s
@@ -20,7 +20,7 @@ from buran.planning.protocol import Budget, PlanningState
 from buran.planning.space import Array, Space
 from buran_studies.functions import terms_prior
 
-BASE = base_places(space()).tolist()
+BASE = base_indices(space()).tolist()
 
 
 def belief(calls: int = 1, places: int = 6, directions: int = 4, seed: int = 1) -> TargetBelief:
@@ -209,7 +209,7 @@ def test_batches_are_limited_by_runs_and_by_points() -> None:
     runs = Design().suggest(known, space(), Budget(3.0), PlanningState(most=4)).suggestions
     assert len(runs) <= 4
     points = Design().suggest(known, space(), Budget(3.0), PlanningState(points=2)).suggestions
-    assert 0 < len({point.place for point in points}) <= 2
+    assert 0 < len({point.index for point in points}) <= 2
 
 
 def test_the_last_round_spends_what_is_left() -> None:
@@ -234,13 +234,13 @@ def test_call_paths_weigh_by_their_share_and_metrics_alike() -> None:
 def test_operations_of_mpi_make_more_ranks_worth_their_price() -> None:
     grid = np.array(list(product((2.0, 4, 8, 16, 32), (10.0, 20, 30, 40, 50))))
     asked = Space(("p", "n"), grid, grid[:, 0], np.array([128.0, 100.0]), ranks="p")
-    points = grid[asked.places(np.array([(2.0, 10), (2, 20), (2, 30), (4, 10), (4, 20), (8, 10)]))]
+    points = grid[asked.indices(np.array([(2.0, 10), (2, 20), (2, 30), (4, 10), (4, 20), (8, 10)]))]
     work, barrier = points[:, 1] ** 2, 0.1 * np.log2(points[:, 0])
     square, depth = Term((Factor(1, PowerLog(Fraction(2), 0)),)), Term((Factor(0, PowerLog(Fraction(0), 1)),))
     values = np.stack([work, barrier])[:, :, None]
     priors = [terms_prior(ModelFunction(0.0, (1.0,), (term,)), "counts") for term in (square, depth)]
     known = Observations(points, values, values.sum(axis=0), priors, waits=(False, True))
-    far, large = asked.places(np.array([(32.0, 10), (8, 40)])).tolist()  # of the same price
+    far, large = asked.indices(np.array([(32.0, 10), (8, 40)])).tolist()  # of the same price
     with_waiting, without = (belief_of(replace(known, waits=waits), asked) for waits in (known.waits, ()))
     assert with_waiting is not None and without is not None
     ratios = [gains(own)[far] / gains(own)[large] for own in (with_waiting, without)]
@@ -260,7 +260,7 @@ def test_a_dear_run_waits_until_models_tell_what_it_costs() -> None:
         seconds[:, None],
         (terms_prior(ModelFunction(0.0, (1.0, -1.0), (Term((cube,)), steep)), "counts"),),
     )
-    (dear,) = asked.places(np.array([(16.0, 5)]))
+    (dear,) = asked.indices(np.array([(16.0, 5)]))
     assert known.fit.predict(grid[dear][None])[0, 0] == 0
     told = predicted_s(known, asked)
     assert told is not None and 60 < told[dear] < 200  # by powers of p and n, not that of the shortest run
@@ -270,8 +270,8 @@ def test_a_dear_run_waits_until_models_tell_what_it_costs() -> None:
     )
     left = 0.5 * float(forecast.most[dear])
     chosen = Design().suggest(known, asked, Budget(left), PlanningState(rounds_left=1)).suggestions
-    assert chosen and dear not in {run.place for run in chosen}
-    assert sum(float(forecast.most[run.place]) for run in chosen) <= left
+    assert chosen and dear not in {run.index for run in chosen}
+    assert sum(float(forecast.most[run.index]) for run in chosen) <= left
 
 
 def test_a_wild_prediction_does_not_hide_all_other_call_paths() -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from buran.campaign.plan import COUNTING, BuildSpec, Mode, Plan, Purpose, randomised_blocks
 from buran.campaign.point import Point
 from buran.campaign.records import BundleOutcome, RunOutcome, Status, core_hours
-from buran.planning.base import base_places
+from buran.planning.base import base_indices
 from buran.planning.draft import Draft
 from buran.planning.observations import Observations
 from buran.planning.planner import next_plan
@@ -52,7 +52,7 @@ def question(**changes: Any) -> Question:
 
 
 def base_of(asked: Question) -> list[Point]:
-    return [asked.points[place] for place in base_places(asked.space)]
+    return [asked.points[place] for place in base_indices(asked.space)]
 
 
 def carried_out(plan: Plan, status: Status = Status.MEASURED) -> list[BundleOutcome]:

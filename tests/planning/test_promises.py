@@ -19,7 +19,7 @@ from buran.campaign.strategies import BUILT_IN, KEYS, Abilities, abilities_of
 from buran.campaign.validation import schema_of, validate
 from buran.cli import main
 from buran.errors import PluginError, UsageError
-from buran.planning.base import base_places
+from buran.planning.base import base_indices
 from buran.planning.observations import Observations
 from buran.planning.planner import next_plan
 from buran.planning.protocol import Advice, Budget, PlanningState, Settings, Suggestion
@@ -27,7 +27,7 @@ from buran.planning.question import Knowledge
 from buran.planning.space import Space
 from buran.planning.strategies import strategy_of
 
-BASE = base_places(space()).tolist()
+BASE = base_indices(space()).tolist()
 Answer = Callable[[Space, PlanningState], Any]
 
 
@@ -63,11 +63,11 @@ class Ends(Plain):
 
     abilities: Any = AT_ONCE
 
-    def places(self, space: Space) -> Any:
+    def indices(self, space: Space) -> Any:
         return [0, len(space.points) - 1]
 
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Any:
-        return suggesting(*self.places(space))(space, state)
+        return suggesting(*self.indices(space))(space, state)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Forgetful(Plain):
 
 @dataclass(frozen=True)
 class Beyond(Ends):
-    def places(self, space: Space) -> Any:
+    def indices(self, space: Space) -> Any:
         return [len(space.points)]
 
 
@@ -134,7 +134,7 @@ def brought(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 )
 def test_an_answer_that_breaks_a_promise_is_refused(name: str, why: str) -> None:
     asked = space()
-    failed = int(asked.places(np.array([[8.0, 10.0]]))[0])
+    failed = int(asked.indices(np.array([[8.0, 10.0]]))[0])
     with pytest.raises(PluginError) as refused:
         strategy_of(name).suggest(measured(BASE, plain), asked, Budget(0.02), PlanningState(failed=frozenset({failed})))
     said = str(refused.value)
@@ -148,7 +148,7 @@ def test_an_answer_that_breaks_a_promise_is_refused(name: str, why: str) -> None
         ("forgetful", "becomes a NoneType"),
         ("untyped", "abilities are of type dict"),
         ("inaccurate", "has no width_at_target"),
-        ("nowhere", "has no places"),
+        ("nowhere", "has no indices"),
         ("mute", "has no abilities"),
     ],
 )
@@ -159,9 +159,9 @@ def test_an_ability_without_its_method_is_refused(name: str, why: str) -> None:
 
 
 def test_places_of_a_strategy_that_chooses_all_at_once_lie_in_the_space() -> None:
-    assert strategy_of("ends").places(space()).tolist() == [0, 24]
+    assert strategy_of("ends").indices(space()).tolist() == [0, 24]
     with pytest.raises(PluginError, match="'beyond'"):
-        strategy_of("beyond").places(space())
+        strategy_of("beyond").indices(space())
 
 
 def test_abilities_that_contradict_each_other_are_refused() -> None:

@@ -62,7 +62,7 @@ def test_the_base_is_five_points_a_line_and_the_cheapest_beside_them(parameters:
     values = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0)
     points = np.array(sorted(product(values, repeat=parameters)))
     space = Space(tuple("abc"[:parameters]), points, points.prod(axis=1), np.full(parameters, 9.0))
-    base = space.points[base_of("gpr").places(space)]
+    base = space.points[base_of("gpr").indices(space)]
     off_lines = base[(base > 1).sum(axis=1) > 1]
     assert len(base) == 4 * parameters + 1 + len(off_lines)
     assert len(off_lines) == (parameters if parameters > 1 else 0)
@@ -74,7 +74,7 @@ def test_the_base_is_five_points_a_line_and_the_cheapest_beside_them(parameters:
 
 def test_hyperparameters_at_a_bound_are_said_once() -> None:
     space = space_of(grid(2), beyond(2))
-    places = TWICE.places(space)
+    places = TWICE.indices(space)
     constant = Observations(space.points[places], np.ones((3, len(places), 2)))
     for name in ("gpr", "bayes"):
         with warnings.catch_warnings():
@@ -85,7 +85,7 @@ def test_hyperparameters_at_a_bound_are_said_once() -> None:
 
 def test_what_a_strategy_notes_is_said_by_suggest() -> None:
     space = space_of(grid(2), beyond(2))
-    places = TWICE.places(space)
+    places = TWICE.indices(space)
     constant = Observations(space.points[places], np.ones((3, len(places), 2)))
     said = advise(constant, space.cores[places], space, strategy_of("gpr"), None, PlanningState())
     assert said.notes.count(NOT_CONVERGED) == 1

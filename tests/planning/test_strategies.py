@@ -15,7 +15,7 @@ from buran.campaign.strategies import STRATEGIES
 from buran.errors import UsageError
 from buran.modeling.numerics.tuning import NOISE
 from buran.modeling.pmnf import Factor, ModelFunction, PowerLog, Term
-from buran.planning.base import base_places
+from buran.planning.base import base_indices
 from buran.planning.forecast import Forecast, predicted_s
 from buran.planning.observations import Observations
 from buran.planning.protocol import Budget, PlanningState
@@ -25,7 +25,7 @@ from buran.planning.strategies import base_of, strategy_of
 from buran_studies.functions import terms_prior
 
 ADAPTIVE = tuple(name for name in STRATEGIES.names if name not in ("full", "lines"))
-BASE = base_places(space()).tolist()
+BASE = base_indices(space()).tolist()
 
 
 @pytest.mark.parametrize("name", STRATEGIES.names)
@@ -35,8 +35,8 @@ def test_everybody_begins_with_the_cheapest_lines_when_nothing_is_known(name: st
     assert advice.suggestions and advice.stop is None
     assert all(suggestion.cost_core_hours is None for suggestion in advice.suggestions)
     if name in ADAPTIVE:
-        places = [suggestion.place for suggestion in advice.suggestions]
-        assert set(places) <= set(base_of(name).places(asked)) and (asked.points[places, 0] <= 16).all()
+        places = [suggestion.index for suggestion in advice.suggestions]
+        assert set(places) <= set(base_of(name).indices(asked)) and (asked.points[places, 0] <= 16).all()
         assert all(suggestion.repetition == 1 for suggestion in advice.suggestions)
 
 
@@ -54,18 +54,18 @@ def test_suggestions_fit_into_the_budget_and_are_numbered(name: str, share: floa
         before = [
             other
             for other in advice.suggestions[: advice.suggestions.index(suggestion)]
-            if other.place == suggestion.place
+            if other.index == suggestion.index
         ]
-        assert suggestion.repetition == runs[suggestion.place] + len(before) + 1 <= asked.most_repetitions
+        assert suggestion.repetition == runs[suggestion.index] + len(before) + 1 <= asked.most_repetitions
     assert bool(advice.suggestions) != bool(advice.stop)
 
 
 def test_lines_begin_with_the_points_that_tell_a_sum_from_a_product() -> None:
     asked = space()
-    off = set(base_places(asked)) - set(base_places(asked, off_lines=False))
-    known = measured(base_places(asked, off_lines=False)[:2], constant)
+    off = set(base_indices(asked)) - set(base_indices(asked, off_lines=False))
+    known = measured(base_indices(asked, off_lines=False)[:2], constant)
     rich = strategy_of("lines", repetitions=1).suggest(known, asked, Budget(1e3), PlanningState())
-    first = [suggestion for suggestion in rich.suggestions if suggestion.place in off]
+    first = [suggestion for suggestion in rich.suggestions if suggestion.index in off]
     assert list(rich.suggestions[: len(off)]) == first and len(first) == len(off)
     assert all("added or multiplied" in suggestion.reason for suggestion in first)
     cost = max(suggestion.cost_core_hours or 0.0 for suggestion in rich.suggestions)
@@ -86,7 +86,7 @@ def test_failed_points_are_not_asked_for_again(name: str) -> None:
     for known in (Observations.nothing(2), measured(BASE[1:-1], plain)):
         advice = strategy_of(name).suggest(known, asked, Budget(), PlanningState(failed=failed))
         assert advice.suggestions or (name == "lines" and advice.stop == "the lines are measured")
-        assert not failed & {suggestion.place for suggestion in advice.suggestions}
+        assert not failed & {suggestion.index for suggestion in advice.suggestions}
 
 
 @pytest.mark.parametrize("name", ADAPTIVE)
@@ -148,7 +148,7 @@ def test_two_values_of_a_parameter_are_enough_for_advice_and_said_to_be_few() ->
         full.target,
     )
     assert any("a has 2 values" in note and "straight lines" in note for note in narrow.notes())
-    places = base_places(narrow).tolist()
+    places = base_indices(narrow).tolist()
     assert len(places) == 5 + 2 - 1 + 2
     advice = strategy_of("design").suggest(measured(places, plain, own=narrow), narrow, Budget(5.0), PlanningState())
     assert advice.suggestions
@@ -173,8 +173,8 @@ def test_a_base_that_the_budget_does_not_reach_is_cut_or_refused() -> None:
 @pytest.mark.parametrize(("parameters", "points"), [(2, 9), (3, 13), (4, 17)])
 def test_bases_have_the_sizes_of_the_paper_and_points_off_the_lines(parameters: int, points: int) -> None:
     own = full_space(parameters)
-    assert len(base_places(own, off_lines=False)) == points
-    off = set(base_places(own)) - set(base_places(own, off_lines=False))
+    assert len(base_indices(own, off_lines=False)) == points
+    off = set(base_indices(own)) - set(base_indices(own, off_lines=False))
     assert len(off) == parameters
     assert all((own.points[place] != own.points[0]).sum() >= 2 for place in off)
 
@@ -182,13 +182,13 @@ def test_bases_have_the_sizes_of_the_paper_and_points_off_the_lines(parameters: 
 def test_points_off_the_lines_have_more_ranks_than_the_lines_where_these_begin_with_two() -> None:
     points = np.array([(p, n) for p in (1.0, 2, 4, 8, 16) for n in (1.0, 2, 3, 4, 5)])
     own = Space(("p", "n"), points, points[:, 0], np.array([64.0, 10.0]), ranks="p")
-    lines = set(base_places(own, off_lines=False).tolist())
+    lines = set(base_indices(own, off_lines=False).tolist())
     cheap = own.points[:, 0] * own.points[:, 1] <= 8
-    off = [own.points[place].tolist() for place in base_places(own, affordable=cheap).tolist() if place not in lines]
+    off = [own.points[place].tolist() for place in base_indices(own, affordable=cheap).tolist() if place not in lines]
     assert sorted(off) == [[4, 2]]
     two = Space(("p", "n"), points[:10], points[:10, 0], np.array([4.0, 10.0]), ranks="p")
-    lines = set(base_places(two, off_lines=False).tolist())
-    assert {two.points[place, 0] for place in base_places(two).tolist() if place not in lines} == {1}
+    lines = set(base_indices(two, off_lines=False).tolist())
+    assert {two.points[place, 0] for place in base_indices(two).tolist() if place not in lines} == {1}
 
 
 def test_bases_may_spread_over_the_whole_range() -> None:
@@ -196,19 +196,19 @@ def test_bases_may_spread_over_the_whole_range() -> None:
     points = np.array([(a, b) for a in values for b in (1.0, 2.0)])
     own = Space(("a", "b"), points, points[:, 0], np.array([200.0, 4.0]))
     for kind, wanted in (("cheapest", {1, 2, 3, 4, 6}), ("lines", {1, 2, 3, 4, 6}), ("spread", {1, 3, 8, 32, 100})):
-        chosen = own.points[base_of("design", kind).places(own)]
+        chosen = own.points[base_of("design", kind).indices(own)]
         assert set(chosen[chosen[:, 1] == 1, 0]) == wanted
         assert (chosen[:, 1] == 2).sum() == (1 if kind == "lines" else 3)
     assert base_of("cpf", None).repetitions == 2 and base_of("design", None).repetitions == 1
 
 
 def test_cpf_takes_the_cheapest_and_stops_at_the_first_that_does_not_fit() -> None:
-    asked, known = space(), measured(TWICE.places(space()).tolist(), plain)
+    asked, known = space(), measured(TWICE.indices(space()).tolist(), plain)
     forecast = Forecast.of(known, asked, PlanningState())
     assert forecast.cost is not None
     rest = [place for place in np.argsort(forecast.cost).tolist() if forecast.runs[place] < 2]
     advice = strategy_of("cpf").suggest(known, asked, Budget(100.0), PlanningState())
-    assert [suggestion.place for suggestion in advice.suggestions] == [rest[0], rest[0]]
+    assert [suggestion.index for suggestion in advice.suggestions] == [rest[0], rest[0]]
     nothing = strategy_of("cpf").suggest(known, asked, Budget(float(forecast.cost[rest[0]]) * 0.99), PlanningState())
     assert nothing.stop
 
@@ -219,7 +219,7 @@ def test_patience_ends_it_without_progress() -> None:
     assert not without_progress((5.0, 6.0, 7.0), 3)
     assert not without_progress((5.0,) * 9, None)
     advice = strategy_of("cpf", patience=3).suggest(
-        measured(TWICE.places(space()).tolist(), plain), space(), Budget(), PlanningState(errors=(1.0,) * 4)
+        measured(TWICE.indices(space()).tolist(), plain), space(), Budget(), PlanningState(errors=(1.0,) * 4)
     )
     assert advice.stop and "3 rounds" in advice.stop
 
@@ -238,7 +238,7 @@ def test_known_terms_need_a_smaller_base() -> None:
     first = strategy_of("design").suggest(nothing, asked, Budget(), PlanningState())
     assert len(first.suggestions) < 6
     few = replace(
-        measured([suggestion.place for suggestion in first.suggestions], plain, 1, 0.0),
+        measured([suggestion.index for suggestion in first.suggestions], plain, 1, 0.0),
         priors=(terms_prior(ModelFunction(0.0, (1.0, 1.0), terms), "counts"),),
     )
     model = few.fit.models[0]
@@ -262,7 +262,7 @@ def test_noise_is_never_taken_for_nothing() -> None:
 def test_any_space_has_an_answer(pairs: list[tuple[int, int]], name: str, budget: float) -> None:
     points = np.array(sorted(pairs), dtype=float)
     own = Space(("a", "b"), points, points[:, 0], points.max(axis=0))
-    runs = measured(base_places(own).tolist(), plain, 1, own=own)
+    runs = measured(base_indices(own).tolist(), plain, 1, own=own)
     advice = strategy_of(name, base=TWICE).suggest(runs, own, Budget(budget), PlanningState())
     assert advice.suggestions or advice.stop
 

@@ -11,7 +11,7 @@ from simulated import plain, space
 
 from buran.cli import main
 from buran.planning.advise import parse_budget
-from buran.planning.base import base_places
+from buran.planning.base import base_indices
 from buran.planning.space_file import core_counts, read_space
 from buran.planning.strategies import base_of
 from data_of_others import file_of
@@ -31,7 +31,7 @@ target: {p: 128, n: 60}
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
     """Measurements of the base, one of them outside the space."""
-    return write(tmp_path, np.vstack([space().points[base_places(space())], [[64.0, 50.0]]]))
+    return write(tmp_path, np.vstack([space().points[base_indices(space())], [[64.0, 50.0]]]))
 
 
 def write(folder: Path, points: np.ndarray[tuple[int, int], np.dtype[np.float64]], repetitions: int = 2) -> Path:
@@ -78,7 +78,7 @@ def test_suggestions_name_points_costs_and_reasons(
 
 @pytest.mark.parametrize("strategy", ["cpf", "gpr", "hybrid", "bayes", "ucb", "random", "grid", "full", "tensor"])
 def test_every_strategy_can_be_asked(tmp_path: Path, strategy: str, capsys: pytest.CaptureFixture[str]) -> None:
-    data = write(tmp_path, space().points[base_of(strategy).places(space())])
+    data = write(tmp_path, space().points[base_of(strategy).indices(space())])
     code, out, _ = suggest(capsys, data, "--processes", "p", "--strategy", strategy, "-n", 3, "--json")
     assert code == 0 and len(json.loads(out)["suggestions"]) == 3
 
@@ -157,7 +157,7 @@ def test_excluded_points_are_not_suggested(data: Path, capsys: pytest.CaptureFix
 
 
 def test_unusual_measurements_are_commented(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    once = write(tmp_path, space().points[base_places(space())], 1)
+    once = write(tmp_path, space().points[base_indices(space())], 1)
     notes = json.loads(suggest(capsys, once, "--processes", "p", "--json")[1])["notes"]
     assert any("measured twice" in note for note in notes)
     few = write(tmp_path, space().points[np.isin(space().points[:, 0], (4, 8))])

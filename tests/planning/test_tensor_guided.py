@@ -32,7 +32,7 @@ def strategy() -> TensorGuided:
 def test_a_choice_without_measurements_comes_first() -> None:
     known = [i for i, point in enumerate(POINTS) if point[2] != 2.0]
     advice = strategy().suggest(measured(known[:40]), whole_space(), Budget(), PlanningState(most=3))
-    assert {POINTS[suggestion.place][2] for suggestion in advice.suggestions} == {2.0}
+    assert {POINTS[suggestion.index][2] for suggestion in advice.suggestions} == {2.0}
     assert "choice without measurements" in advice.suggestions[0].reason
 
 
@@ -40,7 +40,7 @@ def test_points_far_from_measurements_come_before_those_between_them() -> None:
     corner = [i for i, (n, m, _) in enumerate(POINTS) if n <= 4 and m <= 4]
     advice = strategy().suggest(measured(corner), whole_space(), Budget(), PlanningState(most=8))
     assert all("disagree" in suggestion.reason for suggestion in advice.suggestions)
-    assert not set(corner) & {suggestion.place for suggestion in advice.suggestions}
+    assert not set(corner) & {suggestion.index for suggestion in advice.suggestions}
     again = strategy().suggest(measured(corner), whole_space(), Budget(), PlanningState(most=8))
     assert advice == again
 

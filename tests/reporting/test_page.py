@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from markupsafe import escape
 
+from buran.instrumentation.measured import FilterOverhead, MeasuredOverhead
 from buran.modeling.pmnf import Factor, Model, ModelFunction, ModelSet, PowerLog, Quality, Term
 from buran.profiles.names import plain_name
 from buran.reporting import call_paths
@@ -110,7 +111,7 @@ def test_starting_and_ending_mpi_is_an_account_of_its_own(small):
 
 def test_ranks_that_shared_cores_in_a_test_are_named(small):
     table, said = small
-    tests = [{**test, "crowded": True} for test in said.evaluation]
+    tests = [replace(test, crowded=True) for test in said.evaluation]
     shared = replace(said, evaluation=tests)
     assert "n=6000, p=64" in render(shared) or "p=64, n=6000" in render(shared)
     assert "has the waiting for cores in it" in " ".join(render(shared).split()) and "waiting for cores" not in render(
@@ -266,11 +267,9 @@ def test_the_first_answer_is_a_call_path_as_it_is_spelt(small):
 
 def test_predicted_and_measured_overhead_stand_beside_each_other(small, text):
     table, _ = small
-    measured = {"share": 0.02, "interval": (0.01, 0.031)}
-    shares = [
-        {"functions": 12, "filter_number": 1, "predicted": 0.013, "time": measured, "counts": None, "allowed": 0.05}
-    ]
-    said = render(report(table, instrumentation=shares))
+    measured = MeasuredOverhead(0.02, (0.01, 0.031))
+    overhead = FilterOverhead(1, 12, None, 5, 0.013, measured, None, None, 0.05, None)
+    said = render(report(table, instrumentation=[overhead]))
     (line,) = [line for line in said.splitlines() if "12 functions" in line]
     assert all(share in line for share in ("+1.3 %", "+2.0 %", "+1.0 to +3.1", " 5 %"))
     assert "overhead, predicted" in text and "+1.3 %" in text

@@ -12,6 +12,7 @@ import pytest
 from buran.campaign.plan import Plan
 from buran.files import not_synced
 from buran.instrumentation.filter_file import parse
+from buran.instrumentation.measured import FilterOverhead
 from buran.measurement.toolchain.hook_cost import VisitCost
 from buran.reporting.text import render
 from buran.workflow.filter_list import current_list, recommended_filter
@@ -40,10 +41,10 @@ def underrated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SimulatedBackend, "visit_cost", lambda backend: VisitCost(1e-8))
 
 
-def measured(session: Session) -> tuple[Plan, list[dict[str, Any]]]:
+def measured(session: Session) -> tuple[Plan, list[FilterOverhead]]:
     """Carry out a campaign; return its end, and what each filter has cost."""
     last = carry_out(session)
-    return last, list(gather(History.open(session)).instrumentation)  # type: ignore[arg-type]
+    return last, list(gather(History.open(session)).instrumentation)
 
 
 @pytest.mark.usefixtures("underrated")
@@ -51,8 +52,9 @@ def test_a_filter_that_costs_more_than_is_allowed_has_not_settled(tmp_path: Any)
     session = opened(tmp_path, EXPENSIVE, target=TARGET, refinement={"constants": True})
     last, filters = measured(session)
     first, final = filters[0], filters[-1]
-    assert first["within"] is False and first["time"]["interval"][0] > 0.05
-    assert final["within"] and "tiny" not in parse(last.filter_text).named
+    assert first.within is False and first.time is not None and first.time.interval is not None
+    assert first.time.interval[0] > 0.05
+    assert final.within and "tiny" not in parse(last.filter_text).named
     assert "has settled" in last.reason
 
 
@@ -60,7 +62,7 @@ def test_a_filter_that_costs_more_than_is_allowed_has_not_settled(tmp_path: Any)
 def test_a_limit_that_cannot_be_met_is_said_in_words_and_as_a_verdict(tmp_path: Any) -> None:
     session = opened(tmp_path, EXPENSIVE, target=TARGET, refinement={"keep": ["tiny"]}, repetitions=1)
     last, filters = measured(session)
-    assert filters[-1]["within"] is False and "tiny" in parse(last.filter_text).named
+    assert filters[-1].within is False and "tiny" in parse(last.filter_text).named
     assert "settled" not in last.reason and "above the 5 % allowed" in last.reason
     folder = session.layout.results(session.id)
     write_results(History.open(session), folder)
@@ -105,7 +107,7 @@ def test_what_is_to_be_kept_survives_pilots_and_published_rules(tmp_path: Any, k
 def test_what_nobody_limits_is_never_too_much(tmp_path: Any, wish: dict[str, Any]) -> None:
     session = opened(tmp_path, EXPENSIVE, target=TARGET, refinement={"keep": ["tiny"], **wish}, repetitions=1)
     _, filters = measured(session)
-    assert {each["within"] for each in filters} == {None}
+    assert {each.within for each in filters} == {None}
 
 
 @pytest.mark.parametrize(
@@ -156,4 +158,4 @@ def test_visits_that_follow_no_formula_cost_what_they_cost(tmp_path: Any) -> Non
     visits = history.models(0)["visits"]
     assert visits.models[next(i for i, path in enumerate(visits.call_paths) if path.endswith("lookup"))] is None
     assert "lookup" not in parse(last.filter_text).named
-    assert filters[-1]["within"]
+    assert filters[-1].within

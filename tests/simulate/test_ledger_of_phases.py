@@ -17,7 +17,8 @@ from buran.campaign.records import BundleOutcome, RunRecord, read_run
 from buran.files import not_synced
 from buran.measurement.bundle import slots_of
 from buran.measurement.store import ledger, store
-from buran.reporting.account import Item, account_of
+from buran.reporting.account import account_of
+from buran.reporting.content import AccountItem
 from buran.workflow.engine.controller import forget_derived
 from buran.workflow.history import History
 from buran.workflow.session import Session
@@ -39,7 +40,7 @@ def records(session: Session) -> dict[str, RunRecord]:
     return {str(folder.relative_to(root)): read_run(folder) for folder in store.run_folders(root)}
 
 
-def by_phase(session: Session) -> dict[str, Item]:
+def by_phase(session: Session) -> dict[str, AccountItem]:
     return {item.phase: item for item in progress_of(History.open(session)).account}
 
 

@@ -71,8 +71,8 @@ def campaign(
 
 def error(history: History) -> float:
     (at,) = history.findings(last(history)).evaluation
-    assert at["point"] == {"n": TARGET, "s": FULL}
-    return float(abs(at["predicted_s"] / at["measured_s"] - 1))
+    assert at.point == {"n": TARGET, "s": FULL}
+    return float(abs(at.ratio - 1))
 
 
 def last(history: History) -> int:
@@ -151,7 +151,7 @@ def test_runs_that_the_clock_shows_no_time_of_test_no_prediction(
     history = campaign(tmp_path, unit_s=unit_s, startup_s=0.0)
     tests = history.findings(last(history)).evaluation
     assert len(tests) == (unit_s > 0)
-    assert all(0 <= test["predicted_s"] < 0.01 for test in tests)
+    assert all(0 <= test.predicted_s < 0.01 for test in tests)
     text = reported(tmp_path, capsys)
     assert ("not measured  took 0 s" in text) == (unit_s == 0)
     assert "n has one value" not in text  # counting runs have more, and tell times

@@ -16,7 +16,7 @@ from buran.measurement.schedulers import slurm
 from buran.measurement.schedulers.base import Allocation, Partition, Scheduler, spread
 from buran.workflow.engine.batches import division_of, together
 from buran.workflow.engine.jobs import engine_resources, job_request, request_from, resource_names
-from buran.workflow.engine.partition import check_now, measured_here, measured_in, room_here
+from buran.workflow.engine.partition import check_now, local_room, measured_in, measured_locally
 from buran.workflow.plan import first_plan
 from buran.workflow.session import open_session
 from buran.workflow.specs import plan_in_force
@@ -117,23 +117,23 @@ def in_job(monkeypatch: pytest.MonkeyPatch) -> Played:
 def test_inside_a_job_points_are_spread_over_its_nodes(workbench: Workbench, in_job: Played) -> None:
     workbench.write(parameters={"p": {"role": "ranks", "values": [1, 2, 4]}, "n": {"role": "size", "values": [20, 40]}})
     said: list[str] = []
-    session = measured_here(open_session(workbench.file), said.append)
+    session = measured_locally(open_session(workbench.file), said.append)
     assert len(said) == 1 and "played job 7: measured on 2 nodes of 2 cores" in said[0]
     assert [session.campaign.nodes({"p": ranks, "n": 20}) for ranks in (1, 2, 4)] == [1, 1, 2]
     assert open_session(workbench.file).campaign.nodes({"p": 4, "n": 20}) == 2, "what the engine starts knows it too"
-    partitions, words = room_here(open_session(workbench.file).campaign)
+    partitions, words = local_room(open_session(workbench.file).campaign)
     assert spread(session.campaign, partitions).nodes({"p": 4, "n": 20}) == 2 and words in said[0]
 
 
 def test_what_does_not_fit_into_a_job_is_named(workbench: Workbench, in_job: Played) -> None:
     write(workbench)
     with pytest.raises(CampaignError, match="2 of 8 points do not fit") as error:
-        measured_here(open_session(workbench.file), print)
+        measured_locally(open_session(workbench.file), print)
     assert "4 nodes, and a job has at most 2" in str(error.value)
     in_job.given = replace(GIVEN, cpus=4)  # half of each node
     write(workbench, partition="small")
     with pytest.raises(CampaignError, match="2 cores on each of 1 nodes, which have 1"):
-        measured_here(open_session(workbench.file), print)
+        measured_locally(open_session(workbench.file), print)
 
 
 @pytest.mark.parametrize(
@@ -145,14 +145,14 @@ def test_points_of_another_partition_are_not_measured_in_a_job(
 ) -> None:
     write(workbench, **resources)
     with pytest.raises(CampaignError, match="in the partition small, and points belong to large") as error:
-        measured_here(open_session(workbench.file), print)
+        measured_locally(open_session(workbench.file), print)
     assert spelled(error.value.mistakes[0].path) == key
 
 
 def test_outside_of_jobs_nothing_changes(workbench: Workbench, in_job: Played) -> None:
     in_job.given = None
     session = open_session(workbench.file)
-    assert measured_here(session, pytest.fail) is session and room_here(session.campaign) == ({}, "")
+    assert measured_locally(session, pytest.fail) is session and local_room(session.campaign) == ({}, "")
 
 
 def test_a_variable_of_a_job_without_its_scheduler_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from buran.campaign.launcher import cores_here
+from buran.campaign.launcher import local_cores
 from buran.campaign.load import load_campaign
 from buran.campaign.plan import Bundle, Mode
 from buran.errors import ConfigError
@@ -118,7 +118,7 @@ def records(workbench: Workbench) -> list[dict[str, Any]]:
 
 
 @pytest.mark.thorough
-@pytest.mark.skipif(len(cores_here()) < 2, reason="one core: nothing goes on side by side")
+@pytest.mark.skipif(len(local_cores()) < 2, reason="one core: nothing goes on side by side")
 @pytest.mark.parametrize("share", ["counts", "all"])
 def test_a_campaign_is_measured_side_by_side_here(workbench: Workbench, share: str) -> None:
     resources = {"ranks": 1, "time_limit": 60}

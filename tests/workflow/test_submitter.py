@@ -152,7 +152,7 @@ def test_a_limit_of_submitted_jobs_is_learned_and_waited_for(bench: Bench) -> No
         bench.set("COMPLETED")
     assert done == dict.fromkeys("abcdefgh", "done")
     assert any("takes no more jobs for now" in line for line in bench.events.news())
-    assert bench.events.ends().words == ()
+    assert bench.events.outcomes().words == ()
 
 
 def test_a_site_without_arrays_gets_single_jobs(bench: Bench) -> None:
@@ -214,7 +214,7 @@ def test_what_is_refused_for_good_is_told_and_the_others_go_on(bench: Bench) -> 
     bench.add("a")
     bench.add("b", request=replace(REQUEST, qos="normal"))
     assert list(bench.step()) == ["a"]
-    ends = bench.events.ends()
+    ends = bench.events.outcomes()
     assert ends.words == ("Played refused a job: Invalid qos specification: see resources.qos",) and not ends.may_resume
     assert list((bench.scheduler.purposes).values()) == ["buran_b"]
 
@@ -237,7 +237,7 @@ def test_every_end_has_its_words(bench: Bench, state: str, words: str, may_resum
     bench.step()
     bench.set(state)
     (said,) = bench.step().values()
-    ends = bench.events.ends()
+    ends = bench.events.outcomes()
     assert words in said and ends.words == (said,) and ends.may_resume is may_resume
 
 
@@ -247,7 +247,7 @@ def test_one_end_that_stays_is_enough_to_stop(bench: Bench) -> None:
     bench.set("TIMEOUT", "1_0")
     bench.set("CANCELLED", "1_1")
     bench.step()
-    assert not bench.events.ends().may_resume
+    assert not bench.events.outcomes().may_resume
 
 
 def test_whatever_becomes_of_a_job_what_it_has_made_counts(bench: Bench) -> None:
@@ -255,7 +255,7 @@ def test_whatever_becomes_of_a_job_what_it_has_made_counts(bench: Bench) -> None
     bench.step()
     (bench.folder / "a").touch()
     bench.set("CANCELLED")
-    assert bench.step() == {"a": "done"} and bench.events.ends().words == ()
+    assert bench.step() == {"a": "done"} and bench.events.outcomes().words == ()
 
 
 def test_a_job_that_nobody_remembers_is_over_after_a_while_unless_nobody_answers(bench: Bench) -> None:
@@ -267,7 +267,7 @@ def test_a_job_that_nobody_remembers_is_over_after_a_while_unless_nobody_answers
     bench.scheduler.states = {}
     assert bench.step(1.0) == {}
     assert "nobody knows how it ended" in bench.step(100.0)["a"]
-    assert bench.events.ends().may_resume
+    assert bench.events.outcomes().may_resume
 
 
 def test_a_job_that_nobody_remembers_and_that_has_made_everything_is_done_at_once(bench: Bench) -> None:
@@ -303,7 +303,7 @@ def test_news_are_told_once_and_damaged_lines_are_passed_over(bench: Bench) -> N
     assert bench.events.news() == ["one"] and bench.events.news() == []
     with (bench.folder / "logs" / "jobs.jsonl").open("a") as file:
         file.write('{"words": "half')
-    assert bench.events.news() == [] and bench.events.ends().words == ()
+    assert bench.events.news() == [] and bench.events.outcomes().words == ()
 
 
 def test_what_happened_under_earlier_engines_is_known_to_the_report(bench: Bench) -> None:
@@ -312,9 +312,9 @@ def test_what_happened_under_earlier_engines_is_known_to_the_report(bench: Bench
             f"Played job {job} was preempted by another job", job=job, state="PREEMPTED", may_resume=True
         )
     bench.events.write("2 jobs may never start (JobHeld): release them", said=True)
-    assert len(bench.events.ends().words) == 2 and bench.events.news() == []
+    assert len(bench.events.outcomes().words) == 2 and bench.events.news() == []
     bench.events.begin()
-    assert bench.events.ends().words == () and bench.events.news() == [], "the next engine begins with none"
+    assert bench.events.outcomes().words == () and bench.events.news() == [], "the next engine begins with none"
     bench.events.write("Played does not answer since 12:00:00")
     preempted, held, outage = (line.partition(": ") for line in bench.events.story())
     assert preempted[2] == "Played job 1 was preempted by another job (and 1 more time)"

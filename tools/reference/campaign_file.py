@@ -10,8 +10,8 @@ from pathlib import Path
 from buran.campaign.describe import default_of, literal, type_of
 from buran.campaign.expressions import FUNCTIONS
 from buran.campaign.identity import DECIDES, Decides
-from buran.campaign.validation import Schema, file_schema, variants
-from buran.files import write_text
+from buran.campaign.validation import file_schema, variants
+from buran.files import JsonObject, write_text
 
 SCHEMA_PATH = Path("config/campaign.schema.json")
 REFERENCE_PATH = Path("docs/reference/campaign.md")
@@ -46,7 +46,7 @@ _CHANGES = {
     Decides.PLAN: ("plans", "The plan is made again, and uses finished runs."),
     Decides.ANALYSIS: ("models", "Models are made again, then the plan."),
     Decides.QUEUE: ("nothing", "It applies to jobs not yet submitted."),
-    Decides.PLACE: ("all", "The campaign starts again in another folder, unless the old one is moved there."),
+    Decides.FOLDER: ("all", "The campaign starts again in another folder, unless the old one is moved there."),
 }
 
 _CHANGES_NOTE = """
@@ -90,9 +90,9 @@ def reference_text() -> str:
     return "\n".join(parts) + "\n"
 
 
-def _sections(path: str, title: str, schema: Schema) -> Iterator[str]:
+def _sections(path: str, title: str, schema: JsonObject) -> Iterator[str]:
     """Yield a table of an object's keys, then the sections of the objects in it."""
-    nested: list[tuple[str, Schema]] = []
+    nested: list[tuple[str, JsonObject]] = []
     yield f"## {title}\n"
     if path.endswith(".NAME"):  # other sections are described where their key is
         yield f"{_plain(schema['description'])}\n"

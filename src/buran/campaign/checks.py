@@ -141,11 +141,11 @@ def _listed_value_mistakes(name: str, parameter: ParameterKeys, key: str) -> Ite
         why = f"{words[0]} is a word, {number} a number"
         yield Mistake(first, f"{name!r} has words and numbers", why, f"write v{number}, or another word")
     for i, value in enumerate(values):
-        place = (*path, i) if key == "values" else path
+        location = (*path, i) if key == "values" else path
         if value in values[:i]:
-            yield Mistake(place, f"the value {value} stands twice", hint="leave one of them out")
+            yield Mistake(location, f"the value {value} stands twice", hint="leave one of them out")
         if parameter.role in ("ranks", "threads") and isinstance(value, float):
-            yield Mistake(place, f"{value} is not allowed", f"{parameter.role} must be whole numbers")
+            yield Mistake(location, f"{value} is not allowed", f"{parameter.role} must be whole numbers")
 
 
 def word_mistakes(

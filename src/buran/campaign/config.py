@@ -560,7 +560,7 @@ class Campaign:
         resolved: dict[str, object] = {
             "environment": _of_environment(self.active_environment)
             if self.environment_choice is None
-            else {name: _of_environment(here.active_environment) for name, here in self.in_environments.items()},
+            else {name: _of_environment(each.active_environment) for name, each in self.in_environments.items()},
             "parameters": [
                 [name, {key: value for key, value in requested(parameter).items() if key not in ("values", "range")}]
                 for name, parameter in self.config.parameters.items()

@@ -12,8 +12,9 @@ from typing import Any
 from buran.campaign.document import RENAMED, todays_name
 from buran.campaign.identity import DECIDES, Decides
 from buran.campaign.mistakes import spelled
-from buran.campaign.validation import Schema, all_keys, schema_at, variants
+from buran.campaign.validation import all_keys, schema_at, variants
 from buran.errors import UsageError
+from buran.files import JsonObject
 
 _WIDTH = 78
 
@@ -37,12 +38,12 @@ def explained(key: str) -> str:
     if now is not None:
         key = spelled(now)
     elif not schema_at(tuple(key.split("."))):
-        places = [other for other in all_keys() if other.rpartition(".")[2] == key]
-        if len(places) != 1:
-            near = places or _near(key)
+        found = [other for other in all_keys() if other.rpartition(".")[2] == key]
+        if len(found) != 1:
+            near = found or _near(key)
             hint = f"did you mean {' or '.join(near)}?" if near else "docs/reference/campaign.md lists all keys"
             raise UsageError(f"there is no key {key!r}", why="campaign files know no such key", hint=hint)
-        key = places[0]
+        key = found[0]
     schema = schema_at(tuple(key.split(".")))
     default = default_of(schema)
     lines = [f"{written} is called {key} now"] if now is not None else []
@@ -71,7 +72,7 @@ def _near(key: str, most: int = 3) -> list[str]:
     return [other for other in best if alike[other] > alike[best[0]] - 0.5]
 
 
-def default_of(schema: Schema) -> str:
+def default_of(schema: JsonObject) -> str:
     """Return the default of a key as it would stand in a campaign file; empty where there is none."""
     default = schema.get("default")
     return f"`{literal(default)}`" if default is not None and not isinstance(default, Mapping) else ""
@@ -88,14 +89,14 @@ def literal(value: Any) -> str:
     return json.dumps(value)
 
 
-def type_of(schema: Schema) -> str:
+def type_of(schema: JsonObject) -> str:
     """Return what a key takes, as text."""
     names = dict.fromkeys(_type_name(variant) for variant in variants(schema))
     names.pop("null", None)
     return " or ".join(names)
 
 
-def _type_name(schema: Schema) -> str:
+def _type_name(schema: JsonObject) -> str:
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     if "const" in schema:
@@ -128,7 +129,7 @@ def _by_name(kind: str) -> str:
     return kind if kind.endswith("by name") else f"{_PLURALS.get(kind, kind)} by name"
 
 
-def _number(schema: Schema, kind: str) -> str:
+def _number(schema: JsonObject, kind: str) -> str:
     """Spell a number and its limits."""
     above, least, below, most = (
         schema.get(word) for word in ("exclusiveMinimum", "minimum", "exclusiveMaximum", "maximum")

@@ -13,6 +13,7 @@ from buran.campaign.mistakes import ANY, CampaignError, KeyPath, Mistake, missin
 from buran.campaign.sections import ProgramKeys
 from buran.campaign.yaml_document import YamlDocument, read_yaml
 from buran.features import FEATURES
+from buran.files import JsonObject
 
 INCLUDE = "include"
 RENAMED: Mapping[KeyPath, KeyPath] = {
@@ -95,7 +96,7 @@ def over(base: YamlDocument, document: YamlDocument) -> YamlDocument:
     )
 
 
-def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(base: JsonObject, over: JsonObject) -> dict[str, Any]:
     both = {
         key: _merged(base[key], over[key])
         for key in base.keys() & over.keys()
@@ -149,7 +150,7 @@ def _instrumentation_written_out(document: YamlDocument) -> YamlDocument:
     )
 
 
-def _earlier_names(data: Mapping[str, Any]) -> Iterator[tuple[KeyPath, KeyPath]]:
+def _earlier_names(data: JsonObject) -> Iterator[tuple[KeyPath, KeyPath]]:
     """Yield keys of earlier versions that a file has, each with today's name, in the order of moving them."""
     if isinstance(data.get("program"), str):
         yield ("program",), ("simulated",)
@@ -161,15 +162,15 @@ def _earlier_names(data: Mapping[str, Any]) -> Iterator[tuple[KeyPath, KeyPath]]
     yield from _renamed(data)
 
 
-def _renamed(data: Mapping[str, Any], *, back: bool = False) -> Iterator[tuple[KeyPath, KeyPath]]:
+def _renamed(data: JsonObject, *, back: bool = False) -> Iterator[tuple[KeyPath, KeyPath]]:
     """Yield the keys of `RENAMED` that a file has, each with its other name; `back`: today's, with their first."""
     for old, new in RENAMED.items():
         before, after = (new, old) if back else (old, new)
         named = _at(data, before[: before.index(ANY)]) if ANY in before else {ANY: None}
         for name in named if isinstance(named, Mapping) else ():
-            here, there = (tuple(name if part == ANY else part for part in path) for path in (before, after))
-            if _has(data, here):
-                yield here, there
+            current, there = (tuple(name if part == ANY else part for part in path) for path in (before, after))
+            if _has(data, current):
+                yield current, there
 
 
 def todays_name(path: KeyPath) -> KeyPath | None:
@@ -182,7 +183,7 @@ def todays_name(path: KeyPath) -> KeyPath | None:
     return next((new for _, new in _renamed(data)), None)
 
 
-def with_first_names(keys: Mapping[str, Any]) -> dict[str, Any]:
+def with_first_names(keys: JsonObject) -> dict[str, Any]:
     """Return keys by their first names, which identities keep, so that measured campaigns are found again."""
     out = dict(keys)
     for new, old in (*_renamed(keys, back=True), (("program",), ("target",))):
@@ -202,11 +203,11 @@ def _has(data: Any, path: KeyPath) -> bool:
     return isinstance(above, Mapping) and path[-1] in above
 
 
-def _with(data: Mapping[str, Any], path: KeyPath, value: Any) -> dict[str, Any]:
+def _with(data: JsonObject, path: KeyPath, value: Any) -> dict[str, Any]:
     below = value if len(path) == 1 else _with(data.get(str(path[0]), {}), path[1:], value)
     return {**data, str(path[0]): below}
 
 
-def _without(data: Mapping[str, Any], path: KeyPath) -> dict[str, Any]:
+def _without(data: JsonObject, path: KeyPath) -> dict[str, Any]:
     kept = {key: value for key, value in data.items() if key != path[0]}
     return kept if len(path) == 1 else {**kept, str(path[0]): _without(data[str(path[0])], path[1:])}

@@ -23,7 +23,7 @@ class Decides(Enum):
     PLAN = "plan", "plans again"
     ANALYSIS = "analysis", "models again"
     QUEUE = "queue", "nothing"
-    PLACE = "place", "another folder"
+    FOLDER = "place", "another folder"
 
     @property
     def word(self) -> str:
@@ -38,7 +38,7 @@ class Decides(Enum):
     @property
     def changes_the_question(self) -> bool:
         """Whether campaigns that differ in such a key are different ones."""
-        return self not in (Decides.QUEUE, Decides.PLACE)
+        return self not in (Decides.QUEUE, Decides.FOLDER)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """Say it in the JSON schema."""

@@ -53,14 +53,14 @@ class Input:
         path = build_folder / self.path
         if not path.exists():
             raise FileNotFoundError(2, "no such file or folder (program.inputs)", str(path))
-        place = Path(self.name)
+        location = Path(self.name)
         for file in sorted(path.rglob("*")) if path.is_dir() else (path,):
             if file.is_file():
-                yield file, place / file.relative_to(path) if path.is_dir() else place
+                yield file, location / file.relative_to(path) if path.is_dir() else location
 
     @property
     def content(self) -> str:
         """What identifies it for a run; that of the build's own files is in the build."""
         if not self.path.is_absolute():
             return ""
-        return digest([(str(place), file_sha256(file)) for file, place in self.files(Path())])
+        return digest([(str(location), file_sha256(file)) for file, location in self.files(Path())])

@@ -133,7 +133,7 @@ def under_modules(argv: Sequence[str], modules: Sequence[str]) -> tuple[str, ...
     return ("bash", "-c", with_modules('exec "$@"', modules), "bash", *argv)
 
 
-def cores_here() -> list[frozenset[int]]:
+def local_cores() -> list[frozenset[int]]:
     """Return the CPUs of each physical core that this process may use, those of a socket one after the other."""
     cores: dict[tuple[str, str], set[int]] = {}
     for cpu in sorted(os.sched_getaffinity(0)):
@@ -157,7 +157,7 @@ def cpus_in(text: str) -> set[int]:
 
 def usable_cores() -> int:
     """Return how many physical cores this process may use; a core's hardware threads count once."""
-    return len(cores_here())
+    return len(local_cores())
 
 
 def _openmpi_placement(placement: Placement, oversubscribe: bool) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ class Layout:
 
     root: Path
 
-    def _place(self, folder: str, name: str, ending: str) -> Path:
+    def _path(self, folder: str, name: str, ending: str) -> Path:
         """Return the place of one of very many files: divided by the beginning of its name.
 
         Earlier versions did not divide them: what lies there counts. A name can be a wildcard of the workflow engine.
@@ -62,11 +62,11 @@ class Layout:
 
     def bundle_claim(self, bundle: str) -> Path:
         """Claim of whoever measures a bundle now."""
-        return self._place("claims", bundle, ".claim")
+        return self._path("claims", bundle, ".claim")
 
     def time_outs(self, bundle: str) -> Path:
         """Jobs of a bundle that ran out of time, one a line: the next one asks for more."""
-        return self._place("claims", bundle, ".timeouts")
+        return self._path("claims", bundle, ".timeouts")
 
     @property
     def waits(self) -> Path:
@@ -88,7 +88,7 @@ class Layout:
 
     def log(self, rule: Literal["measure", "measure_together", "measure_array"], name: str) -> Path:
         """Log of a job that measures a bundle, a batch or an array."""
-        return self._place(f"logs/{rule}", name, ".log")
+        return self._path(f"logs/{rule}", name, ".log")
 
     @property
     def engine_log(self) -> Path:
@@ -122,27 +122,27 @@ class Layout:
 
     def bundle_spec(self, bundle: str) -> Path:
         """Path of what a bundle consists of."""
-        return self._place("pointers/bundles", bundle, ".spec.json")
+        return self._path("pointers/bundles", bundle, ".spec.json")
 
     def bundle_pointer(self, bundle: str) -> Path:
         """Path of what became of a bundle's runs."""
-        return self._place("pointers/bundles", bundle, ".json")
+        return self._path("pointers/bundles", bundle, ".json")
 
     def batch_spec(self, batch: str) -> Path:
         """Path of which bundles share a job."""
-        return self._place("pointers/batches", batch, ".spec.json")
+        return self._path("pointers/batches", batch, ".spec.json")
 
     def batch_pointer(self, batch: str) -> Path:
         """Made when all bundles of a job have their pointers."""
-        return self._place("pointers/batches", batch, ".json")
+        return self._path("pointers/batches", batch, ".json")
 
     def array_spec(self, array: str) -> Path:
         """Path of which jobs, of a bundle or of a batch each, the workflow engine takes for one."""
-        return self._place("pointers/arrays", array, ".spec.json")
+        return self._path("pointers/arrays", array, ".spec.json")
 
     def array_pointer(self, array: str) -> Path:
         """Made when all jobs of an array are done."""
-        return self._place("pointers/arrays", array, ".json")
+        return self._path("pointers/arrays", array, ".json")
 
     def job_pointer(self, name: str) -> Path:
         """Return the pointer that a job for a bundle or a batch makes."""
@@ -170,7 +170,7 @@ class Layout:
         """Return the pointers that exist, without the specifications next to them, sorted."""
         if kind == "builds":
             return [self.build_pointer(build) for build in self.made(kind)]
-        return [self._place(f"pointers/{kind}", name, ".json") for name in self.made(kind)]
+        return [self._path(f"pointers/{kind}", name, ".json") for name in self.made(kind)]
 
     def iteration(self, campaign: str, iteration: int) -> Path:
         """Folder of an iteration's plan, models and filter."""

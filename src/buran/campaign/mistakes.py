@@ -89,12 +89,12 @@ class Mistake:
     @property
     def where(self) -> str:
         """File, line and key."""
-        place = str(self.file or "")
+        location = str(self.file or "")
         if self.line:
-            place += f":{self.line}"
+            location += f":{self.line}"
         if self.path:
-            place += f", key {spelled(self.path)}"
-        return place
+            location += f", key {spelled(self.path)}"
+        return location
 
     def as_json(self) -> dict[str, object]:
         """Return the mistake for programs to read."""

@@ -82,10 +82,10 @@ class WaitingNeeds:
 
     def pop(self, room: NodeRoom) -> int | None:
         """Return the first that fits, which waits no longer; None if none does."""
-        for place in range(bisect_left(self._narrowness, -room.cores), len(self._order)):
-            if room.fits(self.needs[self._order[place]]):
-                del self._narrowness[place]
-                return self._order.pop(place)
+        for index in range(bisect_left(self._narrowness, -room.cores), len(self._order)):
+            if room.fits(self.needs[self._order[index]]):
+                del self._narrowness[index]
+                return self._order.pop(index)
         return None
 
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, PlainValidator
 
 from buran.campaign.point import Point, Value, canonical, plain_value
-from buran.files import Stored, decode, digest
+from buran.files import JsonObject, Stored, decode, digest
 
 SCHEMA = 1
 """Schema of plans, and of the records of what is built and run for them."""
@@ -167,7 +167,7 @@ class Bundle(Stored):
         return digest([self.point.items_, [run.plain for run in self.runs], *conditions], 16)
 
     @classmethod
-    def several(cls, data: Iterable[Mapping[str, Any]]) -> tuple[Bundle, ...]:
+    def several(cls, data: Iterable[JsonObject]) -> tuple[Bundle, ...]:
         """Rebuild many from `to_json`; they share their runs."""
         shared: dict[str, tuple[Run, ...]] = {}
         plain = [{key: value for key, value in bundle.items() if key not in cls.derived} for bundle in data]
@@ -308,7 +308,7 @@ class Plan(Stored):
         return plain
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Plan:
+    def from_json(cls, data: JsonObject) -> Plan:
         """Rebuild from `to_json`."""
         builds = tuple(map(BuildSpec.from_json, data["builds"]))
         bundles = Bundle.several(data["bundles"])

@@ -17,7 +17,7 @@ from pydantic import BeforeValidator
 
 from buran.campaign.plan import SCHEMA, AnyPoint, BuildSpec, Bundle, Mode, Purpose, Question
 from buran.errors import FormatError
-from buran.files import MADE_AGAIN, Stored, decode, digest, read_document, read_json, write_json
+from buran.files import MADE_AGAIN, JsonObject, Stored, decode, digest, read_document, read_json, write_json
 
 RECORD = "run.json"
 BUILD = "build"
@@ -230,7 +230,7 @@ class RunRecord(Record):
     cores: int
     purpose: Purpose | None = None
     warmup: bool | None = None
-    configuration: Mapping[str, Any] | None = None
+    configuration: JsonObject | None = None
     node: Any = None
     started: str | None = None
     clock_ahead_s: float | None = None
@@ -241,12 +241,12 @@ class RunRecord(Record):
     own_cores: int | None = None
     scheduler: str | None = None
     job: str | None = None
-    allocation: Mapping[str, Any] | None = None
+    allocation: JsonObject | None = None
     argv: tuple[str, ...] | None = None
-    environment: Mapping[str, Any] | None = None
-    tools: Mapping[str, Any] | None = None
-    before: Mapping[str, Any] | None = None
-    after: Mapping[str, Any] | None = None
+    environment: Mapping[str, str] | None = None
+    tools: Mapping[str, str | None] | None = None
+    before: JsonObject | None = None
+    after: JsonObject | None = None
     placement: tuple[Any, ...] | None = None
     counters_unavailable: str | None = None
     lacks_metric: str | None = None
@@ -301,13 +301,13 @@ class BuildRecord(Record):
     command: str
     source: Mapping[str, str | None]
     backend: str
-    toolchain: Mapping[str, Any]
+    toolchain: Mapping[str, str | None]
     flags: str
     filter: str | None = None
     notes: tuple[str, ...] = ()
-    environment: Mapping[str, Any]
+    environment: Mapping[str, str]
     modules: tuple[str, ...] = ()
-    tools: Mapping[str, Any]
+    tools: Mapping[str, str | None]
     node: Any = None
     visit_cost_s: float | None = None
     visit_cost_spread_s: float | None = None

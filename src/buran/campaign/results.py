@@ -31,11 +31,11 @@ def campaign_file(path: Path) -> Path:
             raise UsageError("this file belongs to a report", where=path, why="it is no campaign file", hint=hint)
         return path
     folder = path.resolve()
-    places = (folder, *folder.parents)[:_DEEPEST]
-    for place in places[1:]:
-        for file in sorted((*place.glob("*.yaml"), *place.glob("*.yml"))):
+    folders = (folder, *folder.parents)[:_DEEPEST]
+    for other in folders[1:]:
+        for file in sorted((*other.glob("*.yaml"), *other.glob("*.yml"))):
             with contextlib.suppress(UsageError, AttributeError):  # other files may lie there
-                if root_of(read_campaign_file(file)).resolve() in places:
+                if root_of(read_campaign_file(file)).resolve() in folders:
                     return file
     own = path / "campaign.yaml"
     if own.is_file() and not (path / REPORT).is_file():

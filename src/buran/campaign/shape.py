@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import Field, StringConstraints, create_model, model_validator
@@ -275,11 +274,11 @@ def _shape_with(names: tuple[str, ...]) -> type[CampaignFile]:
         description=CampaignFile.model_fields["environments"].description,
     )
     of_file = [each for each in features if each.simulator is None]
-    further = {"environments": (Annotated[dict[Text, environment], Field(min_length=1)], environments)}  # type: ignore[valid-type]
-    return _extended(CampaignFile, of_file, further)
+    kind = Annotated[dict[Text, environment], Field(min_length=1)]  # type: ignore[valid-type]
+    return _extended(CampaignFile, of_file, environments=(kind, environments))
 
 
-def _extended(base: type[K], features: Sequence[Feature], further: Mapping[str, Any] = MappingProxyType({})) -> type[K]:
+def _extended(base: type[K], features: Sequence[Feature], **further: Any) -> type[K]:
     """Return a group of keys with those of features."""
     keys = {each.name: each.key for each in features}
     if twice := base.model_fields.keys() & keys:
@@ -288,8 +287,8 @@ def _extended(base: type[K], features: Sequence[Feature], further: Mapping[str, 
             where=f"entry point group {FEATURES.group}",
             hint="give it another name, or uninstall its distribution",
         )
-    added: dict[str, Any] = {
+    further |= {
         name: (key.type, Field(key.default, description=key.description, examples=key.examples))
         for name, key in keys.items()
     }
-    return create_model(base.__name__, __base__=base, __doc__=base.__doc__, **added, **further)
+    return create_model(base.__name__, __base__=base, __doc__=base.__doc__, **further)

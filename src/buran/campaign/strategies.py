@@ -17,7 +17,7 @@ class Abilities:
     ----------
     all_at_once
         It chooses all its points before the first run, each with the campaign's repetitions, and then needs the method
-        `places`. Without, points are chosen by what was measured at others.
+        `indices`. Without, points are chosen by what was measured at others.
     weighs_runs
         It decides of each single run, and of how many make a round; without, a round is a few of the best rated runs.
     accuracy

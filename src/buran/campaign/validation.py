@@ -18,9 +18,8 @@ from buran.campaign.shape import CampaignFile, shape_of_files
 from buran.campaign.strategies import STRATEGIES
 from buran.campaign.yaml_document import YamlDocument
 from buran.features import FEATURES
+from buran.files import JsonObject
 from buran.profiles.metrics import BROUGHT
-
-Schema = Mapping[str, Any]
 
 MINIMAL = {
     "name": "name: my-campaign",
@@ -95,12 +94,12 @@ def _key_path(detail: ErrorDetails) -> KeyPath:
     return tuple(part for part in detail["loc"] if part != "[key]" and not (isinstance(part, str) and part[:1] == "<"))
 
 
-def _without(data: Any, paths: set[KeyPath], here: KeyPath = ()) -> Any:
+def _without(data: Any, paths: set[KeyPath], parent: KeyPath = ()) -> Any:
     if isinstance(data, Mapping):
-        kept = {key: value for key, value in data.items() if (*here, key) not in paths}
-        return {key: _without(value, paths, (*here, key)) for key, value in kept.items()}
+        kept = {key: value for key, value in data.items() if (*parent, key) not in paths}
+        return {key: _without(value, paths, (*parent, key)) for key, value in kept.items()}
     if isinstance(data, tuple):
-        return tuple(_without(item, paths, (*here, i)) for i, item in enumerate(data))
+        return tuple(_without(item, paths, (*parent, i)) for i, item in enumerate(data))
     return data
 
 
@@ -238,9 +237,9 @@ def _unknown_key(path: KeyPath) -> Mistake:
         return Mistake(path, what, hint=f"did you mean {close!r}?")
     if elsewhere:
         return Mistake(path, what, hint=f"it belongs elsewhere: {' or '.join(elsewhere)}")
-    place = f"under {spelled(parent)}" if parent else "at the top"
+    location = f"under {spelled(parent)}" if parent else "at the top"
     hint = f"remove it, or use the version of Buran that the file was written for; this one is {__version__}"
-    return Mistake(path, what, f"allowed {place} are: {', '.join(keys)}", hint)
+    return Mistake(path, what, f"allowed {location} are: {', '.join(keys)}", hint)
 
 
 _TITLES = {keys.__name__: keys.model_config.get("title") or keys.__name__ for keys in Keys.__subclasses__()}
@@ -256,19 +255,19 @@ class _SchemaOfFile(GenerateJsonSchema):
         return super().normalize_name(_TITLES.get(name, name))
 
 
-def file_schema() -> Schema:
+def file_schema() -> JsonObject:
     """Return the JSON schema of campaign files."""
     return schema_of(shape_of_files())
 
 
 @cache
-def schema_of(shape: type[CampaignFile]) -> Schema:
+def schema_of(shape: type[CampaignFile]) -> JsonObject:
     """Return the JSON schema of a shape of campaign files."""
-    schema: Schema = shape.model_json_schema(schema_generator=_SchemaOfFile)
+    schema: JsonObject = shape.model_json_schema(schema_generator=_SchemaOfFile)
     return schema
 
 
-def variants(schema: Schema) -> Iterator[Schema]:
+def variants(schema: JsonObject) -> Iterator[JsonObject]:
     """Yield a schema, or what it refers to and offers as alternatives."""
     if "$ref" in schema:
         yield from variants(file_schema()["$defs"][schema["$ref"].rpartition("/")[2]])
@@ -279,7 +278,7 @@ def variants(schema: Schema) -> Iterator[Schema]:
         yield schema
 
 
-def _below(schema: Schema, key: str | int) -> Schema | None:
+def _below(schema: JsonObject, key: str | int) -> JsonObject | None:
     for variant in variants(schema):
         if "items" in variant:  # in messages their numbers are left out
             return variant["items"] if isinstance(key, int) else _below(variant["items"], key)
@@ -290,9 +289,9 @@ def _below(schema: Schema, key: str | int) -> Schema | None:
     return None
 
 
-def schema_at(path: KeyPath) -> Schema:
+def schema_at(path: KeyPath) -> JsonObject:
     """Return the schema of a key; empty for one that there is not."""
-    schema: Schema = file_schema()
+    schema: JsonObject = file_schema()
     for key in path:
         schema = _below(schema, key) or {}
     return schema
@@ -312,7 +311,7 @@ def _meaning(path: KeyPath) -> str | None:
     return None if text is None else str(text)
 
 
-def all_keys(path: KeyPath = (), schema: Schema | None = None) -> Iterator[str]:
+def all_keys(path: KeyPath = (), schema: JsonObject | None = None) -> Iterator[str]:
     """Yield all keys below one, spelled out; `ANY` stands for names, and entries of lists have no numbers."""
     for variant in variants(file_schema() if schema is None else schema):
         for key, below in variant.get("properties", {}).items():

@@ -197,15 +197,15 @@ class _Reading:
             if not isinstance(key, yaml.ScalarNode):
                 self.note(key, path, "a key must be a word", hint="write it as `key: value`")
                 continue
-            place = (*path, key.value)
+            location = (*path, key.value)
             if key.value == "<<":
-                self.note(key, place, "merge keys are not supported", hint="write the keys out")
+                self.note(key, location, "merge keys are not supported", hint="write the keys out")
             elif key.value in first:
                 why = f"it stands on line {first[key.value]} and again on line {_line(key)}"
-                self.note(key, place, f"the key {key.value!r} stands twice", why, "keep one of them")
+                self.note(key, location, f"the key {key.value!r} stands twice", why, "keep one of them")
             else:
-                first[key.value] = self.lines[place] = _line(key)
-                out[key.value] = self.value(item, place)
+                first[key.value] = self.lines[location] = _line(key)
+                out[key.value] = self.value(item, location)
         return out
 
     def scalar(self, node: yaml.ScalarNode, path: KeyPath) -> object:

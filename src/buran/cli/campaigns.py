@@ -76,11 +76,11 @@ def _campaigns(folder: Path) -> Iterator[dict[str, Any]]:
 
 def _yaml_files(folder: Path) -> Iterator[Path]:
     """Yield YAML files below a folder, in the order of their paths, without those of results."""
-    for here, folders, names in os.walk(folder):
-        depth = len(Path(here).relative_to(folder).parts)
+    for root, folders, names in os.walk(folder):
+        depth = len(Path(root).relative_to(folder).parts)
         folders[:] = sorted(
             each for each in folders if depth < _DEEPEST and each not in _PASSED_OVER and not each.startswith(".")
         )
         for name in sorted(names):
             if name.endswith((".yaml", ".yml")):
-                yield Path(here) / name
+                yield Path(root) / name

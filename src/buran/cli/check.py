@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.workflow.correct import check_base_models
     from buran.workflow.crowded import neighbours_ahead, sharing_ahead
     from buran.workflow.engine.controller import find_profile
-    from buran.workflow.engine.partition import check_now, room_here
+    from buran.workflow.engine.partition import check_now, local_room
     from buran.workflow.imported import check_measurements
 
     try:
@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
         if scheduler is not NONE and not campaign.is_simulated:
             campaign = check_now(campaign, scheduler)
         elif where.executor == "local":
-            partitions, job = room_here(campaign)
+            partitions, job = local_room(campaign)
             campaign = spread(campaign, partitions)
     except CampaignError as error:
         if not arguments.json:
@@ -74,8 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({"file": str(arguments.file), "valid": False, "mistakes": mistakes}, indent=2))
         return int(Exit.USAGE)
     summary = summarise(campaign)
-    is_here = scheduler is NONE and not job
-    summary["notes"] += [*filter(None, [job]), *(sharing_ahead if is_here else neighbours_ahead)(campaign)]
+    is_local = scheduler is NONE and not job
+    summary["notes"] += [*filter(None, [job]), *(sharing_ahead if is_local else neighbours_ahead)(campaign)]
     obstacle = SYSTEMS.load(campaign.config.backend).obstacle(campaign)
     if obstacle is not None:
         summary["notes"].append(f"`buran run` would fail here: {obstacle.line}")
@@ -149,7 +149,7 @@ def _as_text(campaign: Campaign, summary: dict[str, Any]) -> str:
     rows = [
         ("campaign", f"{campaign.name} ({summary['digest']})"),
         ("results", summary["results"]),
-        ("machine", "; ".join(_environment(here) for here in campaign.in_environments.values())),
+        ("machine", "; ".join(_environment(variant) for variant in campaign.in_environments.values())),
         *((name, _values(values)) for name, values in summary["parameters"].items()),
         *_listed(campaign),
         ("points", points),

@@ -108,13 +108,13 @@ def _base_model(arguments: argparse.Namespace) -> BaseModel:
     if not is_models_file(Path(arguments.model)):
         return load_base(arguments.model)
     from buran.modeling.correction.normal_form import base_of_function
-    from buran.modeling.values import place_of
+    from buran.modeling.values import row_of
 
     models = read_model_sets(Path(arguments.model), [arguments.metric])[arguments.metric]
     if arguments.call_path is None and len(models.call_paths) != 1:
         hint = "name one with --call-path; `buran model --over program` adds them up"
         raise UsageError("a base model is one model", where=arguments.model, why="there are several", hint=hint)
-    position = 0 if arguments.call_path is None else place_of(models.call_paths, arguments.call_path)
+    position = 0 if arguments.call_path is None else row_of(models.call_paths, arguments.call_path)
     model = models.models[position]
     if model is None:
         raise UsageError("there is no model of this call path", where=models.call_paths[position])

@@ -17,7 +17,7 @@ def is_corrected(path: Path) -> bool:
         return b'"buran-corrected/' in file.read(200)
 
 
-def predictions(path: Path, points: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[list[Any]]]:
+def predictions(path: Path, points: Sequence[Mapping[str, float | str]]) -> tuple[list[str], list[list[Any]]]:
     """Return header and rows: variables, prediction, the correction's factor, and whether it is trusted there.
 
     Parameters

@@ -23,7 +23,7 @@ def is_models(path: Path) -> bool:
 
 
 def predictions(
-    path: Path, points: Sequence[Mapping[str, Any]], *, level: float = 0.9
+    path: Path, points: Sequence[Mapping[str, float | str]], *, level: float = 0.9
 ) -> tuple[list[str], list[list[Any]]]:
     """Return header and rows: parameters, run time with its interval, and how it is made up, in seconds; or figures.
 
@@ -53,13 +53,13 @@ def predictions(
     at = _points_of(everything, points)
     rows: list[list[Any]] = []
     for models in everything:
-        ends = models.predict_interval(at, level)
-        columns = zip(at.tolist(), models.predict(at)[0], *(end[0] for end in ends), strict=True)
+        bounds = models.predict_interval(at, level)
+        columns = zip(at.tolist(), models.predict(at)[0], *(end[0] for end in bounds), strict=True)
         rows += [[models.metric, *point, *map(_finite, numbers), models.unit] for point, *numbers in columns]
     return ["figure", *everything[0].parameters, "predicted", "lower", "upper", "unit"], rows
 
 
-def _points_of(sets: Sequence[ModelSet], points: Sequence[Mapping[str, Any]]) -> NDArray[np.float64]:
+def _points_of(sets: Sequence[ModelSet], points: Sequence[Mapping[str, float | str]]) -> NDArray[np.float64]:
     whole = sets[0]
     if not points:
         raise UsageError("there are no points to predict", hint="give --at P=V,... or a CSV file")
@@ -85,13 +85,13 @@ def _finite(number: float) -> float | None:
 
 
 def _run_times(
-    whole: ModelSet, ends: ModelSet, times: Sequence[ModelSet], at: NDArray[np.float64], level: float
+    whole: ModelSet, startup: ModelSet, times: Sequence[ModelSet], at: NDArray[np.float64], level: float
 ) -> tuple[list[str], list[list[Any]]]:
     from buran.workflow.run_time import with_parts
 
     if times:
-        whole = with_parts(whole, ends, times[0])
-    total, apart = whole.predict(at)[0], ends.predict(at)[0]
+        whole = with_parts(whole, startup, times[0])
+    total, apart = whole.predict(at)[0], startup.predict(at)[0]
     low, high = (bounds[0] for bounds in whole.predict_interval(at, level))
     columns = zip(at.tolist(), total, np.maximum(low, 0.0), high, total - apart, apart, strict=True)
     rows = [[*point, *map(_finite, numbers)] for point, *numbers in columns]

@@ -133,7 +133,7 @@ def drive(
     from buran.measurement.machine.process import Interrupted, interruptible
     from buran.measurement.schedulers.none import NONE
     from buran.workflow.engine import controller
-    from buran.workflow.engine.partition import measured_here, measured_in
+    from buran.workflow.engine.partition import measured_in, measured_locally
     from buran.workflow.history import History
     from buran.workflow.plan import first_plan
     from buran.workflow.views.changes import changes_in_words
@@ -149,7 +149,7 @@ def drive(
             return Exit.INTERRUPTED
     elif where.executor == "local":
         with hushed():
-            session = measured_here(session, _say)
+            session = measured_locally(session, _say)
     options = [*(["--dry-run"] if dry_run else []), *extra]
     command = controller.engine_command(session.campaign.path, session.layout, where, options)
     with hushed():
@@ -179,7 +179,7 @@ def drive(
             since = Path(file.name).stat().st_mtime  # by the clock of the file system, as what the scripts log
         drivers = _Drivers(session, command, log, lock, extra, verbose)
         followed = where.scheduler is not NONE
-        end = drivers.in_jobs(where.scheduler, retry_failed, cancel) if followed else drivers.here(retry_failed)
+        end = drivers.in_jobs(where.scheduler, retry_failed, cancel) if followed else drivers.locally(retry_failed)
     if end.interrupted:
         print("interrupted; finished runs are kept, `buran run` resumes")
         return Exit.INTERRUPTED
@@ -229,7 +229,7 @@ class _Drivers:
     extra: list[str]
     verbose: bool
 
-    def here(self, retry_failed: bool, hangs: Callable[[int], bool] | None = None) -> End:
+    def locally(self, retry_failed: bool, hangs: Callable[[int], bool] | None = None) -> End:
         """Run the engine once, unless there is nothing to do and nothing in particular was requested."""
         from buran.cli.progress import Watcher
         from buran.measurement.store import ledger
@@ -285,14 +285,14 @@ class _Drivers:
                         _say(line)
 
                 dog = watchdog.Watchdog(folder, self.log, stuck, beat)
-                end = self.here(retry_failed and not restarts, dog.engine_hangs)
+                end = self.locally(retry_failed and not restarts, dog.engine_hangs)
                 if end.interrupted:
                     self._leave(scheduler, cancel)
                     return end
-                ends = events.ends()
-                for line in ends.words:
+                outcomes = events.outcomes()
+                for line in outcomes.words:
                     _say(line)
-                if end.code == 0 or restarts == watchdog.MOST_RESTARTS or not (end.hung or ends.may_resume):
+                if end.code == 0 or restarts == watchdog.MOST_RESTARTS or not (end.hung or outcomes.may_resume):
                     return end
                 restarts += 1
                 why = "the workflow engine lost its jobs" if end.hung else "some jobs did not get to their end"
@@ -380,5 +380,5 @@ def _say(text: str) -> None:
 
 
 def _shown(path: Path) -> str:
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+    current = Path.cwd()
+    return str(path.relative_to(current)) if path.is_relative_to(current) else str(path)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from buran.reporting.account import Item
-    from buran.workflow.views.status import Failure, Progress
+    from buran.reporting.content import AccountItem, Failure
+    from buran.workflow.views.status import Progress
 
 HELP = "show what is measured, failed, running and missing"
 
@@ -94,7 +94,7 @@ def _print_rest(state: Progress, file: Path, *, every: bool) -> None:
     _print_some(state.interruptions, style("missing", "yellow"), every=every)
 
 
-def account_rows(account: Sequence[Item]) -> list[tuple[str, str, str]]:
+def account_rows(account: Sequence[AccountItem]) -> list[tuple[str, str, str]]:
     """Return the rows of a table of what core hours went into, with their sum."""
     rows = [(item.phase, str(item.runs), f"{item.core_hours:.4g}") for item in account]
     runs, total = sum(item.runs for item in account), sum(item.core_hours for item in account)

@@ -104,11 +104,11 @@ def run(arguments: argparse.Namespace) -> int:
         space = measured_space(experiment.points, names, arguments.processes, at)
     else:
         space = read_space(arguments.space, names, arguments.processes, at)
-    inside = space.places(measured.points)
+    inside = space.indices(measured.points)
     cores = core_counts(measured.points, names, arguments.processes)
     cores[inside >= 0] = space.cores[inside[inside >= 0]]
     failed = [list(_values(text, names, "--exclude").values()) for text in arguments.exclude]
-    excluded = space.places(np.array(failed).reshape(-1, len(names)))
+    excluded = space.indices(np.array(failed).reshape(-1, len(names)))
     state = PlanningState(arguments.seed, frozenset(excluded[excluded >= 0].tolist()), most=arguments.number)
     report = advise(measured, cores, space, strategy, arguments.budget, state)
     print(
@@ -128,7 +128,7 @@ def _plain(report: Recommendation, space: Space) -> dict[str, Any]:
     return {
         "suggestions": [
             {
-                "point": dict(zip(space.parameters, space.points[suggestion.place].tolist(), strict=True)),
+                "point": dict(zip(space.parameters, space.points[suggestion.index].tolist(), strict=True)),
                 "repetition": suggestion.repetition,
                 "cost_core_hours": suggestion.cost_core_hours,
                 "score": suggestion.score,
@@ -163,7 +163,7 @@ def _text(report: Recommendation, space: Space, gain: str) -> str:
         return "\n".join([*lines, f"nothing to measure: {advice.stop}"])
     rows = [
         (
-            space.spelled(suggestion.place),
+            space.spelled(suggestion.index),
             suggestion.repetition,
             "unknown" if suggestion.cost_core_hours is None else f"{suggestion.cost_core_hours:.3g}",
             "" if not suggestion.score else f"{100 * suggestion.score:.2g} %" if gain else f"{suggestion.score:.3g}",

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import UsageError
+from buran.files import JsonObject
 
 if TYPE_CHECKING:  # it takes a quarter of a second, and most steps need no call graph
     from scipy.sparse import csr_array
@@ -31,6 +32,29 @@ CALL, POINTER, OVERRIDE, MEASURED = 1, 2, 4, 8
 replaces the called one, a call that happened in a run."""
 
 _CHUNK = 1 << 15  # components whose reachability is worked out at once: 4 KiB a component
+
+
+@dataclass(frozen=True)
+class GraphFile:
+    """What a file held next to a graph, kept for writing.
+
+    Attributes
+    ----------
+    is_fourth
+        Whether it was of MetaCG's version 4, of which the others are.
+    rest, meta
+        Further keys of the file and metadata of the graph.
+    keys
+        Of the functions.
+    overrides
+        Pairs of functions: what overrides, and what is overridden by it.
+    """
+
+    is_fourth: bool = False
+    rest: JsonObject = field(default_factory=dict)
+    meta: JsonObject = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
+    overrides: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +78,7 @@ class CallGraph:
     entry
         Number of the function the program begins with, if a file said so.
     metadata, edge_metadata, document
-        What a file held next to it, kept for writing: by function, by edge, of the whole.
+        What a file held next to it: by function, by edge, of the whole.
     """
 
     ids: tuple[str, ...]
@@ -69,9 +93,9 @@ class CallGraph:
     callee: Ids
     kind: NDArray[np.int8]
     entry: int | None = None
-    metadata: tuple[Mapping[str, Any], ...] = ()
+    metadata: tuple[JsonObject, ...] = ()
     edge_metadata: Mapping[tuple[int, int], Any] = field(default_factory=dict)
-    document: Mapping[str, Any] = field(default_factory=dict)
+    document: GraphFile = GraphFile()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -127,8 +151,8 @@ class CallGraph:
     def _matrix(self, reverse: bool = False) -> csr_array:
         from scipy.sparse import csr_array
 
-        ends = (self.callee, self.caller) if reverse else (self.caller, self.callee)
-        return csr_array((np.ones(len(self.kind), dtype=np.int8), ends), shape=(len(self), len(self)))
+        pair = (self.callee, self.caller) if reverse else (self.caller, self.callee)
+        return csr_array((np.ones(len(self.kind), dtype=np.int8), pair), shape=(len(self), len(self)))
 
     def reached(self, start: Iterable[int], *, reverse: bool = False) -> Mask:
         """Return shape (function,): what is called from some functions, directly or not, and these themselves.
@@ -203,12 +227,12 @@ class CallGraph:
         np.add.at(of_component, component, weights)
         total = np.zeros_like(of_component)
         cuts = np.searchsorted(caller, np.arange(count + 1)).tolist()
-        ends = callee.tolist()
+        callees = callee.tolist()
         uses = np.bincount(callee, minlength=count).tolist()
         heavy = np.flatnonzero(of_component.any(axis=1))  # only these can add anything
         for first in range(0, len(heavy), _CHUNK):
             chosen = heavy[first : first + _CHUNK]
-            total += _sums_over(count, cuts, ends, list(uses), chosen, of_component[chosen])
+            total += _sums_over(count, cuts, callees, list(uses), chosen, of_component[chosen])
         out: Ids = total[component]
         return out
 
@@ -232,9 +256,9 @@ def _callees_first(count: int, pairs: Ids) -> Ids:
     cuts = np.searchsorted(pairs[order, 1], np.arange(count + 1)).tolist()
     ready = [i for i in range(count) if not waiting[i]]
     rank = np.zeros(count, dtype=np.int64)
-    for place in range(count):
-        component = ready[place]
-        rank[component] = place
+    for index in range(count):
+        component = ready[index]
+        rank[component] = index
         for caller in callers[cuts[component] : cuts[component + 1]]:
             waiting[caller] -= 1
             if not waiting[caller]:
@@ -242,7 +266,7 @@ def _callees_first(count: int, pairs: Ids) -> Ids:
     return rank
 
 
-def _sums_over(count: int, cuts: list[int], ends: list[int], uses: list[int], chosen: Ids, weights: Ids) -> Ids:
+def _sums_over(count: int, cuts: list[int], callees: list[int], uses: list[int], chosen: Ids, weights: Ids) -> Ids:
     """Return shape (component, kind): weights of those of `chosen` that each component reaches.
 
     Sets are whole numbers, one bit for each of `chosen`. What a component reaches beyond its largest callee is
@@ -253,7 +277,7 @@ def _sums_over(count: int, cuts: list[int], ends: list[int], uses: list[int], ch
     bit = {int(component): i for i, component in enumerate(chosen.tolist())}
     sizes = [0] * count
     for component in range(count):
-        below = ends[cuts[component] : cuts[component + 1]]
+        below = callees[cuts[component] : cuts[component + 1]]
         base, size = -1, 0
         whole = 0
         for callee in below:

@@ -71,9 +71,9 @@ def with_measured(graph: CallGraph, tree: CallTree) -> CallGraph:
     seen. The root of a profile, which stands for the executable, is no function.
     """
     regions = tree.regions
-    places = [graph.find(region.mangled or region.name, region.name, region.file) for region in regions]
+    nodes = [graph.find(region.mangled or region.name, region.name, region.file) for region in regions]
     is_function = [region.paradigm != "measurement" for region in regions]
-    missing = [i for i, at in enumerate(places) if at is None and is_function[i]]
+    missing = [i for i, at in enumerate(nodes) if at is None and is_function[i]]
     whole = graph
     if missing:
         taken, ids = set(graph.ids), list[str]()
@@ -81,7 +81,7 @@ def with_measured(graph: CallGraph, tree: CallTree) -> CallGraph:
             ids.append(_unique(regions[i].mangled or regions[i].name, regions[i].file, taken))
             taken.add(ids[-1])
         for extra, i in enumerate(missing):
-            places[i] = len(graph) + extra
+            nodes[i] = len(graph) + extra
         whole = _extended(
             graph,
             ids,
@@ -90,7 +90,7 @@ def with_measured(graph: CallGraph, tree: CallTree) -> CallGraph:
             [regions[i].file for i in missing],
             [regions[i].paradigm == "compiler" for i in missing],
         )
-    numbers = np.array([at if at is not None and is_function[i] else -1 for i, at in enumerate(places)], dtype=np.int64)
+    numbers = np.array([at if at is not None and is_function[i] else -1 for i, at in enumerate(nodes)], dtype=np.int64)
     below = numbers[tree.region]
     above = np.where(tree.parent >= 0, below[np.maximum(tree.parent, 0)], -1)
     real = (below >= 0) & (above >= 0)

@@ -89,15 +89,15 @@ def guard(
     limit, keep
         See `throttle`.
     """
-    place = longest(experiment)
-    seconds, visits = (_mean(experiment.over_locations(name))[:, place] for name in ("time", "visits"))
-    every = float(_mean(experiment.over_locations("visits", "sum"))[:, place].sum())
+    index = longest(experiment)
+    seconds, visits = (_mean(experiment.over_locations(name))[:, index] for name in ("time", "visits"))
+    every = float(_mean(experiment.over_locations("visits", "sum"))[:, index].sum())
     threads = threads_of(experiment)
     if threads is not None:  # times are those of one thread, visits of all
-        visits = visits / threads[:, place]
+        visits = visits / threads[:, index]
     cost_s = visit_cost_of(hooked_s, plain_s, every, calibrated_s)
     cost_s = min(cost_s, max(calibrated_s, _most_a_visit_costs(experiment.tree, seconds, visits)))
-    return throttle(experiment.tree, seconds, visits, cost_s * stretch(experiment, hooked_s, place), limit, keep)
+    return throttle(experiment.tree, seconds, visits, cost_s * stretch(experiment, hooked_s, index), limit, keep)
 
 
 def _most_a_visit_costs(tree: CallTree, seconds: Floats, visits: Floats) -> float:
@@ -112,7 +112,7 @@ def _most_a_visit_costs(tree: CallTree, seconds: Floats, visits: Floats) -> floa
     return float((own_s[many] / number[many]).min(initial=np.inf))
 
 
-def stretch(experiment: Experiment, cpu_s: float, place: int | None = None) -> float:
+def stretch(experiment: Experiment, cpu_s: float, index: int | None = None) -> float:
     """Return by how much functions lasted longer than what they computed, where a machine is shared; at least 1.
 
     Parameters
@@ -122,7 +122,7 @@ def stretch(experiment: Experiment, cpu_s: float, place: int | None = None) -> f
     """
     tree = experiment.tree
     seconds = _mean(experiment.over_locations("time", "sum")[reached_by_filters(tree)[tree.region]])
-    lasted_s = float(seconds.sum() if place is None else seconds[:, place].sum())
+    lasted_s = float(seconds.sum() if index is None else seconds[:, index].sum())
     return max(lasted_s / cpu_s, 1.0) if cpu_s > 0 else 1.0
 
 

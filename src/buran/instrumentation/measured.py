@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.campaign.point import Value
+from buran.files import Stored
 from buran.modeling.numerics.intervals import of_median
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.metrics import TEAM_IMBALANCE, WORKING_THREADS
@@ -46,6 +47,54 @@ class MeasuredOverhead:
             return f"{100 * self.share:+.1f} %"
         lower, upper = self.interval
         return f"{100 * self.share:+.1f} % ({100 * lower:+.1f} to {100 * upper:+.1f})"
+
+
+@dataclass(frozen=True)
+class Overhead(Stored):
+    """What instrumentation costs at a point: medians over pairs of runs made side by side.
+
+    Attributes
+    ----------
+    time_ratio, effort_ratio
+        CPU time of the instrumented runs over that of the baseline; None where either is missing.
+    """
+
+    point: Mapping[str, Value]
+    filter_number: int
+    vanilla_cpu_s: float
+    time_ratio: float | None
+    effort_ratio: float | None
+
+
+@dataclass(frozen=True)
+class FilterOverhead:
+    """What a filter instruments, what that was predicted to cost, and what it did.
+
+    Attributes
+    ----------
+    functions, left_out
+        How many functions it names, and how many it excludes from everything or from the default selection; None where
+        none are named, and for the default selection as it is.
+    points
+        At how many points it was timed.
+    predicted
+        Largest overhead at a measured point; None where none was predicted.
+    time, without_startup, counts
+        Overhead of the runs for times, the same beyond start-up of the measurement system, and of those for counts.
+    allowed, within
+        Largest overhead allowed, and whether the measured one keeps to it; None where nothing limits it.
+    """
+
+    filter_number: int
+    functions: int | None
+    left_out: int | None
+    points: int
+    predicted: float | None
+    time: MeasuredOverhead | None
+    without_startup: MeasuredOverhead | None
+    counts: MeasuredOverhead | None
+    allowed: float | None
+    within: bool | None
 
 
 @dataclass(frozen=True)

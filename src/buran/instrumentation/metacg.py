@@ -16,8 +16,17 @@ from typing import Any
 
 from buran import __version__
 from buran.errors import FormatError
-from buran.files import write_text
-from buran.instrumentation.callgraph import CALL, MEASURED, OVERRIDE, POINTER, CallGraph, make_graph, with_edges
+from buran.files import JsonObject, write_text
+from buran.instrumentation.callgraph import (
+    CALL,
+    MEASURED,
+    OVERRIDE,
+    POINTER,
+    CallGraph,
+    GraphFile,
+    make_graph,
+    with_edges,
+)
 
 _HEAD = "_MetaCG"
 _META_KEYS = {"statements": "numStatements", "branches": "numConditionalBranches", "loop_depth": "loopDepth"}
@@ -58,7 +67,7 @@ def read_metacg(path: Path) -> CallGraph:
     )
 
 
-def _read_second(nodes: Mapping[str, Any]) -> CallGraph:
+def _read_second(nodes: JsonObject) -> CallGraph:
     number = {name: i for i, name in enumerate(nodes)}
     edges: list[tuple[int, int, int]] = []
     overrides: list[tuple[int, int]] = []
@@ -72,7 +81,7 @@ def _read_second(nodes: Mapping[str, Any]) -> CallGraph:
     return _with_overriders(replace(graph, metadata=tuple(nodes.values())), overrides)
 
 
-def _read_fourth(data: Mapping[str, Any], graph: Mapping[str, Any]) -> CallGraph:
+def _read_fourth(data: JsonObject, graph: JsonObject) -> CallGraph:
     nodes = graph["nodes"]
     keys = list(nodes)
     number = {key: i for i, key in enumerate(keys)}
@@ -105,7 +114,7 @@ def _read_fourth(data: Mapping[str, Any], graph: Mapping[str, Any]) -> CallGraph
             entry=None if entry is None else _number(number, str(entry), "entryFunction"),
             metadata=tuple(nodes.values()),
             edge_metadata=edge_metadata,
-            document={"version": 4, "rest": rest, "keys": keys, "meta": meta},
+            document=GraphFile(True, rest, meta, tuple(keys)),
         ),
         overrides,
     )
@@ -137,20 +146,20 @@ def _graph(
     symbols: Sequence[str],
     edges: Iterable[tuple[int, int, int]],
     has_body: Sequence[bool],
-    metas: Sequence[Mapping[str, Any]],
+    metas: Sequence[JsonObject],
     files: Sequence[str] | None = None,
 ) -> CallGraph:
-    places = [meta.get("fileProperties") or {} for meta in metas]
+    origins = [meta.get("fileProperties") or {} for meta in metas]
     features = {name: [int(meta.get(key, -1)) for meta in metas] for name, key in _META_KEYS.items()}
     features["loops"] = [-1 if depth < 0 else int(depth > 0) for depth in features["loop_depth"]]
     return make_graph(
         ids,
         edges,
         symbols=symbols,
-        files=files or [str(place.get("origin") or "") for place in places],
+        files=files or [str(origin.get("origin") or "") for origin in origins],
         has_body=has_body,
         inline=[bool((meta.get("inlineInfo") or {}).get("markedInline")) for meta in metas],
-        system=[bool(place.get("systemInclude")) for place in places],
+        system=[bool(origin.get("systemInclude")) for origin in origins],
         features=features,
     )
 
@@ -159,7 +168,7 @@ def _with_overriders(graph: CallGraph, overrides: Iterable[tuple[int, int]]) -> 
     """Add calls of everything that overrides a called function, directly or by way of others."""
     above: dict[int, list[int]] = {}
     direct = sorted(set(overrides))
-    graph = replace(graph, document={**graph.document, "overrides": direct})
+    graph = replace(graph, document=replace(graph.document, overrides=tuple(direct)))
     for function, other in direct:
         above.setdefault(other, []).append(function)
     reach: dict[int, list[int]] = {}
@@ -184,17 +193,15 @@ def _closure(above: Mapping[int, list[int]], start: int) -> list[int]:
 
 def write_metacg(graph: CallGraph, path: Path) -> None:
     """Write a graph; what a file of the same version held next to it is written again."""
-    same = graph.document.get("version") == 4
     written = (graph.kind & (CALL | POINTER | MEASURED)) != 0
     callees: list[list[int]] = [[] for _ in graph.ids]
     for a, b in zip(graph.caller[written].tolist(), graph.callee[written].tolist(), strict=True):
         callees[a].append(b)
     head = {"version": "4.0", "generator": {"name": "buran", "version": __version__, "sha": ""}}
-    rest = graph.document.get("rest", {}) if same else {}
-    write_text(path, json.dumps({_HEAD: head, **rest, "_CG": _body(graph, callees, same)}) + "\n")
+    write_text(path, json.dumps({_HEAD: head, **graph.document.rest, "_CG": _body(graph, callees)}) + "\n")
 
 
-def _own_meta(graph: CallGraph, i: int, old: Mapping[str, Any]) -> dict[str, Any]:
+def _own_meta(graph: CallGraph, i: int, old: JsonObject) -> dict[str, Any]:
     sizes = {key: int(graph.features[name][i]) for name, key in _META_KEYS.items() if graph.features[name][i] >= 0}
     out: dict[str, Any] = {**old, **sizes}
     out.setdefault("fileProperties", {"origin": graph.files[i], "systemInclude": bool(graph.system[i])})
@@ -203,11 +210,11 @@ def _own_meta(graph: CallGraph, i: int, old: Mapping[str, Any]) -> dict[str, Any
     return out
 
 
-def _kept(graph: CallGraph, i: int, same: bool) -> dict[str, Any]:
-    return dict(graph.metadata[i]) if same and i < len(graph.metadata) else {}
+def _kept(graph: CallGraph, i: int) -> JsonObject:
+    return graph.metadata[i] if graph.document.is_fourth and i < len(graph.metadata) else {}
 
 
-def _meta_of(graph: CallGraph, i: int) -> Mapping[str, Any]:
+def _meta_of(graph: CallGraph, i: int) -> JsonObject:
     """Return the metadata of a function, whichever version it was read from."""
     return (graph.metadata[i].get("meta") or {}) if i < len(graph.metadata) else {}
 
@@ -216,21 +223,21 @@ def _overrides(graph: CallGraph) -> tuple[list[list[int]], list[list[int]]]:
     """Return for each function what it overrides and what overrides it, directly."""
     down: list[list[int]] = [[] for _ in graph.ids]
     up: list[list[int]] = [[] for _ in graph.ids]
-    for function, other in graph.document.get("overrides", ()):
+    for function, other in graph.document.overrides:
         down[function].append(other)
         up[other].append(function)
     return down, up
 
 
-def _body(graph: CallGraph, callees: list[list[int]], same: bool) -> dict[str, Any]:
-    keys = list(graph.document.get("keys", ())) if same else []
+def _body(graph: CallGraph, callees: list[list[int]]) -> JsonObject:
+    keys = list(graph.document.keys)
     taken = set(keys)
     free = (str(i) for i in range(len(graph) + len(keys) + 1))
     while len(keys) < len(graph):
         key = next(number for number in free if number not in taken)
         taken.add(key)
         keys.append(key)
-    meta = dict(graph.document.get("meta", {})) if same else {}
+    meta = dict(graph.document.meta)
     if graph.entry is not None:
         meta["entryFunction"] = keys[graph.entry]
     down, up = _overrides(graph)
@@ -242,7 +249,7 @@ def _body(graph: CallGraph, callees: list[list[int]], same: bool) -> dict[str, A
     ]
     nodes = {
         keys[i]: {
-            **_kept(graph, i, same),
+            **_kept(graph, i),
             "functionName": graph.symbols[i],
             "origin": graph.files[i] or None,
             "hasBody": bool(graph.has_body[i]),

@@ -28,7 +28,7 @@ from numpy.typing import ArrayLike
 
 from buran.instrumentation.aggregation import threshold
 from buran.instrumentation.callgraph import CallGraph, Ids
-from buran.instrumentation.prediction import Floats, Mask, RegionPrediction, predict_regions, symbol_of
+from buran.instrumentation.prediction import Floats, Mask, ModelledProgram, RegionPrediction, predict_regions, symbol_of
 from buran.instrumentation.refinement import Refinement
 from buran.modeling.pmnf import ModelSet
 from buran.profiles.profile import CallTree
@@ -80,7 +80,7 @@ def hotspots(tree: CallTree, seconds: Floats, time: ModelSet, graph: CallGraph) 
     seconds
         Shape (call path,): exclusive time at one point.
     """
-    prediction = predict_regions(tree, time, None, np.array(time.points[-1]), 0.0)
+    prediction = predict_regions(ModelledProgram(tree, time, visit_cost_s=0.0), np.array(time.points[-1]))
     inclusive = tree.inclusive(np.nan_to_num(seconds))
     by_region = np.zeros(len(tree.regions))
     np.maximum.at(by_region, tree.region, inclusive)
@@ -109,7 +109,7 @@ def hotspots(tree: CallTree, seconds: Floats, time: ModelSet, graph: CallGraph) 
 def _above(
     tree: CallTree, time: ModelSet, visits: ModelSet | None, target: ArrayLike, threshold_s: float
 ) -> tuple[RegionPrediction, Mask]:
-    prediction = predict_regions(tree, time, visits, target, 0.0)
+    prediction = predict_regions(ModelledProgram(tree, time, visits, 0.0), target)
     with np.errstate(invalid="ignore"):
         return prediction, prediction.filterable & (prediction.own_s > threshold_s)
 
@@ -124,8 +124,8 @@ def _closed(
 ) -> Refinement:
     """Add everything on a path of the call graph from main to what was chosen."""
     numbers = _numbers(graph, tree)
-    ends = [*numbers[above & (numbers >= 0)].tolist(), *np.flatnonzero(extra).tolist()]
-    leading = graph.on_paths([graph.main], ends) & graph.has_body
+    targets = [*numbers[above & (numbers >= 0)].tolist(), *np.flatnonzero(extra).tolist()]
+    leading = graph.on_paths([graph.main], targets) & graph.has_body
     in_graph = np.array([at >= 0 and bool(leading[at]) for at in numbers], dtype=bool)
     return _refinement(tree, prediction, above | in_graph, graph, leading | extra, f"above {threshold_s:.3g} s", above)
 

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from buran.errors import UsageError
-from buran.instrumentation.tuning import SCATTER
+from buran.instrumentation.tuning import SCATTER, VISIT_COST_S
 from buran.modeling.allowance import allowed_times
 from buran.modeling.pmnf import ModelSet
 from buran.modeling.pmnf.tuning import ALLOWANCE
 from buran.profiles.profile import SEPARATOR, CallTree, Region
-from buran.profiles.startup import starts_or_ends
+from buran.profiles.startup import is_startup_or_shutdown
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -203,20 +203,11 @@ class RegionPrediction:
         return float(np.nansum(self.path_share[inside]))
 
 
-def predict_regions(
-    tree: CallTree,
-    time: ModelSet,
-    visits: ModelSet | None,
-    target: ArrayLike,
-    visit_cost_s: float,
-    work: Sequence[ModelSet] = (),
-    threads: Floats | None = None,
-    points: ArrayLike | None = None,
-    plain_s: ArrayLike | None = None,
-) -> RegionPrediction:
-    """Evaluate the models of an iteration.
+@dataclass(frozen=True, eq=False)
+class ModelledProgram:
+    """Models of an iteration, and what was measured next to them.
 
-    Parameters
+    Attributes
     ----------
     tree
         The call paths, in the models' order.
@@ -224,22 +215,48 @@ def predict_regions(
         Models of the exclusive time of each call path, in seconds, mean over ranks.
     visits
         Models of the visits, mean over ranks; None if unknown.
-    target
-        Shape (parameter,): in the order of the models' parameters.
+    visit_cost_s
+        What one visit costs in hooks.
     work
         Models of other metrics, of call paths by their names, which may be others than those of `tree`.
+    imbalance
+        Shape (call path,): by how much the slowest rank's time exceeds the mean, in seconds, at the largest point.
+    extremes_s
+        Shape (call path, 2): measured times at the points with the least and the most time.
     threads
         Shape (call path, point): how many threads of a rank share its visits, at the models' points; None for one.
     points
-        Shape (point, parameter): where the overhead counts beside the target; the models' points if None.
+        Shape (point, parameter): where the overhead counts in addition to the target; the models' points if None.
     plain_s
         Shape (point,): CPU time of a thread there without instrumentation; NaN where unknown, as everywhere if None.
+    """
+
+    tree: CallTree
+    time: ModelSet
+    visits: ModelSet | None = None
+    visit_cost_s: float = VISIT_COST_S
+    work: Sequence[ModelSet] = ()
+    imbalance: Floats | None = None
+    extremes_s: Floats | None = None
+    threads: Floats | None = None
+    points: ArrayLike | None = None
+    plain_s: ArrayLike | None = None
+
+
+def predict_regions(program: ModelledProgram, target: ArrayLike) -> RegionPrediction:
+    """Evaluate the models of an iteration.
+
+    Parameters
+    ----------
+    target
+        Shape (parameter,): in the order of the models' parameters.
 
     Raises
     ------
     UsageError
         Models and tree do not belong together, or the target does not fit the parameters.
     """
+    tree, time, visits, threads = program.tree, program.time, program.visits, program.threads
     at = np.asarray(target, dtype=np.float64)
     if at.shape != (len(time.parameters),) or not np.isfinite(at).all():
         raise UsageError(
@@ -254,29 +271,30 @@ def predict_regions(
             )
     modelled = np.array(time.points, dtype=np.float64).reshape(-1, len(at))
     origin = modelled.min(axis=0) if len(modelled) else at
-    places = modelled if points is None else np.asarray(points, dtype=np.float64).reshape(-1, len(at))
-    whole = np.concatenate([at[None], origin[None], places])
+    points = modelled if program.points is None else np.asarray(program.points, dtype=np.float64).reshape(-1, len(at))
+    whole = np.concatenate([at[None], origin[None], points])
     seconds = time.predict(whole)
-    seconds[starts_or_ends(tree.names)] = 0.0
+    seconds[is_startup_or_shutdown(tree.names)] = 0.0
     # What counts do not allow is noise, extrapolated: it would leave no share to the functions that matter.
-    allowed_s = ALLOWANCE * allowed_times(time, {models.metric: models for models in work}, at)
+    allowed_s = ALLOWANCE * allowed_times(time, {models.metric: models for models in program.work}, at)
     seconds[:, 0] = np.minimum(seconds[:, 0], allowed_s)
-    number = np.full((len(tree), 1 + len(places)), np.nan)
+    number = np.full((len(tree), 1 + len(points)), np.nan)
     if visits is not None:
-        number = visits.predict(np.concatenate([at[None], places]))
+        number = visits.predict(np.concatenate([at[None], points]))
     if threads is not None and threads.shape == (len(tree), len(modelled)):
         most = threads.max(axis=1, initial=1.0, keepdims=True)
-        number /= np.concatenate([most, threads if points is None else np.repeat(most, len(places), axis=1)], axis=1)
+        there = threads if program.points is None else np.repeat(most, len(points), axis=1)
+        number /= np.concatenate([most, there], axis=1)
     return RegionPrediction(
         tree,
         seconds[:, 0],
         seconds[:, 1],
-        places,
+        points,
         number,
         seconds[:, 2:],
-        visit_cost_s,
-        np.full(len(places), np.nan) if plain_s is None else np.asarray(plain_s, dtype=np.float64),
-        tuple((models.metric, _growing_share(tree, models, at, origin)) for models in work),
+        program.visit_cost_s,
+        np.full(len(points), np.nan) if program.plain_s is None else np.asarray(program.plain_s, dtype=np.float64),
+        tuple((models.metric, _growing_share(tree, models, at, origin)) for models in program.work),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,34 +13,98 @@ from buran.instrumentation.callgraph import CallGraph
 from buran.instrumentation.control import within_overhead
 from buran.instrumentation.expansion import unexplored_kernels
 from buran.instrumentation.pattern import named_by, named_by_any, plain
-from buran.instrumentation.prediction import FILTERABLE, Floats, Mask, RegionPrediction, predict_regions, symbol_of
+from buran.instrumentation.prediction import (
+    FILTERABLE,
+    Floats,
+    Mask,
+    ModelledProgram,
+    RegionPrediction,
+    predict_regions,
+    symbol_of,
+)
 from buran.instrumentation.refinement import CONSTANT, DROPPED, KEPT, Refinement, Wishes
-from buran.instrumentation.tuning import NEAR_SHARE, SCATTER, VISIT_COST_S
+from buran.instrumentation.tuning import NEAR_SHARE, SCATTER
 from buran.instrumentation.verdicts import Verdicts
-from buran.modeling.pmnf import ModelSet
 from buran.profiles.cubex_read import PARAMETRIZED
-from buran.profiles.profile import CallTree, Region
+from buran.profiles.profile import Region
 from buran.wording import counted
 
 
+@dataclass(frozen=True)
+class Explored:
+    """What is known of a program's functions beyond the models of an iteration.
+
+    Attributes
+    ----------
+    graph
+        Call graph of the program, for functions that were never measured and for the static closure.
+    known
+        What earlier iterations found out. A kernel of theirs stays down to half of `Wishes.share`, so that noise
+        does not change filters back and forth; a function they dropped is not tried again.
+    hooked
+        Linker symbols that had hooks in what was measured.
+    uncounted
+        Those that are not tried, as counts know nothing of them.
+    """
+
+    graph: CallGraph | None = None
+    known: Verdicts = field(default_factory=dict)
+    hooked: Collection[str] = ()
+    uncounted: Collection[str] = ()
+
+
+_UNEXPLORED = Explored()
+
+
+@dataclass(frozen=True, eq=False)
+class _Choice:
+    """Why functions were chosen or not, shape (region,) each."""
+
+    kernels: Mask
+    kept: Mask
+    costly: Mask
+    steady: Mask
+    near: Mask
+    distorted: Mask
+    waiting: Mask
+    always: Mask
+    dropped: Mask
+
+    def reason(self, prediction: RegionPrediction, i: int, least: float) -> str:
+        """Say why a function is instrumented, or why not; `least` is the share of a kernel."""
+        region, share = prediction.tree.regions[i], prediction.share[i]
+        percent = f"{100 * share:.3g} % of the time"
+        if region.paradigm not in FILTERABLE:
+            return f"always measured, {region.paradigm} is not filtered"
+        if self.dropped[i]:
+            return DROPPED
+        if self.costly[i]:
+            return f"its visits cost more than {percent} is worth"
+        if np.isnan(share):
+            return "no model yet"
+        if self.kernels[i]:
+            if share >= least or not (self.always[i] or self.waiting[i]):
+                grown = [metric for metric, growing in prediction.work if growing[i] >= least]
+                return percent + (f", {' and '.join(grown)} grow" if grown and share < least else "")
+            if region.role == PARAMETRIZED:
+                return "the program records a parameter in it"
+            return KEPT if self.always[i] else f"ranks wait for each other, {percent}"
+        if prediction.main[i]:
+            return "begin of the program"
+        if self.kept[i] and not self.near[i]:
+            return f"on the way to such a function, {100 * share:.2g} % itself"
+        if self.kept[i]:
+            return f"{100 * share:.2g} % of the time, which may be more: its instrumentation fits"
+        if self.steady[i] and share >= least:
+            return f"{percent}{CONSTANT}"
+        if self.distorted[i] and prediction.own_s[i] > 0:
+            cost = 100 * min(prediction.hook_s[i] / prediction.own_s[i], 1)
+            return f"instrumentation would take {cost:.0f} % of its {percent}"
+        return f"{100 * share:.2g} % of the time, below {100 * least:.3g} %"
+
+
 def refine(
-    tree: CallTree,
-    time: ModelSet,
-    visits: ModelSet | None,
-    target: ArrayLike,
-    wishes: Wishes | None = None,
-    *,
-    visit_cost_s: float = VISIT_COST_S,
-    work: Sequence[ModelSet] = (),
-    imbalance: Floats | None = None,
-    extremes_s: Floats | None = None,
-    threads: Floats | None = None,
-    points: ArrayLike | None = None,
-    plain_s: ArrayLike | None = None,
-    graph: CallGraph | None = None,
-    known: Verdicts | None = None,
-    hooked: Collection[str] = (),
-    uncounted: Collection[str] = (),
+    program: ModelledProgram, target: ArrayLike, wishes: Wishes | None = None, explored: Explored = _UNEXPLORED
 ) -> Refinement:
     """Choose the functions to instrument in the next iteration, by what they will matter at the target.
 
@@ -50,27 +114,13 @@ def refine(
     largest join them. Kept is what leads to kernels and to MPI operations with such a share, and, as models err, what
     has a part of it. What then costs too much goes: the least time per visit first.
 
+    A model of few noisy values may miss a kernel: a function that has the share at the largest measured point is one
+    too, and none is constant whose measured time grew.
+
     Parameters
     ----------
-    tree, time, visits, target, work, threads, points, plain_s
+    target
         See `predict_regions`.
-    visit_cost_s
-        What one visit costs in hooks.
-    imbalance
-        Shape (call path,): by how much the slowest rank's time exceeds the mean, in seconds, at the largest point.
-    extremes_s
-        Shape (call path, 2): measured times at the points with the least and the most time. A model of few noisy
-        values may miss a kernel: a function that has the share at the largest point is one too, and none is constant
-        whose measured time grew.
-    graph
-        Call graph of the program, for functions that were never measured and for the static closure.
-    known
-        What earlier iterations found out. A kernel of theirs stays down to half of `share`, so that noise
-        does not change filters back and forth; a function they dropped is not tried again.
-    hooked
-        Linker symbols that had hooks in what was measured.
-    uncounted
-        Those that are not tried, as counts know nothing of them.
 
     Raises
     ------
@@ -79,21 +129,21 @@ def refine(
         wanted without a call graph.
     """
     wishes = wishes or Wishes()
-    memory = known or {}
-    prediction = predict_regions(tree, time, visits, target, visit_cost_s, work, threads, points, plain_s)
-    regions = tree.regions
+    graph, memory, hooked = explored.graph, explored.known, explored.hooked
+    prediction = predict_regions(program, target)
+    regions = program.tree.regions
     symbols = [symbol_of(region) for region in regions]
     unknown = np.isnan(prediction.share)
     before = np.array([name in memory and memory[name].kept for name in symbols], dtype=bool)
     least = np.where(before, wishes.share / 2, wishes.share)
     distorted = prediction.mostly_hooks(wishes.hook_share)
-    seen, grew = _measured(prediction, extremes_s, _visits_there(time, visits, threads))
+    seen, grew = _measured(prediction, program.extremes_s, _visits_at_largest(program))
     share = prediction.bare_share
     with np.errstate(invalid="ignore"):
         large: Mask = ((share >= least) | (seen >= least)) & ~unknown & (prediction.total_s > 0)
     busy: Mask = np.any([growing >= wishes.share for _, growing in prediction.work] or [np.zeros_like(large)], axis=0)
     steady = prediction.constant & prediction.filterable & ~grew & ~busy
-    waiting = _waiting(prediction, imbalance, wishes.share) & prediction.filterable
+    waiting = _waiting(prediction, program.imbalance, wishes.share) & prediction.filterable
     # Score-P ends a program that records a parameter outside of a function with hooks.
     always = _matching(regions, wishes.keep) | np.array([region.role == PARAMETRIZED for region in regions], dtype=bool)
     dropped = _matching(regions, wishes.drop) & ~always
@@ -113,15 +163,13 @@ def refine(
     costly = keep & ~kept
     added: dict[str, str] = {}
     if graph is not None:
-        added = unexplored_kernels(graph, symbols, kernels & kept, memory, hooked, uncounted)
+        added = unexplored_kernels(graph, symbols, kernels & kept, memory, hooked, explored.uncounted)
         added |= dict.fromkeys(_unmeasured(graph, wishes.keep, {*symbols, *hooked}), KEPT)
         unwanted = _unmeasured(graph, wishes.drop, ()) - _unmeasured(graph, wishes.keep, ())
         added = {name: why for name, why in added.items() if name not in unwanted}
     never = tuple(sorted(set(hooked) - set(symbols) - {name for name in memory if memory[name].share is not None}))
-    reasons = tuple(
-        _reason(prediction, i, wishes, kernels, kept, costly, steady, near, distorted, waiting, always, dropped)
-        for i in range(len(regions))
-    )
+    choice = _Choice(kernels, kept, costly, steady, near, distorted, waiting, always, dropped)
+    reasons = tuple(choice.reason(prediction, i, wishes.share) for i in range(len(regions)))
     result = Refinement(prediction, kept, kernels & (kept | ~prediction.filterable), reasons, added, (), never)
     known_names = dict(zip(symbols, (region.name for region in regions), strict=True))
     if graph is not None:
@@ -153,8 +201,9 @@ def _unmeasured(graph: CallGraph, patterns: Sequence[str], measured: Collection[
     return {graph.symbols[i] for i in numbers if graph.has_body[i]} - set(measured)
 
 
-def _visits_there(time: ModelSet, visits: ModelSet | None, threads: Floats | None) -> Floats:
+def _visits_at_largest(program: ModelledProgram) -> Floats:
     """Return shape (call path,): visits of one thread at the measured point with the most time in all."""
+    time, visits, threads = program.time, program.visits, program.threads
     points = np.array(time.points, dtype=np.float64).reshape(-1, len(time.parameters))
     if visits is None or not len(points):
         return np.zeros(len(time.call_paths))
@@ -212,54 +261,9 @@ def _static_closure(graph: CallGraph | None, regions: Sequence[Region], kernels:
     if graph is None:
         raise UsageError("paths of the call graph are wanted, but there is no call graph", hint="closure: measured")
     numbers = [graph.find(symbol_of(region), region.name, region.file) for region in regions]
-    ends = [at for at, kernel in zip(numbers, kernels, strict=True) if kernel and at is not None]
-    leading = graph.on_paths([graph.main], ends)
+    targets = [at for at, kernel in zip(numbers, kernels, strict=True) if kernel and at is not None]
+    leading = graph.on_paths([graph.main], targets)
     return np.array([at is not None and bool(leading[at]) for at in numbers], dtype=bool)
-
-
-def _reason(
-    prediction: RegionPrediction,
-    i: int,
-    wishes: Wishes,
-    kernels: Mask,
-    kept: Mask,
-    costly: Mask,
-    steady: Mask,
-    near: Mask,
-    distorted: Mask,
-    waiting: Mask,
-    always: Mask,
-    dropped: Mask,
-) -> str:
-    region, share = prediction.tree.regions[i], prediction.share[i]
-    percent = f"{100 * share:.3g} % of the time"
-    if region.paradigm not in FILTERABLE:
-        return f"always measured, {region.paradigm} is not filtered"
-    if dropped[i]:
-        return DROPPED
-    if costly[i]:
-        return f"its visits cost more than {percent} is worth"
-    if np.isnan(share):
-        return "no model yet"
-    if kernels[i]:
-        if share >= wishes.share or not (always[i] or waiting[i]):
-            grown = [metric for metric, growing in prediction.work if growing[i] >= wishes.share]
-            return percent + (f", {' and '.join(grown)} grow" if grown and share < wishes.share else "")
-        if region.role == PARAMETRIZED:
-            return "the program records a parameter in it"
-        return KEPT if always[i] else f"ranks wait for each other, {percent}"
-    if prediction.main[i]:
-        return "begin of the program"
-    if kept[i] and not near[i]:
-        return f"on the way to such a function, {100 * share:.2g} % itself"
-    if kept[i]:
-        return f"{100 * share:.2g} % of the time, which may be more: its instrumentation fits"
-    if steady[i] and share >= wishes.share:
-        return f"{percent}{CONSTANT}"
-    if distorted[i] and prediction.own_s[i] > 0:
-        cost = 100 * min(prediction.hook_s[i] / prediction.own_s[i], 1)
-        return f"instrumentation would take {cost:.0f} % of its {percent}"
-    return f"{100 * share:.2g} % of the time, below {100 * wishes.share:.3g} %"
 
 
 def _of_patterns(wishes: Wishes, names: Mapping[str, str]) -> list[str]:

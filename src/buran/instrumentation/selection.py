@@ -46,8 +46,8 @@ def select(graph: CallGraph, query: str) -> Mask:
     try:
         tree = ast.parse(query.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        place = getattr(error, "offset", None)
-        where = query if place is None else f"{query}, character {place}"
+        offset = getattr(error, "offset", None)
+        where = query if offset is None else f"{query}, character {offset}"
         raise UsageError("the query cannot be read", where=where, why=str(error).split(" (")[0]) from None
     return _Selection(graph, query).of(tree, 0)
 

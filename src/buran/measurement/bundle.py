@@ -8,7 +8,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from buran.campaign.point import Point
 from buran.campaign.records import RECORD, BundleOutcome, RunKey, RunOutcome, RunRecord, Status, read_record, read_run
 from buran.errors import BuranError, MetricError
 from buran.features import FEATURES, Start, Watch
-from buran.files import check_room, digest
+from buran.files import JsonObject, check_room, digest
 from buran.measurement.backends.base import Backend
 from buran.measurement.build import run_filter, tree
 from buran.measurement.dump import LOST_VISITS
@@ -82,8 +82,8 @@ def configuration(target: Target, point: Point) -> dict[str, Any]:
 
 def slots_of(target: Target, layout: Layout, bundle: Bundle) -> list[tuple[Run, store.Slot]]:
     """Return the runs of a bundle with their places in the store."""
-    is_run_here = any(run.mode is not Mode.IMPORTED for run in bundle.runs)
-    chosen = digest(configuration(target, bundle.point), 8) if is_run_here else Mode.IMPORTED
+    is_run_locally = any(run.mode is not Mode.IMPORTED for run in bundle.runs)
+    chosen = digest(configuration(target, bundle.point), 8) if is_run_locally else Mode.IMPORTED
     keys = {run: RunKey(run.build, bundle.point.key, chosen, run.name) for run in bundle.runs}
     generations = {key.folder: store.current_generation(layout.store, key) for key in keys.values()}
     return [
@@ -527,12 +527,12 @@ def _collect(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunReco
     if attempt.allocation is None or simulated or not placement:  # not every measurement system says where ranks ran
         return record, None
     wanted = attempt.target.campaign.placement(job.point)
-    return record, misplaced((place["host"] for place in placement), wanted)
+    return record, misplaced((rank["host"] for rank in placement), wanted)
 
 
-def _outside(lane: Lane, placement: Iterable[Mapping[str, Any]]) -> str | None:
+def _outside(lane: Lane, placement: Iterable[JsonObject]) -> str | None:
     """Return as text that a program's ranks could run on more CPUs than were theirs; None if not."""
-    had = frozenset[int]().union(*(cpus_in(place["cpus"]) for place in placement))
+    had = frozenset[int]().union(*(cpus_in(rank["cpus"]) for rank in placement))
     if len(had) <= len(lane.cpus):  # a scheduler's launcher may have given it others
         return None
     return f"the launcher let its ranks run on {len(had)} CPUs, and {len(lane.cpus)} were assigned to them"

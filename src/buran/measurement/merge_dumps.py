@@ -297,16 +297,16 @@ def _attributes(dumps: Sequence[Dump], tree: CallTree) -> dict[str, str]:
     }
 
 
-def placement_of(places: Mapping[int, tuple[str, str]]) -> str:
+def placement_of(locations: Mapping[int, tuple[str, str]]) -> str:
     """Return where the ranks ran, as JSON: for each host and set of CPUs, the ranks that had it, as in ``0-3,8``.
 
     Parameters
     ----------
-    places
+    locations
         Host and CPUs of each rank; empty where they are not known.
     """
     ranks: dict[tuple[str, str], list[int]] = {}
-    for rank, host_and_cpus in places.items():
+    for rank, host_and_cpus in locations.items():
         ranks.setdefault(host_and_cpus, []).append(rank)
     return json.dumps(
         [{"host": host, "cpus": cpus, "ranks": _spans(numbers)} for (host, cpus), numbers in ranks.items()]

@@ -29,8 +29,8 @@ def bring_inputs(
     """
     linked: dict[Path, tuple[int, int]] = {}
     for entry in inputs:
-        for file, place in entry.files(build_folder):
-            target = folder / place
+        for file, location in entry.files(build_folder):
+            target = folder / location
             target.parent.mkdir(parents=True, exist_ok=True)
             if entry.fill and texts is not None:
                 target.write_bytes(texts[entry.name].encode(errors="surrogateescape"))

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from buran.campaign.launcher import cores_here
+from buran.campaign.launcher import local_cores
 from buran.campaign.packing import Need, NodeRoom, WaitingNeeds, within
 from buran.errors import BuranError, RunError
 from buran.measurement.machine.process import Interrupted, begin_child, interruptible, stops_held_back
@@ -169,7 +169,7 @@ def side_by_side(
     Interrupted
         This process was, or the work; what goes on side by side has ended by then.
     """
-    free = cores_here()[:most_cpus]
+    free = local_cores()[:most_cpus]
     room = NodeRoom(len(free), memory_mb)
     met = [within(need, room) for need in needs]
     waiting, children = WaitingNeeds(met), dict[int, _Child]()

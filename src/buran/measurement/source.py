@@ -110,10 +110,10 @@ class _Walk:
                 yield from self._at(relative / entry.name, above)
 
     def _at(self, path: Path, above: tuple[Path, ...]) -> Iterator[SourceFile]:
-        here = self._folder / path
-        is_link, real = here.is_symlink(), Path(os.path.realpath(here))
+        location = self._folder / path
+        is_link, real = location.is_symlink(), Path(os.path.realpath(location))
         try:
-            mode = here.stat().st_mode
+            mode = location.stat().st_mode
         except OSError as error:
             if not is_link and not isinstance(error, FileNotFoundError):
                 raise
@@ -126,7 +126,7 @@ class _Walk:
             if is_link and any(outer.is_relative_to(real) for outer in above):
                 raise ConfigError(
                     "a link in the source folder goes in a circle",
-                    where=here,
+                    where=location,
                     why=f"it leads to {real}, which it is inside of",
                     hint="remove the link, or make it a relative one that stays in the folder",
                 )
@@ -137,7 +137,7 @@ class _Walk:
             kind = next((word for test, word in _SPECIAL if test(mode)), "special file")
             raise ConfigError(
                 f"the source folder has a {kind}, which cannot be copied",
-                where=here,
+                where=location,
                 why="only files, folders and links belong to sources",
                 hint="remove it, or move it to another folder",
             )

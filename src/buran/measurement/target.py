@@ -82,10 +82,10 @@ class Target:
 
     def build_spec(self, mode: Mode, filter_text: str, point: Point, hooks: str | None = None) -> BuildSpec:
         """Return the build that a point needs; `hooks` as in `BuildSpec`, for timed runs."""
-        values, here = self.campaign.build_values(point), self.at(point)
+        values, variant = self.campaign.build_values(point), self.at(point)
         chosen = None
         if self.campaign.environment_choice is not None:
-            chosen = digest([here.campaign.active_environment.extra_flags, *here._built_with], 16)
+            chosen = digest([variant.campaign.active_environment.extra_flags, *variant._built_with], 16)
         filter_text = "" if mode is Mode.VANILLA else filter_text
         return BuildSpec(self.id, mode, filter_text, values, hooks, environment=chosen)
 

@@ -43,10 +43,10 @@ def exact_rows(metric: str, repetitions: NDArray[np.float64]) -> NDArray[np.bool
     repetitions
         Shape (call path, point, repetition); NaN where there is none.
     """
-    here = np.isfinite(repetitions)
-    lowest = np.where(here, repetitions, np.inf).min(axis=2, initial=np.inf)
-    highest = np.where(here, repetitions, -np.inf).max(axis=2, initial=-np.inf)
-    number = here.sum(axis=2)
+    present = np.isfinite(repetitions)
+    lowest = np.where(present, repetitions, np.inf).min(axis=2, initial=np.inf)
+    highest = np.where(present, repetitions, -np.inf).max(axis=2, initial=-np.inf)
+    number = present.sum(axis=2)
     steady = ((number == 0) | (lowest == highest)).all(axis=1)
     if metric_of(metric).role == "exact":
         return np.asarray(steady)

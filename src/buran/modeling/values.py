@@ -60,10 +60,10 @@ def one_call_path(experiment: Experiment, metric: str, call_path: str | None = N
     values = over_repetitions(experiment.over_locations(metric), "median")
     if call_path is None:
         return added(values)
-    return np.asarray(values[place_of(experiment.tree.names, call_path)])
+    return np.asarray(values[row_of(experiment.tree.names, call_path)])
 
 
-def place_of(names: Sequence[str], call_path: str) -> int:
+def row_of(names: Sequence[str], call_path: str) -> int:
     """Return the position of a call path: a full name, or the regions that one of them ends in.
 
     C++ functions may be named without the types of their arguments.
@@ -73,13 +73,13 @@ def place_of(names: Sequence[str], call_path: str) -> int:
     UsageError
         If there is none, or several end in the region.
     """
-    places = [i for i, name in enumerate(names) if name == call_path]
+    indices = [i for i, name in enumerate(names) if name == call_path]
     regions = split_call_path(call_path)
-    ends = [split_call_path(name)[-len(regions) :] for name in names] if not places else []
-    places = places or [i for i, end in enumerate(ends) if end == regions]
-    places = places or [i for i, end in enumerate(ends) if tuple(map(without_arguments, end)) == regions]
-    if len(places) != 1:
-        what = f"{len(places)} call paths end in {call_path!r}" if places else f"there is no call path {call_path!r}"
-        several = ", ".join(names[i] for i in places[:5])
+    suffixes = [split_call_path(name)[-len(regions) :] for name in names] if not indices else []
+    indices = indices or [i for i, end in enumerate(suffixes) if end == regions]
+    indices = indices or [i for i, end in enumerate(suffixes) if tuple(map(without_arguments, end)) == regions]
+    if len(indices) != 1:
+        what = f"{len(indices)} call paths end in {call_path!r}" if indices else f"there is no call path {call_path!r}"
+        several = ", ".join(names[i] for i in indices[:5])
         raise UsageError(what, hint=several or did_you_mean(call_path, names) or "see `buran model` for their names")
-    return places[0]
+    return indices[0]

@@ -98,7 +98,7 @@ def advise(
 def _notes(measured: Observations, space: Space) -> Sequence[str]:
     """Say what is unusual about the measurements."""
     out = []
-    outside = int((space.places(measured.points) < 0).sum())
+    outside = int((space.indices(measured.points) < 0).sum())
     if outside:
         out.append(f"{outside} measured points lie outside the space: models use them, they are not asked for again")
     if len(measured.points) and not (measured.counts > 1).any():

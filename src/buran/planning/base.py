@@ -13,7 +13,7 @@ from buran.planning.space import Array, Ids, Mask, Space
 LINE_LENGTH = 5
 
 
-def base_places(
+def base_indices(
     space: Space,
     length: int = LINE_LENGTH,
     off_lines: bool = True,
@@ -22,7 +22,7 @@ def base_places(
     whole: bool = False,
     published: bool = False,
 ) -> Ids:
-    """Return the places of the base, cheapest first as far as one can tell.
+    """Return the indices of the base, cheapest first as far as one can tell.
 
     For each parameter the `length` cheapest points with the others at their cheapest (section III and Fig. 3 of the
     paper on cost-effective modelling: 9, 13 and 17 points for two to four parameters), and off these lines as many
@@ -30,19 +30,19 @@ def base_places(
     nothing is communicated: lines along other parameters lie where there are two, if they can. In a space that is no
     product, the lines that hold most points are taken. Where a line has more values, `spread` takes them from its whole
     range, evenly on a logarithmic scale, instead of the cheapest, and `whole` takes all of them. Points off the lines
-    do not depend on that: a further value adds its own points alone. `affordable` (place,) says which points off the
+    do not depend on that: a further value adds its own points alone. `affordable` (point,) says which points off the
     lines may be taken; all by default. With `published`, they are the cheapest, as sections III-A and III-B have it.
     """
     cost = weight(space)
     lines = [line(space, cost, column, length, spread) for column in range(len(space.parameters))]
-    chosen = [place for judged, every in lines for place in (every if whole else judged)]
+    chosen = [index for judged, every in lines for index in (every if whole else judged)]
     if off_lines and published:
-        others = np.setdiff1d(np.arange(len(cost)), [place for _, every in lines for place in every])
+        others = np.setdiff1d(np.arange(len(cost)), [index for _, every in lines for index in every])
         chosen += others[np.argsort(cost[others], kind="stable")][: len(lines)].tolist()
     elif off_lines and len(space.parameters) > 1:
         chosen += _far_points(space, [judged for judged, _ in lines], cost, affordable)
-    places = np.unique(np.array(chosen, dtype=np.int64))
-    return places[np.lexsort((places, cost[places]))]
+    indices = np.unique(np.array(chosen, dtype=np.int64))
+    return indices[np.lexsort((indices, cost[indices]))]
 
 
 def _far_points(space: Space, lines: Sequence[Sequence[int]], cost: Array, affordable: Mask | None) -> list[int]:
@@ -53,11 +53,11 @@ def _far_points(space: Space, lines: Sequence[Sequence[int]], cost: Array, affor
     then predicted within 5 %, and 62 % with the cheapest points instead. Two parameters are varied together at
     the far corner and halfway to it. The nearest point stands for one that the space does not have.
     """
-    places = [np.array(members, dtype=np.int64) for members in lines]
-    parameters = len(places)
-    across = [np.concatenate([other for k, other in enumerate(places) if k != column]) for column in range(parameters)]
+    indices = [np.array(members, dtype=np.int64) for members in lines]
+    parameters = len(indices)
+    across = [np.concatenate([other for k, other in enumerate(indices) if k != column]) for column in range(parameters)]
     low = np.array([space.points[across[column], column].min() for column in range(parameters)])
-    high = np.array([space.points[places[column], column].max() for column in range(parameters)])
+    high = np.array([space.points[indices[column], column].max() for column in range(parameters)])
     ranks = np.stack([_ranks(space.points[:, column]) for column in range(parameters)], axis=1)
     first, last = (
         np.array([ranks[space.points[:, column] == end[column], column][0] for column in range(parameters)])
@@ -67,7 +67,7 @@ def _far_points(space: Space, lines: Sequence[Sequence[int]], cost: Array, affor
     if parameters == 2:
         wanted = [last, (first + last) // 2]
     taken = np.zeros(len(cost), dtype=bool)
-    taken[np.concatenate(places)] = True
+    taken[np.concatenate(indices)] = True
     # Below the lines, as with one rank, a parameter shows nothing of what it does beyond them.
     varied = np.where(high > low, space.points > low, space.points != low)
     open_ = ~taken & (varied.sum(axis=1) >= 2) & (True if affordable is None else affordable)
@@ -81,7 +81,7 @@ def _far_points(space: Space, lines: Sequence[Sequence[int]], cost: Array, affor
 
 
 def _ranks(values: Array) -> Ids:
-    """Return the place of each value among the different ones."""
+    """Return the index of each value among the different ones."""
     return np.unique(values, return_inverse=True)[1].reshape(-1)
 
 
@@ -111,7 +111,7 @@ def line(space: Space, cost: Array, column: int, length: int, spread: bool) -> t
 
 
 def _spread(members: Ids, values: Array, length: int) -> Ids:
-    """Return `length` of the places whose values are spread evenly on a logarithmic scale, first and last included."""
+    """Return `length` of the points whose values are spread evenly on a logarithmic scale, first and last included."""
     if len(members) <= length:
         return members
     logs = np.log(np.maximum(values, np.finfo(np.float64).tiny))
@@ -122,10 +122,10 @@ def _spread(members: Ids, values: Array, length: int) -> Ids:
     return np.asarray(members[np.sort(kept)])
 
 
-def rungs(space: Space, places: Ids) -> Ids:
-    """Return how far up each place is: the largest rank of its values among those of the base."""
-    base = space.points[places]
-    out = np.zeros(len(places), dtype=np.int64)
+def rungs(space: Space, indices: Ids) -> Ids:
+    """Return how far up each point is: the largest rank of its values among those of the base."""
+    base = space.points[indices]
+    out = np.zeros(len(indices), dtype=np.int64)
     for column in range(base.shape[1]):
         out = np.maximum(out, np.searchsorted(np.unique(base[:, column]), base[:, column]))
     return out
@@ -133,14 +133,14 @@ def rungs(space: Space, places: Ids) -> Ids:
 
 def next_of_base(
     space: Space,
-    places: Sequence[int],
+    indices: Sequence[int],
     runs: Ids,
     repetitions: int,
     cost: Array | None,
     each_run: float,
     all_runs: float,
 ) -> tuple[list[int], bool]:
-    """Return the runs of the base to make now, as places, and whether the budget held some back.
+    """Return the runs of the base to make now, as indices, and whether the budget held some back.
 
     The first repetition of all points comes before the second of any. Nothing is known before the first run: then
     only the lower three values of each parameter are taken, afterwards one value more at a time, so that models
@@ -148,18 +148,18 @@ def next_of_base(
 
     Parameters
     ----------
-    places
-        Places of the base, cheapest first.
+    indices
+        Indices of the points of the base, cheapest first.
     runs
-        Shape (place,): runs so far.
+        Shape (point,): runs so far.
     repetitions
         Wanted of each point.
     cost
-        Shape (place,): predicted core hours of a run; None where nothing is known.
+        Shape (point,): predicted core hours of a run; None where nothing is known.
     each_run, all_runs
         Core hours that one run, and all of them together, may take.
     """
-    base = np.array(places, dtype=np.int64)
+    base = np.array(indices, dtype=np.int64)
     height = rungs(space, base)
     for repetition in range(1, repetitions + 1):
         missing: Mask = runs[base] < repetition

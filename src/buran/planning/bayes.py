@@ -43,10 +43,10 @@ class Bayes(BeginsWithBase):
         possible = forecast.free & (forecast.cost <= budget.left)
         if not possible.any() or model is None:
             return nothing_left(forecast)
-        here = (measured.counts > 0) & (measured.program_means_s > 0)
-        seen = measured.program_means_s[here]
-        errors = np.abs(model.predict(measured.points[here]) / seen - 1)
-        process, converged = fitted_process(scaled(measured.points[here], space), errors, float(measured.noise.mean()))
+        ran = (measured.counts > 0) & (measured.program_means_s > 0)
+        seen = measured.program_means_s[ran]
+        errors = np.abs(model.predict(measured.points[ran]) / seen - 1)
+        process, converged = fitted_process(scaled(measured.points[ran], space), errors, float(measured.noise.mean()))
         mean = process.predict(scaled(space.points, space))
         deviation = np.sqrt(variance_of(process, scaled(space.points, space)))
         if self.acquisition == "ei":

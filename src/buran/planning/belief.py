@@ -36,16 +36,16 @@ _SHARPEST = 1e4  # standard deviations of one run that a value is uncertain by, 
 
 @dataclass(frozen=True, eq=False)
 class TargetBelief:
-    """TargetBelief about the values at all places of a space and, last, at its target, relative to the prediction.
+    """TargetBelief about the values at all points of a space and, last, at its target, relative to the prediction.
 
     Attributes
     ----------
     predicted
-        Shape (call path, place): values.
+        Shape (call path, point): values.
     factors
-        Shape (call path, place, direction): the covariance of two places is the scalar product of their rows.
+        Shape (call path, point, direction): the covariance of two points is the scalar product of their rows.
     disagreement
-        Shape (call path, place): the part of the covariance with the target that comes from hypotheses that
+        Shape (call path, point): the part of the covariance with the target that comes from hypotheses that
         disagree; the rest comes from coefficients and from what no hypothesis says.
     noise
         Shape (call path,): relative standard deviation of one run.
@@ -61,12 +61,12 @@ class TargetBelief:
 
     @cached_property
     def information(self) -> Array:
-        """Shape (call path, place, direction): the factors of all places in units of the noise of one run.
+        """Shape (call path, point, direction): the factors of all points in units of the noise of one run.
 
-        Let F be the factors of a call path, f the row of the target, s the noise, n the numbers of runs at the places,
+        Let F be the factors of a call path, f the row of the target, s the noise, n the numbers of runs at the points,
         and B these rows over s. By the Woodbury identity the variance that runs leave at the target,
         ``f'f - k' (K + s^2/n)^-1 k`` with ``K = FF'`` and ``k = Ff``, is ``f' (1 + B' n B)^-1 f``. Where a row of B is
-        long, as where a model predicts next to nothing at a place, or for a call path that takes next to no time, the
+        long, as where a model predicts next to nothing at a point, or for a call path that takes next to no time, the
         1 is lost to rounding and the sum is singular. So no row is longer than `_SHARPEST`: a run there removes all but
         ``1 / (1 + |b|^2)`` of the variance along it, and whether 1e-8 or 1e-20 of it remain changes no plan.
         """
@@ -93,7 +93,7 @@ def belief_of(measured: Observations, space: Space, unseen: bool = True) -> Targ
     ----------
     unseen
         Whether what no run can show is uncertain: waiting that only more ranks show, and the part of the process at
-        the target that a run at every place would leave.
+        the target that a run at every point would leave.
     """
     at = np.vstack([space.points, space.target])
     columns = _TermColumns(at, measured.points)
@@ -157,7 +157,7 @@ def _shares(size: Array, groups: Ids) -> Array:
 
 
 class _TermColumns:
-    """Terms at all places and at the measured points, each evaluated once."""
+    """Terms at all points and at the measured points, each evaluated once."""
 
     def __init__(self, at: Array, measured: Array) -> None:
         self._at, self._measured = at, measured
@@ -172,9 +172,9 @@ class _TermColumns:
     def mixture(
         self, model: Model, weights: Array, predicted: Array, left_over: Array, prior: Prior | None = None
     ) -> tuple[Array, Array]:
-        """Return factors (place, direction) of the hypotheses' disagreement, and of their coefficients.
+        """Return factors (point, direction) of the hypotheses' disagreement, and of their coefficients.
 
-        What each of them leaves over, in nats, is of shape (hypothesis, place). All have the coefficients of a prior.
+        What each of them leaves over, in nats, is of shape (hypothesis, point). All have the coefficients of a prior.
         """
         largest = np.abs(predicted).max()
         scale = np.maximum(np.abs(predicted), _SMALLEST * largest if largest > 0 else 1.0)
@@ -196,21 +196,21 @@ class _TermColumns:
         return apart, np.concatenate(inside, axis=1)
 
     def _of_terms(self, function: ModelFunction, weights: Array, scale: Array) -> Array:
-        """Return factors (place, direction) of the coefficients of a function that was searched for."""
+        """Return factors (point, direction) of the coefficients of a function that was searched for."""
         first = 0 if function.constant or not function.terms else 1  # a dropped constant is not uncertain
         terms = [self.term(term) for term in function.terms]
         design = np.stack([np.ones(len(self._at)), *(there for there, _ in terms)][first:], axis=1)
-        fitted = np.stack([np.ones(len(self._measured)), *(here for _, here in terms)][first:], axis=1)
+        fitted = np.stack([np.ones(len(self._measured)), *(values for _, values in terms)][first:], axis=1)
         return _coefficients(design / scale[:, None], fitted * weights[:, None])
 
 
 def _coefficients(design: Array, fitted: Array) -> Array:
-    """Return factors (place, direction) of what coefficients leave open; none where rows do not determine them.
+    """Return factors (point, direction) of what coefficients leave open; none where rows do not determine them.
 
     Parameters
     ----------
     design, fitted
-        Shapes (place, coefficient) and (row, coefficient), the latter in units of the noise.
+        Shapes (point, coefficient) and (row, coefficient), the latter in units of the noise.
     """
     fitted = fitted[fitted.any(axis=1)]
     length = np.linalg.norm(fitted, axis=0)
@@ -225,31 +225,31 @@ def _coefficients(design: Array, fitted: Array) -> Array:
 def _process(
     at: Array, measured: Array, counts: Ids, noise: float, deviation: float, scales: tuple[Array, Array]
 ) -> Array:
-    """Return factors (place, direction) of what models leave over, after what was measured.
+    """Return factors (point, direction) of what models leave over, after what was measured.
 
     The process is that of the estimator, see `buran.modeling.price.discrepancy`: runs where none was made lower its
     variance.
     """
-    here = counts > 0
-    process = Process(measured[here], *scales, deviation, noise)
-    places, points = logarithms(at, measured[here]), logarithms(measured[here], measured[here])
+    present = counts > 0
+    process = Process(measured[present], *scales, deviation, noise)
+    cross, points = logarithms(at, measured[present]), logarithms(measured[present], measured[present])
     # K(a, a) - K(a, m) (K(m, m) + noise^2 / runs)^-1 K(m, a)
-    across = process.covariance(places, points)
-    known = process.covariance(points, points) + np.diag(noise**2 / counts[here])
-    covariance = process.covariance(places, places) - across @ np.linalg.solve(known, across.T)
+    across = process.covariance(cross, points)
+    known = process.covariance(points, points) + np.diag(noise**2 / counts[present])
+    covariance = process.covariance(cross, cross) - across @ np.linalg.solve(known, across.T)
     return _pivoted(covariance)
 
 
 def _reachable(factors: Array, noise: float) -> Array:
-    """Return factors (place, direction) whose last row, the target, has what one run at each other place would show."""
-    places, target = factors[:-1], factors[-1]
+    """Return factors (point, direction) whose last row, the target, has what one run at each other point would show."""
+    candidates, target = factors[:-1], factors[-1]
     # f' = F' (F F' + s^2 I)^-1 F f
-    gram = places @ places.T + max(noise, _SMALLEST) ** 2 * np.eye(len(places))
-    return np.vstack([places, places.T @ np.linalg.solve(gram, places @ target)])
+    gram = candidates @ candidates.T + max(noise, _SMALLEST) ** 2 * np.eye(len(candidates))
+    return np.vstack([candidates, candidates.T @ np.linalg.solve(gram, candidates @ target)])
 
 
 def _unseen_waiting(at: Array, measured: Observations, space: Space, noise: float) -> Array:
-    """Return factors (place, direction) of what only more ranks show, of standard deviation 1; none without ranks.
+    """Return factors (point, direction) of what only more ranks show, of standard deviation 1; none without ranks.
 
     Who waits for whom, which algorithm a collective operation takes and how many switches messages pass depends on the
     number of ranks, at all sizes, and is in no count.
@@ -262,7 +262,7 @@ def _unseen_waiting(at: Array, measured: Observations, space: Space, noise: floa
 
 
 def _pivoted(covariance: Array) -> Array:
-    """Return a Cholesky factor (place, direction) of a covariance, the largest variances first."""
+    """Return a Cholesky factor (point, direction) of a covariance, the largest variances first."""
     rest = covariance.diagonal().copy()
     out = np.zeros((len(covariance), DIRECTIONS))
     for k in range(DIRECTIONS):
@@ -276,8 +276,8 @@ def _pivoted(covariance: Array) -> Array:
 
 def fewer(factors: Array, directions: int = DIRECTIONS) -> Array:
     """Keep the directions in which the belief is widest, always those that the target needs."""
-    if factors.shape[1] > len(factors):  # a rotation brings them into as many directions as there are places
-        # without squares of the factors: rounding errors are then relative to each place's own uncertainty
+    if factors.shape[1] > len(factors):  # a rotation brings them into as many directions as there are points
+        # without squares of the factors: rounding errors are then relative to each point's own uncertainty
         factors = np.asarray(np.linalg.qr(factors.T, mode="r")).T
     if factors.shape[1] <= directions:
         return factors

@@ -99,8 +99,8 @@ class RunCosts:
         if not (question.weighs_runs and knowledge.counts_settled):
             return False
         counted = {bundle.point for _, bundle in self._bundles if any(run.mode in COUNTING for run in bundle.runs)}
-        places = [place for place, point in enumerate(question.points) if point in counted]
-        return covered(question.space, places)
+        indices = [index for index, point in enumerate(question.points) if point in counted]
+        return covered(question.space, indices)
 
     def compared(self, filter_text: str) -> int:
         """Return the number of points at which runs under a filter were planned next to the baseline's."""

@@ -96,21 +96,21 @@ class Design:
         gain = gains(belief)
         apart = _distinguishes(belief)
         reasons = [
-            _new_values(measured, space, place)
-            or ("distinguishes hypotheses" if apart[place] else "makes coefficients certain")
-            for place in chosen
+            _new_values(measured, space, index)
+            or ("distinguishes hypotheses" if apart[index] else "makes coefficients certain")
+            for index in chosen
         ]
-        out = suggestions(chosen, forecast, [float(gain[place]) for place in chosen], reasons, budget)
+        out = suggestions(chosen, forecast, [float(gain[index]) for index in chosen], reasons, budget)
         return Advice(out, expected_error=error) if out else nothing_left(forecast)
 
     def _first(self, forecast: Forecast, space: Space, budget: Budget) -> Advice | None:
         """Return the points without which models tell nothing, as far as costs are known and allow it."""
         if forecast.cost is None:
             return None
-        places = missing_points(forecast, space)
-        total = np.cumsum(CAREFUL * forecast.cost[places])
-        most = max(ROUND_SHARE * budget.left, float(total[0])) if places else 0.0
-        chosen = [place for place, sum_ in zip(places, total.tolist(), strict=True) if sum_ <= most]
+        indices = missing_points(forecast, space)
+        total = np.cumsum(CAREFUL * forecast.cost[indices])
+        most = max(ROUND_SHARE * budget.left, float(total[0])) if indices else 0.0
+        chosen = [index for index, sum_ in zip(indices, total.tolist(), strict=True) if sum_ <= most]
         out = suggestions(chosen, forecast, [0.0] * len(chosen), [BASE] * len(chosen), budget)
         return Advice(out) if out else None
 
@@ -132,9 +132,9 @@ def _largest(measured: Observations, space: Space, beyond: Array) -> list[str]:
     return [f"{space.parameters[k]} = {largest[k]:g}" for k in np.flatnonzero(beyond > largest).tolist()]
 
 
-def _new_values(measured: Observations, space: Space, place: int) -> str:
+def _new_values(measured: Observations, space: Space, index: int) -> str:
     """Say that a run shows what a unit of work costs beyond the largest values; empty where it does not."""
-    beyond = _largest(measured, space, np.minimum(space.points[place], space.target))
+    beyond = _largest(measured, space, np.minimum(space.points[index], space.target))
     return f"shows what a unit of work costs beyond {' and '.join(beyond)}" if beyond else ""
 
 
@@ -155,7 +155,7 @@ def _width(measured: Observations, space: Space, belief: TargetBelief) -> float:
 
 
 def gains(belief: TargetBelief) -> Array:
-    """Share of the variance at the target that one run at each place removes, in closed form: shape (place,).
+    """Share of the variance at the target that one run at each point removes, in closed form: shape (point,).
 
     With covariance K and noise s^2 of one run the variance falls by ``K(x, t)^2 / (K(x, x) + s^2)``.
     """
@@ -166,7 +166,7 @@ def gains(belief: TargetBelief) -> Array:
 
 
 def improvable(belief: TargetBelief, room: Array) -> TargetBelief:
-    """Return the belief about the call paths above 1 % of the time that so many runs (place,) make more certain."""
+    """Return the belief about the call paths above 1 % of the time that so many runs (point,) make more certain."""
     target = belief.factors[:, -1]
     # share of the variance that all runs leave: t^T (I + sum_x r_x f_x f_x^T)^-1 t over t^T t
     left = np.einsum("cr,cr->c", target, _turned(belief.information, room, target)[..., 0])
@@ -189,29 +189,29 @@ def allocate(belief: TargetBelief, cost: Array, budget: float, room: Array) -> t
     Parameters
     ----------
     belief
-        Belief about all places and the target.
+        Belief about all points and the target.
     cost
-        Shape (place,): core hours of a run.
+        Shape (point,): core hours of a run.
     budget
         Core hours.
     room
-        Shape (place,): most runs.
+        Shape (point,): most runs.
 
     Returns
     -------
     runs
-        Shape (place,).
+        Shape (point,).
     remains
         Share of the variance that remains.
     """
     out = np.zeros(len(cost))
-    places = np.flatnonzero((cost > 0) & (cost <= budget) & (room > 0))  # no weighing what the clock shows no time of
-    if not len(places):
+    indices = np.flatnonzero((cost > 0) & (cost <= budget) & (room > 0))  # no weighing what the clock shows no time of
+    if not len(indices):
         return out, 1.0
-    rows, target = belief.information[:, places], belief.factors[:, -1]
-    price, most = cost[places], room[places]
+    rows, target = belief.information[:, indices], belief.factors[:, -1]
+    price, most = cost[indices], room[indices]
     weight, before = belief.share**2, belief.variance
-    runs = np.minimum(budget / len(places) / price, most)
+    runs = np.minimum(budget / len(indices) / price, most)
     if before <= 0:
         return out, 1.0
     remains = 1.0
@@ -222,7 +222,7 @@ def allocate(belief: TargetBelief, cost: Array, budget: float, room: Array) -> t
         # -dV/dr_x = (f_x^T (...)^-1 t)^2: runs move to where a core hour takes most of the variance
         slope = weight @ (rows @ turned)[..., 0] ** 2
         runs = _within(runs * np.sqrt(slope / price), price, budget, most)
-    out[places] = runs
+    out[indices] = runs
     return out, min(max(remains, 0.0), 1.0)
 
 
@@ -243,7 +243,7 @@ def _within(runs: Array, price: Array, budget: float, most: Array) -> Array:
 
 
 def _distinguishes(belief: TargetBelief) -> Mask:
-    """Return shape (place,): whether a run there would distinguish hypotheses rather than settle coefficients."""
+    """Return shape (point,): whether a run there would distinguish hypotheses rather than settle coefficients."""
     weight = belief.share**2
     whole = (belief.factors[:, :-1] @ belief.factors[:, -1, :, None])[..., 0]
     return np.asarray(weight @ (belief.disagreement[:, :-1] * whole) > 0.5 * (weight @ whole**2))
@@ -252,33 +252,33 @@ def _distinguishes(belief: TargetBelief) -> Mask:
 def whole_runs(belief: TargetBelief, plan: Array, cost: Array, budget: float, room: Array) -> Ids:
     """Turn a plan into whole numbers: rounding would never make the expensive runs of which it has a part.
 
-    For each place that the plan spends something on, one run more than the whole ones there is followed by those that
+    For each point that the plan spends something on, one run more than the whole ones there is followed by those that
     remove most variance for what they cost, as long as the budget reaches; the best of these plans is taken.
 
     Parameters
     ----------
     plan
-        Shape (place,): not rounded, as `allocate` finds it.
+        Shape (point,): not rounded, as `allocate` finds it.
     cost, budget, room
         As for `allocate`.
 
     Returns
     -------
     runs
-        Shape (place,).
+        Shape (point,).
     """
-    places = np.flatnonzero(_matters(plan * cost) & (cost <= budget) & (plan > 0))
+    indices = np.flatnonzero(_matters(plan * cost) & (cost <= budget) & (plan > 0))
     heavy = _matters(belief.share**2 * (belief.factors[:, -1] ** 2).sum(axis=1))
     part = replace(
         belief,
-        factors=belief.factors[heavy][:, [*places, -1]],
+        factors=belief.factors[heavy][:, [*indices, -1]],
         noise=belief.noise[heavy],
         share=belief.share[heavy],
     )
-    price, most = cost[places], room[places]
-    whole = np.floor(plan[places]).astype(np.int64)
-    for place in np.repeat(np.arange(len(places)), whole).tolist():
-        part = after_run(part, place)
+    price, most = cost[indices], room[indices]
+    whole = np.floor(plan[indices]).astype(np.int64)
+    for index in np.repeat(np.arange(len(indices)), whole).tolist():
+        part = after_run(part, index)
     left = budget - float(price @ whole)
     best, least = whole, np.inf
     for first in np.flatnonzero((price <= left) & (whole < most)).tolist():
@@ -286,7 +286,7 @@ def whole_runs(belief: TargetBelief, plan: Array, cost: Array, budget: float, ro
         if remains < least:
             best, least = whole + runs, remains
     counts = np.zeros(len(cost), dtype=np.int64)
-    counts[places] = best
+    counts[indices] = best
     return counts
 
 
@@ -296,15 +296,15 @@ def _matters(parts: Array) -> Mask:
 
 
 def _filled(belief: TargetBelief, first: int, price: Array, budget: float, room: Array) -> tuple[Ids, float]:
-    """Return a plan (place,) that begins with one run at a place, and the variance at the target that it leaves."""
+    """Return a plan (point,) that begins with one run at a point, and the variance at the target that it leaves."""
     runs = np.zeros(len(price), dtype=np.int64)
-    place: int | None = first
-    while place is not None:
-        runs[place] += 1
-        budget -= price[place]
-        belief = after_run(belief, place)
+    index: int | None = first
+    while index is not None:
+        runs[index] += 1
+        budget -= price[index]
+        belief = after_run(belief, index)
         fits = (price <= budget) & (runs < room)
-        place = int(np.argmax(np.where(fits, gains(belief) / price, -1.0))) if fits.any() else None
+        index = int(np.argmax(np.where(fits, gains(belief) / price, -1.0))) if fits.any() else None
     return runs, belief.variance
 
 
@@ -318,23 +318,23 @@ def worthiest(belief: TargetBelief, counts: Ids, cost: Array, part: float) -> li
     chosen: list[int] = []
     spent = 0.0
     while rest.any():
-        place = int(np.argmax(np.where(rest > 0, gains(belief) / cost, -1.0)))
-        if chosen and spent + cost[place] > part:
+        index = int(np.argmax(np.where(rest > 0, gains(belief) / cost, -1.0)))
+        if chosen and spent + cost[index] > part:
             break
-        rest[place] -= 1
-        spent += float(cost[place])
-        chosen.append(place)
-        belief = after_run(belief, place)
+        rest[index] -= 1
+        spent += float(cost[index])
+        chosen.append(index)
+        belief = after_run(belief, index)
     return chosen
 
 
-def after_run(belief: TargetBelief, place: int) -> TargetBelief:
-    """Return the belief after one more run at a place: its covariance does not depend on what the run gives.
+def after_run(belief: TargetBelief, index: int) -> TargetBelief:
+    """Return the belief after one more run at a point: its covariance does not depend on what the run gives.
 
-    With the row b of the place over the noise, ``F (1 - b b' / (1 + b'b)) F'`` is the new covariance; the middle is
+    With the row b of the point over the noise, ``F (1 - b b' / (1 + b'b)) F'`` is the new covariance; the middle is
     the square of ``1 - g b b'``.
     """
-    row = belief.information[:, place]
+    row = belief.information[:, index]
     size = (row**2).sum(axis=1)
     turn = np.divide(1 - 1 / np.sqrt(1 + size), size, out=np.zeros_like(size), where=size > 0)
     along = np.einsum("cpr,cr->cp", belief.factors, row) * turn[:, None]

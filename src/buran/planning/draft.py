@@ -121,7 +121,7 @@ class Draft(RunCosts):
 
         Points that nobody requested wait until times tell how each parameter acts, if there is a budget.
         """
-        timed = [place for place, point in enumerate(self.question.points) if point in self.runs_before]
+        timed = [index for index, point in enumerate(self.question.points) if point in self.runs_before]
         if self._sampling_is_wanted or (self._unsampled and covered(self.question.space, timed)):
             return frozenset(point for point in self._unsampled if self.samples(point))
         return frozenset()
@@ -187,7 +187,7 @@ class Draft(RunCosts):
         runs = dict.fromkeys(points, self.counting_runs)
         if not self.counts_checked:
             fresh = (point for point in self.checking & runs.keys() if not self._is_counted(point))
-            order = {point: place for place, point in enumerate(self.question.points)}
+            order = {point: index for index, point in enumerate(self.question.points)}
             first = sorted(fresh, key=lambda point: (self.question.cores(point), order[point]))[:1]
             runs |= dict.fromkeys(first, self.question.effort_runs)
         return runs

@@ -20,13 +20,13 @@ class Forecast:
     Attributes
     ----------
     runs
-        Shape (place,): finished runs.
+        Shape (point,): finished runs.
     cost
-        Shape (place,): predicted core hours of one run; None where nothing is known.
+        Shape (point,): predicted core hours of one run; None where nothing is known.
     free
-        Shape (place,): may be chosen.
+        Shape (point,): may be chosen.
     most
-        Shape (place,): largest core hours of one run, if models are wrong; None where nothing is known.
+        Shape (point,): largest core hours of one run, if models are wrong; None where nothing is known.
     """
 
     runs: Ids
@@ -38,11 +38,11 @@ class Forecast:
     def of(cls, measured: Observations, space: Space, state: PlanningState) -> Forecast:
         """Predict costs from what was measured."""
         runs = np.zeros(len(space.points), dtype=np.int64)
-        at = space.places(measured.points)
+        at = space.indices(measured.points)
         inside = at >= 0
         runs[at[inside]] = measured.counts[inside]
         free = runs < space.most_repetitions
-        free[[place for place in state.failed if 0 <= place < len(free)]] = False
+        free[[index for index in state.failed if 0 <= index < len(free)]] = False
         seconds = predicted_s(measured, space)
         if seconds is None:
             return cls(runs, None, free)
@@ -55,7 +55,7 @@ class Forecast:
 
 
 def predicted_s(measured: Observations, space: Space) -> Array | None:
-    """Predict the run time at each place (place,); None where nothing is known.
+    """Predict the run time at each point (point,); None where nothing is known.
 
     From the models of call paths, or of the whole program; at measured points their mean. A prediction below the
     shortest run that was seen, a negative one among them, is none: powers of the parameters take its place. Before
@@ -73,7 +73,7 @@ def predicted_s(measured: Observations, space: Space) -> Array | None:
         out = np.full(len(space.points), seen.max()) if space.expected_s is None else space.expected_s.copy()
     else:
         out = np.maximum(np.where(out >= seen.min(), out, _by_powers_s(measured, space)), seen.min())
-    at = space.places(measured.points[measured_before])
+    at = space.indices(measured.points[measured_before])
     out[at[at >= 0]] = seen[at >= 0]
     return np.asarray(out)
 
@@ -94,11 +94,11 @@ def _measured_before(measured: Observations) -> Mask:
 
 
 def _by_powers_s(measured: Observations, space: Space) -> Array:
-    """Return the run time at each place (place,) by powers; zero where too few points ran, or run times are known."""
-    here = _measured_before(measured)
-    if space.known_s is not None or here.sum() < FEW:
+    """Return the run time at each point (point,) by powers; zero where too few points ran, or run times are known."""
+    present = _measured_before(measured)
+    if space.known_s is not None or present.sum() < FEW:
         return np.zeros(len(space.points))
-    return np.asarray(by_powers(measured.points[here], measured.program_means_s[None, here], space.points)[0])
+    return np.asarray(by_powers(measured.points[present], measured.program_means_s[None, present], space.points)[0])
 
 
 def by_powers(points: Array, values: Array, at: Array) -> Array:
@@ -123,13 +123,13 @@ def by_powers(points: Array, values: Array, at: Array) -> Array:
     tiny = np.finfo(np.float64).tiny
     largest = np.nanmax(np.abs(values), axis=1, initial=tiny, keepdims=True)
     known = np.fmax(values, FLOOR * largest)
-    there, here = np.maximum(at, tiny), np.maximum(points, tiny)
-    growth = (np.log(there) - np.log(here).mean(axis=0)) @ exponents(here, known).T
+    there, sample = np.maximum(at, tiny), np.maximum(points, tiny)
+    growth = (np.log(there) - np.log(sample).mean(axis=0)) @ exponents(sample, known).T
     return np.asarray(np.exp(np.log(known).mean(axis=1, keepdims=True) + growth.T))
 
 
 def _modelled_s(measured: Observations, space: Space, measured_before: Mask) -> Array | None:
-    """Predict by models: shape (place,), None without one.
+    """Predict by models: shape (point,), None without one.
 
     Start and end of a program hide in its wall time how the rest of it grows. Where the terms of call paths are known
     from counts, their models are added up, and what wall times have beyond them is taken to stay.

@@ -9,7 +9,7 @@ in the paper                              here
 Eq. 5 and 6, Matern and white kernel      `fitted_process`
 Eq. 7, weighted cost of a point           `GPR.next`
 Eq. 8, weight of new points, repetitions  `repetition_weight`
-III-B, 5 points a line and m more, twice  `buran.planning.base.base_places`, `published`
+III-B, 5 points a line and m more, twice  `buran.planning.base.base_indices`, `published`
 Fig. 3, the process of selection          `buran.planning.planner`, with models after each round
 lambda, rounds without a better fit       `buran.planning.simple.without_progress`, `GPR.patience`
 II, Fig. 2, cheapest points first         `buran.planning.cpf`
@@ -188,7 +188,7 @@ class Hybrid(BeginsWithBase):
         self, forecast: Forecast, measured: Observations, space: Space, budget: Budget, state: PlanningState
     ) -> Advice:
         """Ask the strategy whose turn it is."""
-        base = len(self.base.places(space))
+        base = len(self.base.indices(space))
         turn = self.first if (forecast.runs > 0).sum() < base + self.switch else self.then
         advice = turn.suggest(measured, space, budget, state)
         return self.then.suggest(measured, space, budget, state) if advice.stop and turn is self.first else advice

@@ -162,11 +162,11 @@ class Observations:
 
     def _determined(self, call: int, prior: Prior) -> bool:
         """Whether the points of a call path determine all coefficients that nothing but times can tell."""
-        here = (self.runs[call] > 0) & (np.nan_to_num(self.means[call]) != 0)
-        if here.sum() < prior.fitted_count:
+        present = (self.runs[call] > 0) & (np.nan_to_num(self.means[call]) != 0)
+        if present.sum() < prior.fitted_count:
             return False
         open_: Mask = np.array([column.cost is None for column in prior.columns])
-        design = prior.design(self.points[here])[:, open_] / np.abs(self.means[call, here])[:, None]
+        design = prior.design(self.points[present])[:, open_] / np.abs(self.means[call, present])[:, None]
         return bool(span(design, SINGULAR).shape[1] == design.shape[1])
 
     @cached_property
@@ -190,18 +190,18 @@ class Observations:
         further repetitions had shown that: a few equal values are no proof of silence.
         """
         means, runs = self.means, self.runs
-        here = (runs > 0) & (means != 0)
-        safe = np.where(here, means, 1.0)
+        present = (runs > 0) & (means != 0)
+        safe = np.where(present, means, 1.0)
         gaps = np.where(np.isfinite(self.values), self.values - means[..., None], 0.0) / safe[..., None]
-        squares = np.where(here, (gaps**2).sum(axis=2), 0.0).sum(axis=1)
-        degrees = np.where(here, runs - 1, 0).sum(axis=1).astype(np.float64)
+        squares = np.where(present, (gaps**2).sum(axis=2), 0.0).sum(axis=1)
+        degrees = np.where(present, runs - 1, 0).sum(axis=1).astype(np.float64)
         predicted = self.fit.predict(self.points)
-        rest = np.where(here, runs * (1 - predicted / safe) ** 2, 0.0).sum(axis=1)
+        rest = np.where(present, runs * (1 - predicted / safe) ** 2, 0.0).sum(axis=1)
         found = [0 if model is None else len(model.function.terms) for model in self.fit.models]
         known = [self.prior_of(k) for k in range(len(runs))]
         # each term of a function that was searched for has chosen exponents, too
         used = [2 * n if prior is None else prior.fitted_count - 1 for n, prior in zip(found, known, strict=True)]
-        free = here.sum(axis=1) - 1 - np.array(used)
+        free = present.sum(axis=1) - 1 - np.array(used)
         squares += np.where((free > 0) & np.isfinite(rest), rest, 0.0)
         degrees += np.maximum(free, 0)
         total = squares + WORTH * NOISE**2

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from buran.modeling.numerics.tuning import FEW
 
 
-def pilot_places(points: NDArray[np.float64]) -> list[int]:
-    """Return the places of pilot points, ascending.
+def pilot_indices(points: NDArray[np.float64]) -> list[int]:
+    """Return the indices of pilot points, ascending.
 
     These are the lines through the smallest point along each parameter, with the three smallest values, and the point
     at which all parameters have their second value, which tells products from sums. Where a campaign's points have no

@@ -43,7 +43,7 @@ class PlanningState:
     seed
         Of strategies that draw.
     failed
-        Places that are not requested again.
+        Points that are not requested again.
     errors
         SMAPE of the program's model after each earlier round, for strategies that stop without progress.
     most
@@ -68,8 +68,8 @@ class Suggestion:
 
     Attributes
     ----------
-    place
-        Place of the point in the space.
+    index
+        Index of the point in the space.
     repetition
         Its number at this point, counted from 1.
     cost_core_hours
@@ -80,7 +80,7 @@ class Suggestion:
         In words.
     """
 
-    place: int
+    index: int
     repetition: int
     cost_core_hours: float | None
     score: float
@@ -152,8 +152,8 @@ class Strategy(Protocol):
 class ChoosesAllAtOnce(Strategy, Protocol):
     """A strategy with the ability `all_at_once`."""
 
-    def places(self, space: Space) -> Ids:
-        """Return all places that it measures, cheapest first."""
+    def indices(self, space: Space) -> Ids:
+        """Return all points that it measures, cheapest first."""
 
 
 class AimsAtAccuracy(Strategy, Protocol):

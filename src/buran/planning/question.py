@@ -170,7 +170,7 @@ class Question:
             return self.memory_points
         if not self.adaptive:
             return frozenset(self.points)
-        return frozenset(self.points[place] for place in smallest(self.space))
+        return frozenset(self.points[index] for index in smallest(self.space))
 
     @property
     def memory_runs(self) -> float:

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 
 from buran.campaign.strategies import Abilities
-from buran.planning.base import base_places, next_of_base
+from buran.planning.base import base_indices, next_of_base
 from buran.planning.forecast import Forecast
 from buran.planning.observations import Observations
 from buran.planning.protocol import Advice, Budget, PlanningState, Settings, Suggestion
@@ -47,9 +47,9 @@ class Base:
     whole: bool = False
     published: bool = False
 
-    def places(self, space: Space, affordable: Mask | None = None) -> Ids:
-        """Return the places of the base, cheapest first; off the lines only `affordable` ones (place,)."""
-        return base_places(space, self.length, self.off_lines, self.spread, affordable, published=self.published)
+    def indices(self, space: Space, affordable: Mask | None = None) -> Ids:
+        """Return the indices of the base, cheapest first; off the lines only `affordable` ones (point,)."""
+        return base_indices(space, self.length, self.off_lines, self.spread, affordable, published=self.published)
 
     def advice(
         self, forecast: Forecast, space: Space, budget: Budget, share: float = 1.0, together: float = 1.0
@@ -62,9 +62,9 @@ class Base:
             Of what is left of the budget, that one run and all runs of a round may take.
         """
         affordable = None if forecast.cost is None else (forecast.cost <= share * budget.left) | (forecast.runs > 0)
-        places = [place for place in self.places(space, affordable).tolist() if forecast.free[place]]
+        indices = [index for index in self.indices(space, affordable).tolist() if forecast.free[index]]
         chosen, held_back = next_of_base(
-            space, places, forecast.runs, self.repetitions, forecast.cost, share * budget.left, together * budget.left
+            space, indices, forecast.runs, self.repetitions, forecast.cost, share * budget.left, together * budget.left
         )
         if chosen:
             return Advice(suggestions(chosen, forecast, [0.0] * len(chosen), [BASE] * len(chosen), budget))
@@ -113,14 +113,14 @@ def suggestions(
     out: list[Suggestion] = []
     extra: dict[int, int] = {}
     left = budget.left
-    for place, score, reason in zip(chosen, scores, reasons, strict=True):
-        cost = None if forecast.cost is None else float(forecast.cost[place])
+    for index, score, reason in zip(chosen, scores, reasons, strict=True):
+        cost = None if forecast.cost is None else float(forecast.cost[index])
         if cost is not None:
             if cost > left:
                 continue
             left -= cost
-        extra[place] = extra.get(place, 0) + 1
-        out.append(Suggestion(place, int(forecast.runs[place]) + extra[place], cost, score, reason))
+        extra[index] = extra.get(index, 0) + 1
+        out.append(Suggestion(index, int(forecast.runs[index]) + extra[index], cost, score, reason))
     return tuple(out)
 
 
@@ -138,15 +138,15 @@ def best_rated(
     Parameters
     ----------
     rating, possible
-        Shape (place,).
+        Shape (point,).
     most
         Runs; None for one.
     reason
-        In words, of a place.
+        In words, of a point.
     """
     order = np.argsort(np.where(possible, -rating, np.inf), kind="stable")
     chosen = order[: min(most or 1, int(possible.sum()))].tolist()
-    scores, reasons = [float(rating[place]) for place in chosen], [reason(place) for place in chosen]
+    scores, reasons = [float(rating[index]) for index in chosen], [reason(index) for index in chosen]
     return Advice(suggestions(chosen, forecast, scores, reasons, budget), notes=notes)
 
 
@@ -175,21 +175,21 @@ class Fixed:
         """Return it with other repetitions."""
         return replace(self, repetitions=settings.repetitions)
 
-    def places(self, space: Space) -> Ids:
-        """Return all places that it measures, cheapest first."""
-        return base_places(space, whole=True) if self.lines else np.arange(len(space.points))
+    def indices(self, space: Space) -> Ids:
+        """Return all points that it measures, cheapest first."""
+        return base_indices(space, whole=True) if self.lines else np.arange(len(space.points))
 
     def suggest(self, measured: Observations, space: Space, budget: Budget, state: PlanningState) -> Advice:
         """Return all missing runs."""
         forecast = Forecast.of(measured, space, state)
         decide = self._deciding(forecast, space, budget)
-        places = [*decide, *(place for place in self.places(space).tolist() if place not in decide)]
-        missing = {place: self.repetitions - int(forecast.runs[place]) for place in places if forecast.free[place]}
-        runs = [place for place, count in missing.items() for _ in range(count)]
+        indices = [*decide, *(index for index in self.indices(space).tolist() if index not in decide)]
+        missing = {index: self.repetitions - int(forecast.runs[index]) for index in indices if forecast.free[index]}
+        runs = [index for index, count in missing.items() for _ in range(count)]
         if not runs:
             return Advice(stop="the lines are measured" if self.lines else "every point is measured")
         why = "on the lines or off them" if self.lines else "full matrix"
-        reasons = [DECIDES if place in decide else why for place in runs]
+        reasons = [DECIDES if index in decide else why for index in runs]
         out = suggestions(runs, forecast, [0.0] * len(runs), reasons, budget)
         return Advice(out[: state.most], budget_reached=len(out) < len(runs)) if out else nothing_left(forecast)
 
@@ -200,10 +200,10 @@ class Fixed:
         """
         if not self.lines or forecast.cost is None or not np.isfinite(budget.left):
             return []
-        off = np.setdiff1d(self.places(space), base_places(space, off_lines=False, whole=True))
+        off = np.setdiff1d(self.indices(space), base_indices(space, off_lines=False, whole=True))
         off = off[np.argsort(-forecast.cost[off], kind="stable")]
         room = ROUND_SHARE * budget.left
-        return [int(place) for place in off if forecast.cost[place] * self.repetitions <= room / len(off)]
+        return [int(index) for index in off if forecast.cost[index] * self.repetitions <= room / len(off)]
 
 
 def without_progress(errors: tuple[float, ...], patience: int | None) -> bool:
@@ -221,23 +221,23 @@ def next_in_order(
     Parameters
     ----------
     order
-        All places, the next one first.
+        All points, the next one first.
     most
         Runs; None for one point.
     """
     assert forecast.cost is not None
     most = most or repetitions
     runs: list[int] = []
-    for place in order.tolist():
-        to_make = repetitions - int(forecast.runs[place])
-        if not forecast.free[place] or to_make <= 0:
+    for index in order.tolist():
+        to_make = repetitions - int(forecast.runs[index])
+        if not forecast.free[index] or to_make <= 0:
             continue
-        if forecast.cost[place] > budget.left:
+        if forecast.cost[index] > budget.left:
             break
-        runs += [place] * to_make
+        runs += [index] * to_make
         if len(runs) >= most:
             break
-    out = suggestions(runs, forecast, [-float(forecast.cost[place]) for place in runs], [why] * len(runs), budget)
+    out = suggestions(runs, forecast, [-float(forecast.cost[index]) for index in runs], [why] * len(runs), budget)
     return Advice(out[:most]) if out else nothing_left(forecast, repetitions)
 
 

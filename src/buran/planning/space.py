@@ -27,9 +27,9 @@ class Space:
     parameters
         Names, in the order of the columns.
     points
-        Shape (place, parameter), distinct, cheapest first as far as one can tell before anything ran.
+        Shape (point, parameter), distinct, cheapest first as far as one can tell before anything ran.
     cores
-        Shape (place,): cores that a run is charged for; whole nodes where the queue gives only those.
+        Shape (point,): cores that a run is charged for; whole nodes where the queue gives only those.
     target
         Shape (parameter,): the point that the models are for.
     most_repetitions
@@ -43,9 +43,9 @@ class Space:
     start_s
         Time that it is charged beyond its own: the start of a job.
     expected_s
-        Shape (place,): a guess of the run time before there are models.
+        Shape (point,): a guess of the run time before there are models.
     known_s
-        Shape (place,): run times that are known beforehand, as only evaluations of published protocols have them.
+        Shape (point,): run times that are known beforehand, as only evaluations of published protocols have them.
     ranks
         The parameter that counts MPI ranks, if one does.
     choices
@@ -77,21 +77,21 @@ class Space:
             raise UsageError("a run takes at least one core, and a point at least one repetition")
 
     @cached_property
-    def _place(self) -> Mapping[tuple[float, ...], int]:
-        return {tuple(point): place for place, point in enumerate(self.points.tolist())}
+    def _index(self) -> Mapping[tuple[float, ...], int]:
+        return {tuple(point): index for index, point in enumerate(self.points.tolist())}
 
-    def places(self, points: Array) -> Ids:
-        """Return the places of `points` (point, parameter); -1 for those outside the space."""
-        return np.array([self._place.get(tuple(point), -1) for point in points.tolist()], dtype=np.int64)
+    def indices(self, points: Array) -> Ids:
+        """Return the indices of `points` (point, parameter); -1 for those outside the space."""
+        return np.array([self._index.get(tuple(point), -1) for point in points.tolist()], dtype=np.int64)
 
     def core_hours(self, seconds: Array) -> Array:
-        """Return what runs of (place,) seconds without instrumentation are charged."""
+        """Return what runs of (point,) seconds without instrumentation are charged."""
         charged = np.maximum(seconds * self.overhead + self.start_s, self.least_s)
         return np.asarray(charged * self.cores / 3600.0)
 
-    def spelled(self, place: int) -> str:
+    def spelled(self, index: int) -> str:
         """Return a point for people."""
-        point = zip(self.parameters, self.points[place].tolist(), strict=True)
+        point = zip(self.parameters, self.points[index].tolist(), strict=True)
         return ", ".join(f"{name} = {shown_value(value)}" for name, value in point)
 
     def notes(self) -> tuple[str, ...]:

@@ -126,23 +126,23 @@ class ValidatedStrategy:
         for suggestion in advice.suggestions:
             if not isinstance(suggestion, Suggestion):
                 raise self._broken(f"it suggests a {type(suggestion).__name__} instead of a Suggestion")
-        places = [suggestion.place for suggestion in advice.suggestions]
-        self._check_places(places, space)
-        for place in places:
-            if place in state.failed:
-                raise self._broken(f"it suggests {space.spelled(place)}, where a run failed")
-        if budget.core_hours is not None and places:
+        indices = [suggestion.index for suggestion in advice.suggestions]
+        self._check_indices(indices, space)
+        for index in indices:
+            if index in state.failed:
+                raise self._broken(f"it suggests {space.spelled(index)}, where a run failed")
+        if budget.core_hours is not None and indices:
             cost = Forecast.of(measured, space, state).cost
-            total = 0.0 if cost is None else float(cost[places].sum())
+            total = 0.0 if cost is None else float(cost[indices].sum())
             if total > budget.left + _TINY * budget.core_hours:
                 raise self._broken(f"its runs cost {total:.4g} core hours, and {budget.left:.4g} are left")
         return advice
 
-    def places(self, space: Space) -> Ids:
-        """Return all places that a strategy measures which chooses all at once."""
-        places = np.asarray(cast(ChoosesAllAtOnce, self.strategy).places(space)).tolist()
-        self._check_places(places, space)
-        return np.array(places, dtype=np.int64)
+    def indices(self, space: Space) -> Ids:
+        """Return all points that a strategy measures which chooses all at once."""
+        indices = np.asarray(cast(ChoosesAllAtOnce, self.strategy).indices(space)).tolist()
+        self._check_indices(indices, space)
+        return np.array(indices, dtype=np.int64)
 
     def width_at_target(self, measured: Observations, space: Space) -> float | None:
         """Return the relative half width of the interval at the target, if it aims at an accuracy.
@@ -169,12 +169,12 @@ class ValidatedStrategy:
         hint = "choose another strategy, and send this file to its author"
         return PluginError(f"the strategy {self.name!r} failed", where=shown.where, why=shown.why, hint=hint)
 
-    def _check_places(self, places: Sequence[object], space: Space) -> None:
-        for place in places:
-            if not isinstance(place, int | np.integer) or isinstance(place, bool):
-                raise self._broken(f"it gives {place!r} for the number of a point")
-            if not 0 <= place < len(space.points):
-                raise self._broken(f"it suggests the point {place} of a space that has {len(space.points)}")
+    def _check_indices(self, indices: Sequence[object], space: Space) -> None:
+        for index in indices:
+            if not isinstance(index, int | np.integer) or isinstance(index, bool):
+                raise self._broken(f"it gives {index!r} for the number of a point")
+            if not 0 <= index < len(space.points):
+                raise self._broken(f"it suggests the point {index} of a space that has {len(space.points)}")
 
     def _broken(self, why: str) -> PluginError:
         return PluginError(

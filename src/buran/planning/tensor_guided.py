@@ -41,11 +41,11 @@ class TensorGuided(BeginsWithBase):
         return best_rated(rating, possible, forecast, budget, most, lambda at: why[bool(unknown[at])])
 
     def _spread(self, measured: Observations, space: Space, seed: int) -> tuple[Array, Array]:
-        """Return the ensemble's standard deviation of log times at each place, and where a choice is unknown."""
+        """Return the ensemble's standard deviation of log times at each point, and where a choice is unknown."""
         from buran.modeling.tensor import CPRegressor
 
-        here = (measured.counts > 0) & (measured.program_means_s > 0)
-        points, times = measured.points[here], measured.program_means_s[here]
+        present = (measured.counts > 0) & (measured.program_means_s > 0)
+        points, times = measured.points[present], measured.program_means_s[present]
         unknown = np.zeros(len(space.points), dtype=bool)
         for name in space.choices:
             column = space.parameters.index(name)

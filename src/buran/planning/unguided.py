@@ -25,7 +25,7 @@ class Random(BeginsWithBase):
         order = np.random.default_rng([state.seed, int(forecast.runs.sum())]).permutation(len(space.points))
         most = state.most or 1
         wanted = order[forecast.free[order] & (forecast.cost[order] <= budget.left)][:most].tolist()
-        scores = [-float(forecast.cost[place]) for place in wanted]
+        scores = [-float(forecast.cost[index]) for index in wanted]
         out = suggestions(wanted, forecast, scores, ["drawn at random"] * len(wanted), budget)
         return Advice(out) if out else nothing_left(forecast)
 
@@ -48,7 +48,7 @@ class Grid(BeginsWithBase):
 
 
 def grid_order(space: Space) -> Ids:
-    """Return the places from the corners of the space inwards: each value by how coarse a grid has it."""
+    """Return the points from the corners of the space inwards: each value by how coarse a grid has it."""
     level = np.zeros(len(space.points))
     for column in space.points.T:
         values = np.unique(column)

@@ -253,7 +253,7 @@ def _call_tree(anchor: Any) -> tuple[CallTree, dict[int, int]]:
 
 
 @dataclass(frozen=True)
-class _Places:
+class _Locations:
     """Where values are stored.
 
     Attributes
@@ -272,25 +272,25 @@ class _Places:
     others: int
 
 
-def _places(anchor: Any) -> _Places:
+def _locations(anchor: Any) -> _Locations:
     groups = anchor.system_tree_nodes[0].all_location_groups()
     ranks = process_ranks(groups)
-    places: list[tuple[int, Location | None, int | None]] = []
+    found: list[tuple[int, Location | None, int | None]] = []
     for group in groups:
-        for place in group.all_locations():
-            thread = place.type in (None, "thread", "cpu thread")
-            process = ranks.get(group.id) if place.type in STREAMS else None
-            places.append((place.id, Location(ranks[group.id], int(place.rank)) if thread else None, process))
+        for location in group.all_locations():
+            thread = location.type in (None, "thread", "cpu thread")
+            process = ranks.get(group.id) if location.type in STREAMS else None
+            found.append((location.id, Location(ranks[group.id], int(location.rank)) if thread else None, process))
     # Values stand in the order of the ids, which need not be that of the system tree.
-    places.sort(key=lambda each: each[0])
-    threads = sorted((place, column) for column, (_, place, _) in enumerate(places) if place is not None)
-    locations = tuple(place for place, _ in threads)
-    if not locations or len(set(locations)) != len(locations) or len({place[0] for place in places}) != len(places):
+    found.sort(key=lambda each: each[0])
+    threads = sorted((location, column) for column, (_, location, _) in enumerate(found) if location is not None)
+    locations = tuple(location for location, _ in threads)
+    if not locations or len(set(locations)) != len(locations) or len({location[0] for location in found}) != len(found):
         raise _Corrupt("locations are missing or there twice")
     first = {location.rank: position for position, location in reversed(list(enumerate(locations)))}
-    streams = {column: first[process] for column, (_, _, process) in enumerate(places) if process in first}
+    streams = {column: first[process] for column, (_, _, process) in enumerate(found) if process in first}
     columns = np.array([column for _, column in threads], dtype=np.int64)
-    return _Places(locations, columns, streams, len(places) - len(locations) - len(streams))
+    return _Locations(locations, columns, streams, len(found) - len(locations) - len(streams))
 
 
 def _values(parser: Any, metric: Any, dtype: _Dtype, index: dict[int, int], columns: NDArray[np.int64]) -> NDArray[Any]:
@@ -368,10 +368,10 @@ def _read(path: Path) -> Profile:
         anchor = parser._anchor_result
         tree, index = _call_tree(anchor)
         tree, kernels = with_kernels(tree)
-        places = _places(anchor)
-        locations = places.locations
-        streams = places.streams if len(kernels) else {}
-        skipped_locations = places.others + len(places.streams) - len(streams)
+        layout = _locations(anchor)
+        locations = layout.locations
+        streams = layout.streams if len(kernels) else {}
+        skipped_locations = layout.others + len(layout.streams) - len(streams)
         check_memory(8 * len(tree) * len(locations) * len(with_data), path.stat().st_size, path)
         declared = [metric for top in parser.get_metrics() for metric in top.get_all_children()]
         if len({metric.name for metric in declared}) != len(declared):
@@ -403,7 +403,7 @@ def _read(path: Path) -> Profile:
                 description=metric.description or "",
             )
             if metric.id in with_data:
-                columns = np.concatenate([places.columns, np.array(list(streams), dtype=np.int64)])
+                columns = np.concatenate([layout.columns, np.array(list(streams), dtype=np.int64)])
                 stored, on_streams = np.split(_values(parser, metric, dtype, index, columns), [len(locations)], axis=1)
                 if streams:
                     add_kernels(stored, on_streams, list(streams.values()), definition, tree, kernels)

@@ -91,6 +91,6 @@ def add_kernels(
     added = (tree.inclusive(alone) if inclusive else alone)[rows].astype(values.dtype)
     combine = {"MINDOUBLE": np.minimum, "MAXDOUBLE": np.maximum}.get(metric.dtype, np.add)
     for stream, thread in enumerate(first_threads):
-        here, there = values[rows, thread], added[:, stream]
+        own, there = values[rows, thread], added[:, stream]
         # Also of an extreme, 0 stands for a call path that was not visited.
-        values[rows, thread] = np.where((here == 0) | (there == 0), here + there, combine(here, there))
+        values[rows, thread] = np.where((own == 0) | (there == 0), own + there, combine(own, there))

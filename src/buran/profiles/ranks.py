@@ -47,9 +47,9 @@ def working_threads(profile: Profile) -> Floats | None:
     came = np.logical_or.reduce(counts).astype(np.float64)
     threads, tree = of_ranks(came, profile.locations, metric_of("visits")), profile.tree
     for depth in range(1, int(tree.depth.max(initial=0)) + 1):
-        here = np.flatnonzero(tree.depth == depth)
-        above = threads[tree.parent[here]]
-        threads[here] = np.where(threads[here] > 1, np.maximum(threads[here], above), threads[here])
+        level = np.flatnonzero(tree.depth == depth)
+        above = threads[tree.parent[level]]
+        threads[level] = np.where(threads[level] > 1, np.maximum(threads[level], above), threads[level])
     return threads
 
 

@@ -66,8 +66,8 @@ def _watched(name: str) -> Metric:
     least = int(number) * (SETS if kind == "any" else 1)
     title = f"Watched, {least} lines or more" + ("" if kind == "any" else " of the set")
     described = f"Accesses, while all were watched, before which {least} other lines or more came"
-    ends = " of the same one of 64 sets" if kind == "set" else ""
-    return Metric(name, "occ", "exclusive", "UINT64", title, described + ends, builds=("memory",))
+    suffix = " of the same one of 64 sets" if kind == "set" else ""
+    return Metric(name, "occ", "exclusive", "UINT64", title, described + suffix, builds=("memory",))
 
 
 REUSE_METRICS: Mapping[str, Metric] = {

@@ -13,6 +13,6 @@ STARTUP = ("MPI_Init", "MPI_Init_thread", "MPI_Session_init", "MPI_Session_final
 """A share of short runs that no function of the program causes."""
 
 
-def starts_or_ends(call_paths: Sequence[str]) -> NDArray[np.bool_]:
+def is_startup_or_shutdown(call_paths: Sequence[str]) -> NDArray[np.bool_]:
     """Return shape (call path,): whether it starts or ends MPI."""
     return np.array([name.rpartition(SEPARATOR)[2] in STARTUP for name in call_paths], dtype=np.bool_)

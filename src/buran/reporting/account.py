@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from buran.campaign.plan import Mode, Plan, Purpose, Question, Run, planned_runs
 from buran.campaign.records import Status
 from buran.measurement.store.ledger import Entry
+from buran.reporting.content import AccountItem
 
 PHASES = (
     "imported", "builds", "warm-ups", "vanilla", "comparison", "refinement", "effort", "memory", "time", "evaluation",
@@ -20,16 +20,7 @@ and times under filters that were replaced; ``time``: under the last one; ``dupl
 again; ``other versions``: runs that this version of the campaign file does not ask for."""
 
 
-@dataclass(frozen=True)
-class Item:
-    """A phase: how many runs it had, and what they cost."""
-
-    phase: str
-    runs: int
-    core_hours: float
-
-
-def account_of(entries: Iterable[Entry], plans: Sequence[Plan], target: str) -> tuple[Item, ...]:
+def account_of(entries: Iterable[Entry], plans: Sequence[Plan], target: str) -> tuple[AccountItem, ...]:
     """Return the phases that cost something or had runs; their core hours add up to what the target has cost.
 
     Parameters
@@ -47,7 +38,7 @@ def account_of(entries: Iterable[Entry], plans: Sequence[Plan], target: str) -> 
     costs: dict[str, list[float]] = {phase: [] for phase in PHASES}
     for entry in charged:
         costs[_phase(entry, phases, newest)].append(entry.cost_core_hours)
-    return tuple(Item(phase, len(parts), math.fsum(parts)) for phase, parts in costs.items() if parts)
+    return tuple(AccountItem(phase, len(parts), math.fsum(parts)) for phase, parts in costs.items() if parts)
 
 
 def _phase(entry: Entry, phases: Mapping[Question, str], newest: Mapping[Question, str]) -> str:

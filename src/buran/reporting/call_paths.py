@@ -13,7 +13,7 @@ from buran.profiles.profile import SEPARATOR
 from buran.reporting.content import LEVEL, Report, start_and_end, target_values, unknown_rows
 
 Array = NDArray[np.float64]
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 MOST_CALL_PATHS = 2000
 """Call paths with a row of their own: those with the largest predictions, and their callers."""
@@ -46,7 +46,7 @@ class CallPaths:
     """
 
     models: ModelSet
-    parent: Places
+    parent: Indices
     at_target: Array
     lower: Array
     upper: Array
@@ -79,7 +79,7 @@ class CallPaths:
         name, parent = self.models.call_paths[row], int(self.parent[row])
         return name if parent < 0 else name[len(self.models.call_paths[parent]) + len(SEPARATOR) :]
 
-    def only(self, rows: Places) -> ModelSet:
+    def only(self, rows: Indices) -> ModelSet:
         """Return the models of some call paths."""
         return replace(
             self.models,
@@ -109,7 +109,7 @@ def predict_call_paths(report: Report) -> CallPaths | None:
     return replace(call_paths, lower=bounds[0], upper=bounds[1])
 
 
-def _parents(names: Sequence[str]) -> Places:
+def _parents(names: Sequence[str]) -> Indices:
     """Return the nearest caller that is itself a call path; names are compared, as parsing long ones takes minutes."""
     positions = {name: position for position, name in enumerate(names)}
     return np.array([_caller(name, positions) for name in names], dtype=np.int64)
@@ -124,7 +124,7 @@ def _caller(name: str, positions: Mapping[str, int]) -> int:
     return -1
 
 
-def with_rows(call_paths: CallPaths) -> Places:
+def with_rows(call_paths: CallPaths) -> Indices:
     """Return the call paths that get a row, callers first: the largest ones and their callers, as far as they fit."""
     keep = np.zeros(len(call_paths.parent), dtype=bool)
     chosen = np.argsort(-call_paths.size, kind="stable")[:MOST_CALL_PATHS]

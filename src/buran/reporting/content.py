@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.campaign.point import Value
+from buran.files import Stored
 from buran.instrumentation.balance import Balance
 from buran.instrumentation.filter_list import FilterList
-from buran.instrumentation.measured import PointOverhead
+from buran.instrumentation.measured import FilterOverhead, Overhead, PointOverhead
 from buran.modeling.allowance import allowed_times
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.tuning import ALLOWANCE
 from buran.modeling.priors.campaign import PathPrior
-from buran.profiles.startup import starts_or_ends
+from buran.profiles.startup import is_startup_or_shutdown
 from buran.reporting.plain import Reach
 from buran.wording import named
 
@@ -32,6 +33,82 @@ class Answer:
     question: str
     answer: str
     facts: Sequence[str]
+
+
+@dataclass(frozen=True)
+class EvaluationTest(Stored):
+    """A predicted and a measured run time of the baseline at an evaluation point.
+
+    Attributes
+    ----------
+    crowded
+        Whether runs waited for cores: what was measured tests no prediction.
+    """
+
+    point: Mapping[str, Value]
+    predicted_s: float
+    measured_s: float
+    crowded: bool = False
+
+    @property
+    def ratio(self) -> float:
+        """Predicted over measured time."""
+        return self.predicted_s / self.measured_s
+
+
+@dataclass(frozen=True)
+class Untested:
+    """An evaluation point without a time: what is predicted there, None without a model, and why it has none."""
+
+    point: Mapping[str, Value]
+    predicted_s: float | None
+    why: str
+
+
+@dataclass(frozen=True)
+class CorrectedKernel:
+    """What the correction of a kernel's analytical model is worth.
+
+    Attributes
+    ----------
+    formula
+        Corrected and base model, line by line; empty for a kernel that cannot be corrected.
+    beyond
+        Continues the sentence on the values where the target is beyond what the correction was trained on.
+    base_s, corrected_s
+        Values at the target; None where there is none.
+    refused
+        Whether the base model was left as it is.
+    """
+
+    kernel: str
+    model: str
+    reason: str
+    formula: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    beyond: str = ""
+    base_s: float | None = None
+    corrected_s: float | None = None
+    refused: bool = True
+
+
+@dataclass(frozen=True)
+class AccountItem:
+    """A phase: how many runs it had, and what they cost."""
+
+    phase: str
+    runs: int
+    core_hours: float
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A build or a run that failed, with where to look; or the first of `count` that failed for one cause."""
+
+    what: str
+    reason: str
+    log: str
+    count: int = 1
 
 
 @dataclass(frozen=True)
@@ -78,19 +155,15 @@ class Report:
     tensor
         Predicts that time where a tensor model does, from shape (point, parameter); None where `runtime` does.
     overhead
-        For each point and filter, ratios of CPU time.
+        For each point and filter.
     instrumentation
-        For each filter: number, functions named by it (None: the default selection, or all but those `left_out`), the
-        largest overhead that was `predicted` at a measured point (None: none was), the measured one, and whether
-        that is `within` what is allowed.
+        For each filter.
     filter_list
         Functions to instrument and those left out, each with the reason; None without models of times and visits.
     overhead_by_point
         Overhead by point under the filter in force: measured, and what it is made of.
     unsteady
         Call paths whose counts differ between repetitions, by metric.
-    untested
-        Evaluation points without a time: what is predicted there, None without a model, and why none was measured.
     priors
         What models of time are made from, one entry for each call path; empty without priors.
     points
@@ -102,7 +175,7 @@ class Report:
     results
         Where what lies, in words and relative paths.
     corrections
-        For each kernel with an analytical model: what its correction is worth.
+        For each kernel with an analytical model.
     balance
         Functions that ranks share unevenly, the worst first.
     account
@@ -129,34 +202,34 @@ class Report:
     points: tuple[int, int]
     models: Mapping[str, ModelSet]
     runtime: ModelSet | None
-    overhead: Sequence[Mapping[str, Any]]
+    overhead: Sequence[Overhead]
     unsteady: Mapping[str, Sequence[str]]
-    evaluation: Sequence[Mapping[str, Any]]
+    evaluation: Sequence[EvaluationTest]
     priors: Sequence[PathPrior]
-    failures: Sequence[Mapping[str, str]]
+    failures: Sequence[Failure]
     spent_core_hours: float
     modelling_core_hours: float
     full_matrix_core_hours: float | None
     budget_core_hours: float | None
     next_steps: Sequence[str]
     results: Mapping[str, str]
-    instrumentation: Sequence[Mapping[str, Any]] = ()
+    instrumentation: Sequence[FilterOverhead] = ()
     filter_list: FilterList | None = None
     overhead_by_point: Sequence[PointOverhead] = ()
-    corrections: Sequence[Mapping[str, Any]] = ()
+    corrections: Sequence[CorrectedKernel] = ()
     balance: Sequence[Balance] = ()
-    account: Sequence[Mapping[str, Any]] = ()
+    account: Sequence[AccountItem] = ()
     startup: ModelSet | None = None
     absorbed: ModelSet | None = None
     tensor: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
-    further: Mapping[str, Any] = field(default_factory=dict)
+    further: Mapping[str, object] = field(default_factory=dict)
     measured_on: str = ""
     simulated_on: str = ""
     parallel: tuple[str, ...] = ()
     target_cores: int | None = None
     steps: tuple[str, ...] = ()
     jobs: Sequence[str] = ()
-    untested: Sequence[Mapping[str, Any]] = ()
+    untested: Sequence[Untested] = ()
     unknown: Unknown = Unknown()
     words: Mapping[str, float] = field(default_factory=dict)
 
@@ -177,7 +250,7 @@ def target_values(models: ModelSet, target: Mapping[str, float]) -> NDArray[np.f
 
 def start_and_end(models: ModelSet) -> NDArray[np.bool_]:
     """Return shape (call path,): whether its time is an account of its own, as it starts or ends MPI."""
-    rows = starts_or_ends(models.call_paths)
+    rows = is_startup_or_shutdown(models.call_paths)
     return rows if models.unit == "sec" else np.zeros_like(rows)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.profiles.experiment.table import Aggregate, Experiment
-from buran.reporting.call_paths import Array, CallPaths, Places
+from buran.reporting.call_paths import Array, CallPaths, Indices
 from buran.reporting.content import LEVEL, Report, start_and_end, unknown_rows
 
 STEPS = 13
@@ -50,7 +50,7 @@ def map_parameters(call_paths: CallPaths) -> list[int]:
 
 
 def plots_of(
-    call_paths: CallPaths, rows: Places, table: Experiment | None, report: Report
+    call_paths: CallPaths, rows: Indices, table: Experiment | None, report: Report
 ) -> dict[int, dict[str, Any]]:
     """Return curves with intervals along each parameter, a map over two, measured values and residuals in percent."""
     models = call_paths.only(rows)
@@ -71,7 +71,7 @@ def plots_of(
     }
 
 
-def stack_of(call_paths: CallPaths, report: Report, candidates: Places) -> dict[str, Any]:
+def stack_of(call_paths: CallPaths, report: Report, candidates: Indices) -> dict[str, Any]:
     """Return how the prediction is made up along each parameter, the others at the target.
 
     Returns

@@ -14,7 +14,7 @@ from buran.modeling.pmnf.model import Model
 from buran.modeling.pmnf.powers import PowerLog
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
 from buran.modeling.price.discrepancy import Discrepancy, Process, logarithms, ratios
-from buran.reporting.call_paths import CallPaths, Places
+from buran.reporting.call_paths import CallPaths, Indices
 from buran.reporting.content import Report, unknown_at_target
 from buran.reporting.curves import listed, rounded
 
@@ -25,7 +25,7 @@ _MOST_CELLS = 100_000  # of all tables: a megabyte
 _DIGITS = 12  # of coefficients: a millionth of a prediction is right
 
 
-def formulas_of(report: Report, call_paths: CallPaths, rows: Places) -> dict[str, Any]:
+def formulas_of(report: Report, call_paths: CallPaths, rows: Indices) -> dict[str, Any]:
     """Return the models of rows and of the run time.
 
     A factor that is no power of a parameter, such as one of a derived value, is a table over the values that sliders

@@ -71,9 +71,9 @@ def _scaling(report: Report, call_paths: CallPaths | None, rises: Sequence[Rise]
         question, along = "What takes over as it grows?", names
     far = ", ".join(f"{name}={shown_value(report.target[name])}" for name in along) or named(report.target)
     metric = call_paths.models.metric
-    here = [rise for rise in rises if rise.parameter in along]
-    proven = [rise for rise in here if rise.evidence is not Evidence.GUESS]
-    guesses = [rise for rise in here if rise.why_guess]
+    along_it = [rise for rise in rises if rise.parameter in along]
+    proven = [rise for rise in along_it if rise.evidence is not Evidence.GUESS]
+    guesses = [rise for rise in along_it if rise.why_guess]
     unknown = report.unknown.call_paths if report.unknown.advice else ()
     marked = [
         f"A guess, not to be trusted: {name_of(rise.call_path)}, {rise_in_words(rise, metric)}; {rise.why_guess}"

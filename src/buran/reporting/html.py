@@ -13,6 +13,8 @@ from markupsafe import Markup, escape
 
 import buran
 from buran.features import sections, sections_of
+from buran.files import JsonObject
+from buran.instrumentation.measured import MeasuredOverhead
 from buran.profiles.profile import SEPARATOR
 from buran.reporting.content import Report
 from buran.reporting.files import asset, environment
@@ -55,7 +57,7 @@ _SECTIONS = (
 
 def render_page(
     report: Report,
-    data: Mapping[str, Any],
+    data: JsonObject,
     excerpts: Sequence[str],
     provenance: Mapping[str, str],
     no_models: str,
@@ -116,19 +118,19 @@ def render_page(
         not_measured=not_measured,
         predicted_in_words=predicted_in_words,
         percent=percent,
-        overhead=overhead_text,
+        overhead=lambda measured: overhead_text(measured and MeasuredOverhead(**measured)),
         first=[Markup(body) for each, body in bodies if each.is_first],
         further=[Markup(body) for each, body in bodies if not each.is_first],
         at=lambda values: named(dict(zip(data["parameters"], values, strict=True))),
     )
 
 
-def has_noise(data: Mapping[str, Any]) -> bool:
+def has_noise(data: JsonObject) -> bool:
     """Tell whether anything was measured more than once."""
     return bool(data["over_time"]["runs"]) or any("noise" in path for path in data["paths"])
 
 
-def packed(data: Mapping[str, Any]) -> dict[str, Any]:
+def packed(data: JsonObject) -> dict[str, Any]:
     """Return the data with call paths as columns, each region once: a fraction of the size.
 
     A call path's name is its caller's and that of its region; one without a caller has its whole name. Names longer
@@ -170,7 +172,7 @@ def _marked(text: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
-def _json(data: Mapping[str, Any]) -> str:
+def _json(data: JsonObject) -> str:
     """Return JSON that a script element can hold whatever the names of call paths contain."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

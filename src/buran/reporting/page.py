@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from buran.campaign.plan import Mode
+from buran.campaign.point import Value
 from buran.features import sections
 from buran.instrumentation.measured import MeasuredOverhead
 from buran.modeling.pmnf.model import Model
@@ -18,7 +19,7 @@ from buran.modeling.pmnf.text import format_largest, growth_class
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.names import plain_name
 from buran.profiles.profile import NO_CALL_PATHS, Region
-from buran.reporting.call_paths import MOST_PLOTTED, CallPaths, Places, predict_call_paths, with_rows
+from buran.reporting.call_paths import MOST_PLOTTED, CallPaths, Indices, predict_call_paths, with_rows
 from buran.reporting.content import LEVEL, Report, run_time_reach, start_and_end, total_at_target
 from buran.reporting.curves import (
     MAP_STEPS,
@@ -41,13 +42,21 @@ __all__ = ["Iteration", "page_data", "predict_call_paths"]
 
 
 @dataclass(frozen=True)
+class IterationPoint:
+    """A point of an iteration: what it was measured for, and what became of its runs."""
+
+    point: Mapping[str, Value]
+    purpose: str
+    runs: int
+    state: str
+
+
+@dataclass(frozen=True)
 class Iteration:
     """One iteration of the campaign, for the page.
 
     Attributes
     ----------
-    points
-        Each with its values, what it was measured for, and what became of its runs.
     functions
         How many the filter names; None for the default selection.
     added, dropped
@@ -64,7 +73,7 @@ class Iteration:
 
     number: int
     reason: str
-    points: Sequence[Mapping[str, Any]]
+    points: Sequence[IterationPoint]
     functions: int | None
     added: Sequence[str]
     dropped: Sequence[str]
@@ -148,7 +157,7 @@ def page_data(
 
 
 def _paths(
-    report: Report, call_paths: CallPaths, rows: Places, position: Mapping[int, int], table: Experiment | None
+    report: Report, call_paths: CallPaths, rows: Indices, position: Mapping[int, int], table: Experiment | None
 ) -> list[dict[str, Any]]:
     """Return what is known of each call path that has a row; of the largest ones, also their plots."""
     models = call_paths.models
@@ -205,7 +214,7 @@ def _by_name(models: ModelSet) -> dict[str, Model | None]:
     return dict(zip(models.call_paths, models.models, strict=True))
 
 
-def _other_metrics(report: Report, call_paths: CallPaths, rows: Places) -> dict[str, dict[str, Any]]:
+def _other_metrics(report: Report, call_paths: CallPaths, rows: Indices) -> dict[str, dict[str, Any]]:
     """Return of each further metric what the rows have of it at the largest measured point and at the target."""
     names = call_paths.only(rows).call_paths
     at_both = np.array([call_paths.largest, [report.target[name] for name in report.parameters]], dtype=np.float64)

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from buran.campaign.results import MODELS, REPORT, results_folder
-from buran.files import read_json
+from buran.files import JsonObject, read_json
 from buran.instrumentation.filter_file import Filter, parse
 from buran.modeling.pmnf.model_set import ModelSet, read_models
 from buran.notebook import table_html
@@ -49,9 +48,9 @@ class Results:
         return parse(path.read_text(encoding="utf-8"), path)
 
     @cached_property
-    def report(self) -> Mapping[str, Any]:
+    def report(self) -> JsonObject:
         """What `buran report --json` prints."""
-        data: Mapping[str, Any] = read_json(self.folder / REPORT)
+        data: JsonObject = read_json(self.folder / REPORT)
         return data
 
     def _repr_html_(self) -> str:

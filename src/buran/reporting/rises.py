@@ -74,15 +74,15 @@ class _Parts:
 
     models: ModelSet
     values: Array
-    ends: Array
+    bounds: Array
     row: Mapping[str, int]
 
     @classmethod
-    def of(cls, models: ModelSet, skip: NDArray[np.bool_] | None, ends: Array) -> _Parts:
-        values = np.nan_to_num(models.predict(ends))
+    def of(cls, models: ModelSet, skip: NDArray[np.bool_] | None, bounds: Array) -> _Parts:
+        values = np.nan_to_num(models.predict(bounds))
         if skip is not None:
             values[skip] = 0.0
-        return cls(models, values, ends, {name: row for row, name in enumerate(models.call_paths)})
+        return cls(models, values, bounds, {name: row for row, name in enumerate(models.call_paths)})
 
     @property
     def shares(self) -> Array:
@@ -112,7 +112,7 @@ class _Parts:
         name, model = self.models.parameters[parameter], self.models.models[row]
         (before, after), rest = self.values[row], self.whole - self.values[row]
         falls = rest[1] < rest[0] / _SAME
-        first, last = self.ends[:, parameter].tolist()
+        first, last = self.bounds[:, parameter].tolist()
         slope = np.log(rest[1] / rest[0]) / np.log(last / first) if falls and rest[1] > 0 and first > 0 else 0.0
         others = f"while the rest falls as 1/{name}" if abs(slope + 1) < _NEAR else "while the rest falls"
         lead = NO_GROWTH if model is None else model.function.lead(parameter)
@@ -136,7 +136,7 @@ def rises_of(report: Report, call_paths: CallPaths | None) -> tuple[Rise, ...]:
     rises: list[Rise] = []
     for name in varied(report, call_paths):
         times = _times(report, call_paths, name)
-        works = None if counts is None or counts is call_paths.models else _Parts.of(counts, None, times.ends)
+        works = None if counts is None or counts is call_paths.models else _Parts.of(counts, None, times.bounds)
         rises += _along(report, name, times, works, guesses)
     order = list(Evidence)
     return tuple(
@@ -155,21 +155,21 @@ def whole_along(report: Report, call_paths: CallPaths, name: str) -> tuple[float
     """Return the smallest value of a parameter, and what all call paths take there and at the target."""
     times = _times(report, call_paths, name)
     before, after = times.whole.tolist()
-    return float(times.ends[0, times.models.parameters.index(name)]), before, after
+    return float(times.bounds[0, times.models.parameters.index(name)]), before, after
 
 
 def _times(report: Report, call_paths: CallPaths, name: str) -> _Parts:
     models = call_paths.models
     target = np.array([report.target[each] for each in models.parameters], dtype=np.float64)
-    ends, parameter = np.stack([target, target]), models.parameters.index(name)
-    ends[0, parameter] = min(point[parameter] for point in models.points)
-    return _Parts.of(models, start_and_end(models) | unknown_rows(report, models), ends)
+    bounds, parameter = np.stack([target, target]), models.parameters.index(name)
+    bounds[0, parameter] = min(point[parameter] for point in models.points)
+    return _Parts.of(models, start_and_end(models) | unknown_rows(report, models), bounds)
 
 
 def _along(report: Report, name: str, times: _Parts, works: _Parts | None, guesses: _Guesses) -> list[Rise]:
     """Return what rises along a parameter."""
     parameter = times.models.parameters.index(name)
-    ends = float(times.ends[0, parameter]), float(times.ends[1, parameter])
+    bounds = float(times.bounds[0, parameter]), float(times.bounds[1, parameter])
     waits = {prior.call_path for prior in report.priors if prior.waiting.startswith("waiting")}
     found: dict[str, Rise] = {}
     shares, gains = times.shares, times.gains(name in report.parallel)
@@ -178,7 +178,7 @@ def _along(report: Report, name: str, times: _Parts, works: _Parts | None, guess
         reason = "waits for others" if path in waits else times.reason(row, parameter)
         evidence = Evidence.GUESS if why_guess else Evidence.TIMES
         time = float(shares[row, 0]), float(shares[row, 1])
-        found[path] = Rise(path, name, *ends, time, None, float(gains[row]), evidence, reason, why_guess)
+        found[path] = Rise(path, name, *bounds, time, None, float(gains[row]), evidence, reason, why_guess)
     if works is None:
         return list(found.values())
     sure, work_shares = float(times.values[~guesses.rows, 1].sum()), works.shares
@@ -192,7 +192,7 @@ def _along(report: Report, name: str, times: _Parts, works: _Parts | None, guess
         found[path] = Rise(
             path,
             name,
-            *ends,
+            *bounds,
             time=None if timed is None else (float(shares[timed, 0]), float(shares[timed, 1])),
             work=(float(work_shares[row, 0]), float(work_shares[row, 1])),
             gain=float(gains[row]),

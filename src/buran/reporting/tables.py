@@ -56,9 +56,11 @@ def as_csv(call_paths: CallPaths | None, table: Experiment | None = None) -> str
 def points_as_csv(parameters: Sequence[str], iterations: Sequence[Iteration]) -> str:
     """Return a line for each point in the order in which points were chosen, with what became of it."""
     rows = [
-        [str(iteration.number), *(str(point["point"][name]) for name in parameters)]
-        + [str(point[key]) for key in ("purpose", "runs", "state")]
-        + [iteration.reason]
+        (
+            str(iteration.number),
+            *(str(point.point[name]) for name in parameters),
+            *(point.purpose, str(point.runs), point.state, iteration.reason),
+        )
         for iteration in iterations
         for point in iteration.points
     ]

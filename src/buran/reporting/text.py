@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from buran.profiles.metrics import metric_of, noise_resilient, reported
 from buran.reporting.content import (
     Answer,
     Report,
+    Untested,
     run_time_at_target,
     start_and_end,
     target_values,
@@ -181,12 +181,12 @@ def _corrections(report: Report, target: str) -> str:
     """Return base models and what measurements made of them."""
     lines = []
     for correction in report.corrections:
-        lines.append(f"{correction['kernel']} (base model {correction['model']}): {correction['reason']}")
-        if correction["formula"]:
-            lines.append(f"  {correction['formula'][0]}")
-            base, corrected = (_seconds(correction[name]) for name in ("base_s", "corrected_s"))
-            lines.append(f"  at {target}: base {base}, corrected {corrected}{correction['beyond']}")
-        lines += [f"  {note}" for note in correction["notes"]]
+        lines.append(f"{correction.kernel} (base model {correction.model}): {correction.reason}")
+        if correction.formula:
+            lines.append(f"  {correction.formula[0]}")
+            base, corrected = map(_seconds, (correction.base_s, correction.corrected_s))
+            lines.append(f"  at {target}: base {base}, corrected {corrected}{correction.beyond}")
+        lines += [f"  {note}" for note in correction.notes]
     title = "Analytical models"
     return "\n".join([title, "-" * len(title), *lines]) if lines else ""
 
@@ -215,11 +215,11 @@ def _largest(report: Report, metric: str) -> list[tuple[str, str, str, str, str]
 def _time_table(report: Report, target: str) -> str:
     title = f"Where the time goes at {target} (exclusive, seconds per rank)"
     text = section(title, ("share", "call path", "dominant term", "model", "SMAPE"), _largest(report, "time"))
-    apart = _ends_at_target(report)
+    apart = _startup_at_target(report)
     return f"{text}\n\nIn addition, start-up and shutdown: {apart:.4g} s, in no share." if text and apart else text
 
 
-def _ends_at_target(report: Report) -> float:
+def _startup_at_target(report: Report) -> float:
     """Return what start-up and shutdown take at the target in seconds; MPI's part of it where no more is known."""
     if total := total_at_target(report):
         return total.startup_s
@@ -271,7 +271,7 @@ def _balance(report: Report) -> str:
 def _instrumentation(report: Report) -> str:
     rows = []
     for each in report.instrumentation:
-        functions, left_out = each["functions"], each.get("left_out")
+        functions, left_out = each.functions, each.left_out
         default = (
             "default selection"
             if left_out is None
@@ -281,12 +281,12 @@ def _instrumentation(report: Report) -> str:
         )
         rows.append(
             (
-                str(each["filter_number"]),
+                str(each.filter_number),
                 default if functions is None else counted(functions, "function"),
-                "-" if each["predicted"] is None else f"{100 * each['predicted']:+.2g} %",
-                overhead_text(each["time"]),
-                "-" if each["allowed"] is None else f"{100 * each['allowed']:.3g} %",
-                overhead_text(each["counts"]),
+                "-" if each.predicted is None else f"{100 * each.predicted:+.2g} %",
+                overhead_text(each.time),
+                "-" if each.allowed is None else f"{100 * each.allowed:.3g} %",
+                overhead_text(each.counts),
             )
         )
     text = section(
@@ -343,46 +343,46 @@ def _filter_list(report: Report) -> str:
     return f"{text}\n{counted(left, 'further function')} in latest/scorep.filter" if left else text
 
 
-def overhead_text(measured: Mapping[str, Any] | None) -> str:
+def overhead_text(measured: MeasuredOverhead | None) -> str:
     """Return a measured overhead with its interval."""
-    return "-" if measured is None else str(MeasuredOverhead(**measured))
+    return "-" if measured is None else str(measured)
 
 
 def _evaluation(report: Report) -> str:
     rows = [
         (
-            named(prediction["point"]),
-            f"{prediction['predicted_s']:.4g}",
-            f"{prediction['measured_s']:.4g}",
-            f"{100 * (prediction['predicted_s'] / prediction['measured_s'] - 1):+.1f} %",
+            named(test.point),
+            f"{test.predicted_s:.4g}",
+            f"{test.measured_s:.4g}",
+            f"{100 * (test.ratio - 1):+.1f} %",
         )
-        for prediction in report.evaluation
+        for test in report.evaluation
     ]
-    rows += [(named(point["point"]), predicted_in_words(point), *not_measured(point)) for point in report.untested]
+    rows += [(named(point.point), predicted_in_words(point), *not_measured(point)) for point in report.untested]
     text = section("Evaluation points (run time in s)", ("point", "predicted", "measured", "error"), rows)
     crowded = crowded_tests(report)
     return f"{text}\n\n{textwrap.fill(crowded, _WIDTH)}" if crowded else text
 
 
-def predicted_in_words(point: Mapping[str, Any]) -> str:
+def predicted_in_words(point: Untested) -> str:
     """Return what is predicted at an evaluation point; a dash without a model."""
-    return "-" if point["predicted_s"] is None else f"{point['predicted_s']:.4g}"
+    return "-" if point.predicted_s is None else f"{point.predicted_s:.4g}"
 
 
-def not_measured(point: Mapping[str, Any]) -> tuple[str, str]:
+def not_measured(point: Untested) -> tuple[str, str]:
     """Say of an evaluation point that no time was measured there, and why."""
-    return "not measured", point["why"]
+    return "not measured", point.why
 
 
 def crowded_tests(report: Report) -> str:
     """Say at which evaluation points runs waited for cores; empty where at none."""
-    points = [named(prediction["point"]) for prediction in report.evaluation if prediction.get("crowded")]
+    points = [named(test.point) for test in report.evaluation if test.crowded]
     said = "cores were shared: what was measured has the waiting for cores in it, and tests no prediction."
     return f"At {', '.join(points)} {said}" if points else ""
 
 
 def _account(report: Report) -> str:
-    rows = [(item["phase"], f"{item['runs']:5d}", f"{item['core_hours']:10.4g}") for item in report.account]
+    rows = [(item.phase, f"{item.runs:5d}", f"{item.core_hours:10.4g}") for item in report.account]
     return section("What the core hours went into", ("spent on", " runs", "core hours"), rows)
 
 
@@ -392,5 +392,5 @@ def _jobs(report: Report) -> str:
 
 
 def _failures(report: Report) -> str:
-    rows = [(failure["what"], failure["reason"].splitlines()[0], failure["log"]) for failure in report.failures]
+    rows = [(failure.what, failure.reason.splitlines()[0], failure.log) for failure in report.failures]
     return section("Failures", ("what", "reason", "log"), rows)

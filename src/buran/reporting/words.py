@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from buran.features import sections_of
+from buran.files import JsonObject
 from buran.modeling.pmnf.text import format_largest
 from buran.reporting.content import LEVEL, Answer, Report, run_time_reach, total_at_target
 from buran.reporting.headline import Headline, rise_in_words
 from buran.reporting.plain import name_of, sentence
 from buran.reporting.rises import RISES, Rise
-from buran.reporting.text import not_measured, overhead_text, unknown_in_words, warnings_of
+from buran.reporting.text import not_measured, unknown_in_words, warnings_of
 from buran.wording import counted, named
 
 _WORST = 3
@@ -28,7 +28,7 @@ def percent(ratio: float | None) -> str:
     return "–" if ratio is None else f"{100 * (ratio - 1):+.1f} %"
 
 
-def answers_of(report: Report, data: Mapping[str, Any], headline: Headline) -> list[Answer]:
+def answers_of(report: Report, data: JsonObject, headline: Headline) -> list[Answer]:
     """Return what a reader wants to know at first sight."""
     return [*headline.first, headline.scaling, *headline.further, _how_sure(report, data), _cost(report), _next(report)]
 
@@ -38,7 +38,7 @@ def _target(report: Report) -> dict[str, float]:
     return {name: report.target[name] for name in report.parameters}
 
 
-def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
+def _how_sure(report: Report, data: JsonObject) -> Answer:
     target = _target(report)
     facts, parts = [], []
     answer = "Not known"
@@ -72,14 +72,14 @@ def _how_sure(report: Report, data: Mapping[str, Any]) -> Answer:
         if report.tensor is None:
             parts.append(f"Fit error: {model.quality.smape:.2g} % on average (SMAPE)")
     if report.evaluation:
-        fair = [test for test in report.evaluation if not test.get("crowded")]
-        errors = [abs(test["predicted_s"] / test["measured_s"] - 1) for test in fair]
+        fair = [test for test in report.evaluation if not test.crowded]
+        errors = [abs(test.ratio - 1) for test in fair]
         if errors:
             points = _number(len(errors), "point", "points")
             facts.append(f"Tested at {points} it was not made from: wrong by {100 * float(np.median(errors)):.3g} %")
         if left := len(report.evaluation) - len(fair):
             facts.append(f"At {_number(left, 'evaluation point', 'evaluation points')} runs waited for cores: no test")
-    facts += [f"Not tested at {named(point['point'])}: {', '.join(not_measured(point))}" for point in report.untested]
+    facts += [f"Not tested at {named(point.point)}: {', '.join(not_measured(point))}" for point in report.untested]
     facts += parts  # of a terminal's screen the last facts are left out
     levels = [path["noise_level"] for path in data["paths"] if (path["share"] or 0) > _MATTERS]
     noise_levels = [level for level in levels if level is not None]
@@ -100,11 +100,11 @@ def _cost(report: Report) -> Answer:
     if full and report.points[0] < report.points[1]:
         share = 100 * report.modelling_core_hours / full
         facts.append(f"{share:.3g} % of what all points would take ({full:.3g} core hours) went into models")
-    timed = [each for each in report.instrumentation if each["time"] is not None]
+    timed = [each for each in report.instrumentation if each.time is not None]
     if timed:
-        beyond = timed[-1].get("without_startup")
-        rest = "" if beyond is None else f", {100 * beyond['share']:+.1f} % beyond start-up of the measurement system"
-        facts.append(f"Instrumentation added {overhead_text(timed[-1]['time'])} of CPU time{rest}")
+        beyond = timed[-1].without_startup
+        rest = "" if beyond is None else f", {100 * beyond.share:+.1f} % beyond start-up of the measurement system"
+        facts.append(f"Instrumentation added {timed[-1].time} of CPU time{rest}")
     facts += [each.cost(value) for each, value in sections_of(report) if each.cost is not None]
     if report.failures:
         facts.append(f"{_number(_failed(report), 'build or run', 'builds or runs')} failed")
@@ -112,7 +112,7 @@ def _cost(report: Report) -> Answer:
 
 
 def _failed(report: Report) -> int:
-    return sum(int(failure.get("count", 1)) for failure in report.failures)
+    return sum(failure.count for failure in report.failures)
 
 
 def _next(report: Report) -> Answer:
@@ -131,7 +131,7 @@ def _number(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
 
 
-def summary_of(report: Report, data: Mapping[str, Any], rises: Sequence[Rise]) -> list[str]:
+def summary_of(report: Report, data: JsonObject, rises: Sequence[Rise]) -> list[str]:
     """Return what a reader should know first, in sentences."""
     sentences = []
     at = named(_target(report))
@@ -160,7 +160,7 @@ def summary_of(report: Report, data: Mapping[str, Any], rises: Sequence[Rise]) -
         form = "" if report.tensor is None else ", in normal form"
         sentences.append(f"Run time of the whole program{form}: {text} s, SMAPE {model.quality.smape:.2g} %.")
     if report.evaluation:
-        errors = [abs(prediction["predicted_s"] / prediction["measured_s"] - 1) for prediction in report.evaluation]
+        errors = [abs(test.ratio - 1) for test in report.evaluation]
         sentences.append(
             f"Predictions at {_number(len(errors), 'point', 'points')} that no model was made from are wrong by "
             f"{100 * float(np.median(errors)):.3g} % (median), {100 * max(errors):.3g} % at worst."

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
 from buran.campaign.records import RECORD
+from buran.instrumentation.measured import Overhead
 from buran.measurement.bundle import PROFILE
 from buran.profiles.call_paths import read_profile
 from buran.profiles.experiment.build import Repetition, Run, experiment_from_profiles, unique_points
 from buran.profiles.experiment.table import AGGREGATES, Experiment
 from buran.profiles.profile import CallTree, Region
 from buran.profiles.reuse import without_distances
-from buran.workflow.findings import Overhead
 from buran.workflow.history import FinishedRun
 
 
@@ -209,12 +209,12 @@ def of_whole_program(
     """
     everywhere = list(dict.fromkeys(point for by_point in numbers.values() for point in by_point))
     points, at = unique_points(as_array(everywhere, parameters))
-    place = dict(zip(everywhere, at.tolist(), strict=True))
+    column = dict(zip(everywhere, at.tolist(), strict=True))
     most = max(len(repeated) for by_point in numbers.values() for repeated in by_point.values())
     values = {name: np.full((1, len(points), most, len(AGGREGATES)), np.nan) for name in numbers}
     for name, by_point in numbers.items():
         for point, repeated in by_point.items():
-            values[name][0, place[point], : len(repeated)] = np.array(repeated)[:, None]
+            values[name][0, column[point], : len(repeated)] = np.array(repeated)[:, None]
     root = Region("program", paradigm="measurement", role="artificial")
     if tree is not None and np.count_nonzero(tree.parent < 0) == 1:
         root = tree.regions[tree.region[0]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,10 +12,12 @@ from buran.campaign.config import Campaign
 from buran.campaign.document import below
 from buran.campaign.mistakes import CampaignError, Mistake
 from buran.errors import UsageError
+from buran.files import finite_or_none
 from buran.modeling.pmnf import read_models
 from buran.modeling.pmnf.text import python_names
-from buran.modeling.values import one_call_path, place_of
+from buran.modeling.values import one_call_path, row_of
 from buran.profiles.experiment.read import read_experiment
+from buran.reporting.content import CorrectedKernel
 
 if TYPE_CHECKING:
     from buran.modeling.correction import BaseModel
@@ -41,7 +43,7 @@ def check_base_models(campaign: Campaign) -> None:
             continue
         key = ("correct", kernel)
         try:
-            base = load_base(_place(campaign, model))
+            base = load_base(_model_path(campaign, model))
         except UsageError as error:
             why = "\n".join(filter(None, (error.what, error.where, error.why)))
             mistake = Mistake(key, "a base model cannot be used", why, error.hint, campaign.path)
@@ -54,7 +56,7 @@ def check_base_models(campaign: Campaign) -> None:
             raise CampaignError([Mistake(key, what, why, hint, campaign.path)])
 
 
-def correct_kernels(campaign: Campaign, folder: Path) -> tuple[dict[str, Any], ...]:
+def correct_kernels(campaign: Campaign, folder: Path) -> tuple[CorrectedKernel, ...]:
     """Correct the models of named kernels by the table in a folder of results; write them below it.
 
     Returns
@@ -70,9 +72,6 @@ def correct_kernels(campaign: Campaign, folder: Path) -> tuple[dict[str, Any], .
     target = {name: [value] for name, value in campaign.target.items()}
     out = []
     for kernel, model in campaign.config.correct.items():
-        entry: dict[str, Any] = {"kernel": kernel, "model": model, "formula": [], "notes": [], "beyond": ""}
-        entry |= {"base_s": None, "corrected_s": None, "refused": True}
-        out.append(entry)
         try:
             experiment = read_experiment(folder / "experiment.jsonl")
             names = python_names(experiment.parameters) if model == OWN else experiment.parameters
@@ -80,23 +79,27 @@ def correct_kernels(campaign: Campaign, folder: Path) -> tuple[dict[str, Any], .
             base = _base(campaign, folder, kernel, model)
             correction = correct(base, columns, one_call_path(experiment, "time", kernel), seed=campaign.config.seed)
         except UsageError as error:
-            entry["reason"] = f"not corrected: {error.what}" + (f" ({error.why})" if error.why else "")
+            why = f" ({error.why})" if error.why else ""
+            out.append(CorrectedKernel(kernel, model, f"not corrected: {error.what}{why}"))
             continue
         write_corrected(folder / "corrected" / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', kernel)}.json", correction)
         at = base.points(dict(zip(python_names(list(target)), target.values(), strict=True)) | target)
         at_target = correction.predict(at)
-        plain = float(base.evaluate(np.array(correction.theta), at)[0])
-        entry["reason"] = (
-            "left as it is: " if correction.report.refused else "corrected by "
-        ) + correction.report.reason
-        entry["refused"] = correction.report.refused
-        entry["formula"] = render(correction).splitlines()
-        remarks = entry["formula"][2:]  # after the corrected and the base model
-        entry["notes"] = [*remarks, *map(str, correction.report.thresholds), *correction.report.notes]
-        entry["base_s"] = plain if np.isfinite(plain) else None
-        entry["corrected_s"] = float(at_target.value[0]) if np.isfinite(at_target.value[0]) else None
-        entry["beyond"] = (
-            "" if at_target.in_domain[0] else "; beyond twice the measured values, where the correction is frozen"
+        plain = base.evaluate(np.array(correction.theta), at)[0]
+        report, formula = correction.report, render(correction).splitlines()
+        beyond = "; beyond twice the measured values, where the correction is frozen"
+        out.append(
+            CorrectedKernel(
+                kernel,
+                model,
+                f"{'left as it is: ' if report.refused else 'corrected by '}{report.reason}",
+                formula,
+                [*formula[2:], *map(str, report.thresholds), *report.notes],  # after the corrected and the base model
+                "" if at_target.in_domain[0] else beyond,
+                finite_or_none(plain),
+                finite_or_none(at_target.value[0]),
+                report.refused,
+            )
         )
     return tuple(out)
 
@@ -107,20 +110,20 @@ def _base(campaign: Campaign, folder: Path, kernel: str, model: str) -> BaseMode
     from buran.modeling.correction.normal_form import base_of_function
 
     if model != OWN:
-        return load_base(_place(campaign, model))
+        return load_base(_model_path(campaign, model))
     sets = {models.metric: models for models in read_models(folder / "models.json")}
     if "time" not in sets:
         raise UsageError("the campaign has no models of time", where=kernel)
     times = sets["time"]
-    place = place_of(times.call_paths, kernel)
-    fitted = times.models[place]
+    index = row_of(times.call_paths, kernel)
+    fitted = times.models[index]
     if fitted is None:
-        raise UsageError("there is no model of this call path", where=times.call_paths[place])
+        raise UsageError("there is no model of this call path", where=times.call_paths[index])
     return base_of_function(
         fitted.function, times.parameters, kernel, times.unit or "s", scale=campaign.ranks_parameter
     )
 
 
-def _place(campaign: Campaign, model: str) -> Path | str:
+def _model_path(campaign: Campaign, model: str) -> Path | str:
     path = below(campaign.path.parent, model)
     return path if path.exists() or "/" in model or model.endswith((".yaml", ".yml")) else model

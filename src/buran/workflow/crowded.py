@@ -46,20 +46,20 @@ def points_without_cores(history: History, runs: Iterable[FinishedRun]) -> list[
     return [point for point, some in shares.items() if median(some) < _COMPARABLE]
 
 
-def sharing(history: History, places: Sequence[str] | None = None) -> list[str]:
+def sharing(history: History, keys: Sequence[str] | None = None) -> list[str]:
     """Say in which runs cores were shared, and what that means for their times; or which machine is simulated.
 
     Parameters
     ----------
-    places
+    keys
         Of the runs in the store, whose records are read once for a campaign; by default those of bundles that have
         ended.
     """
-    if places is None:
+    if keys is None:
         ended = in_store(history.runs_of(_ended(history)))
         made = [Sharing.of(history.run_record(run.folder)) for run in ended]
     else:
-        made = _index(history, places)
+        made = _index(history, keys)
     if simulated := {run.machine for run in made if run.machine}:
         return [_simulated(min(simulated) if len(simulated) == 1 else history.session.campaign.simulated_on)]
     runs = [run for run in made if run.is_real]
@@ -103,25 +103,25 @@ def _ended(history: History) -> list[Plan]:
     ]
 
 
-def _index(history: History, places: Sequence[str]) -> list[Sharing]:
+def _index(history: History, keys: Sequence[str]) -> list[Sharing]:
     """Return what the records of runs say, which never change: what is known by now is not read again.
 
     The ledger says it of the runs of this version. Those that earlier ones booked are in an index.
     """
     path, store = history.layout.shared_cores, history.layout.store
-    wanted = set(places)
+    wanted = set(keys)
     known = {entry.run: entry.sharing for entry in ledger.read(store) if entry.sharing and entry.run in wanted}
-    if len(known) < len(places):
+    if len(known) < len(keys):
         with contextlib.suppress(FormatError):
             known |= read_document(path, SCHEMA, _rows, what="index of runs")
-    folders = {place: folder_of(store, RunKey.parse(place)) for place in places if place not in known}
-    new = {place: Sharing.of(read_run(folder)) for place, folder in folders.items() if (folder / RECORD).is_file()}
+    folders = {key: folder_of(store, RunKey.parse(key)) for key in keys if key not in known}
+    new = {key: Sharing.of(read_run(folder)) for key, folder in folders.items() if (folder / RECORD).is_file()}
     known |= new
     if len(new) > _WORTH_KEEPING:
         plain = {"schema": SCHEMA, "runs": list(known), "columns": list(zip(*known.values(), strict=True))}
         with not_synced(), contextlib.suppress(OSError):  # it only saves time
             write_json(path, plain, depth=2)
-    return [known[place] for place in places if place in known]
+    return [known[key] for key in keys if key in known]
 
 
 def _rows(index: dict[str, Any]) -> dict[str, Sharing]:
@@ -155,12 +155,12 @@ def sharing_ahead(campaign: Campaign) -> list[str]:
     """Say what will share the cores of this machine, if the runs are made here and now; or which one is simulated."""
     if campaign.is_simulated:
         return [_simulated(campaign.simulated_on)]
-    here, said = usable_cores(), neighbours_ahead(campaign)
+    own, said = usable_cores(), neighbours_ahead(campaign)
     points = [*campaign.points, *campaign.evaluation_points]
     local = [point for point in points if campaign.nodes(point) == 1 and campaign.partition(point) is None]
-    if crowded := [point for point in local if campaign.cores(point) > here]:
+    if crowded := [point for point in local if campaign.cores(point) > own]:
         said.append(
-            f"{len(crowded)} of {len(points)} points have more ranks and threads than the {here} cores here: they take "
+            f"{len(crowded)} of {len(points)} points have more ranks and threads than the {own} cores here: they take "
             "turns; counts stay exact, their times of waiting in MPI enter no model (`model.waiting`)"
         )
     if local and (busy := [said for said in disturbances() if said.startswith("load")]):

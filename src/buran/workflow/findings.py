@@ -11,17 +11,19 @@ import numpy as np
 from pydantic import BeforeValidator, PlainValidator
 
 from buran.campaign.point import Value
-from buran.files import Stored, write_json
+from buran.files import JsonObject, Stored, write_json
 from buran.instrumentation.balance import Balance
+from buran.instrumentation.measured import Overhead
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.priors.campaign import PathPrior
 from buran.profiles.profile import CallTree, Region
+from buran.reporting.content import EvaluationTest
 from buran.wording import counted
 
 SCHEMA = "buran-findings/2"
 
 
-def _tree(data: Mapping[str, Any]) -> CallTree:
+def _tree(data: JsonObject) -> CallTree:
     regions = tuple(Region(**region) for region in data["regions"])
     return CallTree(regions, np.array(data["region"], dtype=np.int64), np.array(data["parent"], dtype=np.int64))
 
@@ -36,25 +38,8 @@ def _imports(data: Any) -> Any:
     return [{name: value for name, value in each.items() if name != "words"} for each in data]
 
 
-def _models(data: Mapping[str, Any] | None) -> ModelSet | None:
+def _models(data: JsonObject | None) -> ModelSet | None:
     return None if data is None else ModelSet.from_json(data)
-
-
-@dataclass(frozen=True)
-class Overhead(Stored):
-    """What instrumentation costs at a point: medians over pairs of runs made side by side.
-
-    Attributes
-    ----------
-    time_ratio, effort_ratio
-        CPU time of the instrumented runs over that of the baseline; None where either is missing.
-    """
-
-    point: Mapping[str, Value]
-    filter_number: int
-    vanilla_cpu_s: float
-    time_ratio: float | None
-    effort_ratio: float | None
 
 
 _FAR = 0.1  # times of the same points that differ by more deserve a word
@@ -186,7 +171,7 @@ class Findings(Stored):
     shortest_run_s: float
     overhead: tuple[Overhead, ...]
     unsteady: Mapping[str, tuple[str, ...]]
-    evaluation: tuple[Mapping[str, Any], ...]
+    evaluation: tuple[EvaluationTest, ...]
     priors: tuple[PathPrior, ...] = ()
     balance: tuple[Balance, ...] = ()
     program_model: tuple[str, str] = ("pmnf", "")
@@ -194,7 +179,7 @@ class Findings(Stored):
     imported: Annotated[tuple[ImportAssessment, ...], BeforeValidator(_imports)] = ()
     startup: Annotated[ModelSet | None, PlainValidator(_models)] = None
     absorbed: Annotated[ModelSet | None, PlainValidator(_models)] = None
-    comparison: Mapping[str, Any] = field(default_factory=dict)
+    comparison: JsonObject = field(default_factory=dict)
     threads: tuple[tuple[float, ...], ...] = ()
     not_repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -211,10 +196,10 @@ class Findings(Stored):
                 name: None if models is None else models.to_json()
                 for name, models in (("runtime", self.runtime), ("startup", self.startup), ("absorbed", self.absorbed))
             },
-            "overhead": [asdict(overhead) for overhead in self.overhead],
-            "priors": [asdict(prior) for prior in self.priors],
-            "imported": [asdict(assessment) for assessment in self.imported],
-            "balance": [asdict(balance) for balance in self.balance],
+            **{
+                name: [asdict(each) for each in plain[name]]
+                for name in ("overhead", "evaluation", "priors", "imported", "balance")
+            },
         }
         if not self.comparison:
             del plain["comparison"]

@@ -131,10 +131,10 @@ def _compared(
 
     theirs = project(theirs, stays)
     union = TreeUnion()
-    places = [union.add(table.tree) for table in (ours, theirs)]
+    rows = [union.add(table.tree) for table in (ours, theirs)]
     our_s, their_s = (_seconds(table) for table in (ours, theirs))
-    missing, missing_paths = _alone(ours, our_s, ~np.isin(places[0], places[1]))
-    extra, extra_paths = _alone(theirs, their_s, ~np.isin(places[1], places[0]))
+    missing, missing_paths = _alone(ours, our_s, ~np.isin(rows[0], rows[1]))
+    extra, extra_paths = _alone(theirs, their_s, ~np.isin(rows[1], rows[0]))
     return {
         "compared": len(common),
         "extra": extra,

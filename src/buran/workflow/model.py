@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ from buran.profiles.experiment.table import Experiment
 from buran.profiles.metrics import counted as counted_metrics
 from buran.profiles.metrics import metric_of, uncounted
 from buran.profiles.profile import NO_CALL_PATHS
+from buran.reporting.content import EvaluationTest
 from buran.workflow import collect
 from buran.workflow.crowded import crowded_points, points_without_cores
 from buran.workflow.findings import Findings, ImportAssessment
@@ -466,7 +467,7 @@ def _runtime(points: NDArray[np.float64], medians: NDArray[np.float64], paramete
     )
 
 
-def _evaluation(history: History, runtime: ModelSet | None, tensor: CPRegressor | None) -> tuple[dict[str, Any], ...]:
+def _evaluation(history: History, runtime: ModelSet | None, tensor: CPRegressor | None) -> tuple[EvaluationTest, ...]:
     walls = collect.baseline(history.runs, Purpose.EVALUATION)
     times = {point: seconds for point, measured in walls.items() if (seconds := median(measured)) > 0}
     if not times or runtime is None:
@@ -477,11 +478,6 @@ def _evaluation(history: History, runtime: ModelSet | None, tensor: CPRegressor 
     if not np.isfinite(predicted).all():
         raise RunError("the run-time model gives no prediction at an evaluation point")
     return tuple(
-        {
-            "point": dict(point),
-            "predicted_s": float(value),
-            "measured_s": seconds,
-            "crowded": point in crowded,
-        }
+        EvaluationTest(dict(point), float(value), seconds, point in crowded)
         for (point, seconds), value in zip(times.items(), predicted, strict=True)
     )

@@ -12,7 +12,7 @@ from buran.campaign.point import Point, Value
 from buran.features import FEATURES
 from buran.modeling.priors.steps import Repeats
 from buran.profiles.metrics import DETAILS, REQUIREMENTS
-from buran.reporting.account import Item
+from buran.reporting.content import AccountItem
 from buran.wording import counted
 from buran.workflow import program_model
 from buran.workflow.collect import baseline, estimated_times, in_store, lost
@@ -22,7 +22,7 @@ from buran.workflow.history import FinishedRun, History
 from buran.workflow.overhead import missed_limit
 
 
-def notes_of(history: History, findings: Findings, account: Sequence[Item]) -> list[str]:
+def notes_of(history: History, findings: Findings, account: Sequence[AccountItem]) -> list[str]:
     """Return what deserves a word: of the store, the machine, the campaign file and each build, every sentence once.
 
     Parameters
@@ -117,7 +117,7 @@ def _lost(history: History) -> list[str]:
     ]
 
 
-def _of_other_versions(account: Sequence[Item]) -> list[str]:
+def _of_other_versions(account: Sequence[AccountItem]) -> list[str]:
     """Say how many runs this version of the campaign does not ask for."""
     runs = sum(item.runs for item in account if item.phase == "other versions")
     if not runs:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from buran.campaign.config import Campaign
 from buran.instrumentation.control import beyond_startup, times_as_expensive
 from buran.instrumentation.filter_file import parse
-from buran.instrumentation.measured import MeasuredOverhead
+from buran.instrumentation.measured import FilterOverhead, MeasuredOverhead, Overhead
 from buran.instrumentation.prediction import RegionPrediction
 from buran.instrumentation.start import EVERY
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.workflow.collect import timed_filters
-from buran.workflow.findings import Overhead
 from buran.workflow.history import History
 
 
@@ -101,7 +98,7 @@ def missed_limit(history: History, iteration: int) -> str:
     return f"the measured overhead of the filter, {measured}, is above the {100 * allowed:.3g} % allowed"
 
 
-def instrumentation(history: History, iteration: int, predicted: Callable[[str], float | None]) -> list[dict[str, Any]]:
+def instrumentation(history: History, iteration: int, predicted: Callable[[str], float | None]) -> list[FilterOverhead]:
     """Return, for each filter, what it instruments, what it was predicted to cost, and what it did.
 
     Parameters
@@ -112,36 +109,28 @@ def instrumentation(history: History, iteration: int, predicted: Callable[[str],
     allowed = allowed_overhead(history.session.campaign)
     out = []
     for text, points in overheads_by_filter(history, iteration).items():
-        time = MeasuredOverhead.of(point.time_ratio for point in points)
-        counts = MeasuredOverhead.of(point.effort_ratio for point in points)
         hooks = without_startup(history.session.campaign, points)
         out.append(
-            {
-                "filter_number": points[0].filter_number,
-                **instrumented(text),
-                "points": len(points),
-                "predicted": predicted(text),
-                "time": None if time is None else asdict(time),
-                "without_startup": None if hooks is None else asdict(hooks),
-                "counts": None if counts is None else asdict(counts),
-                "allowed": allowed,
-                "within": None if hooks is None or allowed is None else not hooks.exceeds(allowed),
-            }
+            FilterOverhead(
+                points[0].filter_number,
+                *instrumented(text),
+                points=len(points),
+                predicted=predicted(text),
+                time=MeasuredOverhead.of(point.time_ratio for point in points),
+                without_startup=hooks,
+                counts=MeasuredOverhead.of(point.effort_ratio for point in points),
+                allowed=allowed,
+                within=None if hooks is None or allowed is None else not hooks.exceeds(allowed),
+            )
         )
     return out
 
 
-def instrumented(filter_text: str) -> Mapping[str, int | None]:
-    """Count the functions that a filter names, or those that it leaves out of everything, or of the default selection.
-
-    Returns
-    -------
-    dict
-        ``functions``, None where none are named; then ``left_out``, unless it is the default selection as it is.
-    """
+def instrumented(filter_text: str) -> tuple[int | None, int | None]:
+    """Count the functions that a filter names and those that it excludes, as `FilterOverhead` has them."""
     rules = parse(filter_text)
     named, left_out = rules.functions(True), rules.functions(False)
     everything = named.intersection(EVERY)
     if not everything and (named or "*" in left_out):
-        return {"functions": len(named)}
-    return {"functions": None} | ({"left_out": len(left_out)} if left_out or everything else {})
+        return len(named), None
+    return None, len(left_out) if left_out or everything else None

@@ -22,7 +22,7 @@ from buran.reporting.content import Report
 from buran.reporting.headline import Headline
 from buran.reporting.html import render_page
 from buran.reporting.noise import TimedRun
-from buran.reporting.page import Iteration, page_data
+from buran.reporting.page import Iteration, IterationPoint, page_data
 from buran.reporting.tables import as_csv, points_as_csv
 from buran.reporting.text import first_screen, render
 from buran.reporting.words import answers_of
@@ -39,7 +39,7 @@ def write_page(history: History, folder: Path, report: Report, paths: CallPaths 
     course = [_iteration(history, plan) for plan in history.plans if plan.bundles]
     table = _table(folder)
     data = page_data(report, paths, table, course, _timed_runs(history), _estimated_s(history))
-    excerpts = [_excerpt(history.layout.root / failure["log"]) for failure in report.failures]
+    excerpts = [_excerpt(history.layout.root / failure.log) for failure in report.failures]
     why = no_models(report)
     write_text(folder / PAGE, render_page(report, data, excerpts, _provenance(history), why, headline))
     answers = answers_of(report, data, headline)
@@ -109,13 +109,11 @@ def _iteration(history: History, plan: Plan) -> Iteration:
         earlier.filter_text for earlier in history.plans if earlier.iteration < plan.iteration and earlier.bundles
     ]
     old, new = (filter_file.parse(text).functions(True) for text in (before[-1] if before else "", plan.filter_text))
-    points: list[dict[str, Any]] = []
+    points = []
     for outcome in history.outcomes([plan]):
         failed, measured = outcome.has(Status.FAILED), outcome.has(Status.MEASURED)
         state = "failed" if failed else "measured" if measured else "planned"
-        points.append(
-            {"point": dict(outcome.point), "purpose": str(outcome.purpose), "runs": len(outcome.runs), "state": state}
-        )
+        points.append(IterationPoint(dict(outcome.point), str(outcome.purpose), len(outcome.runs), state))
     costs = overhead(history.runs_of([plan]))
     timed = MeasuredOverhead.of(cost.time_ratio for cost in costs)
     counting = MeasuredOverhead.of(cost.effort_ratio for cost in costs)
@@ -176,8 +174,8 @@ def _provenance(history: History) -> dict[str, str]:
     return {name: text for name, text in provenance.items() if text}
 
 
-def _with_path(toolchain: Mapping[str, Any], version: str, path: str) -> str:
-    return " at ".join(str(toolchain[name]) for name in (version, path) if toolchain.get(name))
+def _with_path(toolchain: Mapping[str, str | None], version: str, path: str) -> str:
+    return " at ".join(filter(None, map(toolchain.get, (version, path))))
 
 
 def measured_on(history: History) -> str:

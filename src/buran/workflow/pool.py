@@ -142,14 +142,14 @@ def _cost(
             plain.setdefault((run.iteration, run.point), []).append(run.cpu_s)
     hooked_s, plain_s, visits = list[float](), list[float](), list[float]()
     for members in groups:
-        places: dict[tuple[int, Point], list[FinishedRun]] = {}
+        by_pair: dict[tuple[int, Point], list[FinishedRun]] = {}
         for run in members:
-            places.setdefault((run.iteration, run.point), []).append(run)
-        pairs = sorted(places.keys() & plain.keys())
-        for place in pairs[:: -(-len(pairs) // _MOST_PAIRS) or 1]:
-            hooked_s.append(median(run.cpu_s for run in places[place]))
-            plain_s.append(median(plain[place]))
-            visits.append(_visits(places[place][0], parameters))
+            by_pair.setdefault((run.iteration, run.point), []).append(run)
+        pairs = sorted(by_pair.keys() & plain.keys())
+        for pair in pairs[:: -(-len(pairs) // _MOST_PAIRS) or 1]:
+            hooked_s.append(median(run.cpu_s for run in by_pair[pair]))
+            plain_s.append(median(plain[pair]))
+            visits.append(_visits(by_pair[pair][0], parameters))
     return hook_cost(calibrated_s, np.array(hooked_s), np.array(plain_s), np.array(visits))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
 from statistics import median
 from typing import cast
 
@@ -26,8 +25,8 @@ from buran.instrumentation.graph_sources import graph_of_features, with_measured
 from buran.instrumentation.guard import guard, guarded, longest
 from buran.instrumentation.pattern import named_by_any
 from buran.instrumentation.pira import filter_and_expand, filter_only, hotspots
-from buran.instrumentation.prediction import predict_regions
-from buran.instrumentation.refine import refine, with_wishes
+from buran.instrumentation.prediction import ModelledProgram, predict_regions
+from buran.instrumentation.refine import Explored, refine, with_wishes
 from buran.instrumentation.refinement import Refinement, Wishes
 from buran.instrumentation.start import start_filter
 from buran.instrumentation.tuning import VISIT_COST_S
@@ -227,32 +226,32 @@ def refinement_of(history: History, iteration: int, verdicts: dict[str, Function
     if refinement.strategy != "relevance":
         return with_wishes(_published(session, findings, time, visits, target, graph), wishes_of(session))
     new = refinement.filtering != "run"  # what has no hooks cannot be switched on
-    choose = partial(
-        refine,
+    cost_s = visit_cost_s(history, iteration)
+    program = ModelledProgram(
         tree,
         time,
         visits,
-        target,
-        wishes_of(session),
+        cost_s,
         work=[sets[name] for name in work_metrics(sets)],
         imbalance=np.array(findings.imbalance_s),
         extremes_s=np.array(findings.extremes_s).reshape(-1, 2),
         threads=np.array(findings.threads) if findings.threads else None,
         points=[[point[name] for name in campaign.parameters] for point in campaign.points],
         plain_s=_plain_s(campaign, findings),
-        graph=graph if new or refinement.closure == "static" else None,
-        known=verdicts,
-        hooked=() if features is None else [function.mangled for function in features.functions if function.hooked],
-        uncounted=_uncounted(history, iteration),
     )
-    cost_s = visit_cost_s(history, iteration)
-    chosen = choose(visit_cost_s=cost_s)
+    explored = Explored(
+        graph if new or refinement.closure == "static" else None,
+        verdicts,
+        () if features is None else [function.mangled for function in features.functions if function.hooked],
+        _uncounted(history, iteration),
+    )
+    chosen = refine(program, target, wishes_of(session), explored)
     if excessive(history, iteration, chosen.prediction) is None:
         return chosen
     # the measured overhead is above the limit: choose again by what a visit costs in the program, and add no hooks
     factor = cost_factor(history, iteration, chosen.prediction, time)
     if factor > 1:
-        chosen = choose(visit_cost_s=factor * cost_s)
+        chosen = refine(replace(program, visit_cost_s=factor * cost_s), target, wishes_of(session), explored)
     return replace(chosen, added={})
 
 
@@ -264,12 +263,12 @@ def _with_all_visits(visits: ModelSet, table: Experiment | None) -> ModelSet:
     without = [row for row, model in enumerate(visits.models) if model is None]
     if table is None or not without or visits.metric not in table.values:
         return visits
-    place = {name: row for row, name in enumerate(table.tree.names)}
-    rows = [row for row in without if visits.call_paths[row] in place]
+    row_of = {name: row for row, name in enumerate(table.tree.names)}
+    rows = [row for row in without if visits.call_paths[row] in row_of]
     counts = over_repetitions(table.over_locations(visits.metric, cast(Aggregate, visits.aggregate)), "mean")
-    counted = counts[[place[visits.call_paths[row]] for row in rows]]
-    here = np.isfinite(counted).any(axis=0)
-    found = fit_models(table.points_in(visits.parameters)[here], counted[:, here]).models
+    counted = counts[[row_of[visits.call_paths[row]] for row in rows]]
+    present = np.isfinite(counted).any(axis=0)
+    found = fit_models(table.points_in(visits.parameters)[present], counted[:, present]).models
     models = list(visits.models)
     for row, model in zip(rows, found, strict=True):
         models[row] = model
@@ -319,7 +318,7 @@ def _published(
         return hotspots(tree, time.predict(np.array(time.points[largest])[None])[:, 0], time, graph)
     threshold_s = refinement.threshold
     if threshold_s is None:  # without starting and ending MPI, which no function is compared with
-        threshold_s = refinement.share * predict_regions(tree, time, visits, target, 0.0).total_s
+        threshold_s = refinement.share * predict_regions(ModelledProgram(tree, time, visits, 0.0), target).total_s
     chosen = filter_only if refinement.strategy == "filter" else filter_and_expand
     return chosen(tree, time, visits, target, graph, threshold_s)
 

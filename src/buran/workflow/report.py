@@ -7,7 +7,7 @@ import gzip
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,7 @@ from buran.profiles.experiment.build import Run
 from buran.profiles.experiment.extrap_tree import write_extrap_tree
 from buran.profiles.metrics import counted as counted_metrics
 from buran.reporting.call_paths import predict_call_paths
-from buran.reporting.content import Report, total_at_target, unknown_at_target
+from buran.reporting.content import Report, Untested, total_at_target, unknown_at_target
 from buran.reporting.headline import headline_of
 from buran.wording import Category
 from buran.workflow import program_model
@@ -233,7 +233,7 @@ def gather(history: History) -> Report:
         startup=findings.startup,
         absorbed=findings.absorbed,
         tensor=tensor_model(history, findings),
-        overhead=[asdict(overhead) for overhead in findings.overhead],
+        overhead=findings.overhead,
         instrumentation=instrumentation(history, last, predicted.get),
         filter_list=None if current is None else current.functions,
         overhead_by_point=[] if current is None else overhead_by_point(history, current.judged),
@@ -242,14 +242,14 @@ def gather(history: History) -> Report:
         untested=_untested(history, findings),
         priors=findings.priors,
         balance=findings.balance,
-        failures=[asdict(failure) for failure in by_cause(state.failures)],
+        failures=by_cause(state.failures),
         jobs=JobEvents.of_engine(session.layout.engine_log).story(),
         spent_core_hours=state.spent_core_hours,
         target_cores=_cores_at_target(campaign),
         modelling_core_hours=core_hours(outcomes),
         full_matrix_core_hours=question_of(history).full_matrix_core_hours(runtime_model(history, findings)),
         budget_core_hours=state.budget_core_hours,
-        account=[asdict(item) for item in state.account],
+        account=state.account,
         next_steps=_next_steps(session, findings, state),
         results={
             "report": "latest/report.html (a page), latest/report.txt, latest/report.json, latest/report.csv, "
@@ -276,17 +276,17 @@ def _further(history: History, report: Report, folder: Path | None) -> dict[str,
     return {each.name: each.value(history, report, folder) for each in sections()}
 
 
-def _untested(history: History, findings: Findings) -> list[dict[str, Any]]:
+def _untested(history: History, findings: Findings) -> list[Untested]:
     """Return the evaluation points that test no prediction, with the reason."""
-    tested = {Point.of(dict(test["point"])) for test in findings.evaluation}
+    tested = {Point.of(test.point) for test in findings.evaluation}
     points = [point for point in history.session.campaign.evaluation_points if point not in tested]
     outcomes = [found for found in history.outcomes(history.plans) if found.purpose is Purpose.EVALUATION]
     walls = baseline(history.runs, Purpose.EVALUATION)
-    ends = {point: "took 0 s" for point, measured in walls.items() if not any(measured)}
-    ends |= {found.point: "failed" for found in outcomes if found.has(Status.FAILED)}
+    reasons = {point: "took 0 s" for point, measured in walls.items() if not any(measured)}
+    reasons |= {found.point: "failed" for found in outcomes if found.has(Status.FAILED)}
     why = "budget" if outcomes or history.plans[-1].budget_reached else "not reached"
     seconds = runtime_model(history, findings)
-    return [{"point": dict(point), "predicted_s": seconds(point), "why": ends.get(point, why)} for point in points]
+    return [Untested(dict(point), seconds(point), reasons.get(point, why)) for point in points]
 
 
 def _next_steps(session: Session, findings: Findings, state: Progress) -> list[str]:
@@ -331,7 +331,12 @@ def plain_of(report: Report, measured: Mapping[str, ModelSet]) -> dict[str, Any]
     plain["models"] = {metric: models.to_json() for metric, models in measured.items()}
     for name in ("runtime", "startup", "absorbed"):
         plain[name] = None if plain[name] is None else plain[name].to_json()
-    plain |= {name: [asdict(each) for each in plain[name]] for name in ("priors", "balance", "overhead_by_point")}
+    for name, rows in plain.items():
+        if isinstance(rows, list | tuple) and rows and is_dataclass(rows[0]):
+            plain[name] = [*map(asdict, rows)]
+    for each in plain["instrumentation"]:
+        if each["left_out"] is None:
+            del each["left_out"]
     plain["unknown"] = asdict(report.unknown)
     plain["filter_list"] = None if report.filter_list is None else report.filter_list.to_json()
     plain["at_target"] = asdict(total) if (total := total_at_target(report)) else None

@@ -13,7 +13,7 @@ from buran.modeling.pmnf.model import Model
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.priors.prior import startup_prior
 from buran.modeling.priors.resilient import fit_priors
-from buran.profiles.startup import starts_or_ends
+from buran.profiles.startup import is_startup_or_shutdown
 
 RUN_TIME = "run-time.json"
 """File with the models of the program's run time, next to those of its call paths."""
@@ -67,7 +67,7 @@ def add_up(
     """
     if times.unit != "sec" or times.aggregate != "mean" or not any(times.models):
         return None
-    apart = starts_or_ends(times.call_paths)
+    apart = is_startup_or_shutdown(times.call_paths)
     added = np.nan_to_num(times.predict(points))[~apart].sum(axis=0)
     ranks = None if ranks_parameter is None else times.parameters.index(ranks_parameter)
     prior = startup_prior(None if ranks is None or points[:, ranks].max() <= 1 else ranks)
@@ -110,5 +110,5 @@ def with_absorbed(times: ModelSet, absorbed: ModelSet | None) -> ModelSet:
 
 def _models(times: ModelSet) -> list[Model]:
     """Return the models of the call paths that do not start or end MPI."""
-    apart = starts_or_ends(times.call_paths).tolist()
+    apart = is_startup_or_shutdown(times.call_paths).tolist()
     return [model for model, end in zip(times.models, apart, strict=True) if model is not None and not end]

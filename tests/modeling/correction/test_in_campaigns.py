@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from buran.campaign.load import load_campaign
 from buran.cli import main
 from buran.errors import ConfigError
 from buran.modeling.correction import load_corrected
-from buran.reporting.content import Report
+from buran.reporting.content import CorrectedKernel, Report
 from buran.reporting.text import render
 from buran.workflow.correct import check_base_models, correct_kernels
 
@@ -79,11 +79,11 @@ def test_kernels_are_corrected_or_say_why_not(campaign: Path, tmp_path: Path) ->
     ]
     (tmp_path / "experiment.jsonl").write_text("\n".join(lines))
     exchange, main_entry = correct_kernels(load_campaign(campaign), tmp_path)
-    assert not exchange["refused"] and exchange["reason"].startswith("corrected by")
-    assert exchange["formula"][0].startswith("time = ") and exchange["corrected_s"] > 0
+    assert not exchange.refused and exchange.reason.startswith("corrected by")
+    assert exchange.formula[0].startswith("time = ") and (exchange.corrected_s or 0) > 0
     assert not load_corrected(tmp_path / "corrected" / "exchange.json").report.refused
-    assert main_entry["reason"].startswith("not corrected: times are positive")
-    json.dumps([exchange, main_entry], allow_nan=False)
+    assert main_entry.reason.startswith("not corrected: times are positive")
+    json.dumps([asdict(exchange), asdict(main_entry)], allow_nan=False)
 
 
 def test_campaigns_without_base_models_correct_nothing(campaign: Path, tmp_path: Path) -> None:
@@ -94,14 +94,15 @@ def test_campaigns_without_base_models_correct_nothing(campaign: Path, tmp_path:
 def test_a_campaign_without_measurements_says_so(campaign: Path, tmp_path: Path) -> None:
     (tmp_path / "experiment.jsonl").write_text("")
     assert all(
-        correction["reason"].startswith("not corrected")
+        correction.reason.startswith("not corrected")
         for correction in correct_kernels(load_campaign(campaign), tmp_path)
     )
 
 
 def test_the_report_has_base_beside_corrected() -> None:
-    entry = {"kernel": "exchange", "model": "own.yaml", "reason": "corrected by 1 term", "formula": ["time = p"]}
-    entry |= {"notes": ["something sets in"], "base_s": 1.5, "corrected_s": None, "beyond": "; beyond"}  # type: ignore[dict-item]
+    entry = CorrectedKernel(
+        "exchange", "own.yaml", "corrected by 1 term", ["time = p"], ["something sets in"], "; beyond", base_s=1.5
+    )
     empty: dict[str, object] = dict.fromkeys(("notes", "overhead", "evaluation", "failures", "priors"), ())
     report = Report(
         **empty,  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ import numpy as np
 
 from buran.modeling.tensor.axes import columns_of, encode, fit_axes
 from buran.modeling.tensor.boost import Boosting, grow, make_features
-from buran.modeling.tensor.smooth import PartOptions, Places, fit_part, make_basis
+from buran.modeling.tensor.smooth import Coordinates, PartOptions, fit_part, make_basis
 
 
 def axes_of(X, scale):
@@ -19,11 +19,11 @@ def test_smooth_parts_fit_a_sum_and_a_product():
     values = np.sin(3 * X[:, 0]) + X[:, 1] * X[:, 2]
     axes, points = axes_of(X, ["linear"] * 3)
     bases = [make_basis(axis, 10) for axis in axes]
-    places = Places.of(points, bases)
-    part = fit_part(places, values, bases, PartOptions(10, 2, 1e-4, 1e-4, 20), random)
-    assert np.abs(part.predict(places) - values).mean() < 0.01
-    lone = fit_part(places, values, bases, PartOptions(10, 0, 1e-4, 1e-4, 20), random)
-    assert np.abs(lone.predict(places) - values).mean() > 0.02
+    coordinates = Coordinates.of(points, bases)
+    part = fit_part(coordinates, values, bases, PartOptions(10, 2, 1e-4, 1e-4, 20), random)
+    assert np.abs(part.predict(coordinates) - values).mean() < 0.01
+    lone = fit_part(coordinates, values, bases, PartOptions(10, 0, 1e-4, 1e-4, 20), random)
+    assert np.abs(lone.predict(coordinates) - values).mean() > 0.02
 
 
 def test_trees_find_a_ratio_of_parameters():

@@ -72,8 +72,8 @@ def test_misses_and_the_place_where_a_cache_is_left_follow_from_points_that_fit(
         if expected < VALUES[0]:  # left before the first point
             assert level not in places
         else:
-            assert places[level].place == pytest.approx(expected, rel=0.1)
-            assert places[level].interval[0] <= places[level].place <= places[level].interval[1]
+            assert places[level].value == pytest.approx(expected, rel=0.1)
+            assert places[level].interval[0] <= places[level].value <= places[level].interval[1]
             assert places[level].share > 0.9 and "n^3" in places[level].bytes
     assert row.intensity is None and found.parameter == "n" and found.largest == 24
 
@@ -89,8 +89,8 @@ def test_ranks_that_share_a_cache_leave_it_earlier():
     (row,), (alone,) = found.rows, table_of().rows
     (shared,), (whole,) = ([each for each in some.leaving if each.level == 2] for some in (row, alone))
     # 2 n^3 lines fill CACHES[1] / (n / 10)
-    assert shared.place == pytest.approx((CACHES[1] / LINE * 5) ** (1 / 4), rel=0.1) and shared.place < whole.place
-    assert shared.ranks == pytest.approx(shared.place / 10, rel=0.05) and whole.ranks == 1
+    assert shared.value == pytest.approx((CACHES[1] / LINE * 5) ** (1 / 4), rel=0.1) and shared.value < whole.value
+    assert shared.ranks == pytest.approx(shared.value / 10, rel=0.05) and whole.ranks == 1
     text = f"{header_of(found)} {rows_of(found)}"
     assert f"for {shared.ranks:.3g} ranks that share it" in text and "2 MiB of 8 MiB" in text
 

@@ -63,7 +63,7 @@ def test_one_run_beyond_a_cliff_is_worth_more_than_all_before_it() -> None:
     gain, unaware = (gains(belief) for belief in beliefs if belief is not None)
     assert gain[:5].max() < 0.05 and gain[6:].min() > 0.8 and unaware[6] < 0.6
     state, budget = PlanningState(0, frozenset(), (), None, None, None), Budget(40.0, 0.0)
-    chosen = [each.place for each in DESIGN.suggest(told, space, budget, state).suggestions]
+    chosen = [each.index for each in DESIGN.suggest(told, space, budget, state).suggestions]
     assert chosen[0] >= 6
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from buran.campaign.launcher import cores_here
+from buran.campaign.launcher import local_cores
 from workbench import Workbench
 
 pytestmark = [pytest.mark.thorough, pytest.mark.mpi]
@@ -62,5 +62,5 @@ def test_a_campaign_is_measured_by_jobs(
         assert len(jobs) == 4 and tasks == {1, 2}, "a job for each point"
     else:
         assert len(jobs) == 1 and len(tasks) == 1 and min(tasks) > 1, "one for all that fit on the node"
-        assert {record["own_cores"] for record in records} == {min(cores, len(cores_here())) for cores in (1, 2)}
+        assert {record["own_cores"] for record in records} == {min(cores, len(local_cores())) for cores in (1, 2)}
     assert "0 problems" in workbench.buran("verify", "campaign.yaml")

@@ -18,7 +18,7 @@ from buran.errors import Exit
 from buran.measurement.bundle import configuration
 from buran.measurement.schedulers.slurm import SLURM
 from buran.plugins.systems.feature import read_system
-from buran.workflow.engine.partition import check_now, room_here
+from buran.workflow.engine.partition import check_now, local_room
 from buran.workflow.report import _copy_campaign_file
 
 CAMPAIGN: dict[str, Any] = {
@@ -193,12 +193,12 @@ def test_a_system_file_of_something_else_is_refused_before_anything_is_submitted
 
 def test_outside_of_jobs_the_machine_must_be_of_the_cluster_too(hawk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = system(hawk / "systems", {"resources": {"cluster": "hawk"}})
-    assert room_here(loaded(hawk, system="hawk")) == ({}, "")
+    assert local_room(loaded(hawk, system="hawk")) == ({}, "")
     monkeypatch.setattr("shutil.which", lambda name, **options: None)
     for cluster in ("kestrel", "hawk"):  # here is no scheduler now
         system(hawk / "systems", {"resources": {"cluster": cluster}})
         with pytest.raises(CampaignError) as error:
-            room_here(loaded(hawk, system="hawk"))
+            local_room(loaded(hawk, system="hawk"))
         (mistake,) = error.value.mistakes
         assert mistake.file == path and spelled(mistake.path) == "resources.cluster" and cluster in str(error.value)
 

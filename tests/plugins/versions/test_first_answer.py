@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from buran.modeling.pmnf import Model
+from buran.plugins.versions.check import CheckedRow
 from buran.plugins.versions.compare import compare_sides
 from buran.plugins.versions.section import Versions
 from buran.plugins.versions.side import Side
@@ -33,7 +34,9 @@ def test_a_comparison_comes_first():
 
 @pytest.mark.parametrize(("verdict", "named"), [("same", False), ("grown", True)])
 def test_a_few_runs_beside_an_earlier_version_come_first_too(verdict, named):
-    row = {"metric": "basic_blocks", "call_path": "main->work", "point": [4.0, 100.0], "share": 0.5, "verdict": verdict,
-           "before": 10.0, "after": 20.0, "ratio": 2.0, "lower": 2.0, "upper": 2.0}  # fmt: skip
+    work = ("basic_blocks", "main->work", (4.0, 100.0), 0.5, verdict)
+    row = CheckedRow(
+        *work, within=None, growth=("", ""), through=(), before=10.0, after=20.0, ratio=2.0, lower=2.0, upper=2.0
+    )
     said = told({"work": model((1.0, 0, 0), smape=1)}, further={"comparison": Versions("v1", [row])})
     assert ("work" in answers(said, data_of(said, None))[0].answer) is named

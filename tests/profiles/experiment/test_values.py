@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from buran.errors import UsageError
-from buran.modeling.values import added, place_of
+from buran.modeling.values import added, row_of
 
 NAMES = (
     "main",
@@ -29,7 +29,7 @@ NAMES = (
     ],
 )
 def test_a_call_path_is_found_by_its_end(call_path: str, place: int) -> None:
-    assert place_of(NAMES, call_path) == place
+    assert row_of(NAMES, call_path) == place
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_call_path_is_found_by_its_end(call_path: str, place: int) -> None:
 )
 def test_what_is_no_single_call_path_is_named(call_path: str, what: str) -> None:
     with pytest.raises(UsageError, match=what):
-        place_of(NAMES, call_path)
+        row_of(NAMES, call_path)
 
 
 def test_call_paths_that_were_only_counted_do_not_spoil_the_sum() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from buran.measurement.schedulers.base import JobState
 from buran.measurement.schedulers.submission import JobReport
 
-_PASSING_ENDS = frozenset(("TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "REVOKED"))
+_TRANSIENT_STATES = frozenset(("TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "REVOKED"))
 """After these starting again can help: time can be longer, nodes others."""
 
 _ENDED = frozenset(("COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "OUT_OF_MEMORY", "DEADLINE", "PREEMPTED", "REVOKED"))
@@ -24,7 +24,7 @@ _SHORT = {
     **{"RS": "RESIZING", "RV": "REVOKED", "S": "SUSPENDED", "SE": "SPECIAL_EXIT", "SI": "SIGNALING"},
     **{"SO": "STAGE_OUT", "ST": "STOPPED", "TO": "TIMEOUT"},
 }
-_ENDS = {
+_MESSAGES = {
     "BOOT_FAIL": "lost its node, which did not boot",
     "CANCELLED": "was cancelled",
     "DEADLINE": "was ended by its deadline (--deadline)",
@@ -63,5 +63,5 @@ def report_of(state: str) -> JobReport:
     """Return what a job's state means to whoever submitted it."""
     word, meaning = state_in_full(state), meaning_of(state)
     is_over = meaning in (JobState.ENDED, JobState.LOST)
-    words = _ENDS.get(word, f"ended as {word}") if is_over else ""
-    return JobReport(word, is_over, word == "COMPLETED", word in _PASSING_ENDS, words)
+    words = _MESSAGES.get(word, f"ended as {word}") if is_over else ""
+    return JobReport(word, is_over, word == "COMPLETED", word in _TRANSIENT_STATES, words)

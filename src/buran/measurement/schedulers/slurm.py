@@ -124,8 +124,8 @@ class Slurm(Scheduler):
         memory = re.search(r"error: (.*(?:oom.kill event|exceeded memory limit).*)$", text, re.MULTILINE)
         if memory is not None:
             return f"{memory[1]}: see resources.memory_mb"
-        ends = re.findall(r"^srun: error: (\S+: tasks? [^:]+: .*)$", text, re.MULTILINE)
-        return next((end for end in ends if not end.endswith((": Terminated", ": Killed"))), None)
+        messages = re.findall(r"^srun: error: (\S+: tasks? [^:]+: .*)$", text, re.MULTILINE)
+        return next((end for end in messages if not end.endswith((": Terminated", ": Killed"))), None)
 
     def launcher_waited(self, log: Path) -> str | None:
         """Return what srun says of a step that it could not create at once."""

@@ -149,7 +149,7 @@ class JobEvents:
         new, self._read = events[self._read :] if self._read <= len(events) else events, len(events)
         return [str(event["words"]) for event in new if not {"job", "refused", "said"} & event.keys()]
 
-    def ends(self) -> JobEnds:
+    def outcomes(self) -> JobEnds:
         """Return how jobs ended, and which were refused."""
         final = [event for event in self._events() if "job" in event or "refused" in event]
         may_resume = bool(final) and all(event.get("may_resume") is True for event in final)
@@ -170,7 +170,7 @@ class JobEvents:
     def _events(self) -> list[dict[str, object]]:
         """Return those of the newest engine."""
         events = self._all()
-        begins = (place for place in reversed(range(len(events))) if "begins" in events[place])
+        begins = (index for index in reversed(range(len(events))) if "begins" in events[index])
         return events[next(begins, -1) + 1 :]
 
     def _all(self) -> list[dict[str, object]]:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 from buran.campaign.plan import Question
 from buran.campaign.records import BUILD, BuildRecord, RunKey, RunRecord, Status, key_of, question_of, read_record
@@ -18,7 +19,7 @@ from buran.files import Stored, decode, not_synced, write_json, write_text
 from buran.measurement.store.sharing import Sharing
 from buran.measurement.store.store import build_folders, run_folders
 
-_SAMPLE = 200  # bytes before the place where reading stopped, to tell the same file from a new one
+_SAMPLE = 200  # bytes before the position where reading stopped, to tell the same file from a new one
 _UNSUMMED = 100_000  # bytes of entries that are added up again each time, in 3 ms
 _NEWEST = 500  # runs, more than a campaign has jobs at a time: that many may be booked while a ledger is rebuilt
 
@@ -80,7 +81,7 @@ def append(store: Path, entry: Entry) -> None:
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Position:
     """How far a ledger was read.
 
     Attributes
@@ -96,8 +97,8 @@ class _Place:
     last: str = ""
 
 
-def _read_on(path: Path, place: _Place) -> tuple[list[Entry], _Place, bool]:
-    """Return the entries behind a place, the place behind them, and whether it is another ledger, read from its start.
+def _read_on(path: Path, position: _Position) -> tuple[list[Entry], _Position, bool]:
+    """Return the entries behind a position, the position behind them, and whether it is another ledger, read whole.
 
     A line that is being written is left for the next time.
 
@@ -108,16 +109,16 @@ def _read_on(path: Path, place: _Place) -> tuple[list[Entry], _Place, bool]:
     """
     with path.open("rb") as file:
         number = os.fstat(file.fileno()).st_ino
-        last = place.last.encode("latin-1")
-        file.seek(place.offset - len(last))
-        is_other = number != place.file or file.read(len(last)) != last
+        last = position.last.encode("latin-1")
+        file.seek(position.offset - len(last))
+        is_other = number != position.file or file.read(len(last)) != last
         if is_other:
-            place = _Place(number)
+            position = _Position(number)
             file.seek(0)
         new = file.read()
     whole = new[: new.rfind(b"\n") + 1]
     if not whole:
-        return [], place, is_other
+        return [], position, is_other
     # One document for the parser: many times faster than line by line.
     lines = b",".join(line for line in whole.split(b"\n") if line.endswith(b"}"))
     try:
@@ -125,7 +126,7 @@ def _read_on(path: Path, place: _Place) -> tuple[list[Entry], _Place, bool]:
     except (ValueError, RecursionError) as error:
         hint = "`buran verify --repair` writes it again from the store"
         raise FormatError("the ledger is damaged", where=path, why=str(error), hint=hint) from error
-    return entries, _Place(number, place.offset + len(whole), whole[-_SAMPLE:].decode("latin-1")), is_other
+    return entries, _Position(number, position.offset + len(whole), whole[-_SAMPLE:].decode("latin-1")), is_other
 
 
 class LedgerReader:
@@ -133,14 +134,14 @@ class LedgerReader:
 
     def __init__(self, store: Path) -> None:
         self._path = ledger_path(store)
-        self._place = _Place()
+        self._position = _Position()
         self._entries: dict[str, Entry] = {}
 
     def read(self) -> Collection[Entry]:
         """Return all entries, in the order of booking; a run that was booked twice counts once."""
         if not self._path.is_file():
             return ()
-        new, self._place, is_other = _read_on(self._path, self._place)
+        new, self._position, is_other = _read_on(self._path, self._position)
         if is_other:
             self._entries = {}
         self._entries |= {entry.run: entry for entry in new}
@@ -149,7 +150,7 @@ class LedgerReader:
 
 @dataclass(frozen=True)
 class _Sums(Stored):
-    """What a ledger adds up to, up to a place in it.
+    """What a ledger adds up to, up to a position in it.
 
     Attributes
     ----------
@@ -161,13 +162,14 @@ class _Sums(Stored):
     """
 
     kind_of_file = "sums of the ledger"
+    formerly: ClassVar[Mapping[str, str]] = {"place": "position"}
 
-    place: _Place = _Place()
+    position: _Position = _Position()
     spent: Mapping[str, float] = field(default_factory=dict)
     newest: Mapping[str, tuple[str, float]] = field(default_factory=dict)
 
-    def with_entries(self, entries: Sequence[Entry], place: _Place) -> _Sums:
-        """Return the sums up to a later place."""
+    def with_entries(self, entries: Sequence[Entry], position: _Position) -> _Sums:
+        """Return the sums up to a later position."""
         parts = {target: [core_hours] for target, core_hours in self.spent.items()}
         newest = dict(self.newest)
         for entry in entries:
@@ -176,7 +178,7 @@ class _Sums(Stored):
             parts.setdefault(entry.target, []).append(entry.cost_core_hours)
             newest[entry.run] = (entry.target, entry.cost_core_hours)
         spent = {target: math.fsum(terms) for target, terms in parts.items()}
-        return _Sums(place, spent, dict(list(newest.items())[-_NEWEST:]))
+        return _Sums(position, spent, dict(list(newest.items())[-_NEWEST:]))
 
 
 class RunningTotals:
@@ -194,11 +196,11 @@ class RunningTotals:
             return 0.0
         if self._sums is None:
             self._sums = _sums_of(self._store)
-            self._written = self._sums.place.offset
-        entries, place, is_other = _read_on(path, self._sums.place)
-        self._sums = (_Sums() if is_other else self._sums).with_entries(entries, place)
-        if is_other or place.offset - self._written > _UNSUMMED:
-            self._written = place.offset
+            self._written = self._sums.position.offset
+        entries, position, is_other = _read_on(path, self._sums.position)
+        self._sums = (_Sums() if is_other else self._sums).with_entries(entries, position)
+        if is_other or position.offset - self._written > _UNSUMMED:
+            self._written = position.offset
             with not_synced(), contextlib.suppress(OSError):  # it only saves time
                 write_json(_sums_path(self._store), {"schema": 1, **asdict(self._sums)})
         return self._sums.spent.get(target, 0.0)

@@ -106,10 +106,10 @@ class Slot:
     @property
     def point(self) -> Path:
         """Folder to which runs of its build at its point are added."""
-        return next((place for place in self._places if place.is_dir()), self._places[-1])
+        return next((folder for folder in self._folders if folder.is_dir()), self._folders[-1])
 
     @property
-    def _places(self) -> list[Path]:
+    def _folders(self) -> list[Path]:
         return [self.store / folder for folder in self.key.folders]
 
     @property
@@ -124,12 +124,12 @@ class Slot:
 
     def attempts(self) -> list[Path]:
         """Return the failed and interrupted attempts, oldest first."""
-        paths = (path for place in self._places for path in (place / FAILED).glob(f"{self.key.slot}.a*"))
+        paths = (path for folder in self._folders for path in (folder / FAILED).glob(f"{self.key.slot}.a*"))
         return sorted(paths, key=lambda path: RunKey.parse(path.relative_to(self.store)).attempt or 0)
 
     def leftovers(self) -> list[Path]:
         """Return what processes that vanished had begun, or others have in hand, oldest first."""
-        return sorted(path for place in self._places for path in place.glob(f".tmp-{self.key.slot}-*"))
+        return sorted(path for folder in self._folders for path in folder.glob(f".tmp-{self.key.slot}-*"))
 
     def failures(self) -> list[Path]:
         """Return the attempts that failed, oldest first."""
@@ -284,9 +284,9 @@ def damage(folder: Path) -> Iterator[tuple[str, str]]:
         yield SUMS, "missing"
         return
     sums = {name: expected for expected, _, name in (line.partition("  ") for line in lines)}
-    here = {path.relative_to(folder).as_posix() for path in _sealed(folder)}
-    for name in sorted(sums.keys() | here):
-        if name not in here:
+    found = {path.relative_to(folder).as_posix() for path in _sealed(folder)}
+    for name in sorted(sums.keys() | found):
+        if name not in found:
             yield name, "missing"
         elif name not in sums:
             yield name, f"{SUMS} has no checksum of it"

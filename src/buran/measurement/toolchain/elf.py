@@ -41,7 +41,7 @@ class Function:
     """A function that a file defines and that others may refer to."""
 
     name: str
-    place: tuple[int, int]  # section and address: aliases share them
+    address: tuple[int, int]  # section and address: aliases share them
 
 
 @dataclass(frozen=True)
@@ -166,20 +166,20 @@ class Elf:
         if not self._tables:
             return None
         return tuple(
-            Function(name, (place, value))
-            for name, info, place, value in self._symbols()
-            if info & 15 == FUNCTION and info >> 4 != LOCAL and place != UNDEFINED
+            Function(name, (section, value))
+            for name, info, section, value in self._symbols()
+            if info & 15 == FUNCTION and info >> 4 != LOCAL and section != UNDEFINED
         )
 
     @cached_property
     def function_names(self) -> frozenset[str]:
         """Names of all functions it defines, local ones too; none if the symbol table was stripped."""
-        return frozenset(n for n, info, place, _ in self._symbols() if info & 15 == FUNCTION and place != UNDEFINED)
+        return frozenset(n for n, info, section, _ in self._symbols() if info & 15 == FUNCTION and section != UNDEFINED)
 
     @cached_property
     def undefined(self) -> frozenset[str]:
         """Names that others must define; none if the symbol table was stripped."""
-        return frozenset(name for name, _, place, _ in self._symbols() if place == UNDEFINED)
+        return frozenset(name for name, _, section, _ in self._symbols() if section == UNDEFINED)
 
     @cached_property
     def symbols(self) -> frozenset[str] | None:
@@ -197,10 +197,10 @@ class Elf:
             step = 24 if self.is_wide else 16
             for at in range(table.offset, table.offset + table.size - step + 1, step):
                 if self.is_wide:
-                    name, info, _, place, value, _ = self._unpack("IBBHQQ", at)
+                    name, info, _, section, value, _ = self._unpack("IBBHQQ", at)
                 else:
-                    name, value, _, info, _, place = self._unpack("IIIBBH", at)
-                yield self._text(strings, name), info, place, value
+                    name, value, _, info, _, section = self._unpack("IIIBBH", at)
+                yield self._text(strings, name), info, section, value
 
     def _linked(self, section: Section) -> Section:
         if section.link >= len(self.sections):

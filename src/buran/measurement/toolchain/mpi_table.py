@@ -11,7 +11,9 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
+
+from buran.files import JsonObject
 
 TABLE = Path(__file__).with_name("mpi_operations.toml")
 
@@ -95,7 +97,7 @@ class MpiOperation:
         return bool(re.search(r"\b(COUNT|DISPLACEMENT)\b", self.parameters))
 
 
-def _read_rules(table: Mapping[str, Any]) -> dict[str, ByteRule]:
+def _read_rules(table: JsonObject) -> dict[str, ByteRule]:
     phrases = table["phrases"]
     return {
         name: ByteRule(**{key: text.format_map(phrases) for key, text in keys.items()})
@@ -103,7 +105,7 @@ def _read_rules(table: Mapping[str, Any]) -> dict[str, ByteRule]:
     }
 
 
-def _read_operations(table: Mapping[str, Any]) -> dict[str, tuple[MpiOperation, ...]]:
+def _read_operations(table: JsonObject) -> dict[str, tuple[MpiOperation, ...]]:
     groups: dict[str, tuple[MpiOperation, ...]] = {}
     for section in table["operations"]:
         shared = {key: value for key, value in section.items() if key not in ("group", "rows")}
@@ -114,7 +116,7 @@ def _read_operations(table: Mapping[str, Any]) -> dict[str, tuple[MpiOperation, 
     return groups
 
 
-def _operations_of(row: Mapping[str, Any], phrases: Mapping[str, str]) -> Iterator[MpiOperation]:
+def _operations_of(row: JsonObject, phrases: Mapping[str, str]) -> Iterator[MpiOperation]:
     keys = dict(row)
     names, variants = keys.pop("names"), keys.pop("variants", "")
     keys["parameters"] = keys.get("parameters", "").format_map(phrases)

@@ -133,8 +133,8 @@ def _prepare(compiler: Compiler, mpi: Mpi, reasons: tuple[str, ...]) -> Toolchai
     wrappers = mpi_wrappers.wrappers_for(mpi.header, mpi.mpicc, *missing)
     fingerprint = _fingerprint(compiler, mpi, wrappers)
     # Two installations of one version differ in their paths, which the description contains.
-    places = (repr(compiler), repr(mpi), _object_names(kind, mpi, ""))
-    folder = cache_folder() / f"{fingerprint}-{hashlib.sha256(json.dumps(places).encode()).hexdigest()[:8]}"
+    parts = (repr(compiler), repr(mpi), _object_names(kind, mpi, ""))
+    folder = cache_folder() / f"{fingerprint}-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:8]}"
 
     described = Toolchain(
         kind=kind,

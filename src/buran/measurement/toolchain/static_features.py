@@ -11,12 +11,12 @@ of the intermediate code, natural loops, and as statements the distinct source l
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from buran.errors import BuildError, FormatError
+from buran.files import JsonObject
 from buran.measurement.toolchain.elf import Elf
 from buran.profiles.symbols import variants
 
@@ -143,7 +143,7 @@ class StaticFeatures:
                 raise ValueError(f"schema {head['schema']}, this reader knows {SCHEMA}")
             foreign = head["foreign"]
             return cls(
-                tuple(_function(line, line["id"], line["unit"], {}, line["address_taken"]) for line in lines),
+                tuple(map(_function, lines)),
                 tuple(head["units"]),
                 tuple(head["unmatched_lines"]),
                 None if foreign is None else tuple(foreign),
@@ -260,27 +260,32 @@ class _Unit:
     rules: tuple[int, ...]
     matched: frozenset[int]
     taken: frozenset[str]
-    lines: tuple[Mapping[str, Any], ...]
+    defined: tuple[StaticFunction, ...]
 
     def functions(self, tree: Path, taken: Collection[str]) -> Iterable[StaticFunction]:
         source = _relative(self.source, tree)
-        ids = {line["mangled"]: f"{line['mangled']}@{source}" for line in self.lines if line["linkage"] == "internal"}
-        for line in self.lines:
-            placed = {**line, "file": _relative(line["file"], tree)}
-            symbol = line["mangled"]
-            reached = symbol in (self.taken if symbol in ids else taken)
-            yield _function(placed, ids.get(symbol, symbol), source, ids, reached)
+        ids = {each.mangled: f"{each.mangled}@{source}" for each in self.defined if each.linkage == "internal"}
+        for each in self.defined:
+            symbol = each.mangled
+            yield replace(
+                each,
+                id=ids.get(symbol, symbol),
+                file=_relative(each.file, tree),
+                unit=source,
+                address_taken=symbol in (self.taken if symbol in ids else taken),
+                calls=tuple(replace(call, callee=ids.get(call.callee, call.callee)) for call in each.calls),
+            )
 
 
 def _units(data: bytes, where: Path) -> list[_Unit]:
-    units: list[tuple[Mapping[str, Any], list[Mapping[str, Any]]]] = []
+    units: list[tuple[JsonObject, list[StaticFunction]]] = []
     try:
         for text in data.replace(b"\0", b"").decode("utf-8", "replace").splitlines():
             line = json.loads(text)
             if "unit" in line:
                 units.append((line, []))
             else:
-                units[-1][1].append(line)
+                units[-1][1].append(_function({**line, "id": "", "unit": "", "address_taken": False}))
         return [
             _Unit(
                 head["unit"],
@@ -288,34 +293,24 @@ def _units(data: bytes, where: Path) -> list[_Unit]:
                 tuple(head["rules"]),
                 frozenset(head["matched"]),
                 frozenset(head["taken"]),
-                tuple(lines),
+                tuple(defined),
             )
-            for head, lines in units
+            for head, defined in units
         ]
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise FormatError("the static features of a program are damaged", where=where, why=str(error)) from None
 
 
-def _function(
-    line: Mapping[str, Any], own_id: str, unit: str, ids: Mapping[str, str], address_taken: bool
-) -> StaticFunction:
-    return StaticFunction(
-        **{
-            **line,
-            "id": own_id,
-            "unit": unit,
-            "address_taken": address_taken,
-            "loops": tuple(Loop(**loop) for loop in line["loops"]),
-            "calls": tuple(_call(call, ids) for call in line["calls"]),
-        }
-    )
+def _function(line: JsonObject) -> StaticFunction:
+    loops, calls = (Loop(**loop) for loop in line["loops"]), map(_call, line["calls"])
+    return StaticFunction(**{**line, "loops": tuple(loops), "calls": tuple(calls)})
 
 
-def _call(line: Mapping[str, Any], ids: Mapping[str, str]) -> Call:
+def _call(line: JsonObject) -> Call:
     callee, type_ = line["callee"], line.get("type", "")
     if callee.startswith(INDIRECT):
         callee, type_ = INDIRECT, callee[1:] or type_
-    return Call(ids.get(callee, callee), line["depth"], line["count"], type_)
+    return Call(callee, line["depth"], line["count"], type_)
 
 
 def _relative(path: str, tree: Path) -> str:
@@ -329,6 +324,6 @@ def _foreign(binary: Elf, measured: Collection[str]) -> tuple[str, ...] | None:
     functions = binary.functions
     if functions is None:
         return None
-    places = {function.place for function in functions if function.name in measured}  # constructors have aliases
-    names: Sequence[str] = [f.name for f in functions if f.name not in measured and f.place not in places]
+    addresses = {function.address for function in functions if function.name in measured}  # constructors have aliases
+    names: Sequence[str] = [f.name for f in functions if f.name not in measured and f.address not in addresses]
     return tuple(sorted({name for name in names if not name.startswith(THUNKS)}))

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from buran.campaign.expressions import FUNCTIONS
 from buran.errors import UsageError
-from buran.modeling.correction.formula import Array, Formula, parse_formula
+from buran.modeling.correction.formula import Array, Formula, Values, parse_formula
 
 Monotone = Literal["increasing", "decreasing"]
 _LINEAR = 1e-9  # relative: what a sum may differ by
@@ -268,7 +268,7 @@ class BaseModel:
                 values[name] = formula(values)
         return values
 
-    def _whole(self, values: Mapping[str, Any], shape: tuple[int, ...], number: int) -> Array:
+    def _whole(self, values: Values, shape: tuple[int, ...], number: int) -> Array:
         return np.broadcast_to(np.asarray(self.formulas[""](values), dtype=np.float64), (*shape, number))
 
     def to_json(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from buran.campaign.mistakes import did_you_mean
 from buran.campaign.yaml_document import read_yaml
 from buran.errors import UsageError
+from buran.files import JsonObject
 from buran.modeling.correction.base import BaseModel, Constant, Parameter, Variable
 
 FOLDER = Path(__file__).with_name("bases")
@@ -43,7 +44,7 @@ def load_base(model: str | Path) -> BaseModel:
     return base_from(read_yaml(path).data, str(path))
 
 
-def base_from(data: Mapping[str, Any], where: str) -> BaseModel:
+def base_from(data: JsonObject, where: str) -> BaseModel:
     """Make a base model of the keys of its file; see `load_base`."""
     keys = _only(data, _KEYS, where)
     for key in ("expression", "variables"):
@@ -88,7 +89,7 @@ def base_from(data: Mapping[str, Any], where: str) -> BaseModel:
     )
 
 
-def _only(data: Any, keys: tuple[str, ...], where: str) -> Mapping[str, Any]:
+def _only(data: Any, keys: tuple[str, ...], where: str) -> JsonObject:
     if not isinstance(data, Mapping):
         raise UsageError("a mapping of keys is wanted", where=where, why=f"this is {data!r}"[:80])
     for key in data:
@@ -99,8 +100,8 @@ def _only(data: Any, keys: tuple[str, ...], where: str) -> Mapping[str, Any]:
 
 
 def _entries(
-    data: Mapping[str, Any], key: str, keys: tuple[str, ...], where: str, short: str | None = None
-) -> list[tuple[str, Mapping[str, Any], str]]:
+    data: JsonObject, key: str, keys: tuple[str, ...], where: str, short: str | None = None
+) -> list[tuple[str, JsonObject, str]]:
     entries = data.get(key) or {}
     if not isinstance(entries, Mapping):
         raise UsageError("a mapping of names is wanted", where=f"{where}, {key}")
@@ -113,7 +114,7 @@ def _entries(
     return out
 
 
-def _formulas(data: Mapping[str, Any], key: str, where: str) -> dict[str, str]:
+def _formulas(data: JsonObject, key: str, where: str) -> dict[str, str]:
     entries = data.get(key) or {}
     if not isinstance(entries, Mapping):
         raise UsageError("a mapping of names to formulas is wanted", where=f"{where}, {key}")
@@ -126,7 +127,7 @@ def _formula(value: Any, where: str) -> str:
     return str(value)
 
 
-def _number(data: Mapping[str, Any], key: str, where: str) -> float:
+def _number(data: JsonObject, key: str, where: str) -> float:
     value = data.get(key)
     if isinstance(value, str):  # YAML 1.1 reads 1e-6, without a point, as text
         try:
@@ -139,17 +140,17 @@ def _number(data: Mapping[str, Any], key: str, where: str) -> float:
     return float(value)
 
 
-def _range(data: Mapping[str, Any], where: str) -> tuple[float | None, float | None]:
-    ends = data.get("range")
-    if ends is None:
+def _range(data: JsonObject, where: str) -> tuple[float | None, float | None]:
+    bounds = data.get("range")
+    if bounds is None:
         return None, None
-    if not isinstance(ends, list | tuple) or len(ends) != 2:
-        raise UsageError("a range is a list of two numbers", where=where, why=f"it is {ends!r}")
-    pair = dict(zip(("lower", "upper"), ends, strict=True))
+    if not isinstance(bounds, list | tuple) or len(bounds) != 2:
+        raise UsageError("a range is a list of two numbers", where=where, why=f"it is {bounds!r}")
+    pair = dict(zip(("lower", "upper"), bounds, strict=True))
     return _number(pair, "lower", where), _number(pair, "upper", where)
 
 
-def _choice(data: Mapping[str, Any], key: str, where: str, allowed: tuple[Any, ...], default: Any) -> Any:
+def _choice(data: JsonObject, key: str, where: str, allowed: tuple[Any, ...], default: Any) -> Any:
     value = data.get(key, default)
     if not any(value is choice or (isinstance(value, str) and value == choice) for choice in allowed):
         choices = ", ".join(str(choice).lower() for choice in allowed if choice is not None)
@@ -157,7 +158,7 @@ def _choice(data: Mapping[str, Any], key: str, where: str, allowed: tuple[Any, .
     return value
 
 
-def _text(data: Mapping[str, Any], key: str, where: str) -> str:
+def _text(data: JsonObject, key: str, where: str) -> str:
     value = data.get(key, "")
     if value is None or isinstance(value, bool) or not isinstance(value, str | int | float):
         raise UsageError(f"{key!r} is a text", where=where, why=f"it is {value!r}")

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from pydantic import BeforeValidator
 
-from buran.files import finite_numbers, finite_or_none, read_document, write_json
+from buran.files import JsonObject, decode, finite_numbers, finite_or_none, read_document, write_json
 from buran.modeling.correction.average import Average
 from buran.modeling.correction.base import BaseModel
 from buran.modeling.correction.base_file import base_from
@@ -81,6 +82,13 @@ class Threshold:
         return f"something sets in above {where}; it grows as the component {self.component!r}"
 
 
+def _errors(errors: Mapping[str, float | None]) -> dict[str, float]:
+    return {str(name): math.inf if error is None else float(error) for name, error in errors.items()}
+
+
+Errors = Annotated[Mapping[str, float], BeforeValidator(_errors)]
+
+
 @dataclass(frozen=True)
 class CorrectionReport:
     """How a correction came about.
@@ -106,13 +114,13 @@ class CorrectionReport:
 
     refused: bool
     reason: str
-    errors: Mapping[str, float] = field(default_factory=dict)
-    forward: Mapping[str, float] = field(default_factory=dict)
+    errors: Errors = field(default_factory=dict)
+    forward: Errors = field(default_factory=dict)
     thresholds: tuple[Threshold, ...] = ()
     notes: tuple[str, ...] = ()
     points: int = 0
     seed: int = 0
-    trials: tuple[Mapping[str, Any], ...] = ()
+    trials: tuple[JsonObject, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -228,7 +236,7 @@ class Corrected:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any], where: str = "corrected model") -> Corrected:
+    def from_json(cls, data: JsonObject, where: str = "corrected model") -> Corrected:
         """Read what `to_json` gives.
 
         Raises
@@ -241,23 +249,12 @@ class Corrected:
         if list(data["trained"]) != list(base.variables):
             raise ValueError("the trained range has other variables than the base model")
         preset = _PRESETS[data["preset"]]
-        report = data["report"]
         return cls(
             base,
             finite_numbers(data["theta"], size),
             tuple(float(pair[0]) for pair in data["trained"].values()),
             tuple(float(pair[1]) for pair in data["trained"].values()),
-            CorrectionReport(
-                bool(report["refused"]),
-                str(report["reason"]),
-                _errors(report["errors"]),
-                _errors(report["forward"]),
-                tuple(Threshold(**threshold) for threshold in report["thresholds"]),
-                tuple(map(str, report["notes"])),
-                int(report["points"]),
-                int(report["seed"]),
-                tuple(report["trials"]),
-            ),
+            decode(CorrectionReport, data["report"]),
             None if data["terms"] is None else _terms_from_json(data["terms"], base),
             None if data["process"] is None else _process_from_json(data["process"], len(base.variables)),
             None if data["program"] is None else evolved_from(data["program"], base),
@@ -287,10 +284,6 @@ def load_corrected(path: Path) -> Corrected:
     )
 
 
-def _errors(errors: Mapping[str, Any]) -> dict[str, float]:
-    return {str(name): math.inf if error is None else float(error) for name, error in errors.items()}
-
-
 def _terms_to_json(average: Average, base: BaseModel) -> list[dict[str, Any]]:
     names, variables = base.carrier_names, list(base.variables)
     return [
@@ -313,7 +306,7 @@ def _terms_to_json(average: Average, base: BaseModel) -> list[dict[str, Any]]:
     ]
 
 
-def _terms_from_json(data: Sequence[Mapping[str, Any]], base: BaseModel) -> Average:
+def _terms_from_json(data: Sequence[JsonObject], base: BaseModel) -> Average:
     models = tuple(_model_from_json(entry, base) for entry in data)
     weights = finite_numbers([entry["weight"] for entry in data], len(models))
     if not models or min(weights) < 0 or abs(sum(weights) - 1) > 1e-6:
@@ -321,7 +314,7 @@ def _terms_from_json(data: Sequence[Mapping[str, Any]], base: BaseModel) -> Aver
     return Average(models, weights)
 
 
-def _model_from_json(data: Mapping[str, Any], base: BaseModel) -> TermModel:
+def _model_from_json(data: JsonObject, base: BaseModel) -> TermModel:
     names, variables = list(base.carrier_names), list(base.variables)
     terms = []
     for entry in data["added"]:
@@ -332,7 +325,7 @@ def _model_from_json(data: Mapping[str, Any], base: BaseModel) -> TermModel:
     return TermModel(finite_numbers(data["theta"], len(base.parameters)), tuple(terms), float(data["cost"]))
 
 
-def _process_from_json(data: Mapping[str, Any], size: int) -> Residual:
+def _process_from_json(data: JsonObject, size: int) -> Residual:
     arrays = {key: np.array(data[key], dtype=np.float64) for key in ("centre", "spread", "points", "lengths", "pull")}
     draws, points = arrays["pull"].shape
     shapes = {"centre": (size,), "spread": (size,), "points": (points, size), "lengths": (draws, size)}

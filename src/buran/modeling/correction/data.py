@@ -54,8 +54,8 @@ def prepare(base: BaseModel, points: ArrayLike | Mapping[str, ArrayLike], values
     times = np.asarray(values, dtype=np.float64)
     if times.shape != (len(at),):
         raise UsageError("points and times do not match", why=f"{len(at)} points, times of shape {times.shape}")
-    here = ~np.isnan(times)
-    at, times = at[here], times[here]
+    timed = ~np.isnan(times)
+    at, times = at[timed], times[timed]
     if not (np.isfinite(times) & (times > 0)).all():
         bad = times[~(np.isfinite(times) & (times > 0))][0]
         raise UsageError(
@@ -63,9 +63,9 @@ def prepare(base: BaseModel, points: ArrayLike | Mapping[str, ArrayLike], values
             why=f"one is {bad:g}: its ratio to a prediction does not exist",
             hint="leave out runs that were too short to be timed",
         )
-    distinct, place = np.unique(at, axis=0, return_inverse=True)
-    place = place.reshape(-1)
-    times = np.array([np.median(times[place == i]) for i in range(len(distinct))])
+    distinct, index = np.unique(at, axis=0, return_inverse=True)
+    index = index.reshape(-1)
+    times = np.array([np.median(times[index == i]) for i in range(len(distinct))])
     needed = max(len(base.parameters), 1)
     if len(distinct) < needed:
         raise UsageError(

@@ -44,12 +44,12 @@ def objection(model: Corrected, points: Array) -> str | None:
     names = list(model.base.variables)
     bad = ~np.isfinite(prediction.value)
     if bad.any():
-        return f"it gives no positive time at {_place(at[bad][0], names)}"
+        return f"it gives no positive time at {_shown(at[bad][0], names)}"
     wild = (prediction.factor < 1 / ALLOWANCE) | (prediction.factor > ALLOWANCE)
     if wild.any():
         worst = int(np.argmax(np.abs(np.log(prediction.factor))))
         return (
-            f"at {_place(at[worst], names)} it changes the base model by a factor of {prediction.factor[worst]:.3g}, "
+            f"at {_shown(at[worst], names)} it changes the base model by a factor of {prediction.factor[worst]:.3g}, "
             f"which is no correction any more ({1 / ALLOWANCE:g} to {ALLOWANCE:g})"
         )
     for i, (name, variable) in enumerate(model.base.variables.items()):
@@ -64,7 +64,7 @@ def objection(model: Corrected, points: Array) -> str | None:
             plain = np.log(base[1] / base[0]) * sign
         broken = np.flatnonzero((rises < -1e-9) & (plain >= -1e-9))
         if len(broken):
-            return f"it is not {variable.monotone} in {name}, as declared, near {_place(at[broken[0]], names)}"
+            return f"it is not {variable.monotone} in {name}, as declared, near {_shown(at[broken[0]], names)}"
     return None
 
 
@@ -72,7 +72,7 @@ def without_time(base: BaseModel, theta: Array, points: Array) -> str | None:
     """Return where in the domain the base model itself gives no positive time, or None."""
     at = samples(*domain(base, points))
     bad = ~_positive(base, theta, at)
-    return f"the base model gives no positive time at {_place(at[bad][0], list(base.variables))}" if bad.any() else None
+    return f"the base model gives no positive time at {_shown(at[bad][0], list(base.variables))}" if bad.any() else None
 
 
 def _positive(base: BaseModel, theta: Array, points: Array) -> NDArray[np.bool_]:
@@ -81,5 +81,5 @@ def _positive(base: BaseModel, theta: Array, points: Array) -> NDArray[np.bool_]
     return np.isfinite(value) & (value > 0)
 
 
-def _place(point: Array, names: list[str]) -> str:
+def _shown(point: Array, names: list[str]) -> str:
     return ", ".join(f"{name} = {value:.4g}" for name, value in zip(names, point, strict=True))

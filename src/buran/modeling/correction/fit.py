@@ -48,7 +48,7 @@ def least_squares(residuals: Residuals, start: Array, upper: Array | float = 1.0
     """
     at = np.array(start, dtype=np.float64)
     batch, size = at.shape
-    ends = np.broadcast_to(np.asarray(upper, dtype=np.float64), at.shape)
+    most = np.broadcast_to(np.asarray(upper, dtype=np.float64), at.shape)
     value = residuals(at, np.arange(batch))
     cost = _cost(value)
     damping = np.full(batch, 1e-3)
@@ -56,11 +56,11 @@ def least_squares(residuals: Residuals, start: Array, upper: Array | float = 1.0
     for _ in range(iterations):
         if not len(active):
             break
-        here, residual, limit = at[active], value[active], ends[active]
-        jacobian = _jacobian(residuals, here, residual, limit, active)
+        current, residual, limit = at[active], value[active], most[active]
+        jacobian = _jacobian(residuals, current, residual, limit, active)
         # g = J r and J J^T of each candidate; a coordinate at an end of its range, from where descent leads out, rests
         gradient = np.einsum("bcr,br->bc", jacobian, residual)
-        stuck = ((here <= 0) & (gradient > 0)) | ((here >= limit) & (gradient < 0))
+        stuck = ((current <= 0) & (gradient > 0)) | ((current >= limit) & (gradient < 0))
         jacobian = np.where(stuck[:, :, None], 0.0, jacobian)
         gradient = np.where(stuck, 0.0, gradient)
         normal = jacobian @ jacobian.transpose(0, 2, 1)
@@ -69,7 +69,7 @@ def least_squares(residuals: Residuals, start: Array, upper: Array | float = 1.0
         scale = np.maximum(diagonal, 1e-12 * np.max(diagonal, axis=1, keepdims=True, initial=0.0) + 1e-30)
         system = normal + damping[active][:, None, None] * (scale[:, :, None] * np.eye(size))
         step = -np.linalg.solve(system + np.eye(size) * (stuck * 1.0)[:, :, None], gradient[:, :, None])[:, :, 0]
-        trial = np.clip(here + np.where(stuck, 0.0, step), 0.0, limit)
+        trial = np.clip(current + np.where(stuck, 0.0, step), 0.0, limit)
         tried = residuals(trial, active)
         new = _cost(tried)
         # a step that lowers the cost is kept and damped less from there; another one is damped more and tried again
@@ -96,11 +96,11 @@ def left_out_cost(residuals: Residuals, at: Array, upper: Array | float = 1.0) -
     array
         Shape (candidate,).
     """
-    ends = np.broadcast_to(np.asarray(upper, dtype=np.float64), at.shape)
+    most = np.broadcast_to(np.asarray(upper, dtype=np.float64), at.shape)
     everyone = np.arange(len(at))
     residual = residuals(at, everyone)
-    jacobian = _jacobian(residuals, at, residual, ends, everyone)
-    jacobian = np.where(((at <= 0) | (at >= ends))[:, :, None], 0.0, jacobian)
+    jacobian = _jacobian(residuals, at, residual, most, everyone)
+    jacobian = np.where(((at <= 0) | (at >= most))[:, :, None], 0.0, jacobian)
     size = np.sqrt(np.einsum("bcr,bcr->bc", jacobian, jacobian))
     scaled = np.divide(jacobian, size[:, :, None], out=np.zeros_like(jacobian), where=size[:, :, None] > 0)
     _, values, basis = np.linalg.svd(scaled, full_matrices=False)
@@ -109,12 +109,12 @@ def left_out_cost(residuals: Residuals, at: Array, upper: Array | float = 1.0) -
     return _cost(rest)
 
 
-def _jacobian(residuals: Residuals, here: Array, residual: Array, ends: Array, active: NDArray[np.int64]) -> Array:
+def _jacobian(residuals: Residuals, current: Array, residual: Array, most: Array, active: NDArray[np.int64]) -> Array:
     """Return shape (candidate, coordinate, residual), by differences that stay inside the box."""
-    batch, size = here.shape
-    step = np.where(here + _STEP <= ends, _STEP, -_STEP)
-    step = np.where(ends > 0, step, 0.0)
-    moved = here[:, None, :] + np.eye(size) * step[:, None, :]
+    batch, size = current.shape
+    step = np.where(current + _STEP <= most, _STEP, -_STEP)
+    step = np.where(most > 0, step, 0.0)
+    moved = current[:, None, :] + np.eye(size) * step[:, None, :]
     values = residuals(moved.reshape(batch * size, size), np.repeat(active, size)).reshape(batch, size, -1)
     slope = np.divide(
         values - residual[:, None, :], step[:, :, None], out=np.zeros_like(values), where=step[:, :, None] != 0

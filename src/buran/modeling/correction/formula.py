@@ -15,7 +15,7 @@ from buran.campaign.expressions import FUNCTIONS, ExpressionError, compile_expre
 from buran.errors import UsageError
 
 Array = NDArray[np.float64]
-Values = Mapping[str, Any]  # arrays that broadcast, or numbers
+Values = Mapping[str, Array | float]  # arrays broadcast
 _Evaluator = Callable[[Values], Any]
 
 

@@ -60,5 +60,5 @@ def base_of_function(
 
 
 def _coefficient(value: float) -> Parameter:
-    ends = sorted((value / ALLOWANCE, value * ALLOWANCE))
-    return Parameter(value, ends[0], ends[1], log=value > 0)
+    bounds = sorted((value / ALLOWANCE, value * ALLOWANCE))
+    return Parameter(value, bounds[0], bounds[1], log=value > 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -77,7 +77,9 @@ def _variables(base: BaseModel, clamped: str = "") -> dict[str, Any]:
     return {name: sympy.Symbol(name + clamped, positive=True) for name in base.variables}
 
 
-def _symbols(base: BaseModel, theta: tuple[float, ...], changed: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def _symbols(
+    base: BaseModel, theta: tuple[float, ...], changed: Mapping[str, Callable[[Any], Any]] | None = None
+) -> dict[str, Any]:
     symbols = _variables(base)
     symbols |= {name: _exact(value) for name, value in zip(base.parameters, theta, strict=True)}
     symbols |= {name: _exact(constant.value) for name, constant in base.constants.items()}
@@ -138,7 +140,7 @@ def _factor(base: BaseModel, model: TermModel) -> Any:
     return sympy.diff(_symbols(base, model.theta, {name: lambda _: symbol})[""], symbol)
 
 
-def _to_sympy(node: ast.expr, symbols: Mapping[str, Any]) -> Any:
+def _to_sympy(node: ast.expr, symbols: Mapping[str, sympy.Basic]) -> Any:
     """Translate a node that the whitelist of expressions allows."""
 
     def inner(child: ast.expr) -> Any:

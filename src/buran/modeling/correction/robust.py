@@ -99,13 +99,13 @@ def correct_robustly(base: BaseModel, data: Data, options: Competition) -> Corre
         against = reason or objection(all_of_it[chosen], data.points)
         if against is None:
             corrected = all_of_it[chosen]
-            places = () if corrected.terms is None else find_thresholds(problem, corrected.terms.best)
+            thresholds = () if corrected.terms is None else find_thresholds(problem, corrected.terms.best)
             why = (
                 f"{chosen}: at points that were left out the error falls from {100 * errors['base']:.2g} % to "
                 f"{100 * errors[chosen]:.2g} %"
             )
             report = CorrectionReport(
-                False, why, errors, ahead, places, (*notes, *objections), len(data.points), options.seed
+                False, why, errors, ahead, thresholds, (*notes, *objections), len(data.points), options.seed
             )
             return replace(corrected, report=report)
         objections.append(f"{chosen} is not taken: {against}")

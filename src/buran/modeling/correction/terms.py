@@ -271,9 +271,9 @@ def _promising(
     columns = np.stack(
         [scales[n] * parts.carriers[term.carrier] * shapes[n][used] / value for n, term in enumerate(terms)]
     )
-    here = problem.unit(theta)
-    step = np.where(here < 0.5, 1e-5, -1e-5)
-    moved = base.evaluate(problem.theta(here + np.diag(step)), points)
+    unit = problem.unit(theta)
+    step = np.where(unit < 0.5, 1e-5, -1e-5)
+    moved = base.evaluate(problem.theta(unit + np.diag(step)), points)
     slopes = [(values - base.evaluate(theta, points)) / value / h for values, h in zip(moved, step, strict=True)]
     slopes += [columns[n] for n in state.numbers]
     projected, rest = columns, residual

@@ -25,14 +25,14 @@ def find_thresholds(problem: Problem, model: TermModel) -> tuple[Threshold, ...]
             continue
         i = term.growth.variable
         values = np.unique(problem.points[problem.used[0], i])
-        places = np.unique([*np.geomspace(values[0], values[-1], COMBINATIONS)[:-1], term.growth.number])
+        candidates = np.unique([*np.geomspace(values[0], values[-1], COMBINATIONS)[:-1], term.growth.number])
         others = [other for k, other in enumerate(model.terms) if k != number]
-        tried = [CorrectionTerm(term.carrier, Growth("hinge", i, float(place)), term.coefficient) for place in places]
+        tried = [CorrectionTerm(term.carrier, Growth("hinge", i, float(at)), term.coefficient) for at in candidates]
         costs = np.array([other.cost for other in refit(problem, model.theta, [[*others, other] for other in tried])])
         best = int(np.argmin(costs))
         count = int(problem.used[0].sum())
         inside = np.flatnonzero(count * np.log(costs / costs[best]) <= _LIKELIHOOD)
-        low, high = places[max(inside[0] - 1, 0)], places[min(inside[-1] + 1, len(places) - 1)]
+        low, high = candidates[max(inside[0] - 1, 0)], candidates[min(inside[-1] + 1, len(candidates) - 1)]
         name = list(base.variables)[i]
-        out.append(Threshold(name, base.carrier_names[term.carrier], float(places[best]), float(low), float(high)))
+        out.append(Threshold(name, base.carrier_names[term.carrier], float(candidates[best]), float(low), float(high)))
     return tuple(out)

@@ -109,10 +109,10 @@ def _on_lines(
     counts = counts.of(rows)
     choices = [parameter.choose(counts) for parameter in known]
     groups: dict[tuple[tuple[TermSet, ...], ...], list[int]] = defaultdict(list)
-    for place in range(len(rows)):
-        chosen = [parameter_choices[place] for parameter_choices in choices]
+    for index in range(len(rows)):
+        chosen = [parameter_choices[index] for parameter_choices in choices]
         if all(chosen) and _are_proven(chosen, known):
-            groups[tuple(map(tuple, chosen))].append(place)
+            groups[tuple(map(tuple, chosen))].append(index)
     solver = _Solver(known, counts)
     for chosen_sets, calls in groups.items():
         scores = [[parameter_choices[call] for parameter_choices in choices] for call in calls]
@@ -144,7 +144,7 @@ def _in_monomials(
     models: list[Model | None] = [None] * len(rows)
     size = len(points)
     solver = _Solver([_Parameter(tuple(Fraction(i) for i in range(size)), {}, table)], counts.of(rows))
-    columns, residues = solver.columns([(place,) for place in range(len(table) + 1)]), solver.counts.residues()
+    columns, residues = solver.columns([(index,) for index in range(len(table) + 1)]), solver.counts.residues()
     basis, needed = spans(columns, residues)
     _, bits = solver.counts.bits(np.arange(size)[None])
     spare = (size - 1 - needed) * bits - np.log2(1 + len(table))
@@ -152,14 +152,14 @@ def _in_monomials(
     used_by_any = sorted({c for term in table for f in term.factors for c in f.columns})
     for p in [] if is_named else used_by_any:  # a guess must follow from the points without the largest values, too
         rest = points[:, p] < points[:, p].max()
-        places, enough = spans(columns[:, rest], residues[:, rest])
+        indices, enough = spans(columns[:, rest], residues[:, rest])
         checked = len(np.unique(points[rest][:, used_by_any], axis=0)) - 1 - needed >= FEW
-        alike = np.array([places[: k + 1] == basis[: k + 1] for k in range(len(basis) + 1)])
+        alike = np.array([indices[: k + 1] == basis[: k + 1] for k in range(len(basis) + 1)])
         proven &= (enough == needed) & checked & alike[np.minimum(needed, len(basis))]
     for last in np.unique(needed[proven]).tolist():
         calls = np.flatnonzero(proven & (needed == last)).tolist()
         used = basis[: last + 1]
-        others = [place for place in range(len(columns)) if place not in used]
+        others = [index for index in range(len(columns)) if index not in used]
         for call, formulas in zip(calls, solver.fewest(used, others, columns, calls), strict=True):
             models[call] = model_of_formulas(points, values[rows[call]], formulas)
     return models
@@ -269,15 +269,15 @@ class _Parameter:
         out = []
         for call in range(calls):
             near = order[scores[order[:, call], call] > scores[order[0, call], call] - MARGIN_BITS, call]
-            found = {options[place]: float(scores[place, call]) for place in near.tolist()}
+            found = {options[index]: float(scores[index, call]) for index in near.tolist()}
             out.append(
                 found if max(found.values(), default=MARGIN_BITS) >= MARGIN_BITS else self._short(found, counts, call)
             )
         return out
 
-    def value(self, place: int, level: Fraction) -> Fraction:
+    def value(self, index: int, level: Fraction) -> Fraction:
         """Return what a term is at a value, the constant being 0 and others 1 + their place in the table."""
-        return self.table[place - 1].values[level] if place else Fraction(1)
+        return self.table[index - 1].values[level] if index else Fraction(1)
 
     def _short(self, scores: Scores, counts: Counts, call: int) -> Scores:
         """Return sets of terms that the values alone do not prove, with the bits that short coefficients save."""
@@ -286,10 +286,10 @@ class _Parameter:
         residues = term_residues(self.table, levels)
         out = dict(scores)
         for terms, score in scores.items():
-            places = _places(terms)
-            if len(places) < len(levels):
-                base = reduced(residues[None, places])[1][0].tolist()
-                rows = [[self.value(place, levels[point]) for place in places] for point in base]
+            indices = _indices(terms)
+            if len(indices) < len(levels):
+                base = reduced(residues[None, indices])[1][0].tolist()
+                rows = [[self.value(index, levels[point]) for index in indices] for point in base]
                 coefficients = _applied(_inverted(rows), [values[point] for point in base])
                 out[terms] = max(score, saved(values, coefficients) - terms.cost)
         return dict(sorted(out.items(), key=lambda one: -one[1]))
@@ -305,9 +305,9 @@ def _tests(
     usable = np.zeros(len(options), dtype=bool)
     random = np.random.default_rng(_SEED)
     for size in range(1, len(levels) + 1):
-        some = [place for place, terms in enumerate(options) if terms.size == size]
+        some = [index for index, terms in enumerate(options) if terms.size == size]
         if some:
-            sets = np.array([[0] * options[place].constant + [1 + t for t in options[place].terms] for place in some])
+            sets = np.array([[0] * options[index].constant + [1 + t for t in options[index].terms] for index in some])
             tests[some], usable[some] = checks(columns[sets], random)
     return tests, usable
 
@@ -334,7 +334,7 @@ class _Solver:
         out: list[list[Formula]] = [[] for _ in calls]
         combined = sorted(product(*chosen), key=lambda some: sum(terms.cost for terms in some))
         for some in combined[: SearchOptions.alternatives]:
-            products = list(product(*(_places(terms) for terms in some)))
+            products = list(product(*(_indices(terms) for terms in some)))
             columns = self.columns(products)
             if len(products) < columns.shape[1] and reduced(columns[None])[2][0]:
                 solved = self._solved(products, columns, calls)
@@ -342,9 +342,9 @@ class _Solver:
                 solved = self._sparse(some, calls)
             else:
                 continue
-            for place, functions in enumerate(solved):
-                score = sum(by_set[terms] for by_set, terms in zip(scores[place], some, strict=True))
-                out[place] += [(function, score + bits) for function, bits in functions]
+            for index, functions in enumerate(solved):
+                score = sum(by_set[terms] for by_set, terms in zip(scores[index], some, strict=True))
+                out[index] += [(function, score + bits) for function, bits in functions]
         return out
 
     @cached_property
@@ -354,9 +354,9 @@ class _Solver:
     def columns(self, products: Sequence[Product]) -> Residues:
         """Return shape (product, point): values modulo the prime."""
         out = np.ones((len(products), len(self.counts.numerators[0])), dtype=np.int64)
-        places = np.array(products)
+        indices = np.array(products)
         for p, table in enumerate(self._tables):
-            out = out * table[places[:, p]] % PRIME
+            out = out * table[indices[:, p]] % PRIME
         return out
 
     def _solved(self, products: Sequence[Product], columns: Residues, calls: Sequence[int]) -> list[list[Formula]]:
@@ -364,13 +364,13 @@ class _Solver:
         fits, coefficients = solved(columns, self.counts.residues()[calls])
         used = coefficients != 0
         groups: dict[bytes, list[int]] = defaultdict(list)
-        for place in np.flatnonzero(fits).tolist():
-            groups[used[place].tobytes()].append(place)
+        for index in np.flatnonzero(fits).tolist():
+            groups[used[index].tobytes()].append(index)
         out: list[list[Formula]] = [[] for _ in calls]
-        for key, places in groups.items():
+        for key, indices in groups.items():
             some = [products[i] for i in np.flatnonzero(np.frombuffer(key, dtype=bool)).tolist()]
-            for place, function in zip(places, self._proven(some, [calls[i] for i in places]), strict=True):
-                out[place] += [] if function is None else [(function, 0.0)]
+            for index, function in zip(indices, self._proven(some, [calls[i] for i in indices]), strict=True):
+                out[index] += [] if function is None else [(function, 0.0)]
         return out
 
     def fewest(
@@ -384,8 +384,8 @@ class _Solver:
         alike, relations = solved(columns[used], columns[others])
         relations, stand_ins = relations[alike], np.array(others, dtype=np.int64)[alike]
         out: list[list[Formula]] = [[] for _ in calls]
-        for place in np.flatnonzero(fits).tolist():
-            row = coefficients[place]
+        for index in np.flatnonzero(fits).tolist():
+            row = coefficients[index]
             sets = {tuple(np.array(used)[row != 0].tolist())}
             other, term = np.nonzero((relations != 0) & (row != 0))
             shares = row[term] * inverse(relations[other, term]) % PRIME
@@ -394,9 +394,9 @@ class _Solver:
                 sets.add(tuple(sorted((*np.array(used)[mask].tolist(), int(stand_ins[k])))))
             few = min(map(len, sets))
             for terms in sorted((some for some in sets if len(some) == few), key=sum)[:BEAM]:
-                function = self._proven([(number,) for number in terms], [calls[place]])[0]
+                function = self._proven([(number,) for number in terms], [calls[index]])[0]
                 cost = sum(self._cost((number,)) for number in terms)
-                out[place] += [] if function is None else [(function, -float(cost))]
+                out[index] += [] if function is None else [(function, -float(cost))]
         return out
 
     def _sparse(self, some: Sequence[TermSet], calls: Sequence[int]) -> list[list[Formula]]:
@@ -405,11 +405,11 @@ class _Solver:
         A line shows which terms stand in the sum for the values that the others have there, so that constants and
         straight lines join what the lines show.
         """
-        places = [
-            sorted({0, *_places(terms), *(1 + t for t, term in enumerate(parameter.table) if term.cost == 1)})
+        indices = [
+            sorted({0, *_indices(terms), *(1 + t for t, term in enumerate(parameter.table) if term.cost == 1)})
             for parameter, terms in zip(self.parameters, some, strict=True)
         ]
-        return self._sets(list(product(*places)), SearchOptions.max_terms, calls)
+        return self._sets(list(product(*indices)), SearchOptions.max_terms, calls)
 
     def _sets(self, products: Sequence[Product], most: int, calls: Sequence[int]) -> list[list[Formula]]:
         """Try sets of up to `most` products; with more than one, no product of fewer explains a call path."""
@@ -430,16 +430,16 @@ class _Solver:
             fits = (modular_product(tests, values.T) == 0) & usable[:, None]
             cost = costs[sets].sum(axis=1)
             spare = (columns.shape[1] - size) * bits - np.log2(tried)
-            for place in np.flatnonzero(fits.any(axis=0)).tolist():
-                fitting = np.flatnonzero(fits[:, place]) if not out[place] else np.zeros(0, dtype=np.int64)
+            for index in np.flatnonzero(fits.any(axis=0)).tolist():
+                fitting = np.flatnonzero(fits[:, index]) if not out[index] else np.zeros(0, dtype=np.int64)
                 for number in fitting[np.argsort(cost[fitting], kind="stable")][:BEAM].tolist():
-                    function = self._proven([products[i] for i in sets[number].tolist()], [calls[place]])[0]
+                    function = self._proven([products[i] for i in sets[number].tolist()], [calls[index]])[0]
                     if function is None:
                         continue
-                    proven = spare[place] >= MARGIN_BITS
-                    saving = 0.0 if proven else self._saved(function, calls[place]) - float(np.log2(tried))
+                    proven = spare[index] >= MARGIN_BITS
+                    saving = 0.0 if proven else self._saved(function, calls[index]) - float(np.log2(tried))
                     if proven or saving >= MARGIN_BITS:
-                        out[place].append((function, saving - float(cost[number])))
+                        out[index].append((function, saving - float(cost[number])))
         return out
 
     def _saved(self, function: ModelFunction, call: int) -> float:
@@ -449,7 +449,7 @@ class _Solver:
 
     def _cost(self, product_of_terms: Product) -> int:
         terms = zip(self.parameters, product_of_terms, strict=True)
-        return 1 + sum(parameter.table[place - 1].cost for parameter, place in terms if place)
+        return 1 + sum(parameter.table[index - 1].cost for parameter, index in terms if index)
 
     def _proven(self, products: Sequence[Product], calls: Sequence[int]) -> list[ModelFunction | None]:
         """Solve in fractions, and return the functions that give every value."""
@@ -475,8 +475,8 @@ class _Solver:
         out = []
         for each in products:
             value = Fraction(1)
-            for parameter, place in zip(self.parameters, each, strict=True):
-                value *= parameter.value(place, parameter.values[point])
+            for parameter, index in zip(self.parameters, each, strict=True):
+                value *= parameter.value(index, parameter.values[point])
             out.append(value)
         return out
 
@@ -485,8 +485,8 @@ class _Solver:
         for each, coefficient in zip(products, coefficients, strict=True):
             factors = (
                 factor
-                for parameter, place in zip(self.parameters, each, strict=True)
-                for factor in (parameter.table[place - 1].factors if place else ())
+                for parameter, index in zip(self.parameters, each, strict=True)
+                for factor in (parameter.table[index - 1].factors if index else ())
             )
             term = Term(tuple(sorted(factors)))
             if not term.factors:
@@ -502,8 +502,8 @@ def _applied(rows: Sequence[Sequence[Fraction]], values: Sequence[Fraction]) -> 
     return [sum((a * b for a, b in zip(row, values, strict=True)), Fraction(0)) for row in rows]
 
 
-def _places(terms: TermSet) -> list[int]:
-    return [0] * terms.constant + [1 + place for place in terms.terms]
+def _indices(terms: TermSet) -> list[int]:
+    return [0] * terms.constant + [1 + index for index in terms.terms]
 
 
 def _inverted(rows: Sequence[Sequence[Fraction]]) -> list[list[Fraction]]:
@@ -537,8 +537,8 @@ def model_of_formulas(points: Array, values: Array, formulas: Sequence[Formula])
     that formulas with more than one term above the fewest say nothing, even where those become negative.
     """
     different = {function.terms: (function, score) for function, score in reversed(formulas)}
-    ends = [sorted({column.min(), column.max(), REACH * column.max()}) for column in points.T]
-    far = np.array(list(product(*ends)))
+    bounds = [sorted({column.min(), column.max(), REACH * column.max()}) for column in points.T]
+    far = np.array(list(product(*bounds)))
     lowest = 0.0 if (values >= 0).all() else -np.inf
     fewest = min((len(terms) for terms in different), default=0)
     kept = [

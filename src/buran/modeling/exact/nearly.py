@@ -163,9 +163,9 @@ class _Grids:
         count = columns.shape[1]
         if len(varied) != 2 or count < 2 ** len(varied) + FEW:
             return cls(np.zeros((0, 0), dtype=np.int64), np.zeros((0, count, 0)))
-        place = {term.factors: number for number, term in enumerate(terms)}
+        index = {term.factors: number for number, term in enumerate(terms)}
         pairs = product(varied[0][1:], varied[1][1:])
-        members = np.array([[place[factors] for factors in _products([[(), p], [(), n]])] for p, n in pairs])
+        members = np.array([[index[factors] for factors in _products([[(), p], [(), n]])] for p, n in pairs])
         return cls(members, np.linalg.qr(unit_columns(columns[members].transpose(0, 2, 1))[0])[0])
 
     def nearest(self, values: Array, weights: Array) -> list[int]:

@@ -88,7 +88,7 @@ def rational_terms(
     for power, cost in ((1, 3), (-1, 2)):
         basis = PowerLog(Fraction(power))
         for some in [(v,) for v in columns] + list(combinations(columns, 2)):
-            products = [prod(columns[v][place] for v in some) for place in range(len(values))]
+            products = [prod(columns[v][index] for v in some) for index in range(len(values))]
             if power > 0 or all(products):
                 table = {x: Fraction(value) ** power for x, value in zip(values, products, strict=True)}
                 out.append(RationalTerm(tuple(Factor(parameter, basis, v) for v in some), cost * len(some), table))
@@ -96,9 +96,9 @@ def rational_terms(
     for grid in (some for size in (1, 2, 3) for some in combinations(edges, size)):
         sides = [columns[v] for v in grid]
         if len(grid) == 1 or all(prod(row) == x for *row, x in zip(*sides, values, strict=True)):
-            for place, (variable, shares) in enumerate(neighbours(grid, sides).items()):
+            for index, (variable, shares) in enumerate(neighbours(grid, sides).items()):
                 factor = Factor(parameter, PowerLog(Fraction(1)), variable)
-                cost = 2 if place == 0 and len(grid) > 1 else 4
+                cost = 2 if index == 0 and len(grid) > 1 else 4
                 out.append(RationalTerm((factor,), cost, dict(zip(values, shares, strict=True))))
     return tuple(out)
 
@@ -251,7 +251,7 @@ def term_sets(costs: tuple[int, ...], most: int) -> tuple[TermSet, ...]:
     out = [CONSTANT]
     for size in range(1, min(most, SearchOptions.max_terms) + 1):
         for terms in combinations(range(len(costs)), size):
-            cost = sum(costs[place] for place in terms)
+            cost = sum(costs[index] for index in terms)
             if cost <= MOST_BITS:
                 out.append(TermSet(False, terms, cost))
                 if size < most:
@@ -290,7 +290,7 @@ class Counts:
         """
         whole = [column for column in points.T if (column == np.rint(column)).all() and (column > 0).all()]
         divisors = [np.ones(len(points)), *whole]
-        divisors += [one * other for place, one in enumerate(whole) for other in whole[place:]]
+        divisors += [one * other for index, one in enumerate(whole) for other in whole[index:]]
         numerators = np.zeros(values.shape, dtype=np.int64)
         denominators = np.ones(values.shape, dtype=np.int64)
         usable = np.zeros(len(values), dtype=bool)

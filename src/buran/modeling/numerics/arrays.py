@@ -28,8 +28,8 @@ def best(values: Array, count: int) -> NDArray[np.int64]:
         near = np.concatenate([near, rest], axis=1)
         near.sort(axis=1)
         values = np.take_along_axis(values, near, axis=1)
-    places = np.argpartition(values, count - 1, axis=1)[:, :count]
-    places.sort(axis=1)  # ties keep their order
-    order = np.argsort(np.take_along_axis(values, places, axis=1), axis=1, kind="stable")
-    places = np.take_along_axis(places, order, axis=1)
-    return np.take_along_axis(near, places, axis=1) if members >= _FEW else places
+    indices = np.argpartition(values, count - 1, axis=1)[:, :count]
+    indices.sort(axis=1)  # ties keep their order
+    order = np.argsort(np.take_along_axis(values, indices, axis=1), axis=1, kind="stable")
+    indices = np.take_along_axis(indices, order, axis=1)
+    return np.take_along_axis(near, indices, axis=1) if members >= _FEW else indices

@@ -28,9 +28,9 @@ def of_mixture(
     Parameters
     ----------
     middle, scale
-        Shape (mixture, part, place).
+        Shape (mixture, part, point).
     degrees
-        Degrees of freedom, shape (mixture, part) or (mixture, part, place).
+        Degrees of freedom, shape (mixture, part) or (mixture, part, point).
     weight
         Shape (mixture, part); they add up to 1.
     level
@@ -41,7 +41,7 @@ def of_mixture(
     Returns
     -------
     lower, upper
-        Shape (mixture, place); infinite where a part has no degree of freedom or no scale.
+        Shape (mixture, point); infinite where a part has no degree of freedom or no scale.
     """
     from scipy.special import stdtrit
 
@@ -49,19 +49,19 @@ def of_mixture(
     upper = scale if above is None else above
     has_scale = (freedom > 0) & np.isfinite(scale) & np.isfinite(upper)
     usable, halves = np.maximum(freedom, 1.0), [np.where(has_scale, half, 0.0) for half in (scale, upper)]
-    ends = []
+    bounds = []
     for half, target in zip(halves, ((1 - level) / 2, (1 + level) / 2), strict=True):
         quantiles = middle + stdtrit(usable, target) * half
         one = quantiles.shape[1] == 1
-        ends.append(quantiles[:, 0] if one else _of_mixture(quantiles, target, middle, halves, usable, weight))
+        bounds.append(quantiles[:, 0] if one else _of_mixture(quantiles, target, middle, halves, usable, weight))
     void = ~has_scale.all(axis=1)
-    return np.where(void, -np.inf, ends[0]), np.where(void, np.inf, ends[1])
+    return np.where(void, -np.inf, bounds[0]), np.where(void, np.inf, bounds[1])
 
 
 def _of_mixture(
     quantiles: Array, target: float, middle: Array, halves: Sequence[Array], degrees: Array, weight: Array
 ) -> Array:
-    """Return the quantile of mixtures, shape (mixture, place), from those of their parts (mixture, part, place)."""
+    """Return the quantile of mixtures, shape (mixture, point), from those of their parts (mixture, part, point)."""
     from scipy.optimize.elementwise import find_root  # it takes long, and few verbs need it
     from scipy.special import stdtr
 
@@ -92,11 +92,11 @@ def of_mean(values: Array, level: float) -> tuple[Array, Array]:
     """
     from scipy.special import stdtrit
 
-    here = np.isfinite(values)
-    count = here.sum(axis=-1)
+    present = np.isfinite(values)
+    count = present.sum(axis=-1)
     safe = np.maximum(count, 2)
-    mean = np.where(here, values, 0.0).sum(axis=-1) / np.maximum(count, 1)
-    squares = (np.where(here, values - mean[..., None], 0.0) ** 2).sum(axis=-1)
+    mean = np.where(present, values, 0.0).sum(axis=-1) / np.maximum(count, 1)
+    squares = (np.where(present, values - mean[..., None], 0.0) ** 2).sum(axis=-1)
     reach = stdtrit(safe - 1.0, (1 + level) / 2) * np.sqrt(squares / (safe - 1) / safe)
     return np.where(count > 0, mean, np.nan), np.where(count > 1, reach, np.nan)
 
@@ -132,7 +132,7 @@ def of_sum(middle: Array, below: Array, above: Array) -> tuple[Array, Array]:
 
 
 def of_ratio(
-    first: Array, first_ends: tuple[Array, Array], second: Array, second_ends: tuple[Array, Array]
+    first: Array, first_bounds: tuple[Array, Array], second: Array, second_bounds: tuple[Array, Array]
 ) -> tuple[Array, Array]:
     """Return the ends of intervals for ``second / first``, all arrays of one shape.
 
@@ -144,7 +144,7 @@ def of_ratio(
     ----------
     first, second
         Not negative; NaN where there is no number.
-    first_ends, second_ends
+    first_bounds, second_bounds
         Lower and upper ends; those below zero count as zero, for nothing measured is negative.
 
     Returns
@@ -152,13 +152,13 @@ def of_ratio(
     lower, upper
         0 and infinite where nothing can be said; NaN where a number is missing, or both are 0.
     """
-    low_1, low_2 = (np.maximum(ends[0], 0.0) for ends in (first_ends, second_ends))
+    low_1, low_2 = (np.maximum(bounds[0], 0.0) for bounds in (first_bounds, second_bounds))
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        lower = _end(first, second, first_ends[1] - first, second - low_2, -1.0)
-        upper = _end(first, second, first - low_1, second_ends[1] - second, 1.0)
+        lower = _end(first, second, first_bounds[1] - first, second - low_2, -1.0)
+        upper = _end(first, second, first - low_1, second_bounds[1] - second, 1.0)
         missing = ~(np.isfinite(first) & np.isfinite(second)) | ((first == 0) & (second == 0))
-        lower = np.where(np.isfinite(first_ends[1]), lower, 0.0)
-        upper = np.where(np.isfinite(second_ends[1]) & (low_1 > 0), upper, np.inf)
+        lower = np.where(np.isfinite(first_bounds[1]), lower, 0.0)
+        upper = np.where(np.isfinite(second_bounds[1]) & (low_1 > 0), upper, np.inf)
     return np.where(missing, np.nan, lower), np.where(missing, np.nan, upper)
 
 

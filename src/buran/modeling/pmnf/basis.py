@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from buran.errors import FormatError, UsageError
 from buran.extensions import ExtensionPoint
+from buran.files import JsonObject
 
 Array = NDArray[np.float64]
 Lead = tuple[Fraction, int]
@@ -93,7 +94,7 @@ class TermFamily(Protocol):
     def candidates(self, x: Array) -> Sequence[BasisFunction]:
         """Return the functions that compete for a parameter with the values `x`, at least three different ones."""
 
-    def read(self, data: Mapping[str, Any]) -> BasisFunction:
+    def read(self, data: JsonObject) -> BasisFunction:
         """Read what `BasisFunction.to_json` gave; KeyError, TypeError or ValueError where it is damaged."""
 
 
@@ -105,7 +106,7 @@ FAMILIES: ExtensionPoint[TermFamily] = ExtensionPoint(
 )
 
 
-def read_basis(data: Mapping[str, Any]) -> BasisFunction:
+def read_basis(data: JsonObject) -> BasisFunction:
     """Read a function from a factor of a models file; those that name no family are powers.
 
     Raises

@@ -57,30 +57,30 @@ class Block:
         """Fit the hypotheses within reach for some call paths, all of the same size together."""
         call_rows = np.array(calls, dtype=np.int64)
         weight = odds(self.hypotheses.scores[call_rows], len(self.points))
-        place, hypothesis = np.nonzero(weight > MATTERS)
-        rows = self.hypotheses.rows[call_rows[place], hypothesis]
+        index, hypothesis = np.nonzero(weight > MATTERS)
+        rows = self.hypotheses.rows[call_rows[index], hypothesis]
         size = rows.any(axis=2).sum(axis=1)
         groups = []
         for terms in np.unique(size).tolist():
             some = np.flatnonzero(size == terms)
-            at = call_rows[place[some]]
+            at = call_rows[index[some]]
             chosen = rows[some, :terms].astype(np.int64)
             fitted = regress(self.points, self.values[at], self.weights[at], self.tables, chosen, self.nonnegative)
             groups.append((some, chosen, fitted))
         # the few that stand for the mixture of a call path: only these become functions
-        alike, predicted = self._distinguished(call_rows[place], place, groups)
-        standing, shares = _representatives(len(calls), place, alike, weight[place, hypothesis], predicted)
-        share = np.zeros(len(place))
+        alike, predicted = self._distinguished(call_rows[index], index, groups)
+        standing, shares = _representatives(len(calls), index, alike, weight[index, hypothesis], predicted)
+        share = np.zeros(len(index))
         share[standing] = shares
         made: dict[int, Alternative] = {}
         for some, chosen, fitted in groups:
             kept = np.flatnonzero(np.isin(some, standing))
-            of_made, paths = some[kept], place[some[kept]]
+            of_made, paths = some[kept], index[some[kept]]
             of_group = self._alternatives(call_rows[paths], chosen[kept], fitted.of(kept), share[of_made].tolist())
             made |= zip(of_made.tolist(), of_group, strict=True)
         alternatives: list[list[Alternative]] = [[] for _ in calls]
         for row in standing:
-            alternatives[place[row]].append(made[row])
+            alternatives[index[row]].append(made[row])
         left_open = OpenStructure.of(self.points)
         values = np.ldexp(self.values[call_rows], self.binary[call_rows, None])
         return [
@@ -89,7 +89,7 @@ class Block:
         ]
 
     def _distinguished(
-        self, calls: Ids, place: Ids, groups: Sequence[tuple[Ids, Ids, Regression]]
+        self, calls: Ids, index: Ids, groups: Sequence[tuple[Ids, Ids, Regression]]
     ) -> tuple[Ids, Array]:
         """Return a number for each different hypothesis of a call path, and its prediction far out, (hypothesis,).
 
@@ -97,16 +97,16 @@ class Block:
 
         Parameters
         ----------
-        calls, place
-            Shape (hypothesis,): its call path, and the place of that among those that are fitted.
+        calls, index
+            Shape (hypothesis,): its call path, and the index of that among those that are fitted.
         groups
             Hypotheses of the same number of terms: their numbers, rows of the tables, and their fit.
         """
         there = [table.over_range[:, -1] for table in self.tables]
         most = max((chosen.shape[1] for _, chosen, _ in groups), default=0)
-        identity = np.zeros((len(place), 1 + most), dtype=np.int64)
-        identity[:, 0] = place
-        predicted = np.zeros(len(place))
+        identity = np.zeros((len(index), 1 + most), dtype=np.int64)
+        identity[:, 0] = index
+        predicted = np.zeros(len(index))
         for some, chosen, fitted in groups:
             number, columns = np.zeros(chosen.shape[:2], dtype=np.int64), np.ones(chosen.shape[:2])
             for p, factors in enumerate(there):
@@ -142,19 +142,19 @@ class Block:
 
 
 def _representatives(
-    calls: int, place: Ids, alike: Ids, weight: Array, predicted: Array
+    calls: int, index: Ids, alike: Ids, weight: Array, predicted: Array
 ) -> tuple[list[int], list[float]]:
     """Return the hypotheses that stand for the mixtures, those of each call path the best first, and their weights.
 
     Parameters
     ----------
-    place, alike, weight, predicted
-        Shape (hypothesis,): place of the call path, ascending, a number for each different one, weight, prediction.
+    index, alike, weight, predicted
+        Shape (hypothesis,): index of the call path, ascending, a number for each different one, weight, prediction.
     """
     first, number = np.unique(alike, return_index=True, return_inverse=True)[1:]
     merged = np.bincount(number.reshape(-1), weight)[number.reshape(-1)]
     different = np.sort(first)
-    starts = np.searchsorted(place[different], np.arange(calls + 1)).tolist()
+    starts = np.searchsorted(index[different], np.arange(calls + 1)).tolist()
     rows: list[int] = []
     shares: list[float] = []
     for start, end in pairwise(starts):

@@ -102,7 +102,7 @@ class TermTable:
 def _nature(functions: tuple[BasisFunction, ...]) -> tuple[Mask, Mask, Ids, Array]:
     """Return what does not depend on values: `falling`, `plain`, `growth` and `degree` of a table."""
     leads = [NO_GROWTH, *(function.lead for function in functions)]
-    order = {lead: place for place, lead in enumerate(sorted(set(leads)))}
+    order = {lead: index for index, lead in enumerate(sorted(set(leads)))}
     return (
         np.array([False, *(function.falls for function in functions)]),
         np.array([False, *(function.is_plain for function in functions)]),
@@ -250,9 +250,9 @@ def patterns(lengths: tuple[int, ...]) -> Ids:
         if size > 1:
             best = max(int((COMBINATIONS / comb(parameters, size)) ** (1 / size)), size // parameters)
         for chosen in combinations(range(parameters), size):
-            for places in product(*(range(1, 1 + min(lengths[p], best)) for p in chosen)):
+            for indices in product(*(range(1, 1 + min(lengths[p], best)) for p in chosen)):
                 row = [0] * parameters
-                for parameter, place in zip(chosen, places, strict=True):
-                    row[parameter] = place
+                for parameter, index in zip(chosen, indices, strict=True):
+                    row[parameter] = index
                 out.append(tuple(row))
     return np.array(out, dtype=np.int64).reshape(-1, parameters)

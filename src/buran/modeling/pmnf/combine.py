@@ -47,9 +47,9 @@ def add_models(models: Sequence[Model | None], points: Array, values: Array) -> 
     if not present:
         return None
     function = add_functions(model.function for model in present)
-    here = np.isfinite(values)
-    predicted, actual = predict_models(present, points).sum(axis=0)[here], values[here]
-    count, signed = int(here.sum()), any(model.signed for model in present)
+    known = np.isfinite(values)
+    predicted, actual = predict_models(present, points).sum(axis=0)[known], values[known]
+    count, signed = int(known.sum()), any(model.signed for model in present)
     quality = Quality(
         count,
         float(smape(predicted, actual)) if count else np.nan,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from buran.campaign.expressions import Expression, ExpressionError, compile_expression
 from buran.campaign.point import canonical
+from buran.files import JsonObject
 from buran.modeling.pmnf.basis import NO_GROWTH, Lead, Style
 
 Array = NDArray[np.float64]
@@ -93,7 +94,7 @@ class DerivedValue:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> DerivedValue:
+    def from_json(cls, data: JsonObject) -> DerivedValue:
         """Read what `to_json` gives; KeyError, TypeError or ValueError where it is damaged."""
         parameters = {str(name): int(column) for name, column in data["parameters"].items()}
         try:
@@ -133,9 +134,9 @@ def neighbours(
     out = {}
     for degree, kind in enumerate(("faces", "edges", "corners")[: len(edges)], start=1):
         some = list(combinations(range(len(edges)), degree))
-        text = " + ".join(" * ".join(texts[i] for i in places) for places in some)
+        text = " + ".join(" * ".join(texts[i] for i in indices) for indices in some)
         variable = replace(edges[0], name=f"{kind}({names})", text=text)
-        out[variable] = [sum((prod(row[i] for i in places) for places in some), Fraction(0)) for row in shares]
+        out[variable] = [sum((prod(row[i] for i in indices) for indices in some), Fraction(0)) for row in shares]
     if len(edges) > 1:
         text = " * ".join(f"(1 + 2 * {share})" for share in texts) + " - 1"
         variable = replace(edges[0], name=f"neighbours({names})", text=text)

@@ -50,8 +50,8 @@ def with_other_growth(
     few = {p: tuple(values.tolist()) for p, values in levels.items() if 2 <= len(values) <= FEW and values[0] >= 1}
     if not few or not any(groups):
         return [tuple(group) for group in groups]
-    ends = [sorted({column.min(), column.max(), REACH * column.max()}) for column in points.T]
-    far = np.array(list(product(*ends)))
+    bounds = [sorted({column.min(), column.max(), REACH * column.max()}) for column in points.T]
+    far = np.array(list(product(*bounds)))
     at_far = iter(predict([alternative.function for group in groups for alternative in group], far))
     others_of = cache(lambda terms, p: _Others.of(terms, p, few[p], far))  # call paths have the same terms
     out: list[tuple[Alternative, ...]] = []
@@ -210,10 +210,10 @@ def _rewritten(alternative: Alternative, others: _Others, choice: int) -> Altern
     function, size = alternative.function, 1 + len(others.rests)
     constant = _product(())
     rows: dict[Term, Array] = {constant: np.eye(1, size)[0]}  # of the old coefficients
-    for place, (rest, shares) in enumerate(zip(others.rests, others.shares[choice].tolist(), strict=True), start=1):
+    for index, (rest, shares) in enumerate(zip(others.rests, others.shares[choice].tolist(), strict=True), start=1):
         for factors, share in zip(others.factors[choice], shares, strict=True):
             if share:
-                rows.setdefault(_product((*rest, *factors)), np.zeros(size))[place] += share
+                rows.setdefault(_product((*rest, *factors)), np.zeros(size))[index] += share
     terms = sorted((term for term in rows if term.factors), key=lambda term: term.growth_order, reverse=True)
     matrix = np.array([rows[term] for term in (constant, *terms)])
     coefficients = (matrix @ np.array([function.constant, *function.coefficients])).tolist()

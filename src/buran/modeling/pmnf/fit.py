@@ -135,14 +135,14 @@ def fit_models(
         scatter = Scatter.unknown(len(values))
     if weights is not None:
         weights, scatter = _normalised(np.asarray(weights)[:, order], values, binary, scatter)
-    for calls, here, present in _layouts(points, values, np.flatnonzero(open_calls), exact):
+    for calls, known, present in _layouts(points, values, np.flatnonzero(open_calls), exact):
         block = np.ix_(calls, present)
         scales = default_weights(values[block]) if weights is None else weights[block]
         weighted = _Weighted(values[block], scales, scatter.of(calls), binary[calls])
-        fitted = _fit_complete(here, weighted, space, options, progress)
+        fitted = _fit_complete(known, weighted, space, options, progress)
         if default:
-            _extend(here, weighted, exact[calls], fitted, options)
-            _follow(here, weighted, exact[calls], fitted, space)
+            _extend(known, weighted, exact[calls], fitted, options)
+            _follow(known, weighted, exact[calls], fitted, space)
         for call, model in zip(calls, fitted, strict=True):
             formula = models[call]
             if formula is None or _is_simpler(model, formula):
@@ -226,20 +226,20 @@ def _extend(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model]
         error = model.quality.error
         bases = (factor.basis for term in model.function.terms for factor in term.factors)
         if is_exact:
-            return error > STEADY or any(space.ends_at(basis) for basis in bases)
+            return error > STEADY or any(space.is_extreme(basis) for basis in bases)
         missed = options.criterion == "error" and error > max(noise, ROUNDING)
         return missed and (error > STEADY or any(basis.lead[0] >= space.steepest for basis in bases))
 
     lost = [
-        place for place, case in enumerate(zip(fitted, exact.tolist(), noise.tolist(), strict=True)) if is_lost(*case)
+        index for index, case in enumerate(zip(fitted, exact.tolist(), noise.tolist(), strict=True)) if is_lost(*case)
     ]
     if lost:
         steeper = _fit_complete(points, weighted.of(lost), space.extended(), options, None)
-        for place, model in zip(lost, steeper, strict=True):
-            share = 1.0 if exact[place] else PROGRESS
-            still_lost = exact[place] and model.quality.error > STEADY
-            if model.quality.error < share * fitted[place].quality.error and not still_lost:
-                fitted[place] = model
+        for index, model in zip(lost, steeper, strict=True):
+            share = 1.0 if exact[index] else PROGRESS
+            still_lost = exact[index] and model.quality.error > STEADY
+            if model.quality.error < share * fitted[index].quality.error and not still_lost:
+                fitted[index] = model
 
 
 def _follow(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model], space: Spaces) -> None:
@@ -251,12 +251,12 @@ def _follow(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model]
     if not counted:
         return
     values = np.ldexp(weighted.values, weighted.binary[:, None])
-    missed = [place for place in counted if fitted[place].quality.error > MATTERS]
-    for place, model in zip(missed, near_models(points, values[missed]) if missed else (), strict=True):
-        fitted[place] = model or fitted[place]
+    missed = [index for index in counted if fitted[index].quality.error > MATTERS]
+    for index, model in zip(missed, near_models(points, values[missed]) if missed else (), strict=True):
+        fitted[index] = model or fitted[index]
     bases = [space_of(space, p).candidates(column) for p, column in enumerate(points.T)]
-    for place in counted:
-        fitted[place] = without_rounding(points, values[place], fitted[place], bases)
+    for index in counted:
+        fitted[index] = without_rounding(points, values[index], fitted[index], bases)
 
 
 def _explain(
@@ -314,11 +314,11 @@ def _normalised(weights: Array, values: Array, binary: Ids, scatter: Scatter) ->
 
     The values lack a factor of 2^`binary`, which the scatter still has.
     """
-    here = np.isfinite(values)
-    largest = np.max(np.where(here, weights, 0.0), axis=1, keepdims=True, initial=0.0)
+    present = np.isfinite(values)
+    largest = np.max(np.where(present, weights, 0.0), axis=1, keepdims=True, initial=0.0)
     weights = weights / np.where(largest > 0, largest, 1.0)  # squares of larger weights overflow
-    square = np.where(here, (weights * values) ** 2, 0.0)
-    mean = square.sum(axis=1) / np.maximum(here.sum(axis=1), 1)
+    square = np.where(present, (weights * values) ** 2, 0.0)
+    mean = square.sum(axis=1) / np.maximum(present.sum(axis=1), 1)
     scale = np.sqrt(np.where(mean > 0, mean, 1.0))
     share = np.ldexp(scatter.share, -binary) / scale / np.where(largest > 0, largest, 1.0)[:, 0]
     return weights / scale[:, None], Scatter(share, scatter.degrees)
@@ -345,15 +345,15 @@ def _layouts(points: Array, values: Array, calls: Ids, exact: Mask) -> Iterator[
     """
     for some, mask in _patterns_of_absence(values, calls):
         present, seen = np.flatnonzero(mask), values[np.ix_(some, mask)]
-        here = points[present]
+        known = points[present]
         idle = np.zeros((len(some), points.shape[1]), dtype=bool)
         for p in range(points.shape[1]) if exact[some].any() else ():
-            _, group, sizes = np.unique(np.delete(here, p, axis=1), axis=0, return_inverse=True, return_counts=True)
+            _, group, sizes = np.unique(np.delete(known, p, axis=1), axis=0, return_inverse=True, return_counts=True)
             if sizes.min() > 1:
                 first = np.unique(group, return_index=True)[1][group.reshape(-1)]
                 idle[:, p] = exact[some] & (seen == seen[:, first]).all(axis=1)
         for without in np.unique(idle, axis=0):
-            at, there = np.unique(np.where(without, here.min(axis=0), here), axis=0, return_index=True)
+            at, there = np.unique(np.where(without, known.min(axis=0), known), axis=0, return_index=True)
             yield some[(idle == without).all(axis=1)], at, present[there]
 
 

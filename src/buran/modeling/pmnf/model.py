@@ -153,8 +153,8 @@ def prediction_interval(
     for count in np.unique(counts[counts > 0]).tolist():
         rows = [row for row, number in zip(modelled, counts, strict=True) if number == count]
         left_over = [None if (model := models[row]) is None else model.discrepancy for row in rows]
-        ends = mixture_interval([groups[row] for row in rows], at, level, of, left_over)
-        lower[rows], upper[rows] = np.minimum(ends[0], predicted[rows]), np.maximum(ends[1], predicted[rows])
+        bounds = mixture_interval([groups[row] for row in rows], at, level, of, left_over)
+        lower[rows], upper[rows] = np.minimum(bounds[0], predicted[rows]), np.maximum(bounds[1], predicted[rows])
     sums = [(row, model.parts) for row, model in enumerate(models) if model is not None and model.parts]
     if sums:
         _of_sums(sums, at, level, of, predicted, lower, upper)
@@ -177,8 +177,8 @@ def _of_sums(
     middle = predict_models(parts, at)
     largest = np.argsort(-np.nan_to_num(middle).max(axis=1, initial=0.0), kind="stable")[:_MOST_PARTS]
     parts, middle = [parts[row] for row in largest.tolist()], middle[largest]
-    place = {id(part): number for number, part in enumerate(parts)}
+    index = {id(part): number for number, part in enumerate(parts)}
     low, high = prediction_interval(parts, at, level, of)
     for row, group in sums:
-        some = [place[id(part)] for part in group if id(part) in place]
+        some = [index[id(part)] for part in group if id(part) in index]
         lower[row], upper[row] = of_sum(predicted[row], middle[some] - low[some], high[some] - middle[some])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from buran.extensions import from_extra
-from buran.files import read_document, write_json
+from buran.files import JsonObject, read_document, write_json
 from buran.modeling.pmnf.alternative import Alternative, prepare
 from buran.modeling.pmnf.mixture import Target
 from buran.modeling.pmnf.model import Model, Quality, predict_models, prediction_interval
@@ -115,7 +115,7 @@ class ModelSet:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ModelSet:
+    def from_json(cls, data: JsonObject) -> ModelSet:
         """Read what `to_json` gives.
 
         Raises
@@ -214,7 +214,7 @@ def _prediction_to_json(model: Model, processes: _Processes) -> dict[str, Any]:
     return out
 
 
-def _prediction_from_json(data: Mapping[str, Any], processes: Sequence[Process]) -> dict[str, Any]:
+def _prediction_from_json(data: JsonObject, processes: Sequence[Process]) -> dict[str, Any]:
     """Read what `_prediction_to_json` gives, as arguments of a model."""
     left_over = None
     if "discrepancy" in data:
@@ -249,7 +249,7 @@ def _model_to_json(model: Model, processes: _Processes) -> dict[str, Any]:
     }
 
 
-def _model_from_json(data: Mapping[str, Any], processes: Sequence[Process]) -> Model:
+def _model_from_json(data: JsonObject, processes: Sequence[Process]) -> Model:
     quality = data["quality"]
     alternatives = tuple(
         Alternative(

@@ -23,12 +23,12 @@ def noise_level(repetitions: Array) -> Array:
         Shape (...): NaN with fewer than two repetitions or a mean of 0; 0 where all are equal.
     """
     values = np.asarray(repetitions, dtype=np.float64)
-    here = np.isfinite(values)
-    number = here.sum(axis=-1)
-    scale = np.max(np.where(here, np.abs(values), 0.0), axis=-1, initial=0.0)
+    present = np.isfinite(values)
+    number = present.sum(axis=-1)
+    scale = np.max(np.where(present, np.abs(values), 0.0), axis=-1, initial=0.0)
     scale = np.where(scale > 0, scale, 1.0)  # sums of huge values overflow
-    shares = np.where(here, values, 0.0) / scale[..., None]
+    shares = np.where(present, values, 0.0) / scale[..., None]
     mean = shares.sum(axis=-1) / np.maximum(number, 1)
-    gap = np.where(here, np.abs(shares - mean[..., None]), 0.0).sum(axis=-1) / np.maximum(number, 1)
+    gap = np.where(present, np.abs(shares - mean[..., None]), 0.0).sum(axis=-1) / np.maximum(number, 1)
     is_defined = (number > 1) & (mean != 0)
     return np.asarray(100 * np.divide(gap, np.abs(mean), out=np.full(mean.shape, np.nan), where=is_defined))

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from buran.files import JsonObject
 from buran.modeling.pmnf.basis import PRODUCT, Array, BasisFunction, Lead, Style
 
 # Nested loops give whole powers of every order up to their depth, searches and trees a logarithm, an even
@@ -107,7 +108,7 @@ class Powers:
         """Return none in addition to those of the hypothesis space."""
         return ()
 
-    def read(self, data: Mapping[str, Any]) -> BasisFunction:
+    def read(self, data: JsonObject) -> BasisFunction:
         """Read exponents."""
         return PowerLog(Fraction(data["exponent"]), int(data["log_exponent"]))
 

@@ -19,11 +19,11 @@ def smape(predicted: Array, actual: Array) -> Array:
     """
     gap = np.abs(predicted - actual)
     size = np.abs(actual) + np.abs(predicted)
-    here = np.isfinite(actual)
-    scale = np.max(np.where(here, np.abs(actual), 0.0), axis=-1, keepdims=True, initial=0.0)
+    present = np.isfinite(actual)
+    scale = np.max(np.where(present, np.abs(actual), 0.0), axis=-1, keepdims=True, initial=0.0)
     same = gap <= _SAME * scale
-    parts = np.divide(2 * gap, size, out=np.zeros_like(gap), where=here & ~same & (size > 0))
-    number = here.sum(axis=-1)
+    parts = np.divide(2 * gap, size, out=np.zeros_like(gap), where=present & ~same & (size > 0))
+    number = present.sum(axis=-1)
     out = np.full(number.shape, np.nan)
     return np.asarray(np.divide(100 * parts.sum(axis=-1), number, out=out, where=number > 0))
 

@@ -89,10 +89,10 @@ def _negative(tables: list[TermTable], chosen: Ids, coefficients: Array, values:
     out = np.zeros(len(values), dtype=bool)
     rows = np.flatnonzero((coefficients < 0).any(axis=1) & (values >= 0).all(axis=1))
     most = max(2, int(COMBINATIONS ** (1 / len(tables))))
-    places = [
+    indices = [
         np.unique(np.linspace(0, len(table.range) - 1, min(most, len(table.range))).astype(int)) for table in tables
     ]
-    probes = np.stack(np.meshgrid(*places, indexing="ij"), axis=-1).reshape(-1, len(tables))
+    probes = np.stack(np.meshgrid(*indices, indexing="ij"), axis=-1).reshape(-1, len(tables))
     for start in range(0, len(rows), _TOGETHER):
         some = rows[start : start + _TOGETHER]
         columns = np.ones((len(some), chosen.shape[1], len(probes)))

@@ -153,14 +153,14 @@ def _points(table: ArrayLike) -> Array:
 
 def _distinct(points: Array, values: Array) -> tuple[Array, Array]:
     """Join repeated rows; return points and values (call path, point, repetition)."""
-    distinct, place = np.unique(points, axis=0, return_inverse=True)
-    place = place.reshape(-1)
-    counts = np.bincount(place, minlength=len(distinct))
+    distinct, index = np.unique(points, axis=0, return_inverse=True)
+    index = index.reshape(-1)
+    counts = np.bincount(index, minlength=len(distinct))
     _, calls, repeated = values.shape
     out = np.full((calls, len(distinct), int(counts.max(initial=1)), repeated), np.nan)
-    order = np.argsort(place, kind="stable")
+    order = np.argsort(index, kind="stable")
     rank = np.empty(len(points), dtype=np.int64)
     starts = np.cumsum(counts) - counts
-    rank[order] = np.arange(len(points)) - starts[place[order]]
-    out[:, place, rank] = values.transpose(1, 0, 2)
+    rank[order] = np.arange(len(points)) - starts[index[order]]
+    out[:, index, rank] = values.transpose(1, 0, 2)
     return distinct, out.reshape(calls, len(distinct), -1)

@@ -51,11 +51,11 @@ def repetition_weights(repetitions: Array) -> Array:
     array
         Shape (call path, point), positive; NaN where nothing was measured.
     """
-    here = np.isfinite(repetitions)
-    number = here.sum(axis=2)
-    mean = over_repetitions(np.where(here, repetitions, np.nan), "mean")
+    present = np.isfinite(repetitions)
+    number = present.sum(axis=2)
+    mean = over_repetitions(np.where(present, repetitions, np.nan), "mean")
     base = relative_weights(mean)
-    shares = np.where(here, (np.where(here, repetitions, 0.0) - np.nan_to_num(mean)[..., None]), 0.0)
+    shares = np.where(present, (np.where(present, repetitions, 0.0) - np.nan_to_num(mean)[..., None]), 0.0)
     scatter = ((shares * np.nan_to_num(base)[..., None]) ** 2).sum(axis=2)
     free = np.maximum(number - 1, 0)
     pooled = scatter.sum(axis=1) / np.maximum(free.sum(axis=1), 1)
@@ -86,15 +86,15 @@ def scatter_of(repetitions: Array, repetition: Repetition = "mean", weights: Arr
     Scatter
         Without a degree of freedom where no point was measured twice.
     """
-    here = np.isfinite(repetitions)
-    number = here.sum(axis=2)
-    values = np.where(here, repetitions, 0.0)
+    present = np.isfinite(repetitions)
+    number = present.sum(axis=2)
+    values = np.where(present, repetitions, 0.0)
     if weights is None:
-        weights = relative_weights(over_repetitions(np.where(here, repetitions, np.nan), repetition))
+        weights = relative_weights(over_repetitions(np.where(present, repetitions, np.nan), repetition))
     average: Repetition = "median" if repetition == "median" else "mean"
-    centre = np.nan_to_num(over_repetitions(np.where(here, values, np.nan), average))
-    gaps = np.where(here, (values - centre[..., None]) * np.nan_to_num(weights)[..., None], 0.0)
-    several = here & (number > 1)[..., None]
+    centre = np.nan_to_num(over_repetitions(np.where(present, values, np.nan), average))
+    gaps = np.where(present, (values - centre[..., None]) * np.nan_to_num(weights)[..., None], 0.0)
+    several = present & (number > 1)[..., None]
     shared = np.nan_to_num(over_repetitions(np.where(several, gaps, np.nan).swapaxes(1, 2), average))
     gaps = np.where(several, gaps - shared[:, None], 0.0)
     squares, free = (gaps**2).sum(axis=2), np.maximum(number - 1, 0)

@@ -116,11 +116,11 @@ def with_groups_out(tables: list[TermTable], dictionary: Dictionary, beam: Beam,
     """
     out = errors.copy()
     for p, table in enumerate(tables):
-        call, place = np.nonzero((new[..., p].sum(axis=2) > table.safe) & np.isfinite(errors))
+        call, index = np.nonzero((new[..., p].sum(axis=2) > table.safe) & np.isfinite(errors))
         if len(call):
-            basis = np.concatenate([dictionary.unit[call, None], beam.basis[call, place]], axis=1)
-            without = leave_group_out(basis, beam.residual[call, place], table.same_value)
-            out[call, place] = np.maximum(out[call, place], without)
+            basis = np.concatenate([dictionary.unit[call, None], beam.basis[call, index]], axis=1)
+            without = leave_group_out(basis, beam.residual[call, index], table.same_value)
+            out[call, index] = np.maximum(out[call, index], without)
     return out
 
 

@@ -87,7 +87,7 @@ class HypothesisSpace:
         """The largest power."""
         return max(power for power, _ in self.pairs)
 
-    def ends_at(self, basis: BasisFunction) -> bool:
+    def is_extreme(self, basis: BasisFunction) -> bool:
         """Tell whether no term of the space grows faster, by its power or by its logarithm."""
         power, log = basis.lead
         return power >= self.steepest or log >= max((j for _, j in self.pairs if j), default=MOST_LOGS)

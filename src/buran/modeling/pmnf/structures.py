@@ -79,8 +79,8 @@ class OpenStructure:
         hardly = () if is_dense(points) else varied
         if not (apart or hardly):
             return None
-        ends = [np.unique([column.min(), column.max(), REACH * column.max()]) for column in points.T]
-        far = np.stack(np.meshgrid(*ends, indexing="ij"), axis=-1).reshape(-1, len(ends))
+        bounds = [np.unique([column.min(), column.max(), REACH * column.max()]) for column in points.T]
+        far = np.stack(np.meshgrid(*bounds, indexing="ij"), axis=-1).reshape(-1, len(bounds))
         return cls(usual_values(points), tuple(pairs for pairs in dict.fromkeys((apart, hardly)) if pairs), far)
 
     @classmethod
@@ -105,8 +105,8 @@ def _other_structures(
     others = [other for pairs in left_open.open for other in structures(alternative, left_open.base, pairs)]
     readings = 3 * len(left_open.open)  # of each a sum, a product, and what the hypothesis says itself
     for other in others:
-        at_ends = other.function.evaluate(left_open.far)
-        if not np.isfinite(at_ends).all() or (positive and not (at_ends >= 0).all()):
+        at_bounds = other.function.evaluate(left_open.far)
+        if not np.isfinite(at_bounds).all() or (positive and not (at_bounds >= 0).all()):
             continue  # what cannot be negative is not, in any structure
         gap = (((other.function.evaluate(points) - values) / size) ** 2).sum() - least
         share = np.exp(-max(gap, 0.0) / 2) / readings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, total_ordering
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.files import JsonObject
 from buran.modeling.pmnf.basis import NO_GROWTH, BasisFunction, Lead, Style, read_basis
 from buran.modeling.pmnf.derived import DerivedValue
 
@@ -77,7 +78,7 @@ class Factor:
         return {"parameter": self.parameter, **family, **variable, **self.basis.to_json()}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Factor:
+    def from_json(cls, data: JsonObject) -> Factor:
         """Read what `to_json` gives; raises as `ModelFunction.from_json` does."""
         given = data.get("variable")
         variable = None if given is None else (Cases if "cases" in given else DerivedValue).from_json(given)
@@ -194,7 +195,7 @@ class ModelFunction:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ModelFunction:
+    def from_json(cls, data: JsonObject) -> ModelFunction:
         """Read what `to_json` gives.
 
         Raises
@@ -210,7 +211,7 @@ class ModelFunction:
         return cls(float(data["constant"]), tuple(float(t["coefficient"]) for t in data["terms"]), terms)
 
 
-_ENDS = ("size_below", "ratio_below")
+_LIMITS = ("size_below", "ratio_below")
 
 
 @dataclass(frozen=True)
@@ -235,8 +236,8 @@ class Cases(DerivedValue):
         """Return the values at `points` (..., parameter), without the last axis."""
         size, above, below = (function.evaluate(points) for function in self.by)
         ratio = np.where(below > 0, above / np.where(below > 0, below, 1.0), 0.0)
-        here = [(size < end) & (ratio < other_end) for end, other_end, _ in self.cases]
-        return np.select(here, [function.evaluate(points) for _, _, function in self.cases], np.nan)
+        inside = [(size < end) & (ratio < other_end) for end, other_end, _ in self.cases]
+        return np.select(inside, [function.evaluate(points) for _, _, function in self.cases], np.nan)
 
     def lead(self, column: int) -> Lead:
         """Growth with one parameter in the last case."""
@@ -251,17 +252,17 @@ class Cases(DerivedValue):
     def to_json(self) -> dict[str, Any]:
         """Return plain texts and numbers; ends that are none are left out."""
         cases = [
-            {**{key: end for key, end in zip(_ENDS, ends, strict=True) if end < np.inf}, **function.to_json()}
-            for *ends, function in self.cases
+            {**{key: end for key, end in zip(_LIMITS, bounds, strict=True) if end < np.inf}, **function.to_json()}
+            for *bounds, function in self.cases
         ]
         return {**super().to_json(), "by": [function.to_json() for function in self.by], "cases": cases}
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Cases:
+    def from_json(cls, data: JsonObject) -> Cases:
         """Read what `to_json` gives; KeyError, TypeError or ValueError where it is damaged."""
         size, above, below = map(ModelFunction.from_json, data["by"])
         cases = tuple(
-            (float(case.get(_ENDS[0], np.inf)), float(case.get(_ENDS[1], np.inf)), ModelFunction.from_json(case))
+            (float(case.get(_LIMITS[0], np.inf)), float(case.get(_LIMITS[1], np.inf)), ModelFunction.from_json(case))
             for case in data["cases"]
         )
         if not cases or cases[-1][:2] != (np.inf, np.inf):

@@ -14,7 +14,7 @@ approximations are available", Biometrika 87 (2000): a cheap code plus a Gaussia
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from buran.files import JsonObject
 from buran.modeling.numerics.gaussian_process import matern
 from buran.modeling.numerics.tuning import COMBINATIONS, FLOOR, NOISE, WORTH
 from buran.modeling.pmnf.candidates import Ids
@@ -117,7 +118,7 @@ class Process:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Process:
+    def from_json(cls, data: JsonObject) -> Process:
         """Read what `to_json` gives; KeyError, TypeError or ValueError where it is damaged."""
         points = np.array(data["points"], dtype=np.float64)
         lengths = np.array([np.inf if length is None else length for length in data["lengths"]], dtype=np.float64)
@@ -225,8 +226,8 @@ def discrepancies(
     for (rows, kept, left, modelled_logs, scales), each in zip(parts, evidence, strict=True):
         best = np.argmax(each + pooled, axis=1)
         processes = {k: Process(kept, *scales, *pairs[k].tolist()) for k in np.unique(best).tolist()}
-        for place, row in enumerate(rows.tolist()):
-            out[row] = Discrepancy(processes[int(best[place])], left[place] + modelled_logs[place])
+        for index, row in enumerate(rows.tolist()):
+            out[row] = Discrepancy(processes[int(best[index])], left[index] + modelled_logs[index])
     return out
 
 

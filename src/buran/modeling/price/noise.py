@@ -37,11 +37,11 @@ class PointNoise:
         repetition
             How they become one value; what minima and maxima are off by is taken as that of means.
         """
-        here = np.isfinite(repetitions)
-        number = here.sum(axis=2)
+        present = np.isfinite(repetitions)
+        number = present.sum(axis=2)
         mean = np.nan_to_num(over_repetitions(repetitions, "mean"))
         safe = np.where(mean > 0, mean, 1.0)[..., None]
-        gaps = np.where(here & (mean > 0)[..., None], np.nan_to_num(repetitions) / safe - 1, 0.0)
+        gaps = np.where(present & (mean > 0)[..., None], np.nan_to_num(repetitions) / safe - 1, 0.0)
         degrees = np.maximum(number - 1, 0).sum(axis=1).astype(np.float64)
         run = ((gaps**2).sum(axis=(1, 2)) + WORTH * NOISE**2) / (degrees + WORTH)
         wider = np.where((number >= 3) & (repetition == "median"), np.pi / 2, 1.0)  # of the variance of a median

@@ -109,15 +109,15 @@ def regress(
         scale = np.where(belief.given, np.maximum(scale, usual / belief.deviation.min(axis=0)), scale)
     scale = np.where(scale > 0, scale, 1.0)
     columns = design / scale
-    here = np.isfinite(values)
-    target = np.where(here, values, 0.0)
+    present = np.isfinite(values)
+    target = np.where(present, values, 0.0)
     guess = np.broadcast_to(np.abs(columns).sum(axis=1), values.shape) if start is None else start
     scaled_belief = None if belief is None else Belief(belief.mean * scale, belief.deviation * scale, belief.given)
     share = np.full(len(values), 0.1) if noise is None else noise
     value_worth = np.ones_like(target) if worth is None else worth
     trust, before = np.ones_like(target), np.zeros((len(target), columns.shape[1]))
     for step in range(STEPS):
-        weights = _weights(guess, here) * value_worth * trust
+        weights = _weights(guess, present) * value_worth * trust
         if step == 0:
             # a first guess has the right shape, but not the right size
             size = (weights * target).sum(axis=1) / np.maximum((weights > 0).sum(axis=1), 1)
@@ -127,9 +127,9 @@ def regress(
         before, guess, last = solution.coefficients, solution.coefficients @ columns.T, guess
         rank = _rank(columns, weights, solution.free & _determined(columns, weights, scaled_belief, share))
         if np.isfinite(outliers):
-            trust = _trust(target, guess, here, outliers * _few(here, rank), value_worth)
+            trust = _trust(target, guess, present, outliers * _few(present, rank), value_worth)
         rest = ((weights * (target - guess)) ** 2).sum(axis=1)
-        degrees = np.maximum(here.sum(axis=1) - rank, 0)
+        degrees = np.maximum(present.sum(axis=1) - rank, 0)
         if noise is None:
             share = np.sqrt(rest / np.maximum(degrees, 1)) + LEAST_NOISE
         if (np.abs(guess - last) <= _SETTLED * np.abs(guess).max(axis=1, keepdims=True)).all():
@@ -150,11 +150,11 @@ def regress(
     )
 
 
-def _trust(target: Array, guess: Array, here: Mask, outliers: Array, worth: Array) -> Array:
+def _trust(target: Array, guess: Array, present: Mask, outliers: Array, worth: Array) -> Array:
     """Return shape (call path, point): square roots of the weights of Huber's loss."""
     # A call path that one rank has no use for takes no time there: that says nothing of how far the others scatter.
-    some = here & (target != 0)
-    gap = np.abs(np.where(here, target - guess, 0.0)) * _weights(guess, here) * worth
+    some = present & (target != 0)
+    gap = np.abs(np.where(present, target - guess, 0.0)) * _weights(guess, present) * worth
     shown = np.where(some | ~some.any(axis=1, keepdims=True), gap, np.nan)
     most = outliers * (_NORMAL * np.nanmedian(shown, axis=1) + LEAST_NOISE)
     far = gap > most[:, None]
@@ -182,17 +182,17 @@ def _determined(columns: Array, weights: Array, belief: Belief | None, noise: Ar
     return np.asarray(~belief.given | (weights**2 @ columns**2 > known))
 
 
-def _few(here: Mask, rank: Ids) -> Array:
+def _few(present: Mask, rank: Ids) -> Array:
     """Return shape (call path,): by what residuals are too small because coefficients follow few points."""
-    points = here.sum(axis=1)
+    points = present.sum(axis=1)
     return np.asarray(np.sqrt(points / np.maximum(points - rank, 1)))
 
 
-def _weights(guess: Array, here: Mask) -> Array:
+def _weights(guess: Array, present: Mask) -> Array:
     size = np.abs(guess)
     largest = size.max(axis=1, keepdims=True, initial=0.0)
     floored = np.where(largest > _NOTHING, np.maximum(size, FLOOR * largest), 1.0)
-    return np.where(here, 1 / floored, 0.0)
+    return np.where(present, 1 / floored, 0.0)
 
 
 def _problem(

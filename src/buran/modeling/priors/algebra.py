@@ -63,11 +63,11 @@ def product(one: Term, other: Term) -> Term | None:
     by_variable: dict[tuple[int, DerivedValue | None], list[BasisFunction]] = {}
     for factor in (*one.factors, *other.factors):
         bases = by_variable.setdefault((factor.parameter, factor.variable), [])
-        products = [(place, basis.times(factor.basis)) for place, basis in enumerate(bases)]
-        place, joint = next(
-            ((place, joint) for place, joint in products if joint is not None), (len(bases), factor.basis)
+        products = [(index, basis.times(factor.basis)) for index, basis in enumerate(bases)]
+        index, joint = next(
+            ((index, joint) for index, joint in products if joint is not None), (len(bases), factor.basis)
         )
-        bases[place : place + 1] = [joint]
+        bases[index : index + 1] = [joint]
     factors = sorted(
         Factor(p, basis, v) for (p, v), bases in by_variable.items() for basis in bases if basis.power != 0
     )

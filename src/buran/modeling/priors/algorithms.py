@@ -43,9 +43,9 @@ def with_algorithms(points: Array, values: Array, priors: Sequence[Prior | None]
             groups.setdefault(same, []).append((row, prior))
     for members in groups.values():
         rows, given = zip(*members, strict=True)
-        here = np.isfinite(values[rows[0]])
-        wide = given[0].widened.design(points[here])
-        pays = others_pay(wide[:, : len(given[0].columns)], wide, values[np.ix_(rows, here)])
+        present = np.isfinite(values[rows[0]])
+        wide = given[0].widened.design(points[present])
+        pays = others_pay(wide[:, : len(given[0].columns)], wide, values[np.ix_(rows, present)])
         for (row, prior), better in zip(members, pays.tolist(), strict=True):
             out[row] = prior.widened if better else replace(prior, others=())
     return out

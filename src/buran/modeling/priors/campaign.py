@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtr
 
-from buran.files import finite_or_none
+from buran.files import JsonObject, finite_or_none
 from buran.modeling.pmnf.model import Model, predict_models, prediction_interval
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.terms import Array
@@ -28,7 +27,7 @@ class LevelMisses:
     """Misses of a cache: the model of their number, and what one costs in seconds, with its standard deviation."""
 
     level: int
-    misses: Mapping[str, Any]
+    misses: JsonObject
     cost: tuple[float, float]
 
 
@@ -69,7 +68,7 @@ class PathPrior:
     at_target_s: float | None = None
     difference_s: float | None = None
     difference_error_s: float | None = None
-    work: Mapping[str, Any] | None = None
+    work: JsonObject | None = None
     misses: tuple[LevelMisses, ...] = ()
 
 

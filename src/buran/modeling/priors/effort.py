@@ -109,13 +109,13 @@ def effort_of(
     single = over_repetitions(values, "median")
     measured: Mask = np.array(np.isfinite(single), dtype=np.bool_)
     used = measured.any(axis=0)
-    here: Mask = np.asarray(measured[:, used].all(axis=1) & used.any())
+    present: Mask = np.asarray(measured[:, used].all(axis=1) & used.any())
     spread = over_repetitions(values, "max") - over_repetitions(values, "min")
     differs = (np.nan_to_num(spread) > 0).any(axis=1) if exact else np.zeros(len(values), dtype=bool)
     unsteady: Mask = np.array(differs, dtype=np.bool_)
     functions: list[ModelFunction | None] = [None] * len(values)
     residual = np.full(len(values), np.nan)
-    rows: Ids = np.flatnonzero(here & ~unsteady)
+    rows: Ids = np.flatnonzero(present & ~unsteady)
     if len(rows):
         fitted, gaps = _functions(points[used], single[np.ix_(rows, used)], exact, space, variables)
         residual[rows] = gaps
@@ -123,7 +123,7 @@ def effort_of(
             functions[row] = function
     steadiness = tuple(
         Steadiness.MISSING
-        if not here[row]
+        if not present[row]
         else Steadiness.UNSTEADY
         if unsteady[row]
         else Steadiness.NOISY
@@ -177,12 +177,12 @@ def by_visits(effort: Effort, points: Array, counts: Array, visits: Array) -> Ef
         return effort
     calls = effort_of(points, called[rows], metric="visits")
     each = effort_of(points, single[rows] / called[rows], metric=effort.metric)
-    for place, row in enumerate(rows.tolist()):
-        of_calls, of_visit, whole = calls.functions[place], each.functions[place], functions[row]
-        if of_calls is None or of_visit is None or calls.steadiness[place] is Steadiness.UNEXPLAINED:
+    for index, row in enumerate(rows.tolist()):
+        of_calls, of_visit, whole = calls.functions[index], each.functions[index], functions[row]
+        if of_calls is None or of_visit is None or calls.steadiness[index] is Steadiness.UNEXPLAINED:
             continue
         function = multiplied(of_calls, of_visit)
-        much_less = each.residual[place] <= max(OF_MEANS, residual[row] / CLOSE)
+        much_less = each.residual[index] <= max(OF_MEANS, residual[row] / CLOSE)
         if whole is None or much_less or _size(function) <= _size(whole):
             functions[row], residual[row] = function, misfit(points, single[[row]], [function])[0]
             steadiness[row] = steadiness_of(points, single[row], function, float(residual[row]))
@@ -213,9 +213,9 @@ def steadiness_of(points: Array, counts: Array, function: ModelFunction | None, 
         return Steadiness.EXACT
     if residual <= MATTERS:
         return Steadiness.DATA_DEPENDENT
-    here = np.isfinite(counts)
-    measured = counts[here]
-    gaps = measured - function.evaluate(points[here])
+    present = np.isfinite(counts)
+    measured = counts[present]
+    gaps = measured - function.evaluate(points[present])
     met = np.abs(gaps) <= OF_MEANS * measured
     if met.mean() >= MOSTLY and (gaps[~met] < 0).all():
         return Steadiness.DATA_DEPENDENT

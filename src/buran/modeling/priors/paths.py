@@ -298,21 +298,21 @@ def _computation(rows: Ids, counts: _Counts) -> list[_PathPrior]:
     absorbed = counts.absorbed(metric, rows)
     effort = with_sums(
         effort,
-        {place: absorbed[row] for place, row in enumerate(rows.tolist()) if row in absorbed},
+        {index: absorbed[row] for index, row in enumerate(rows.tolist()) if row in absorbed},
         counts.points,
         counts.values[metric][rows],
     )
     if "visits" in counts.values:
         effort = by_visits(effort, counts.points, counts.values[metric][rows], counts.values["visits"][rows])
     return [
-        replace(_one_computation(effort, place, counts, row, metric), absorbed=absorbed.get(row, {}))
-        for place, row in enumerate(rows.tolist())
+        replace(_one_computation(effort, index, counts, row, metric), absorbed=absorbed.get(row, {}))
+        for index, row in enumerate(rows.tolist())
     ]
 
 
-def _one_computation(effort: Effort, place: int, counts: _Counts, row: int, metric: str) -> _PathPrior:
+def _one_computation(effort: Effort, index: int, counts: _Counts, row: int, metric: str) -> _PathPrior:
     name = metric.replace("_", " ")
-    function, steadiness = effort.functions[place], effort.steadiness[place]
+    function, steadiness = effort.functions[index], effort.steadiness[index]
     settled = steadiness not in OPEN
     unchecked = counts.polled[row] and not counts.repeated
     why = None
@@ -336,9 +336,9 @@ def _one_computation(effort: Effort, place: int, counts: _Counts, row: int, metr
         return _without(str(why), settled)
     notes = () if metric == "basic_blocks" else (f"effort is counted in {name}",)
     if steadiness is Steadiness.DATA_DEPENDENT:
-        share = 100 * float(effort.residual[place])
+        share = 100 * float(effort.residual[index])
         notes = (*notes, f"no formula gives its counts at all points: up to {share:.2g} % off")
-    proven = bool(effort.residual[place] <= MATTERS)
+    proven = bool(effort.residual[index] <= MATTERS)
     prior = computation_prior(function, metric, counts.ranks)
     return _PathPrior(Source.COMPUTATION, notes, prior, function, settled, proven=proven)
 
@@ -372,9 +372,9 @@ def _communication(
         for name in metrics[1:]
     )
     out: list[_PathPrior] = []
-    for place, (name, row) in enumerate(zip(names, rows.tolist(), strict=True)):
+    for index, (name, row) in enumerate(zip(names, rows.tolist(), strict=True)):
         operation = operation_of(name)
-        steadiness = [effort.steadiness[place] for effort in (visits, sent, received)]
+        steadiness = [effort.steadiness[index] for effort in (visits, sent, received)]
         why = None
         if name.removesuffix("_c") in POLLS:
             why = f"{name} polls: how often it is called depends on how long something takes"
@@ -390,9 +390,9 @@ def _communication(
         if why is not None or operation is None:
             out.append(_without(str(why), operation is None or settled))
             continue
-        functions = [effort.functions[place] or _NONE for effort in (visits, sent, received)]
+        functions = [effort.functions[index] or _NONE for effort in (visits, sent, received)]
         make = partial(communication_prior, mpi=mpi, parameters=counts.wide.parameters)
-        prior = _one_operation(make, operation, name, functions, sizes[place], size_notes[place], points)
+        prior = _one_operation(make, operation, name, functions, sizes[index], size_notes[index], points)
         out.append(replace(prior, settled=settled))
     return out
 
@@ -434,14 +434,14 @@ def _communicators(counts: _Counts, rows: Ids) -> tuple[list[ModelFunction | Non
     largest = over_repetitions(counts.values["communicator_size_max"][rows], "max")
     visits = over_repetitions(counts.values["visits"][rows], "median")
     mean = np.divide(total, visits, out=np.full(total.shape, np.nan), where=visits > 0)
-    for place in range(len(rows)):
-        here = np.isfinite(mean[place])
-        if not here.any() or not largest[place][here].any():
-            notes[place] = "it names no communicator"
-        elif not np.allclose(mean[place][here], largest[place][here], rtol=1e-9, atol=0):
-            notes[place] = "its communicators have different sizes within one run"
+    for index in range(len(rows)):
+        present = np.isfinite(mean[index])
+        if not present.any() or not largest[index][present].any():
+            notes[index] = "it names no communicator"
+        elif not np.allclose(mean[index][present], largest[index][present], rtol=1e-9, atol=0):
+            notes[index] = "its communicators have different sizes within one run"
         else:
-            effort = effort_of(counts.points[here], mean[place][None, here], metric="communicator size")
-            sizes[place] = effort.functions[0]
-            notes[place] = "the size of its communicator is no single power of the parameters"
+            effort = effort_of(counts.points[present], mean[index][None, present], metric="communicator size")
+            sizes[index] = effort.functions[0]
+            notes[index] = "the size of its communicator is no single power of the parameters"
     return sizes, notes

@@ -162,13 +162,13 @@ def fit_priors(
             fits.append(part.fitted(others))
             parts.append(_models(points, part, fits[-1], left_open))
         models = [_mixed(model, some) for model, *some in zip(models, *parts, strict=True)]
-        for place, row in enumerate(group.rows):
+        for index, row in enumerate(group.rows):
             out[row] = Resilient(
-                group.priors[place],
-                tuple(fitted.coefficients[place].tolist()),
-                models[place],
-                float(fitted.noise[place]),
-                tuple(_costs(each, place) for each in fits or [fitted]),
+                group.priors[index],
+                tuple(fitted.coefficients[index].tolist()),
+                models[index],
+                float(fitted.noise[index]),
+                tuple(_costs(each, index) for each in fits or [fitted]),
             )
     return _priced(points, values, out, noise) if options.price and any(out) else tuple(out)
 
@@ -192,10 +192,10 @@ def _priced(
     )
 
 
-def _costs(fitted: Fitted, place: int) -> FittedCosts:
+def _costs(fitted: Fitted, index: int) -> FittedCosts:
     """Return what was found for one call path."""
-    noise, degrees = float(fitted.noise[place]), float(fitted.degrees[place])
-    return FittedCosts(fitted.coefficients[place], fitted.covariance[place], noise, degrees)
+    noise, degrees = float(fitted.noise[index]), float(fitted.degrees[index])
+    return FittedCosts(fitted.coefficients[index], fitted.covariance[index], noise, degrees)
 
 
 def predictions(
@@ -246,12 +246,12 @@ def _groups(values: Array, priors: Sequence[Prior | None]) -> list[list[int]]:
         for prior in priors
         if prior is not None
     }  # hashing them takes long
-    places: dict[tuple[tuple[str, ModelFunction], ...], list[int]] = {}
-    groups = {number: places.setdefault(columns, []) for number, columns in same.items()}
+    indices: dict[tuple[tuple[str, ModelFunction], ...], list[int]] = {}
+    groups = {number: indices.setdefault(columns, []) for number, columns in same.items()}
     for row, prior in enumerate(priors):
         if prior is not None and bool(measured[row]):
             groups[id(prior)].append(row)
-    return [rows for rows in places.values() if rows]
+    return [rows for rows in indices.values() if rows]
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,9 +367,9 @@ def _own_belief(values: Array, effort: Array, start: Array, options: FitOptions)
     terms[:, 0] = False  # what a call path takes without any effort is not in its counts
     if not np.isfinite(options.cost_spread) or not terms.any():
         return None
-    here = np.isfinite(values)
-    ratio = np.where(here, np.where(here, values, 0.0) / np.where(start > 0, start, 1.0), 0.0)
-    cost = ratio.sum(axis=1, keepdims=True) / here.sum(axis=1, keepdims=True)
+    present = np.isfinite(values)
+    ratio = np.where(present, np.where(present, values, 0.0) / np.where(start > 0, start, 1.0), 0.0)
+    cost = ratio.sum(axis=1, keepdims=True) / present.sum(axis=1, keepdims=True)
     sure = terms & (cost > 0) & (terms.sum(axis=1, keepdims=True) > 1)
     mean = np.where(sure, cost * effort, 0.0)
     return Belief(mean, np.where(sure, options.cost_spread * np.where(sure, mean, 1.0), np.inf))
@@ -424,34 +424,34 @@ def _shared_belief(fitted: Fitted, effort: Array, path_belief: Belief | None) ->
 def _models(points: Array, group: _Group, fitted: Fitted, left_open: OpenStructure | None) -> list[Model]:
     values, design, priors = group.values, group.design, group.priors
     predicted = fitted.coefficients @ design.T
-    here = np.isfinite(values)
+    known = np.isfinite(values)
     bound = 1 - fitted.leverage < 1e-9
     left_out = values - (values - predicted) / np.where(bound, 1.0, 1 - fitted.leverage)
-    shown = np.where(here, predicted, np.nan)
-    loo = np.abs(np.where(here, (values - left_out) * fitted.weights, 0.0)).sum(axis=1) / here.sum(axis=1)
+    shown = np.where(known, predicted, np.nan)
+    loo = np.abs(np.where(known, (values - left_out) * fitted.weights, 0.0)).sum(axis=1) / known.sum(axis=1)
     free = (fitted.coefficients != 0).sum(axis=1)
     columns = [
         smape(shown, values),
-        np.where((bound & here).any(axis=1), np.nan, smape(np.where(here, left_out, np.nan), values)),
-        np.where((bound & here).any(axis=1), np.nan, loo),
+        np.where((bound & known).any(axis=1), np.nan, smape(np.where(known, left_out, np.nan), values)),
+        np.where((bound & known).any(axis=1), np.nan, loo),
         adjusted_r2(shown, values, free),
         rss(shown, values),
     ]
     figures = np.stack(columns, axis=1).tolist()
     out = []
-    for place, prior in enumerate(priors):
-        function = prior.function(fitted.coefficients[place])
+    for index, prior in enumerate(priors):
+        function = prior.function(fitted.coefficients[index])
         covariance: tuple[tuple[float, ...], ...] = ()
-        if fitted.degrees[place] > 0:
+        if fitted.degrees[index] > 0:
             mapping = _mapping(function, prior)
-            covariance = tuple(map(tuple, (mapping @ fitted.covariance[place] @ mapping.T).tolist()))
-        degrees = int(fitted.degrees[place])
-        noise = float(fitted.noise[place])
+            covariance = tuple(map(tuple, (mapping @ fitted.covariance[index] @ mapping.T).tolist()))
+        degrees = int(fitted.degrees[index])
+        noise = float(fitted.noise[index])
         alone = Alternative(function, 1.0, covariance, noise, degrees)
         (alternatives,) = with_other_growth([[alone]], points, prior.repeated)
         if all(column.cost is None for column in prior.columns):  # what is known of memory is no open structure
-            alternatives = with_structures(alternatives, points[here[place]], values[place, here[place]], left_open)
-        out.append(Model(function, Quality(int(here[place].sum()), *figures[place]), alternatives))
+            alternatives = with_structures(alternatives, points[known[index]], values[index, known[index]], left_open)
+        out.append(Model(function, Quality(int(known[index].sum()), *figures[index]), alternatives))
     return out
 
 
@@ -475,10 +475,10 @@ def _mixed(model: Model, parts: Sequence[Model]) -> Model:
 def _mapping(function: ModelFunction, prior: Prior) -> Array:
     """Return shape (1 + term of the function, column): what each column's coefficient adds to each coefficient."""
     out = np.zeros((1 + len(function.terms), len(prior.columns)))
-    place = {term: number for number, term in enumerate(function.terms, start=1)}
+    index = {term: number for number, term in enumerate(function.terms, start=1)}
     for column, prior_column in enumerate(prior.columns):
         out[0, column] = prior_column.function.constant
         for coefficient, term in zip(prior_column.function.coefficients, prior_column.function.terms, strict=True):
-            if term in place:
-                out[place[term], column] = coefficient
+            if term in index:
+                out[index[term], column] = coefficient
     return out

@@ -108,10 +108,10 @@ def _judged(points: Array, values: Array, column: int, full: float) -> tuple[Arr
     Counts of the same point that differ are a gap, too.
     """
     means = over_repetitions(values, "mean")
-    here = np.isfinite(means)
-    scale = np.nanmax(np.where(here, means, 0.0), axis=1, initial=0.0)
+    present = np.isfinite(means)
+    scale = np.nanmax(np.where(present, means, 0.0), axis=1, initial=0.0)
     spread = np.nanmax(np.where(np.isfinite(values), np.abs(values - means[..., None]), 0.0), axis=2, initial=0.0)
-    off = np.divide(spread, means, out=np.zeros_like(means), where=here & (means > 0)).max(axis=1, initial=0.0)
+    off = np.divide(spread, means, out=np.zeros_like(means), where=present & (means > 0)).max(axis=1, initial=0.0)
     complete = np.zeros(len(values), dtype=bool)
     groups, group = np.unique(np.delete(points, column, axis=1), axis=0, return_inverse=True)
     for number in range(len(groups)):
@@ -120,7 +120,7 @@ def _judged(points: Array, values: Array, column: int, full: float) -> tuple[Arr
             continue
         members = members[np.argsort(points[members, column])]
         steps = points[members, column]
-        whole: Mask = np.all(here[:, members], axis=1)
+        whole: Mask = np.all(present[:, members], axis=1)
         # from the two fewest steps to all others: N(s) = N(s1) + (s - s1) (N(s2) - N(s1)) / (s2 - s1)
         counts = np.where(whole[:, None], means[:, members], 0.0)
         line = counts[:, :1] + (counts[:, 1:2] - counts[:, :1]) * ((steps - steps[0]) / (steps[1] - steps[0]))

@@ -25,7 +25,7 @@ from buran.modeling.priors.steps import Repeats
 from buran.modeling.priors.tuning import SLOWEST_S
 from buran.modeling.priors.waiting import Verdict, Waiting, diagnose, ranks_above_one, with_waiting
 from buran.profiles.experiment.table import Aggregate, Experiment
-from buran.profiles.startup import starts_or_ends
+from buran.profiles.startup import is_startup_or_shutdown
 from buran.wording import counted as in_words
 
 
@@ -175,7 +175,7 @@ def models_from_priors(
         for row in np.flatnonzero(found.can_wait).tolist():
             if found.priors[row] is None and np.isfinite(values[row]).sum() > startup.fitted_count:
                 priors[row] = startup
-    starting = starts_or_ends(timed.tree.names)
+    starting = is_startup_or_shutdown(timed.tree.names)
     for row in np.flatnonzero(starting).tolist():
         priors[row], sources[row], notes[row] = startup, Source.COMMUNICATION, ()
     fitted = fit_priors(timed.points, values, priors, options, noise, counted.points)
@@ -232,11 +232,11 @@ def _done_elsewhere(
     out = np.zeros(len(values), dtype=np.bool_)
     for row, (effort, prior, source) in enumerate(zip(efforts, priors, sources, strict=True)):
         if source is Source.COMPUTATION and effort is not None and prior is not None:
-            here = np.isfinite(values[row])
-            known = SLOWEST_S * np.maximum(effort.evaluate(points[here]), 1.0)
+            present = np.isfinite(values[row])
+            known = SLOWEST_S * np.maximum(effort.evaluate(points[present]), 1.0)
             for column in (column for column in prior.columns if column.cost is not None):
-                known += sum(column.cost or ()) * np.maximum(column.function.evaluate(points[here]), 0.0)
-            out[row] = here.any() and np.median(values[row][here] - known) > 0
+                known += sum(column.cost or ()) * np.maximum(column.function.evaluate(points[present]), 0.0)
+            out[row] = present.any() and np.median(values[row][present] - known) > 0
     return out
 
 

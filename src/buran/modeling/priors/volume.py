@@ -55,14 +55,14 @@ def bytes_of(
     steadiness = list(whole.steadiness)
     for row, function in enumerate(whole.functions):
         calls_model = calls[row]
-        here = np.isfinite(counts[row]).any(axis=1)
-        if function is None or calls_model is None or not (visits[row][here] > 0).all():
+        present = np.isfinite(counts[row]).any(axis=1)
+        if function is None or calls_model is None or not (visits[row][present] > 0).all():
             continue
         choices = [(function, float(residual[row]))]
         least = np.inf
         for size in (None, sizes[row]):
             divisor = visits[row] * (1.0 if size is None else size.evaluate(points)[:, None])
-            quotient = np.where(here[:, None], counts[row] / divisor, np.nan)
+            quotient = np.where(present[:, None], counts[row] / divisor, np.nan)
             if size is not None and np.nanmax(np.abs(quotient - np.rint(quotient))) > _WHOLE * np.nanmax(quotient):
                 continue  # no rank has such a message
             least = min(least, float(np.nanmin(quotient)))

@@ -122,17 +122,17 @@ def diagnose(
     out: list[Waiting | None] = [None] * len(priors)
     groups: dict[tuple[tuple[ModelFunction, ...], bytes], list[int]] = {}
     for row, prior in enumerate(priors):
-        here = np.isfinite(values[row])
-        if prior is not None and here.any() and (can_wait is None or can_wait[row]):
-            groups.setdefault((prior.functions, here.tobytes()), []).append(row)
+        present = np.isfinite(values[row])
+        if prior is not None and present.any() and (can_wait is None or can_wait[row]):
+            groups.setdefault((prior.functions, present.tobytes()), []).append(row)
     for rows in groups.values():
         prior = priors[rows[0]]
-        here = np.isfinite(values[rows[0]])
+        present = np.isfinite(values[rows[0]])
         assert prior is not None
-        group_noise = None if noise is None else PointNoise(noise.deviation[np.ix_(rows, here)], noise.degrees[rows])
+        group_noise = None if noise is None else PointNoise(noise.deviation[np.ix_(rows, present)], noise.degrees[rows])
         group_verdicts = _diagnose_group(
-            points[here],
-            values[np.ix_(rows, here)],
+            points[present],
+            values[np.ix_(rows, present)],
             prior,
             processes,
             companions,

@@ -202,16 +202,16 @@ def _codes(column: NDArray[Any], axis: Axis, unseen: Unseen) -> Whole:
     if texts != (column.dtype == object):
         column = np.asarray([str(value) for value in column], dtype=object) if texts else _numbers(column, axis)
     categories = np.asarray(axis.categories, dtype=object if texts else np.float64)
-    place = np.minimum(np.searchsorted(categories, column), len(categories) - 1)
-    here = np.asarray(categories[place] == column)
-    if not here.all() and unseen == "error":
-        missing = sorted({str(value) for value in column[~here][:100]})
+    index = np.minimum(np.searchsorted(categories, column), len(categories) - 1)
+    known = np.asarray(categories[index] == column)
+    if not known.all() and unseen == "error":
+        missing = sorted({str(value) for value in column[~known][:100]})
         raise InputError(
             f"parameter {axis.name}: a category was never measured",
             why=f"{', '.join(missing[:5])}; measured are {', '.join(map(str, axis.categories[:20]))}",
             hint="measure it, or take the mean of all categories with unseen='mean'",
         )
-    return np.where(here, place, -1).astype(np.int64)
+    return np.where(known, index, -1).astype(np.int64)
 
 
 def _numbers(column: NDArray[Any], axis: Axis) -> Array:
@@ -229,7 +229,7 @@ def too_far(points: Array, axes: Sequence[Axis], free: Sequence[int]) -> NDArray
     points
         Shape (point, parameter), encoded.
     free
-        Places of the parameters that may leave the range.
+        Columns of the parameters that may leave the range.
     """
     out = np.zeros(points.shape, dtype=bool)
     for j, axis in enumerate(axes):

@@ -10,7 +10,7 @@ import numpy as np
 from buran.modeling.numerics.tuning import STEPS
 from buran.modeling.tensor.axes import Array, Axis, Whole
 from buran.modeling.tensor.boost import Boosting, Features, Trees, grow, join, make_features
-from buran.modeling.tensor.smooth import Basis, CPPart, PartOptions, Places, fit_part, make_basis
+from buran.modeling.tensor.smooth import Basis, Coordinates, CPPart, PartOptions, fit_part, make_basis
 from buran.modeling.tensor.trial import Room, Trial, UserChoices
 
 # Parts that are left out in turn. Tuned: no record of its own; choices were made under seeds other than the reported
@@ -71,11 +71,11 @@ class Blend:
         return np.concatenate([f[0] for f in chunks]), np.concatenate([f[1] for f in chunks])
 
     def _predict(self, points: Array) -> tuple[Array, Array]:
-        places = Places.of(points, self.bases)
+        coordinates = Coordinates.of(points, self.bases)
         several = np.zeros((1, len(points)))
         if self.parts:
-            several = np.stack([part.predict(places) for part in self.parts])
-        out = self.share * several.mean(axis=0) + (1 - self.share) * self.main.predict(places)
+            several = np.stack([part.predict(coordinates) for part in self.parts])
+        out = self.share * several.mean(axis=0) + (1 - self.share) * self.main.predict(coordinates)
         if len(self.trees.values):
             out += self.trees.predict(self.features.bins(points, self.axes))
         return self.centre + self.spread * out, self.spread * self.share * several.std(axis=0)
@@ -100,13 +100,13 @@ def fit_blend(
     folds[order] = np.arange(len(values)) % FOLDS
     options = choose(points, values, axes, choices, folds, order, random)
     bases = tuple(make_basis(axis, _nodes(points[:, j], options.nodes)) for j, axis in enumerate(axes))
-    places = Places.of(points, bases)
+    coordinates = Coordinates.of(points, bases)
     room = Room.of(bases, options, choices)
-    main = fit_part(places, values, bases, replace(options, rank=0), random)
+    main = fit_part(coordinates, values, bases, replace(options, rank=0), random)
     # Trees, and what they are beside, are learned from some: with more, a fit takes longer and predicts no better.
     some = np.sort(order[: FOLDS * MOST_CHOOSING])
     points, seen, folds = points[some], values[some], folds[some]
-    several, alone = _left_out(places.take(some), seen, bases, options, folds, room.members(0), random)
+    several, alone = _left_out(coordinates.take(some), seen, bases, options, folds, room.members(0), random)
     apart = several.mean(axis=0) - alone
     best = float(np.clip((seen - alone) @ apart / max(apart @ apart, 1e-300), 0, 1))
     features = make_features(points, axes, main.main, seen - alone)
@@ -121,7 +121,7 @@ def fit_blend(
         rest = seen - alone - share * apart
         trees = grow(features.bins(points, axes), rest, Boosting(number), random)
     members = room.members(len(trees.values)) if share else 0
-    parts = tuple(fit_part(places, values, bases, options, random) for _ in range(members))
+    parts = tuple(fit_part(coordinates, values, bases, options, random) for _ in range(members))
     quantiles = np.quantile(np.abs(residuals) * spread, np.linspace(0, 1, 101))
     return Blend(axes, bases, centre, spread, parts, main, share, features, trees, options, quantiles)
 
@@ -131,7 +131,7 @@ def _nodes(column: Array, count: int) -> int:
 
 
 def _left_out(
-    places: Places,
+    coordinates: Coordinates,
     values: Array,
     bases: Sequence[Basis],
     options: PartOptions,
@@ -146,9 +146,9 @@ def _left_out(
     for fold in range(FOLDS):
         inside, outside = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
         if len(inside) and len(outside):
-            here, there = places.take(inside), places.take(outside)
+            used, there = coordinates.take(inside), coordinates.take(outside)
             for row, rank in enumerate(ranks):
-                part = fit_part(here, values[inside], bases, replace(options, rank=rank), random)
+                part = fit_part(used, values[inside], bases, replace(options, rank=rank), random)
                 out[row, outside] = part.predict(there)
     return out[:-1], out[-1]
 
@@ -200,15 +200,15 @@ def _validate(
 ) -> tuple[float, int]:
     """Return the smallest error at observations that are left out, and the sweeps it takes."""
     bases = [make_basis(axis, _nodes(points[:, j], options.nodes)) for j, axis in enumerate(axes)]
-    places = Places.of(points, bases)
-    there = places.take(outside)
+    coordinates = Coordinates.of(points, bases)
+    there = coordinates.take(outside)
     errors: list[float] = []
 
     def watch(sweep: int, part: CPPart) -> bool:
         errors.append(float(np.abs(part.predict(there) - values[outside]).mean()))
         return sweep > STEPS + int(np.argmin(errors)) + 1
 
-    part = fit_part(places.take(inside), values[inside], bases, options, np.random.default_rng(seed), watch=watch)
+    part = fit_part(coordinates.take(inside), values[inside], bases, options, np.random.default_rng(seed), watch=watch)
     if not errors:  # main effects alone
         watch(options.sweeps, part)
     best = int(np.argmin(errors))

@@ -61,8 +61,8 @@ class Features:
         out = np.empty((len(self.weights) + len(self.orders), len(points)), dtype=np.uint8)
         out[: len(values)] = np.clip((values - self.low[:, None]) / width[:, None] * self.count, 0, self.count - 1)
         for row, (j, order) in enumerate(self.orders, len(values)):
-            place = points[:, j].astype(np.int64)
-            stand = np.where(place >= 0, order[np.maximum(place, 0)], (len(order) - 1) / 2)
+            index = points[:, j].astype(np.int64)
+            stand = np.where(index >= 0, order[np.maximum(index, 0)], (len(order) - 1) / 2)
             out[row] = stand * self.count // len(order)
         return out
 
@@ -224,8 +224,8 @@ def grow(
     for number in range(boosting.trees):
         rows = random.permutation(count)[:take] if take < count else np.arange(count)
         chosen = np.sort(random.permutation(features)[:choose])
-        places, bound = _questions(bins[np.ix_(chosen, rows)], rest[rows], boosting)
-        feature = chosen[places].astype(np.uint8)
+        indices, bound = _questions(bins[np.ix_(chosen, rows)], rest[rows], boosting)
+        feature = chosen[indices].astype(np.uint8)
         leaf = _leaves(bins, feature, bound)
         total = np.bincount(leaf, rest, minlength=1 << boosting.depth)
         size = np.bincount(leaf, minlength=1 << boosting.depth)
@@ -257,10 +257,10 @@ def _questions(bins: Bins, target: Array, boosting: Boosting) -> tuple[NDArray[n
     leaf = np.zeros(count, dtype=np.int64)
     chosen, bounds = [], []
     for level in range(boosting.depth):
-        place = (base + leaf * (features * width)).ravel()
+        index = (base + leaf * (features * width)).ravel()
         length = (1 << level) * features * width
-        total = np.bincount(place, weights, minlength=length).reshape(-1, features, width).cumsum(axis=2)
-        size = np.bincount(place, minlength=length).reshape(-1, features, width).cumsum(axis=2)
+        total = np.bincount(index, weights, minlength=length).reshape(-1, features, width).cumsum(axis=2)
+        size = np.bincount(index, minlength=length).reshape(-1, features, width).cumsum(axis=2)
         right, right_size = total[:, :, -1:] - total, size[:, :, -1:] - size
         gain = (total**2 / (size + boosting.ridge) + right**2 / (right_size + boosting.ridge)).sum(axis=0)
         gain[:, -1] = -np.inf

@@ -70,20 +70,20 @@ def find_fastest(
         elif len(axis.values):
             choices.append(axis.values.tolist())
         else:
-            ends = axis.position(np.array([axis.low, axis.high]))
-            steps = np.linspace(ends[0], ends[1], FEW_NODES)
+            bounds = axis.position(np.array([axis.low, axis.high]))
+            steps = np.linspace(bounds[0], bounds[1], FEW_NODES)
             steps = np.clip(np.exp(steps) if axis.scale == "log" else steps, axis.low, axis.high)
             choices.append(np.unique(np.rint(steps) if axis.whole else steps).tolist())
     total = int(np.prod([float(len(c)) for c in choices]))
     complete = total <= CHUNK
     random = np.random.default_rng(0)
     if complete:
-        places = np.stack([p.ravel() for p in np.indices([len(c) for c in choices])], axis=1)
+        cells = np.stack([p.ravel() for p in np.indices([len(c) for c in choices])], axis=1)
     else:
-        places = np.stack([random.integers(len(c), size=CHUNK) for c in choices], axis=1)
-    table = np.empty(places.shape, dtype=object)
+        cells = np.stack([random.integers(len(c), size=CHUNK) for c in choices], axis=1)
+    table = np.empty(cells.shape, dtype=object)
     for j, choice in enumerate(choices):
-        table[:, j] = np.asarray(choice, dtype=object)[places[:, j]]
+        table[:, j] = np.asarray(choice, dtype=object)[cells[:, j]]
     times, spread = model.predict(columns_of(table))
     best = np.argsort(times, kind="stable")[:count]
     interval = of_logarithm(times[best], model.error(columns_of(table[best]), level), spread[best])

@@ -18,7 +18,7 @@ from buran.modeling.numerics.least_squares import nonnegative
 from buran.modeling.numerics.tuning import COMBINATIONS
 from buran.modeling.tensor.axes import Array, Axis
 from buran.modeling.tensor.edge import cut_off, narrowed
-from buran.modeling.tensor.smooth import Basis, CPPart, PartOptions, Places, fit_part, make_basis
+from buran.modeling.tensor.smooth import Basis, Coordinates, CPPart, PartOptions, fit_part, make_basis
 
 # Exponents of monomials. Tuned: no record of its own; choices were made under seeds other than the reported one
 # (evidence/tensor.md).
@@ -40,15 +40,15 @@ class Monomials:
 
     Attributes
     ----------
-    places
-        Places of the parameters.
+    columns
+        Columns of the parameters.
     exponents
         Shape (term, parameter).
     low
         Shape (parameter,): smallest measured value.
     """
 
-    places: tuple[int, ...]
+    columns: tuple[int, ...]
     exponents: Array
     coefficients: Array
     low: Array
@@ -56,7 +56,7 @@ class Monomials:
     def predict_log(self, points: Array) -> Array:
         """Return shape (point,)."""
         return np.log(
-            np.maximum(_monomials(points[:, list(self.places)] / self.low, self.exponents) @ self.coefficients, 1e-300)
+            np.maximum(_monomials(points[:, list(self.columns)] / self.low, self.exponents) @ self.coefficients, 1e-300)
         )
 
 
@@ -71,7 +71,7 @@ class StraightLines:
 
     def predict_log(self, points: Array) -> Array:
         """Return shape (point,)."""
-        return self.centre + self.spread * self.part.predict(Places.of(points, self.bases))
+        return self.centre + self.spread * self.part.predict(Coordinates.of(points, self.bases))
 
 
 GrowthModel = Monomials | StraightLines
@@ -86,7 +86,7 @@ class Extrapolation:
     Attributes
     ----------
     free
-        Places of the parameters that may leave the range.
+        Columns of the parameters that may leave the range.
     models
         Their growths are averaged, as logarithms; monomials count as much as all lines together.
     slopes
@@ -128,24 +128,24 @@ class Extrapolation:
         out = np.zeros(len(points))
         moved = np.flatnonzero((edge != points).any(axis=1))
         if len(moved):
-            there, here = points[moved], edge[moved]
-            grown = self._rise(there, here)
+            there, at_edge = points[moved], edge[moved]
+            grown = self._rise(there, at_edge)
             lower, upper = np.zeros(len(moved)), np.zeros(len(moved))
             for j in self.free:
-                far = _distance(there[:, j], here[:, j], axes[j])
+                far = _distance(there[:, j], at_edge[:, j], axes[j])
                 slope = self.slopes[j]
                 # What rises up to the edge does not fall beyond it.
                 least = max(slope - SLACK, 0.0) if slope > 0 else slope - SLACK
-                ends = far * least, far * (slope + SLACK)
-                lower += np.minimum(*ends)
-                upper += np.maximum(*ends)
+                bounds = far * least, far * (slope + SLACK)
+                lower += np.minimum(*bounds)
+                upper += np.maximum(*bounds)
             out[moved] = np.clip(grown, lower, upper)
         return edge, out
 
-    def _rise(self, there: Array, here: Array) -> Array:
+    def _rise(self, there: Array, at_edge: Array) -> Array:
         rises: dict[bool, list[Array]] = {True: [], False: []}
         for model in self.models:
-            rises[isinstance(model, Monomials)].append(model.predict_log(there) - model.predict_log(here))
+            rises[isinstance(model, Monomials)].append(model.predict_log(there) - model.predict_log(at_edge))
         means = [np.mean(kind_rises, axis=0) for kind_rises in rises.values() if kind_rises]
         if len(means) == 1:
             return np.asarray(means[0])
@@ -153,11 +153,11 @@ class Extrapolation:
         return np.asarray(means[0] + np.clip(means[1] - means[0], -SLACK, SLACK) / 2)
 
 
-def _distance(there: Array, here: Array, axis: Axis) -> Array:
+def _distance(there: Array, at_edge: Array, axis: Axis) -> Array:
     """Return how far a value is out: in natural logarithms, or in measured ranges where values are not positive."""
     if axis.low > 0:
-        return np.log(np.maximum(there, 1e-300) / here)
-    return (there - here) / ((axis.high - axis.low) or 1.0)
+        return np.log(np.maximum(there, 1e-300) / at_edge)
+    return (there - at_edge) / ((axis.high - axis.low) or 1.0)
 
 
 def doublings(points: Array, axes: Sequence[Axis], free: Sequence[int]) -> Array:
@@ -185,7 +185,7 @@ def fit_growth(
     logs
         Shape (point,): logarithms of times.
     free
-        Places of the parameters that are extrapolated.
+        Columns of the parameters that are extrapolated.
     """
     scores: dict[str, list[float]] = {name: [] for name in CANDIDATES}
     errors: dict[str, list[Array]] = {name: [] for name in CANDIDATES}
@@ -246,7 +246,7 @@ def _lines(
     bases = tuple(make_basis(axis, nodes) for axis in axes)
     centre, spread = float(logs.mean()), float(logs.std()) or 1.0
     values = (logs - centre) / spread
-    part = fit_part(Places.of(points, bases), values, bases, PartOptions(nodes, rank, 1e-2, smooth, 15), random)
+    part = fit_part(Coordinates.of(points, bases), values, bases, PartOptions(nodes, rank, 1e-2, smooth, 15), random)
     return StraightLines(bases, part, centre, spread)
 
 

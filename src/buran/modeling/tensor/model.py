@@ -26,7 +26,7 @@ class TensorModel:
     axes
         The parameters.
     free
-        Places of the parameters that may leave the measured range.
+        Columns of the parameters that may leave the measured range.
     inner
         Predicts inside it; that of the published method also outside.
     growth

@@ -138,7 +138,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def _learn(self, columns: list[NDArray[Any]], times: Array, names: list[str]) -> CPRegressor:
         axes = fit_axes(columns, self.scale, names)
         points = encode(columns, axes)
-        free = tuple(sorted({_place(parameter, names) for parameter in self.extrapolate}))
+        free = tuple(sorted({_axis_index(parameter, names) for parameter in self.extrapolate}))
         for j in free:
             if axes[j].is_categorical:
                 raise InputError(f"parameter {names[j]}: categories cannot be extrapolated")
@@ -300,7 +300,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return [None if nodes is None else np.asarray(nodes, dtype=np.float64) for nodes in self.nodes]
 
 
-def _place(parameter: int | str, names: Sequence[str]) -> int:
+def _axis_index(parameter: int | str, names: Sequence[str]) -> int:
     if isinstance(parameter, str):
         if parameter not in names:
             raise InputError(f"no parameter is called {parameter!r}", hint=f"choose from {', '.join(names)}")

@@ -36,7 +36,7 @@ class Basis:
         """Number of nodes."""
         return len(self.nodes)
 
-    def place(self, x: Array) -> tuple[Whole, Array]:
+    def locate(self, x: Array) -> tuple[Whole, Array]:
         """Return the node on the left and the share of the one on the right; beyond the ends it leaves 0 to 1."""
         if self.axis.is_categorical or self.size == 1:
             return np.maximum(x if self.axis.is_categorical else 0 * x, 0).astype(np.int64), np.zeros(len(x))
@@ -51,12 +51,12 @@ def make_basis(axis: Axis, nodes: int) -> Basis:
         return Basis(axis, np.arange(len(axis.categories), dtype=np.float64))
     if len(axis.values):
         return Basis(axis, axis.position(axis.values))
-    ends = axis.position(np.array([axis.low, axis.high]))
-    return Basis(axis, np.linspace(ends[0], ends[1], nodes))
+    bounds = axis.position(np.array([axis.low, axis.high]))
+    return Basis(axis, np.linspace(bounds[0], bounds[1], nodes))
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class Coordinates:
     """Points between the nodes of all parameters; both arrays have shape (parameter, point)."""
 
     low: Whole
@@ -64,18 +64,18 @@ class Places:
     exact: tuple[bool, ...]  # for each parameter, whether all points lie on nodes
 
     @classmethod
-    def of(cls, points: Array, bases: Sequence[Basis]) -> Places:
+    def of(cls, points: Array, bases: Sequence[Basis]) -> Coordinates:
         """Place points, shape (point, parameter)."""
-        both = [basis.place(points[:, j]) for j, basis in enumerate(bases)]
+        both = [basis.locate(points[:, j]) for j, basis in enumerate(bases)]
         low, share = np.stack([b[0] for b in both]), np.stack([b[1] for b in both])
         # The rightmost value lies on the last node: said so, all weight is on one node.
         last = share == 1
         low, share = low + last, np.where(last, 0.0, share)
         return cls(low, share, tuple(bool((row == 0).all()) for row in share))
 
-    def take(self, rows: Whole | slice) -> Places:
+    def take(self, rows: Whole | slice) -> Coordinates:
         """Return some of the points."""
-        return Places(self.low[:, rows], self.share[:, rows], self.exact)
+        return Coordinates(self.low[:, rows], self.share[:, rows], self.exact)
 
     def rows(self, j: int, factor: Array) -> Array:
         """Return a factor's values at each point, shape (point, ...) as the factor's (node, ...)."""
@@ -120,29 +120,29 @@ class CPPart:
     main: list[Array]
     factors: list[Array] = field(default_factory=list)
 
-    def predict(self, places: Places) -> Array:
+    def predict(self, coordinates: Coordinates) -> Array:
         """Return shape (point,)."""
-        return self.additive(places) + self.interaction(places)
+        return self.additive(coordinates) + self.interaction(coordinates)
 
-    def additive(self, places: Places) -> Array:
+    def additive(self, coordinates: Coordinates) -> Array:
         """Return the sum of the main effects."""
-        out = np.zeros(places.low.shape[1])
+        out = np.zeros(coordinates.low.shape[1])
         for j, main in enumerate(self.main):
-            out += places.rows(j, main)
+            out += coordinates.rows(j, main)
         return out
 
-    def interaction(self, places: Places) -> Array:
+    def interaction(self, coordinates: Coordinates) -> Array:
         """Return the CP part."""
         if not self.factors or self.factors[0].shape[1] == 0:
-            return np.zeros(places.low.shape[1])
-        product = places.rows(0, self.factors[0])
+            return np.zeros(coordinates.low.shape[1])
+        product = coordinates.rows(0, self.factors[0])
         for j in range(1, len(self.factors)):
-            product *= places.rows(j, self.factors[j])
+            product *= coordinates.rows(j, self.factors[j])
         return np.asarray(product.sum(axis=1))
 
 
 def fit_part(
-    places: Places,
+    coordinates: Coordinates,
     values: Array,
     bases: Sequence[Basis],
     options: PartOptions,
@@ -158,10 +158,10 @@ def fit_part(
     watch
         Called after each sweep; True ends the fit.
     """
-    modes = [_Mode(places, j, basis) for j, basis in enumerate(bases)]
+    modes = [_Mode(coordinates, j, basis) for j, basis in enumerate(bases)]
     part, alone = CPPart([np.zeros(basis.size) for basis in bases]), replace(options, rank=0)
     for _ in range(options.sweeps):
-        _sweep(places, values, modes, part, alone)
+        _sweep(coordinates, values, modes, part, alone)
     if not options.rank:
         return part
     part.factors = [
@@ -169,44 +169,44 @@ def fit_part(
         for j, basis in enumerate(bases)
     ]
     for sweep in range(options.sweeps):
-        _sweep(places, values, modes, part, options)
+        _sweep(coordinates, values, modes, part, options)
         if watch is not None and watch(sweep + 1, part):
             break
     return part
 
 
-def _sweep(places: Places, values: Array, modes: Sequence[_Mode], part: CPPart, options: PartOptions) -> None:
+def _sweep(coordinates: Coordinates, values: Array, modes: Sequence[_Mode], part: CPPart, options: PartOptions) -> None:
     """Improve all modes once, in place."""
     count, rank = len(values), options.rank
     # Products are kept in single precision, for speed: their rounding is far below the ridge.
     single = np.float32 if rank else np.float64
     after = [np.ones((count, rank), single)]
     for j in range(len(modes) - 1, 0, -1):
-        after.append(after[-1] * places.rows(j, part.factors[j].astype(single)) if rank else after[-1])
+        after.append(after[-1] * coordinates.rows(j, part.factors[j].astype(single)) if rank else after[-1])
     after.reverse()
-    rest = values - part.additive(places)
+    rest = values - part.additive(coordinates)
     before = np.ones((count, rank), single)
     regressors = np.ones((count, rank + 1), single)
     for j, mode in enumerate(modes):
         np.multiply(before, after[j], out=regressors[:, 1:])
-        rest += places.rows(j, part.main[j])
+        rest += coordinates.rows(j, part.main[j])
         solution = mode.solve(regressors, rest, options)
         part.main[j] = solution[:, 0].copy()
         if rank:
             part.factors[j] = solution[:, 1:].copy()
-            before *= places.rows(j, part.factors[j].astype(single))
+            before *= coordinates.rows(j, part.factors[j].astype(single))
         if j:
-            _centre(part.main, j, places)
-        rest -= places.rows(j, part.main[j])
+            _centre(part.main, j, coordinates)
+        rest -= coordinates.rows(j, part.main[j])
     if rank:
         _balance(part)
 
 
-def _centre(main: list[Array], j: int, places: Places) -> None:
+def _centre(main: list[Array], j: int, coordinates: Coordinates) -> None:
     """Move a main effect's mean over the observations to the first parameter's."""
     if j == 0:
         return
-    mean = float(places.rows(j, main[j]).mean())
+    mean = float(coordinates.rows(j, main[j]).mean())
     main[j] -= mean
     main[0] += mean
 
@@ -222,14 +222,14 @@ def _balance(part: CPPart) -> None:
 class _Mode:
     """Least squares along one mode: a system of blocks, tridiagonal but for the smoothness."""
 
-    def __init__(self, places: Places, j: int, basis: Basis) -> None:
+    def __init__(self, coordinates: Coordinates, j: int, basis: Basis) -> None:
         self.size = basis.size
         self.ordered = not basis.axis.is_categorical
-        self.exact = places.exact[j]
-        low = places.low[j]
+        self.exact = coordinates.exact[j]
+        low = coordinates.low[j]
         self.order = np.argsort(low, kind="stable")
         self.start = np.searchsorted(low[self.order], np.arange(self.size + 1))
-        self.share = places.share[j][self.order][:, None]
+        self.share = coordinates.share[j][self.order][:, None]
         second = np.diff(np.eye(self.size), 2, axis=0)
         square = second.T @ second  # of second differences; zero for fewer than three nodes
         self.penalty = tuple(np.diagonal(square, k) for k in range(min(self.size, 3)))
@@ -259,15 +259,15 @@ class _Mode:
         scale = np.maximum(np.einsum("nr,nr->r", rows, rows).astype(np.float64) / count, 1e-12)
         ridge = np.full(width, options.ridge)
         ridge[0] = np.sqrt(np.finfo(np.float64).eps)  # for nodes without observations
-        here = np.arange(width)
+        on_diagonal = np.arange(width)
         diagonal /= count
         below /= count
         right /= count
-        diagonal[:, here, here] += ridge / self.size * scale
+        diagonal[:, on_diagonal, on_diagonal] += ridge / self.size * scale
         if self.ordered and self.size > 2:
             weight = options.smooth / self.size * ((self.size - 1) / 8) ** 3 * scale
-            diagonal[:, here, here] += self.penalty[0][:, None] * weight
-            below[:-1, here, here] += self.penalty[1][:, None] * weight
+            diagonal[:, on_diagonal, on_diagonal] += self.penalty[0][:, None] * weight
+            below[:-1, on_diagonal, on_diagonal] += self.penalty[1][:, None] * weight
             beyond = self.penalty[2][:, None] * weight
         else:
             beyond = np.zeros((0, width))

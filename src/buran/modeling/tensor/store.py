@@ -137,10 +137,10 @@ def _put_part(name: str, part: CPPart, arrays: Arrays) -> None:
 
 
 def _get_part(name: str, sizes: list[int], arrays: Arrays) -> CPPart:
-    ends = np.cumsum(sizes)[:-1]
-    main = np.split(arrays[f"{name}.main"].astype(np.float64), ends)
+    bounds = np.cumsum(sizes)[:-1]
+    main = np.split(arrays[f"{name}.main"].astype(np.float64), bounds)
     factors = arrays.get(f"{name}.factors")
-    return CPPart(main, [] if factors is None else np.split(factors.astype(np.float64), ends))
+    return CPPart(main, [] if factors is None else np.split(factors.astype(np.float64), bounds))
 
 
 def _put_bases(name: str, bases: tuple[Basis, ...], arrays: Arrays) -> list[int]:
@@ -203,9 +203,9 @@ def _get_blend(header: dict[str, Any], arrays: Arrays, axes: tuple[Axis, ...]) -
     )
 
 
-def _get_orders(places: list[int], arrays: Arrays, axes: tuple[Axis, ...]) -> tuple[tuple[int, Any], ...]:
-    ends = np.cumsum([len(axes[j].categories) for j in places])
-    return tuple(zip(places, np.split(arrays["orders"].astype(np.float64), ends[:-1]) if places else (), strict=True))
+def _get_orders(columns: list[int], arrays: Arrays, axes: tuple[Axis, ...]) -> tuple[tuple[int, Any], ...]:
+    cuts = np.cumsum([len(axes[j].categories) for j in columns])
+    return tuple(zip(columns, np.split(arrays["orders"].astype(np.float64), cuts[:-1]) if columns else (), strict=True))
 
 
 def _put_growth(growth: Extrapolation, arrays: Arrays) -> dict[str, Any]:
@@ -217,7 +217,7 @@ def _put_growth(growth: Extrapolation, arrays: Arrays) -> dict[str, Any]:
             arrays[f"growth{i}.exponents"] = model.exponents
             arrays[f"growth{i}.coefficients"] = model.coefficients
             arrays[f"growth{i}.low"] = model.low
-            kinds.append({"places": list(model.places)})
+            kinds.append({"places": list(model.columns)})
         else:
             sizes = _put_bases(f"growth{i}", model.bases, arrays)
             _put_part(f"growth{i}", model.part, arrays)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from buran.campaign.plan import Plan, Purpose
 from buran.campaign.point import Point
 from buran.planning.draft import Draft
-from buran.planning.pilot import pilot_places
+from buran.planning.pilot import pilot_indices
 
 
 def find_functions(draft: Draft) -> Plan | None:
@@ -28,11 +28,11 @@ def find_functions(draft: Draft) -> Plan | None:
     if not knowledge.run_plans:
         reason = "pilot run at the smallest point, to find functions whose instrumentation costs too much"
         return _affordable(draft, question.points[:1], reason)
-    places = pilot_places(question.space.points)
-    if not knowledge.all_measured or (question.models and len(places) >= len(question.points)):
+    indices = pilot_indices(question.space.points)
+    if not knowledge.all_measured or (question.models and len(indices) >= len(question.points)):
         return None
-    reason = f"pilot runs at {len(places)} small points, to choose functions before everything is measured"
-    return _affordable(draft, [question.points[place] for place in places], reason)
+    reason = f"pilot runs at {len(indices)} small points, to choose functions before everything is measured"
+    return _affordable(draft, [question.points[index] for index in indices], reason)
 
 
 def _again(draft: Draft) -> Plan | None:
@@ -41,9 +41,9 @@ def _again(draft: Draft) -> Plan | None:
     changed = knowledge.filter_text != knowledge.plans[-1].filter_text
     if not changed or not knowledge.complete or len(knowledge.plans) >= question.max_iterations:
         return None
-    places = pilot_places(question.space.points)
-    reason = f"the filter changed: pilot runs at {len(places)} small points again, to see whether it has settled"
-    return _affordable(draft, [question.points[place] for place in places], reason)
+    indices = pilot_indices(question.space.points)
+    reason = f"the filter changed: pilot runs at {len(indices)} small points again, to see whether it has settled"
+    return _affordable(draft, [question.points[index] for index in indices], reason)
 
 
 def _affordable(draft: Draft, points: Sequence[Point], reason: str) -> Plan | None:

@@ -83,7 +83,7 @@ def next_round(draft: Draft) -> Plan | None:
 def _chosen(draft: Draft) -> tuple[dict[Point, int], Advice]:
     """Ask the strategy: points with the number of runs wanted at each, most wanted first."""
     question, knowledge, space = draft.question, draft.knowledge, draft.space
-    ids = {point: place for place, point in enumerate(question.points)}
+    ids = {point: index for index, point in enumerate(question.points)}
     failed = frozenset[Point]() if question.retry_failed else knowledge.failed
     advice = question.chooser.suggest(
         knowledge.measured or Observations.nothing(len(space.parameters)),
@@ -100,7 +100,7 @@ def _chosen(draft: Draft) -> tuple[dict[Point, int], Advice]:
     )
     out: dict[Point, int] = {}
     for suggestion in advice.suggestions:
-        point = question.points[suggestion.place]
+        point = question.points[suggestion.index]
         if point in out or not question.adaptive or len(out) != question.batch:
             out[point] = out.get(point, 0) + 1
     return out, advice
@@ -113,8 +113,8 @@ def _left_out(draft: Draft) -> dict[Point, int]:
     """
     question, knowledge = draft.question, draft.knowledge
     tried = knowledge.failed | knowledge.imported | draft.runs_before.keys()
-    places = question.chooser.places(question.space).tolist()
-    points = (question.points[place] for place in places)
+    indices = question.chooser.indices(question.space).tolist()
+    points = (question.points[index] for index in indices)
     return {point: question.repetitions for point in points if point not in tried}
 
 
@@ -166,8 +166,8 @@ def _off_imported(draft: Draft, base: Mapping[Point, int]) -> dict[Point, int]:
     out: dict[Point, int] = {}
     if counted(question.metrics):
         chosen = base_of(question.strategy, question.base) if question.adaptive else question.chooser
-        places = chosen.places(question.space)
-        out = dict.fromkeys((question.points[place] for place in places.tolist()), 0)
+        indices = chosen.indices(question.space)
+        out = dict.fromkeys((question.points[index] for index in indices.tolist()), 0)
     if not imported & base.keys():
         out[next(point for point in question.points if point in imported)] = 1
     return {point: count for point, count in out.items() if point in imported and point not in base}

@@ -159,7 +159,7 @@ def environment_facts(store: Path) -> dict[str, str]:
     nodes = [read_json(path) for path in sorted((store / "nodes").glob("*.json"))]
     for folder in build_folders(store):
         record = read_build(folder)
-        described: Mapping[str, Any] = {
+        described = {
             **{name: record.toolchain.get(key) for name, key in (("compiler", "compiler"), ("MPI", "mpi"))},
             "flags": record.flags,
             "sources": record.source["identity"],

@@ -49,8 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
         shutil.copy2(crate / CAMPAIGN, file)
     session = open_session(file)
     code = drive(session, profile=arguments.profile, verbose=arguments.verbose, extra=[])
-    there, here = environment_facts(crate / STORE), environment_facts(session.layout.store)
-    different = differences_in_words(there, here)
+    there, current = environment_facts(crate / STORE), environment_facts(session.layout.store)
+    different = differences_in_words(there, current)
     print("not as it was there:" if different else "compiler, MPI, flags, sources and machine are as they were there")
     for line in different:
         print(f"  {line}")

@@ -22,7 +22,7 @@ from buran.plugins.efficiency.table import CoreUse, Efficiencies, EfficiencyTabl
 from buran.profiles.experiment.build import Run
 from buran.profiles.metrics import metric_of, stands_for
 from buran.profiles.profile import SEPARATOR, Profile
-from buran.profiles.startup import STARTUP, starts_or_ends
+from buran.profiles.startup import STARTUP, is_startup_or_shutdown
 from buran.reporting.content import LEVEL, Report
 from buran.workflow.collect import in_store, profiles_of
 from buran.workflow.crowded import crowded_points
@@ -217,7 +217,7 @@ def _at_target(
     numbers = [most, min(fewest, most), *doubled]
     at = np.array([[report.target[name] for name in names]] * len(numbers), dtype=np.float64)
     at[:, ranks] = numbers
-    apart = starts_or_ends(times.call_paths)
+    apart = is_startup_or_shutdown(times.call_paths)
     in_mpi = np.array([name.rpartition(SEPARATOR)[2].startswith("MPI_") for name in times.call_paths], dtype=bool)
     parts = [np.maximum(_sum(times, at, rows & ~apart), 0.0) for rows in (~in_mpi, in_mpi)]
     useful_s, whole_s = parts[0], parts[0] + parts[1]
@@ -242,7 +242,7 @@ def _at_target(
         ideal_s = found.global_ * float(whole_s[0])
         found = replace(found, global_interval=(ideal_s / (most_s or 1.0), ideal_s / (least_s or 1.0)))
     order = [*range(2, len(numbers)), 0]
-    return found, [(float(numbers[place]), float(along[place])) for place in order]
+    return found, [(float(numbers[index]), float(along[index])) for index in order]
 
 
 def _share(useful_s: Interval, in_mpi_s: Interval) -> Interval:
@@ -280,9 +280,9 @@ def _reach(times: ModelSet, at: Array, parts: Sequence[NDArray[np.bool_]]) -> tu
     counts = np.isfinite(low) & np.isfinite(high)
     if not counts[middle[largest] > 0].all():
         return None
-    ends = []
+    bounds = []
     for rows in parts:
         inside = rows[largest] & counts
         down, up = (float(np.linalg.norm((end - middle[largest])[inside])) for end in (low, high))
-        ends.append((float(max(middle[rows].sum() - down, 0.0)), float(middle[rows].sum() + up)))
-    return ends[0], ends[1]
+        bounds.append((float(max(middle[rows].sum() - down, 0.0)), float(middle[rows].sum() + up)))
+    return bounds[0], bounds[1]

@@ -71,10 +71,10 @@ def watch(start: Start) -> EnergyWatch | None:
     if not start.is_alone:
         return EnergyWatch(NoMeter("others were on its node (resources.share_nodes)"))
     nodes = campaign.placement(job.point).nodes
-    here = PowercapMeter() if nodes == 1 else NoMeter(f"powercap reads one node, and the run had {nodes}")
+    local = PowercapMeter() if nodes == 1 else NoMeter(f"powercap reads one node, and the run had {nodes}")
     if allocation is None:
-        return EnergyWatch(here)
-    return EnergyWatch(FirstOf((start.scheduler.energy_meter(allocation, nodes, job.argv), here)))
+        return EnergyWatch(local)
+    return EnergyWatch(FirstOf((start.scheduler.energy_meter(allocation, nodes, job.argv), local)))
 
 
 def why_no_energy(scheduler: Scheduler, launcher: str) -> str:
@@ -83,9 +83,9 @@ def why_no_energy(scheduler: Scheduler, launcher: str) -> str:
     With a scheduler this machine may be a login node, and nothing is known of its compute nodes.
     """
     missing = scheduler.why_no_energy(launcher) if scheduler is not NONE else ""
-    here = (why_no_powercap() or "") if missing or scheduler is NONE else ""
-    where = " on this node" if missing and here else ""
-    return "; ".join(filter(None, (missing, here + where))) if here else ""
+    local = (why_no_powercap() or "") if missing or scheduler is NONE else ""
+    where = " on this node" if missing and local else ""
+    return "; ".join(filter(None, (missing, local + where))) if local else ""
 
 
 def ahead(campaign: Campaign, scheduler: Scheduler) -> Iterator[str]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from buran.errors import BuranError, FormatError
 from buran.extensions import from_extra
+from buran.files import JsonObject
 from buran.plugins.formats.run_metadata import difference_note, parameters_of
 from buran.profiles.experiment.collect import Collector
 from buran.profiles.experiment.formats import Reader, Sample
@@ -164,10 +165,10 @@ def _read_run(path: Path) -> _CaliperRun:
     return _CaliperRun(path, {name: str(value) for name, value in metadata.items()}, cells, units)
 
 
-_Records = Iterable[Mapping[str, Any]]
+_Records = Iterable[JsonObject]
 
 
-def _cali(path: Path) -> tuple[_Records, dict[str, str | None], Mapping[str, Any]]:
+def _cali(path: Path) -> tuple[_Records, dict[str, str | None], JsonObject]:
     """Return records, the unit of each attribute that is a number, and metadata."""
     reader = from_extra("caliperreader", "caliper", "files of Caliper").CaliperReader()
     reader.read(str(path))
@@ -179,7 +180,7 @@ def _cali(path: Path) -> tuple[_Records, dict[str, str | None], Mapping[str, Any
     return reader.records, numbers, reader.globals
 
 
-def _json_split(path: Path) -> tuple[_Records, dict[str, str | None], Mapping[str, Any]]:
+def _json_split(path: Path) -> tuple[_Records, dict[str, str | None], JsonObject]:
     """Return the same of a file with a table of numbers, and nodes that are the rows' call paths."""
     document = json.loads(path.read_bytes())
     names, kinds, nodes, data = (document.pop(key) for key in ("columns", "column_metadata", "nodes", "data"))
@@ -219,7 +220,7 @@ def _column(name: str, assumed: str | None) -> _Column | None:
 
 
 def _cells(
-    records: Iterable[Mapping[str, Any]], columns: Mapping[str, _Column]
+    records: Iterable[JsonObject], columns: Mapping[str, _Column]
 ) -> tuple[dict[str, dict[_CallPath, _Cell]], dict[str, str]]:
     """Return exclusive values and units by metric; those of records with the same call path come together."""
     taken: dict[tuple[str, bool], dict[_CallPath, _Cell]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from buran.errors import BuranError, FormatError, UsageError
 from buran.extensions import from_extra
+from buran.files import JsonObject
 from buran.profiles.experiment.build import unique_points
 from buran.profiles.experiment.collect import Collector
 from buran.profiles.experiment.formats import Reader, Sample, Writer
@@ -117,12 +118,12 @@ def from_dataframe(frame: Any, parameters: Sequence[str] | None = None) -> Exper
     units = {**_units(frame, metric, metrics), **known.get("units", {})}
     values = {}
     for number, name in enumerate(metrics):
-        here = np.flatnonzero(metric == number)
-        most = max(int(repetition[here].max(initial=-1)) + 1, known.get("repetitions", {}).get(name, 0))
+        chosen = np.flatnonzero(metric == number)
+        most = max(int(repetition[chosen].max(initial=-1)) + 1, known.get("repetitions", {}).get(name, 0))
         if not most:
             continue
         cells = np.full((len(tree), len(points), most, len(AGGREGATES)), np.nan)
-        cells[position[path[here]], point[here], repetition[here]] = _statistics(frame, here)
+        cells[position[path[chosen]], point[chosen], repetition[chosen]] = _statistics(frame, chosen)
         values[name] = cells
     return Experiment(names, points, tree, values, units, tuple(known.get("notes", ())))
 
@@ -151,7 +152,7 @@ def _codes(column: Any) -> tuple[NDArray[np.int64], list[str]]:
     return codes, [str(name) for name in column.cat.categories]
 
 
-def _tree_of(names: Sequence[str], known: Mapping[str, Any]) -> tuple[CallTree, NDArray[np.int64]]:
+def _tree_of(names: Sequence[str], known: JsonObject) -> tuple[CallTree, NDArray[np.int64]]:
     """Return the call paths, and shape (name,) of where each name is among them."""
     if known:
         regions = tuple(Region(**region) for region in known["regions"])

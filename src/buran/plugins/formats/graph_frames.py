@@ -131,13 +131,13 @@ def from_graphframes(runs: Iterable[tuple[Mapping[str, float], Any]]) -> Experim
         if set(point) != set(parameters):
             why = f"run {number} has {', '.join(point) or 'none'}, the first one {', '.join(parameters) or 'none'}"
             raise FormatError("graph frames need the same parameters", why=why)
-        place = collector.point([float(point[name]) for name in parameters])
+        index = collector.point([float(point[name]) for name in parameters])
         for metric, cells in values.items():
             if metric in units:
                 collector.set_unit(metric, units[metric])
             for path in paths:
                 node = collector.call_path(SEPARATOR.join(region.name for region in path), path)
-                collector.add(node, metric, place, cells.get(path, (0.0,) * len(AGGREGATES)))
+                collector.add(node, metric, index, cells.get(path, (0.0,) * len(AGGREGATES)))
     return collector.finish()
 
 
@@ -199,22 +199,22 @@ def _exclusive(frame: Any) -> tuple[dict[str, dict[_Path, tuple[float, ...]]], d
     order = {node: position for position, node in enumerate(paths)}
     rows = frame.dataframe
     node = np.array([order[each] for each in rows.index.get_level_values("node")], dtype=np.int64)
-    place, places = np.zeros(len(rows), dtype=np.int64), 1
+    index, indices = np.zeros(len(rows), dtype=np.int64), 1
     if rows.index.nlevels > 1:  # of ranks and threads: one without a row of a call path was not there
         locations = rows.index.droplevel("node").to_flat_index()
-        place, places = locations.factorize()[0], locations.nunique()
+        index, indices = locations.factorize()[0], locations.nunique()
     values: dict[str, dict[_Path, tuple[float, ...]]] = {}
     for column in (*frame.exc_metrics, *frame.inc_metrics):
         name = _INCLUSIVE_TOO.get(column, column.removesuffix(_INCLUSIVE))
         if name in values or column not in rows or rows[column].dtype.kind not in "iuf" or column in _EXTREMES:
             continue
-        table = np.zeros((len(paths), places))
-        table[node, place] = rows[column].to_numpy(dtype=float)
+        table = np.zeros((len(paths), indices))
+        table[node, index] = rows[column].to_numpy(dtype=float)
         if column in _INCLUSIVE_TOO or column not in frame.exc_metrics:
             table = _without_callees(table, np.isin(np.arange(len(paths)), node), paths, order)
-        together = np.zeros((len(number), places))  # two nodes may have one name
+        together = np.zeros((len(number), indices))  # two nodes may have one name
         np.add.at(together, [number[path] for path in paths.values()], table)
-        if places == 1:
+        if indices == 1:
             statistics = [(value, value, value, value, np.nan) for value in together[:, 0].tolist()]
         else:
             parts = [getattr(np, statistic)(together, axis=1).tolist() for statistic in AGGREGATES]

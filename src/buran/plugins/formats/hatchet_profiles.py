@@ -122,7 +122,9 @@ def _ranks(frame: Any) -> dict[str, str]:
     return {"ranks": str(ranks)}
 
 
-def _with_metrics(frame: Any, exclusive: Mapping[str, tuple[str, float]], inclusive: Mapping[str, Any]) -> Any:
+def _with_metrics(
+    frame: Any, exclusive: Mapping[str, tuple[str, float]], inclusive: Mapping[str, tuple[str, float]]
+) -> Any:
     """Rename and scale columns: for each of Buran's metrics the tool's column, and what one of it is."""
     rows = frame.dataframe
     taken = {name: rows[column] * scale for name, (column, scale) in {**exclusive, **inclusive}.items()}

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field, StringConstraints, ValidationError, model_validator
 
@@ -21,6 +21,7 @@ from buran.campaign.mistakes import CampaignError, KeyPath, Mistake, spelled
 from buran.campaign.values import NumberPattern, OfTarget, OneOf, OrText
 from buran.campaign.yaml_document import YamlDocument
 from buran.features import Feature, Key
+from buran.files import JsonObject
 
 if TYPE_CHECKING:
     from buran.campaign.config import Campaign
@@ -80,7 +81,7 @@ class _Preset:
         Module that the reader needs, and the extra with it.
     """
 
-    command: Callable[[MeasureKeys], Mapping[str, Any]]
+    command: Callable[[MeasureKeys], JsonObject]
     metrics: tuple[str, ...] = ("time",)
     programs: tuple[str, ...] = ()
     install: str = ""
@@ -93,7 +94,7 @@ def _all_ranks(files: str) -> str:
     return f'n=$(ls {files} | wc -l); test "$n" -eq "$BURAN_RANKS" || {wrong}'
 
 
-def _perf(keys: MeasureKeys) -> Mapping[str, Any]:
+def _perf(keys: MeasureKeys) -> JsonObject:
     from buran.plugins.formats.perf_stat import metric_of_event
 
     script = f'mkdir -p {_FILES} && exec perf stat -x, -e {",".join(keys.counted)} -o {_FILES}/{_NAME}.csv -- "$@"'
@@ -107,7 +108,7 @@ def _perf(keys: MeasureKeys) -> Mapping[str, Any]:
     }
 
 
-def _gprof(keys: MeasureKeys) -> Mapping[str, Any]:
+def _gprof(keys: MeasureKeys) -> JsonObject:
     script = 'mkdir -p gmon && exec env GMON_OUT_PREFIX="$PWD/gmon/$(uname -n)" "$@"'
     each = f'gprof -b -p "$BURAN_BINARY" "$f" > "{_FILES}/${{f##*/}}.txt" || exit 1'
     return {
@@ -120,7 +121,7 @@ def _gprof(keys: MeasureKeys) -> Mapping[str, Any]:
     }
 
 
-def _hpctoolkit(keys: MeasureKeys) -> Mapping[str, Any]:
+def _hpctoolkit(keys: MeasureKeys) -> JsonObject:
     return {
         "wrapper": f"hpcrun -e CPUTIME -o {_FILES}",
         "wraps": "program",
@@ -130,7 +131,7 @@ def _hpctoolkit(keys: MeasureKeys) -> Mapping[str, Any]:
     }
 
 
-def _tau(keys: MeasureKeys) -> Mapping[str, Any]:
+def _tau(keys: MeasureKeys) -> JsonObject:
     return {
         "wrapper": "tau_exec -T mpi",
         "wraps": "program",
@@ -143,7 +144,7 @@ def _tau(keys: MeasureKeys) -> Mapping[str, Any]:
     }
 
 
-def _caliper(keys: MeasureKeys) -> Mapping[str, Any]:
+def _caliper(keys: MeasureKeys) -> JsonObject:
     return {
         "variables": {"CALI_CONFIG": "hatchet-region-profile,output=profile.json"},
         "profile": "profile.json",
@@ -177,7 +178,7 @@ def _base(document: YamlDocument) -> YamlDocument:
     own = document.data.get("command", {})
     if not isinstance(own, Mapping) or (keys.tool == "printed" and keys.clock is None):
         return document
-    tool, here = _TOOLS[keys.tool], (MEASURE,)
+    tool, own_path = _TOOLS[keys.tool], (MEASURE,)
     written = dict(tool.command(keys))
     for path, value in ((("backend",), "command"), *((("command", key), value) for key, value in written.items())):
         there = document.data if len(path) == 1 else own
@@ -185,7 +186,7 @@ def _base(document: YamlDocument) -> YamlDocument:
         if name in there and there[name] != value and name not in ("variables", "further_metrics"):
             what = f"`{MEASURE}: {keys.tool}` writes {spelled(path)} itself"
             hint = f"leave {spelled(path)} out, or write the section command without {MEASURE}"
-            why = f"line {document.line(here)} has the one, line {document.line(path)} the other"
+            why = f"line {document.line(own_path)} has the one, line {document.line(path)} the other"
             raise CampaignError([document.located(Mistake(path, what, why, hint))])
     if isinstance(own.get("variables"), Mapping):
         written["variables"] = {**written.get("variables", {}), **own["variables"]}
@@ -195,8 +196,8 @@ def _base(document: YamlDocument) -> YamlDocument:
         )
     data = {"metrics": tool.metrics, **document.data, "backend": "command", "command": {**own, **written}}
     new: list[KeyPath] = [("backend",), ("metrics",), ("command",), *(("command", key) for key in written)]
-    lines = dict.fromkeys(new, document.line(here))
-    files = dict.fromkeys(new, document.files.get(here, document.path))
+    lines = dict.fromkeys(new, document.line(own_path))
+    files = dict.fromkeys(new, document.files.get(own_path, document.path))
     return replace(document, data=data, lines={**lines, **document.lines}, files={**files, **document.files})
 
 

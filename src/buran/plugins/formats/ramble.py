@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from buran.errors import BuranError, FormatError
+from buran.files import JsonObject
 from buran.plugins.formats.run_metadata import parameters_of
 from buran.profiles.experiment.collect import Collector
 from buran.profiles.experiment.formats import Reader, Sample
@@ -70,7 +69,7 @@ def read_ramble(path: Path, problems: list[BuranError] | None = None) -> Experim
     return table.finish(path)
 
 
-def _variables(experiment: Mapping[str, Any]) -> dict[str, str]:
+def _variables(experiment: JsonObject) -> dict[str, str]:
     """Return the variables; sizes that the experiment sets come before those of its ranks and nodes."""
     written = {name: str(value) for name, value in experiment["RAMBLE_VARIABLES"].items()}
     counted = {name: str(experiment[name]) for name in ("n_ranks", "n_threads", "n_nodes") if name in experiment}
@@ -79,7 +78,7 @@ def _variables(experiment: Mapping[str, Any]) -> dict[str, str]:
     return {name: both[name] for name in names}
 
 
-def _figures(experiment: Mapping[str, Any], path: Path) -> dict[str, tuple[float, str]]:
+def _figures(experiment: JsonObject, path: Path) -> dict[str, tuple[float, str]]:
     """Return value and unit of each figure that is a number."""
     figures: dict[str, tuple[float, str]] = {}
     for context in experiment["CONTEXTS"]:

@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from buran.modeling.numerics.intervals import ROUNDING
-from buran.plugins.history.entry import RUN_TIME, TIME
+from buran.plugins.history.entry import RUN_TIME, TIME, Version
 from buran.profiles.experiment.collect import split_call_path
 from buran.profiles.metrics import noise_resilient
 from buran.profiles.profile import SEPARATOR
@@ -67,7 +66,7 @@ class CheckResult:
     notes: tuple[str, ...]
 
 
-def check(entry: Mapping[str, Any], last: Sequence[Mapping[str, Any]]) -> CheckResult:
+def check(entry: Version, last: Sequence[Version]) -> CheckResult:
     """Compare an entry with the last ones, the newest first: counts with the newest, times with all of one machine."""
     if not last:
         return CheckResult((), 0, 0, ("This is the first version: there is nothing to compare it with.",))
@@ -76,7 +75,7 @@ def check(entry: Mapping[str, Any], last: Sequence[Mapping[str, Any]]) -> CheckR
     return CheckResult((*alarms, *outside), counts, times, (*notes, *more))
 
 
-def _counts(entry: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[list[Alarm], int, list[str]]:
+def _counts(entry: Version, before: Version) -> tuple[list[Alarm], int, list[str]]:
     """Compare exact counts at common points, other growth first; a call path that is not there counts nothing."""
     worst: dict[tuple[str, str], tuple[float, Point, float, float]] = {}
     compared = 0
@@ -98,23 +97,23 @@ def _counts(entry: Mapping[str, Any], before: Mapping[str, Any]) -> tuple[list[A
     return alarms, compared, [] if compared else ["No count is compared: none is of a point that both versions have."]
 
 
-def _at(entry: Mapping[str, Any], metric: str, point: Point) -> dict[str, float | None]:
+def _at(entry: Version, metric: str, point: Point) -> dict[str, float | None]:
     """Return the values of call paths at a point, None for what is not known; nothing if all is not."""
-    number = entry["points"].index(point) if point in entry["points"] else sys.maxsize
+    number = next((number for number, each in enumerate(entry["points"]) if each == point), sys.maxsize)
     rows = entry["measured"].get(metric, {})
     values = {path: row[number] for path, row in rows.items() if number < len(row)}
     return values if any(value is not None for value in values.values()) else {}
 
 
-def _known(entry: Mapping[str, Any], metric: str, point: Point) -> dict[str, float]:
+def _known(entry: Version, metric: str, point: Point) -> dict[str, float]:
     return {path: value for path, value in _at(entry, metric, point).items() if value is not None}
 
 
-def _growth(entry: Mapping[str, Any], metric: str, path: str) -> str:
+def _growth(entry: Version, metric: str, path: str) -> str:
     return str(entry["predicted"].get(metric, {}).get(path, (0.0, ""))[1])
 
 
-def _times(entry: Mapping[str, Any], last: Sequence[Mapping[str, Any]]) -> tuple[list[Alarm], int, list[str]]:
+def _times(entry: Version, last: Sequence[Version]) -> tuple[list[Alarm], int, list[str]]:
     """Compare times at the points that are farthest along each parameter, of those that the newest version has too.
 
     A time is outside where those of all repetitions are: a campaign may be noisier than those before.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from buran.plugins.history.entry import PROGRAM, RUN_TIME
+from buran.plugins.history.entry import PROGRAM, RUN_TIME, Version
 from buran.reporting.files import asset, environment
 from buran.reporting.plain import name_of
 
@@ -56,7 +55,7 @@ class Curve:
         return "".join(bars)
 
 
-def curves_of(entries: Sequence[Mapping[str, Any]]) -> list[Curve]:
+def curves_of(entries: Sequence[Version]) -> list[Curve]:
     """Return a curve for the program, and for the call paths of each metric that were largest at the newest target."""
     newest, curves = entries[-1], []
     comparable = [each["predicted"] if each["target"] == newest["target"] else {} for each in entries]
@@ -73,7 +72,7 @@ def curves_of(entries: Sequence[Mapping[str, Any]]) -> list[Curve]:
     return curves
 
 
-def page_of(entries: Sequence[Mapping[str, Any]], curves: Sequence[Curve]) -> str:
+def page_of(entries: Sequence[Version], curves: Sequence[Curve]) -> str:
     """Return the page."""
     template = environment(Path(__file__).parent).get_template("history.html.j2")
     return template.render(entries=entries, newest=entries[-1], curves=curves, style=asset("report.css"))

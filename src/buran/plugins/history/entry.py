@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 
@@ -30,6 +30,43 @@ RUN_TIME, PROGRAM = "run time", "whole program, not instrumented"
 TIME = "time"
 
 
+class VersionColumns(TypedDict):
+    """What the history lists of a version, as `store.COLUMNS` names it."""
+
+    name: str
+    environment: str
+    version: str
+    machine: str
+    recorded: str
+    target: str
+    run_time: float | None
+    lower: float | None
+    upper: float | None
+    core_hours: float
+
+
+class VersionContent(TypedDict):
+    """What was found of a version, by metric and call path.
+
+    Attributes
+    ----------
+    predicted
+        At the target, with its growth.
+    measured
+        At the first of `points`, or all of them; None for counts that depend on the run. Of times the ``least`` and
+        the ``most`` of all repetitions are metrics, too.
+    """
+
+    predicted: dict[str, dict[str, tuple[float, str]]]
+    units: dict[str, str]
+    points: list[dict[str, float]]
+    measured: dict[str, dict[str, list[float | None]]]
+
+
+class Version(VersionColumns, VersionContent):
+    """A version as the history has it."""
+
+
 @dataclass(frozen=True)
 class VersionEntry:
     """A campaign, as it is entered.
@@ -38,17 +75,13 @@ class VersionEntry:
     ----------
     key
         The same for all reports of the same runs, so that these count once.
-    columns
-        As `store.COLUMNS` names them.
-    content
-        By metric and call path: what is ``predicted`` at the target, with its growth; and what was ``measured`` at
-        the first ``points``, or all of them, None for counts that depend on the run. Of times the ``least`` and the
-        ``most`` of all repetitions are metrics, too.
+    columns, content
+        What is listed of it, and the rest.
     """
 
     key: str
-    columns: Mapping[str, Any]
-    content: Mapping[str, Any]
+    columns: VersionColumns
+    content: VersionContent
 
 
 def entry_of(history: History, report: Report, folder: Path) -> VersionEntry:
@@ -59,15 +92,17 @@ def entry_of(history: History, report: Report, folder: Path) -> VersionEntry:
     started = [began for run in runs if (began := history.run_record(run.folder).started)]
     which = [min(started)] if started else [run.folder.relative_to(history.layout.root).as_posix() for run in runs]
     cpus = {f"{node['cpu']}, {node['cores']} cores" for node in nodes_of(history)}
-    reach = [finite_or_none(value) for value in run_time_reach(report) or (np.nan,) * 3]
-    columns = {
+    run_time, lower, upper = map(finite_or_none, run_time_reach(report) or (np.nan,) * 3)
+    columns: VersionColumns = {
         "name": report.campaign,
         "environment": environment,
         "version": source.revision or session.target.id[:8],
         "machine": campaign.simulated_on or "; ".join(sorted(cpus)),
         "recorded": datetime.now(UTC).isoformat(timespec="seconds"),
         "target": named(report.target),
-        **dict(zip(("run_time", "lower", "upper"), reach, strict=True)),
+        "run_time": run_time,
+        "lower": lower,
+        "upper": upper,
         "core_hours": report.spent_core_hours,
     }
     predicted: dict[str, dict[str, tuple[float, str]]] = {}
@@ -78,11 +113,14 @@ def entry_of(history: History, report: Report, folder: Path) -> VersionEntry:
             path: (value, growth_class(model.function, models.parameters)) for path, value, model in found if model
         }
     units = {metric: models.unit for metric, models in sets.items() if models is not None}
-    content = {"predicted": predicted, "units": units, **_measured(history, report, folder / TABLE)}
+    points, measured = _measured(history, report, folder / TABLE)
+    content: VersionContent = {"predicted": predicted, "units": units, "points": points, "measured": measured}
     return VersionEntry(digest([report.campaign, environment, session.target.id, which]), columns, content)
 
 
-def _measured(history: History, report: Report, path: Path) -> dict[str, Any]:
+def _measured(
+    history: History, report: Report, path: Path
+) -> tuple[list[dict[str, float]], dict[str, dict[str, list[float | None]]]]:
     names, config = report.parameters, history.session.campaign.config
     walls = run_times(history.runs, Purpose.MODEL)
     seconds = {tuple(float(point[name]) for name in names): of_point for point, of_point in walls.items()}
@@ -106,4 +144,4 @@ def _measured(history: History, report: Report, path: Path) -> dict[str, Any]:
         metric: {name: [finite_or_none(value) for value in row] for name, row in of_metric.items()}
         for metric, of_metric in tables.items()
     }
-    return {"points": [dict(zip(names, point, strict=True)) for point in points], "measured": measured}
+    return [dict(zip(names, point, strict=True)) for point in points], measured

@@ -37,7 +37,7 @@ def _checked(connection: sqlite3.Connection) -> bool:
     return bool(tables)
 
 
-def write(path: Path, key: str, columns: Mapping[str, Any], content: Mapping[str, Any]) -> None:
+def write(path: Path, key: str, columns: Mapping[str, object], content: Mapping[str, object]) -> None:
     """Enter a campaign; what has the key already is replaced, but for when it was recorded first.
 
     Raises

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from buran.wording import counted
 if TYPE_CHECKING:
     from buran.campaign.config import Campaign
     from buran.plugins.history.check import CheckResult
+    from buran.plugins.history.entry import Version, VersionColumns
 
 HELP = "list the measured versions of a program with their predictions, or report what changed in this one"
 _LAST, _ALARMS = 20, 20
@@ -78,7 +79,7 @@ def _file(arguments: argparse.Namespace, campaign: Campaign | None) -> Path:
     return path
 
 
-def _read(path: Path, query: str, *values: object) -> list[dict[str, Any]]:
+def _read(path: Path, query: str, *values: object) -> list[Any]:
     try:
         return store.read(path, query, values)
     except sqlite3.Error as error:
@@ -97,11 +98,11 @@ def _list_campaigns(arguments: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def _when(entry: Mapping[str, Any]) -> str:
-    return str(entry["recorded"])[:16].replace("T", " ")
+def _when(entry: Version) -> str:
+    return entry["recorded"][:16].replace("T", " ")
 
 
-def _show(entries: Sequence[dict[str, Any]], page: Path | None) -> None:
+def _show(entries: Sequence[Version], page: Path | None) -> None:
     from buran.plugins.history.curves import curves_of, page_of
 
     curves = curves_of(entries)
@@ -148,7 +149,7 @@ def _of_this_version(arguments: argparse.Namespace) -> int:
     AND id < IFNULL((SELECT id FROM campaigns WHERE key = ?), 9e18) ORDER BY id DESC LIMIT ?"""
     columns = entry.columns
     last = _read(path, query, columns["name"], columns["environment"], entry.key, arguments.check)
-    checked = check({**columns, **json.loads(json.dumps(entry.content))}, last)
+    checked = check({**columns, **entry.content}, last)
     if arguments.json:
         print_data(json.dumps({"version": columns["version"], **asdict(checked)}, indent=2) + "\n")
     else:
@@ -156,7 +157,7 @@ def _of_this_version(arguments: argparse.Namespace) -> int:
     return Exit.CHANGED if checked.alarms else Exit.DONE
 
 
-def _show_checked(columns: Mapping[str, Any], checked: CheckResult, others: int) -> None:
+def _show_checked(columns: VersionColumns, checked: CheckResult, others: int) -> None:
     for alarm in checked.alarms[:_ALARMS]:
         print(f"{style('changed', 'red')} {alarm}")
     if len(checked.alarms) > _ALARMS:

@@ -184,9 +184,9 @@ class PageAccount:
         """Return shape (call path,): whether page faults may take half of the times, and more, at most points."""
         out = np.zeros(len(values), dtype=np.bool_)
         for row, faults in enumerate(self.faults):
-            here = np.isfinite(values[row])
-            if faults is not None and here.any():
-                rest = values[row][here] - self.cost.seconds[-1] / LARGER * faults.evaluate(points[here])
+            present = np.isfinite(values[row])
+            if faults is not None and present.any():
+                rest = values[row][present] - self.cost.seconds[-1] / LARGER * faults.evaluate(points[present])
                 out[row] = np.median(rest) < 0
         return out
 
@@ -242,8 +242,8 @@ def _expected(prior: Prior, points: Array, values: Array, everywhere: Array) -> 
     """Return what effort alone lets expect at `everywhere`, by the median cost of a unit."""
     effort = np.array([column.effort for column in prior.columns])  # 0 for what is known of memory
     counted = prior.design(points) @ effort
-    here = np.isfinite(values) & (counted > 0)
-    cost = float(np.median(values[here] / counted[here])) if here.any() else 0.0
+    present = np.isfinite(values) & (counted > 0)
+    cost = float(np.median(values[present] / counted[present])) if present.any() else 0.0
     return np.asarray(prior.design(everywhere) @ effort * cost)
 
 

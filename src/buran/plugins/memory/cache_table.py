@@ -23,7 +23,7 @@ class Leaving:
     ----------
     level
         Level of the cache, from 1.
-    parameter, place, interval
+    parameter, value, interval
         The value at which it is left, all other parameters as at the target.
     bytes
         The working set as a formula.
@@ -35,7 +35,7 @@ class Leaving:
 
     level: int
     parameter: str
-    place: float
+    value: float
     interval: Interval
     bytes: str
     share: float
@@ -138,7 +138,7 @@ def rows_of(table: CacheTable) -> list[list[str]]:
 def _leaves(leaving: Leaving) -> str:
     shared = f"for {leaving.ranks:.3g} ranks that share it " if leaving.ranks > 1 else ""
     return (
-        f"level {leaving.level} at {leaving.parameter} = {leaving.place:.3g} {_reach(leaving.interval, 3)} {shared}"
+        f"level {leaving.level} at {leaving.parameter} = {leaving.value:.3g} {_reach(leaving.interval, 3)} {shared}"
         f"({leaving.bytes} bytes, {100 * leaving.share:.0f} % of its misses)"
     )
 

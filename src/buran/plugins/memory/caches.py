@@ -166,18 +166,18 @@ def _leaving(
         share = counts / np.maximum(misses[level, found.row], np.finfo(float).tiny)
         for column, parameter in enumerate(found.parameters):
             line = _line(points, at, column)
-            places = found.leaving(line, column, size / by(line))
-            for mode in np.flatnonzero(np.isfinite(places[0]) & (share >= SHOWN_KIND)).tolist():
-                place, low, high = places[:, mode].tolist()
+            values = found.leaving(line, column, size / by(line))
+            for mode in np.flatnonzero(np.isfinite(values[0]) & (share >= SHOWN_KIND)).tolist():
+                value, low, high = values[:, mode].tolist()
                 out.setdefault(int(found.row[mode]), []).append(
                     Leaving(
                         level + 1,
                         parameter,
-                        place,
+                        value,
                         (low, high),
                         format_function(found.working_set(mode), found.parameters),
                         float(share[mode]),
-                        float(np.interp(place, line[:, column], by(line))),
+                        float(np.interp(value, line[:, column], by(line))),
                     )
                 )
     return out

@@ -22,7 +22,7 @@ from buran.plugins.memory.elsewhere import Drawing, Speed
 from buran.plugins.memory.keys import machine_of
 from buran.plugins.memory.machine_file import MachineFile
 from buran.plugins.memory.tuning import SPEED_NOISE
-from buran.profiles.startup import starts_or_ends
+from buran.profiles.startup import is_startup_or_shutdown
 from buran.workflow.history import History
 from buran.workflow.model import accounts_of, gather, path_models
 from buran.workflow.run_time import with_parts
@@ -39,7 +39,7 @@ class OtherMachine:
 
     Attributes
     ----------
-    here, there
+    home, there
         The machines.
     same
         Whether both files say the same: then times and intervals are those of the models here.
@@ -49,7 +49,7 @@ class OtherMachine:
         Shape of the points is (point, parameter).
     call_paths, kinds
         Names, and for each what becomes of its time. Starting and ending has the last row of all arrays.
-    predicted, lower, upper, measured_here
+    predicted, lower, upper, measured_at_home
         Seconds, shape (call path and starting, point): there, its interval, and by the models here.
     misses
         Seconds of misses there, shape (level, call path and starting, point).
@@ -61,7 +61,7 @@ class OtherMachine:
         What a user should know, in sentences.
     """
 
-    here: MachineFile
+    home: MachineFile
     there: MachineFile
     same: bool
     speed: Speed
@@ -72,7 +72,7 @@ class OtherMachine:
     predicted: Array
     lower: Array
     upper: Array
-    measured_here: Array
+    measured_at_home: Array
     misses: Array
     program: Array
     reach: Mapping[str, Array]
@@ -102,15 +102,15 @@ def predict_elsewhere(
     """
     campaign = session.campaign
     history = _with_models(session)
-    here = machine_of(campaign)
-    if here is None:
+    home = machine_of(campaign)
+    if home is None:
         raise UsageError(
             _WHAT,
             where=campaign.path,
             why="the campaign names no file on the machine that it was measured on",
             hint="write it there with `buran doctor --calibrate machine.json`, and add memory: {machine: machine.json}",
         )
-    speed = speed_of(here, there)
+    speed = speed_of(home, there)
     material = gather(history)
     timed = material.timed
     times = history.models(history.iteration - 1).get("time")
@@ -136,20 +136,20 @@ def predict_elsewhere(
         drawing.keep(len(models), startup, _deviation(found.startup, at)[0])
     done = drawing.done
     at_home = np.vstack([np.nan_to_num(times.predict(at)), startup])
-    at_home[:-1][starts_or_ends(times.call_paths)] = 0.0
+    at_home[:-1][is_startup_or_shutdown(times.call_paths)] = 0.0
     lower, upper = done.interval(level)
     program = np.array([*done.program(level), at_home.sum(axis=0)])
-    same = _alike(here, there)
+    same = _alike(home, there)
     if same and found.runtime is not None and found.startup is not None:
         whole = with_parts(found.runtime, found.startup, times)
-        program[1:3] = [np.maximum(ends[0], 0.0) for ends in whole.predict_interval(at, level)]
+        program[1:3] = [np.maximum(bounds[0], 0.0) for bounds in whole.predict_interval(at, level)]
         low, high = (np.nan_to_num(end, posinf=np.inf) for end in times.predict_interval(at, level))
         lower[:-1], upper[:-1] = np.maximum(low, 0.0), high
     without_startup = found.startup is None
     crowded = any(campaign.placement(Point.of(point)).ranks_per_node > there.cores for point in points)
-    notes = tuple(_notes(here, there, speed, same, without_startup, crowded))
+    notes = tuple(_notes(home, there, speed, same, without_startup, crowded))
     return OtherMachine(
-        here, there, same, speed, times.parameters, at, times.call_paths, kinds, done.predicted, lower, upper,
+        home, there, same, speed, times.parameters, at, times.call_paths, kinds, done.predicted, lower, upper,
         at_home, done.misses, program, done.reach(level), notes,
     )  # fmt: skip
 
@@ -185,7 +185,7 @@ def _why_unknown(speed: Speed, counted: bool, ranks: str | None) -> str:
     return f"{why}; all that is known: the same code takes {speed.middle:.2g} times as long there, without misses"
 
 
-def speed_of(here: MachineFile, there: MachineFile) -> Speed:
+def speed_of(home: MachineFile, there: MachineFile) -> Speed:
     """Return how long the same code takes there, by the kinds of code that both files have.
 
     Raises
@@ -193,17 +193,17 @@ def speed_of(here: MachineFile, there: MachineFile) -> Speed:
     UsageError
         They have too few in common.
     """
-    kinds = [kind for kind in here.codes if kind in there.codes]
+    kinds = [kind for kind in home.codes if kind in there.codes]
     if len(kinds) < FEW:
         raise UsageError(
             "two machines cannot be compared",
             why=f"their files have {len(kinds)} kinds of code in common, and {FEW} are the fewest",
             hint="write both files with the same version of `buran doctor --calibrate`",
         )
-    ratios = {kind: there.codes[kind] / here.codes[kind] for kind in kinds}
+    ratios = {kind: there.codes[kind] / home.codes[kind] for kind in kinds}
     # numbers that are the same to the last digit were measured once
-    noise = 0.0 if here.codes == there.codes else float(np.hypot(np.log1p(here.spread), np.log1p(there.spread))) / 2
-    far, near = there.levels[-1], here.levels[-1]
+    noise = 0.0 if home.codes == there.codes else float(np.hypot(np.log1p(home.spread), np.log1p(there.spread))) / 2
+    far, near = there.levels[-1], home.levels[-1]
     of_memory = (far.latency_s / near.latency_s, far.gather_s / near.gather_s, near.bandwidth / far.bandwidth)
     return Speed(ratios, noise, float(np.exp(np.mean(np.log(of_memory)))))
 
@@ -223,15 +223,15 @@ def enter(
     plain = [_without_misses(model) if computes else None for model, computes in zip(models, computing, strict=True)]
     priors = other.added_to(plain, computing, measured, np.nan_to_num(times.predict(measured)))
     predicted, deviation = np.nan_to_num(times.predict(at)), _deviation(times, at)
-    apart = starts_or_ends(times.call_paths)
+    apart = is_startup_or_shutdown(times.call_paths)
     kinds = []
     for row, (model, prior) in enumerate(zip(models, priors, strict=True)):
         kept = mpi[row] or model.source is Source.COMMUNICATION
         kinds.append(COMPUTED if computing[row] else KEPT if kept else SCALED)
         if prior is not None and model.whole is not None:
             streams = float(account.distances.streams[row])
-            here = {cache.level: cache.of(streams).seconds for cache in account.caches}
-            drawing.compute(row, model.whole, [column for column in prior.columns if column.level], here)
+            seconds = {cache.level: cache.of(streams).seconds for cache in account.caches}
+            drawing.compute(row, model.whole, [column for column in prior.columns if column.level], seconds)
         elif not apart[row]:
             (drawing.keep if kept else drawing.scale)(row, predicted[row], deviation[row])
     return tuple(kinds)
@@ -249,30 +249,30 @@ def _deviation(models: ModelSet, at: Array) -> Array:
     return np.nan_to_num((high - low) / 2, posinf=np.inf)
 
 
-def _alike(here: MachineFile, there: MachineFile) -> bool:
-    return replace(there, date=here.date, notes=here.notes, host=here.host) == here
+def _alike(home: MachineFile, there: MachineFile) -> bool:
+    return replace(there, date=home.date, notes=home.notes, host=home.host) == home
 
 
 def _notes(
-    here: MachineFile, there: MachineFile, speed: Speed, same: bool, without_startup: bool, crowded: bool
+    home: MachineFile, there: MachineFile, speed: Speed, same: bool, without_startup: bool, crowded: bool
 ) -> list[str]:
     out = []
     if same:
         out.append("this is the machine of the campaign: times and intervals are those of its own models")
-    elif (here.host, here.cpu) == (there.host, there.cpu):
+    elif (home.host, home.cpu) == (there.host, there.cpu):
         out.append(
             "host and processor are those of the campaign's machine: what differs was set by hand, or is how both "
             "calibrations went"
         )
-    if here.page_bytes != there.page_bytes:
-        sizes = (here.page_bytes, there.page_bytes)
+    if home.page_bytes != there.page_bytes:
+        sizes = (home.page_bytes, there.page_bytes)
         first, second = (f"{size / 1024:.0f} KiB" if size else "a size that is not known" for size in sizes)
         out.append(f"memory has pages of {first} here and {second} there: misses cost more with small ones")
     if without_startup:
         out.append("start-up and shutdown is in no prediction: nothing distinguishes it from the call paths")
     if crowded:
         out.append(f"ranks are taken to fill more nodes, of {there.cores} cores each")
-    busiest = max((here, there), key=lambda machine: machine.spread)
+    busiest = max((home, there), key=lambda machine: machine.spread)
     if speed.noise and busiest.spread > SPEED_NOISE:
         out.append(
             f"{busiest.host} was busy when it was calibrated, its rounds up to {100 * busiest.spread:.0f} % longer "

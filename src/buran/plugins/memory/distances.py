@@ -44,7 +44,7 @@ class DistanceModels:
         Full names.
     dictionary
         Of laws.
-    owner, law, place, spread, count, weight
+    owner, law, position, spread, count, weight
         Of all cells: the call path, and the rest as `buran.plugins.memory.laws.Cells` has it.
     mode
         Shape (cell,): which mode it belongs to, -1 where only a part of the points has it; a mode is what grows
@@ -63,7 +63,7 @@ class DistanceModels:
     dictionary: Laws
     owner: Ids
     law: Ids
-    place: Array
+    position: Array
     spread: Array
     count: Ids
     weight: Array
@@ -166,9 +166,9 @@ class DistanceModels:
 
     def _far(self, cells: Ids) -> ModelFunction:
         reference = self.dictionary.reference
-        if np.isinf(self.place[cells]).any():
+        if np.isinf(self.position[cells]).any():
             return ModelFunction(np.inf)  # first touches
-        middle = self.place[cells] - 1 + self.spread[cells] / 2  # the first bin has no distance
+        middle = self.position[cells] - 1 + self.spread[cells] / 2  # the first bin has no distance
         lines = np.exp2(middle / STEPS)
         weight = self.weight[0, cells] / self.weight[0, cells].sum()
         order = np.argsort(lines)
@@ -210,7 +210,7 @@ class DistanceModels:
     def width(self, mode: int) -> float:
         """Return by what factor the distances of a mode differ: nine tenths of them lie beyond one, a tenth beyond."""
         cells = np.flatnonzero(self.mode == mode)
-        middle = self.place + self.spread / 2
+        middle = self.position + self.spread / 2
         order = cells[np.argsort(middle[cells])]
         weight = self.weight[0, order].cumsum() / self.weight[0, order].sum()
         near, far = np.interp([1 - NEARLY, NEARLY], weight, middle[order])
@@ -226,11 +226,11 @@ class DistanceModels:
         beyond = np.array([self._misses(points, LINE * 2 ** ((edge - 1) / STEPS)) for edge in edges])
         beyond /= np.maximum(beyond[0], np.finfo(float).tiny)
         with np.errstate(divide="ignore"):
-            place = 1 + STEPS * np.log2(far / LINE)
+            position = 1 + STEPS * np.log2(far / LINE)
         without = np.zeros((self.weight.shape[0] - 1, *far.shape))
         for mode, row in enumerate(self.row.tolist()):
             for i in range(len(points)):
-                share = np.interp(place[mode, i], edges, beyond[:, 0, row, i])
+                share = np.interp(position[mode, i], edges, beyond[:, 0, row, i])
                 for part in range(len(without)):
                     without[part, mode, i] = np.interp(-share, -beyond[:, 1 + part, row, i], edges)
         reach = np.exp2(_jackknife(without, level) / STEPS)
@@ -239,8 +239,8 @@ class DistanceModels:
     def _beyond(self, points: Array, cache_bytes: float) -> Array:
         """Return what each cell has of accesses that miss, over all of it at the reference, shape (cell, point)."""
         edge = 1 + STEPS * np.log2(cache_bytes / LINE) if cache_bytes > 0 else -1.0
-        places = self.dictionary.places(self.law, self.place, points)
-        return beyond_edge(places, self.spread[:, None], edge) * self.dictionary.numbers(self.count, points)
+        positions = self.dictionary.positions(self.law, self.position, points)
+        return beyond_edge(positions, self.spread[:, None], edge) * self.dictionary.numbers(self.count, points)
 
     def _misses(self, points: Array, cache_bytes: float) -> Array:
         """Return misses, shape (1 + part, call path, point)."""
@@ -305,15 +305,15 @@ def distance_models(
         cells += [(row, dictionary.cells_of(near, limit)), (row, dictionary.first_touches(first, limit))]
     # all cells of all call paths, one after the other, with the row that each belongs to
     owner = np.repeat([row for row, _ in cells], [len(each.law) for _, each in cells]).astype(np.int64)
-    kinds = {"law": np.int64, "place": np.float64, "spread": np.float64, "count": np.int64}
-    law, place, spread, count = (
+    kinds = {"law": np.int64, "position": np.float64, "spread": np.float64, "count": np.int64}
+    law, position, spread, count = (
         np.concatenate([np.zeros(0, kind), *(getattr(each, name) for _, each in cells)]) for name, kind in kinds.items()
     )
     weight = np.concatenate([np.zeros((1 + dictionary.parts, 0)), *(each.weight for _, each in cells)], axis=1)
     # cells of one call path whose distances grow alike and lie close together are a mode
     inside = weight[0] > 0
     mode = np.full(len(owner), -1)
-    mode[inside], row_of = _modes(dictionary, owner[inside], law[inside], place[inside])
+    mode[inside], row_of = _modes(dictionary, owner[inside], law[inside], position[inside])
     of_streams = np.full(len(accesses), np.nan) if streams is None else streams
     return DistanceModels(
         tuple(parameters),
@@ -321,7 +321,7 @@ def distance_models(
         dictionary,
         owner,
         law,
-        place,
+        position,
         spread,
         count,
         weight,
@@ -332,7 +332,7 @@ def distance_models(
     )
 
 
-def _modes(dictionary: Laws, owner: Ids, law: Ids, place: Array) -> tuple[Ids, Ids]:
+def _modes(dictionary: Laws, owner: Ids, law: Ids, position: Array) -> tuple[Ids, Ids]:
     """Put cells of one call path whose distances grow alike and lie close together into one mode.
 
     Returns
@@ -344,8 +344,8 @@ def _modes(dictionary: Laws, owner: Ids, law: Ids, place: Array) -> tuple[Ids, I
     number = {powers: i for i, powers in enumerate(dict.fromkeys(firsts))}
     alike = np.array([number[powers] for powers in firsts])[law]
     mode = np.zeros(len(owner), dtype=np.int64)
-    order = np.lexsort([place, alike, owner])
-    o, a, p = owner[order], alike[order], place[order]
+    order = np.lexsort([position, alike, owner])
+    o, a, p = owner[order], alike[order], position[order]
     with np.errstate(invalid="ignore"):
         gap = np.nan_to_num(np.diff(p))
     begins = (o[1:] != o[:-1]) | (a[1:] != a[:-1]) | (gap > STEPS)

@@ -142,9 +142,9 @@ def _mixture(middle: Array, scale: Array, degrees: Array, weights: Array, level:
     return of_mixture(middle, scale, degrees, np.tile(weights, (len(middle), 1)), level)
 
 
-def carried(cost: float, here: Cost3, there: Cost3) -> float:
+def carried(cost: float, home: Cost3, there: Cost3) -> float:
     """Return what a miss costs there that costs so much here: as far between the bounds, in seconds."""
-    known, other = bounds_of(here), bounds_of(there)
+    known, other = bounds_of(home), bounds_of(there)
     if known is None or other is None or not cost > 0:
         return 0.0
     ratio = np.log(other) - np.log(known)
@@ -162,7 +162,7 @@ class Drawing:
         between = np.append(0.5, probabilities)
         self._others = self._cores ** (1 - between) * speed.memory**between
         self._there, self._points = there, points
-        self._place = {cache.level: position for position, cache in enumerate(there.caches)}
+        self._position = {cache.level: position for position, cache in enumerate(there.caches)}
         lines = np.array([_misses(there, cache.bytes, points) for cache in there.caches])
         self._alone = np.array([cache.crowding == "1" for cache in there.caches], dtype=bool)
         self._exact, self._errors = np.moveaxis(
@@ -182,7 +182,7 @@ class Drawing:
         ratio = self._others[:, None]
         self._middle[:, :, row], self._deviation[:, :, row] = ratio * predicted, ratio * deviation
 
-    def compute(self, row: int, whole: Resilient, misses: Sequence[Column], here: Mapping[int, Cost3]) -> None:
+    def compute(self, row: int, whole: Resilient, misses: Sequence[Column], home: Mapping[int, Cost3]) -> None:
         """Enter a call path of computation.
 
         Parameters
@@ -191,7 +191,7 @@ class Drawing:
             Its model here.
         misses
             Its misses of the caches there.
-        here
+        home
             What a miss of each level costs here.
         """
         plain = [position for position, column in enumerate(whole.prior.columns) if not column.level]
@@ -207,7 +207,7 @@ class Drawing:
         for scenario in range(len(self._middle)):
             costs = whole.costs[min(max(scenario - 1, 0), len(whole.costs) - 1)]
             coefficients = costs.coefficients if scenario else np.array(whole.coefficients)
-            turn, new = self._costs(whole, coefficients, misses, (here, seconds), scenario)
+            turn, new = self._costs(whole, coefficients, misses, (home, seconds), scenario)
             there = turn @ coefficients + new[0]
             covariance = turn @ costs.covariance @ turn.T + np.diag(new[1] ** 2)
             # work there at the price that it has here
@@ -217,7 +217,7 @@ class Drawing:
             self._middle[scenario, :, row] = np.maximum(middle, 0.0)
             self._deviation[scenario, :, row] = np.sqrt(np.maximum(variance, 0.0) + (share * middle) ** 2)
             if not scenario:
-                caches = [self._place[column.level] for column in misses]
+                caches = [self._position[column.level] for column in misses]
                 cost = price * there[len(plain) :, None]  # of a miss, at this point
                 self._misses[caches, row] = cost * lines
                 written = lines - self._exact[caches, row]  # misses as a formula are a little off
@@ -236,7 +236,7 @@ class Drawing:
 
         Shapes (cost there, column here) and (2, cost there). `seconds` are what a miss costs here, and there.
         """
-        here, there = seconds
+        home, there = seconds
         columns = whole.prior.columns
         plain = [position for position, column in enumerate(columns) if not column.level]
         known = {column.level: position for position, column in enumerate(columns) if column.level}
@@ -244,13 +244,13 @@ class Drawing:
         new = np.zeros((2, len(turn)))
         for number, column in enumerate(misses, start=len(plain)):
             turn[number] = 0.0
-            level = min(column.level, max(here, default=0))  # what is beyond the last cache is memory
+            level = min(column.level, max(home, default=0))  # what is beyond the last cache is memory
             position = known.get(level)
             if position is None:
                 assert column.cost is not None
                 new[:, number] = column.parts[scenario - 1] if scenario else column.cost
             elif (cost := float(coefficients[position])) > 0:
-                turn[number, position] = carried(cost, here[level], there[column.level]) / cost
+                turn[number, position] = carried(cost, home[level], there[column.level]) / cost
         return turn, new
 
     @property

@@ -111,9 +111,9 @@ class Count:
         return np.log2(1 + points[:, self.log]) if self.log >= 0 else np.ones(len(points))
 
 
-def beyond_edge(places: Array, spread: Array, edge: Array | Ids | float) -> Array:
+def beyond_edge(positions: Array, spread: Array, edge: Array | Ids | float) -> Array:
     """Return the share of cells that is farther than the edge of a bin, all in bins."""
-    return np.asarray(np.clip((places + spread - edge) / spread, 0.0, 1.0))
+    return np.asarray(np.clip((positions + spread - edge) / spread, 0.0, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,7 +122,7 @@ class Cells:
 
     Attributes
     ----------
-    law, place, spread, count
+    law, position, spread, count
         Shape (cell,): number of the law; shortest distance at the reference in bins, infinite for first touches; over
         how many bins distances are spread; number of the law of how many they are.
     weight
@@ -130,7 +130,7 @@ class Cells:
     """
 
     law: Ids
-    place: Array
+    position: Array
     spread: Array
     count: Ids
     weight: Array
@@ -138,7 +138,7 @@ class Cells:
     def used(self) -> Cells:
         """Return the cells that have accesses."""
         at = np.flatnonzero((self.weight > 0).any(axis=0))
-        return Cells(self.law[at], self.place[at], self.spread[at], self.count[at], self.weight[:, at])
+        return Cells(self.law[at], self.position[at], self.spread[at], self.count[at], self.weight[:, at])
 
 
 def _signed(powers: Powers, parameters: int) -> Powers:
@@ -222,13 +222,13 @@ class Laws:
         """Models that counts of cells may have."""
         return counts_of(self.points)
 
-    def places(self, law: Ids, place: Array, points: Array) -> Array:
+    def positions(self, law: Ids, position: Array, points: Array) -> Array:
         """Return the distances of cells in bins, shape (cell, point)."""
         used, at = np.unique(law, return_inverse=True)
         ratio = points / self.reference
         growth = np.array([self.laws[number].growth(ratio) for number in used.tolist()]).reshape(-1, len(points))
         with np.errstate(divide="ignore"):
-            return np.asarray(np.maximum(place[:, None] + STEPS * np.log2(growth)[at], 0.0))
+            return np.asarray(np.maximum(position[:, None] + STEPS * np.log2(growth)[at], 0.0))
 
     def numbers(self, count: Ids, points: Array) -> Array:
         """Return how many accesses cells have over those at the reference, shape (cell, point)."""
@@ -238,7 +238,7 @@ class Laws:
 
     @cached_property
     def _candidates(self) -> tuple[Ids, Array, Array, Array]:
-        """Laws, places at the reference, spreads, and places at all points, shape (candidate, point).
+        """Laws, positions at the reference, spreads, and positions at all points, shape (candidate, point).
 
         Besides those that fill a bin there are narrow ones, for distances that are all the same; of more than two
         parameters and for sums of powers there are none, which bounds memory.
@@ -248,18 +248,18 @@ class Laws:
         plain = np.flatnonzero([few and each.first == each.second for each in self.laws])
         which, eighth = np.divmod(np.arange(len(plain) * 8 * NEVER), 8 * NEVER)
         law = np.concatenate([law, plain[which]])
-        place = np.concatenate([half / 2, eighth / 8])
+        position = np.concatenate([half / 2, eighth / 8])
         spread = np.repeat([1.0, 1 / 8], [len(half), len(eighth)])
-        return law, place, spread, self.places(law, place, self.points)
+        return law, position, spread, self.positions(law, position, self.points)
 
     @cached_property
     def _spans(self) -> tuple[Ids, Ids]:
-        """Bins around the place of each candidate in which its accesses may have been seen, (candidate, point)."""
-        _, _, spread, places = self._candidates
+        """Bins around the position of each candidate in which its accesses may have been seen, (candidate, point)."""
+        _, _, spread, positions = self._candidates
         unresolved = np.searchsorted(LEAST_DISTANCE[:NEVER], self.resolution, side="right")
         neighbours = np.where(spread < 1, 0.0, 1.0)[:, None]
-        low = np.floor(places - neighbours).astype(np.int64)
-        high = np.ceil(places + spread[:, None] + neighbours).astype(np.int64)
+        low = np.floor(positions - neighbours).astype(np.int64)
+        high = np.ceil(positions + spread[:, None] + neighbours).astype(np.int64)
         low, high = np.where(low < unresolved, 0, low), np.where(low < unresolved, np.maximum(high, unresolved), high)
         return np.clip(low, 0, NEVER), np.clip(high, 0, NEVER)
 
@@ -276,23 +276,23 @@ class Laws:
             The latter is relative, the root mean square over the degrees of freedom; 0 where nothing is changed.
         """
         number, far = near.sum(axis=1), near[:, LEAST_DISTANCE[:NEVER] >= FAR].sum(axis=1)
-        here = np.flatnonzero(far > 0)
-        if not len(here) or self.resolution.any():
+        used = np.flatnonzero(far > 0)
+        if not len(used) or self.resolution.any():
             return near, 0.0
-        followed, misfit = self._followed(number[here], here)
+        followed, misfit = self._followed(number[used], used)
         common = misfit > NOISE
-        if not common or self._followed(far[here] * followed, here)[1] >= self._followed(far[here], here)[1]:
+        if not common or self._followed(far[used] * followed, used)[1] >= self._followed(far[used], used)[1]:
             return near, 0.0
         out = near.copy()
-        out[here] *= followed[:, None]
+        out[used] *= followed[:, None]
         return out, misfit
 
-    def _followed(self, number: Array, here: Ids) -> tuple[Array, float]:
+    def _followed(self, number: Array, used: Ids) -> tuple[Array, float]:
         """Return the best law of a number of accesses over the number itself, and by how much they differ."""
-        design = (self.numbers(self._needed(number, here), self.points[here]) / number).T
-        weights = nonnegative(design, np.ones(len(here)))
+        design = (self.numbers(self._needed(number, used), self.points[used]) / number).T
+        weights = nonnegative(design, np.ones(len(used)))
         followed = np.asarray(design @ weights)
-        degrees = max(len(here) - np.count_nonzero(weights), 1)
+        degrees = max(len(used) - np.count_nonzero(weights), 1)
         return followed, float(np.sqrt(((followed - 1) ** 2).sum() / degrees))
 
     def limit(self, number: Array) -> Ids:
@@ -301,8 +301,8 @@ class Laws:
         Those of which no part can be steeper: whether memory is fresh or used again may differ from run to run, as an
         allocator decides, and few points of a part fit many a law.
         """
-        here = np.flatnonzero(number > 0)
-        return self._needed(number[here], here)
+        used = np.flatnonzero(number > 0)
+        return self._needed(number[used], used)
 
     def cells_of(self, near: Array, limit: Ids) -> Cells:
         """Return the cells of accesses to lines that were touched before.
@@ -315,34 +315,36 @@ class Laws:
             Laws that numbers of them may follow.
         """
         number = near.sum(axis=1)
-        here = np.flatnonzero(number > 0)
-        if not len(here):
+        used = np.flatnonzero(number > 0)
+        if not len(used):
             return self._none
-        near, number, points = near[here], number[here], self.points[here]
-        law, place, spread, count = self._shortlist(near, here, limit)
+        near, number, points = near[used], number[used], self.points[used]
+        law, position, spread, count = self._shortlist(near, used, limit)
         beyond = near[:, ::-1].cumsum(axis=1)[:, ::-1]
         top = int(np.flatnonzero(beyond.any(axis=0)).max()) + 2
-        is_known = LEAST_DISTANCE[:NEVER] >= self.resolution[here, None]
+        is_known = LEAST_DISTANCE[:NEVER] >= self.resolution[used, None]
         at, edge = np.nonzero(is_known & (top > _EDGES))
         largest = np.maximum((beyond * is_known).max(axis=1), 1.0)
         scale = 1 / (beyond + FLOOR * largest[:, None])[at, edge]
-        share = np.where(edge > 0, beyond_edge(self.places(law, place, points)[:, at], spread[:, None], edge), 1.0)
+        share = np.where(
+            edge > 0, beyond_edge(self.positions(law, position, points)[:, at], spread[:, None], edge), 1.0
+        )
         design, values = (self.numbers(count, points)[:, at] * share * scale).T, beyond[at, edge] * scale
         # One more row makes slow growth win where nothing else decides, as it does below the resolution.
         degree = np.array([float(sum(map(abs, each.first))) for each in self.laws])[law]
         price = SLOW * degree * self.numbers(count, points)[:, -1] / near[-1].sum()
         design, values = np.vstack([design, price]), np.append(values, 0.0)
-        return Cells(law, place, spread, count, self._weights(design, values, np.append(here[at], -1))).used()
+        return Cells(law, position, spread, count, self._weights(design, values, np.append(used[at], -1))).used()
 
     def first_touches(self, number: Array, limit: Ids) -> Cells:
         """Return cells at an infinite distance: at each point as many as `number` says, by laws within a limit."""
-        here = np.flatnonzero(number > 0)
-        if not len(here):
+        used = np.flatnonzero(number > 0)
+        if not len(used):
             return self._none
-        count = self._no_steeper(limit, number[here], here)
-        scale = 1 / (number[here] + FLOOR * number.max())
-        design = (self.numbers(count, self.points[here]) * scale).T
-        weight = self._weights(design, number[here] * scale, here)
+        count = self._no_steeper(limit, number[used], used)
+        scale = 1 / (number[used] + FLOOR * number.max())
+        design = (self.numbers(count, self.points[used]) * scale).T
+        weight = self._weights(design, number[used] * scale, used)
         return Cells(np.zeros_like(count), np.full(len(count), np.inf), np.ones(len(count)), count, weight).used()
 
     @property
@@ -368,38 +370,38 @@ class Laws:
                 out[1 + part][order] = nonnegative(design[np.ix_(rows, order)], values[rows])
         return out
 
-    def _shortlist(self, near: Array, here: Ids, limit: Ids) -> tuple[Ids, Array, Array, Ids]:
-        """Return law, place, spread and count of cells that accesses follow at all points, the most important ones."""
-        law, place, spread, places = self._candidates
+    def _shortlist(self, near: Array, used: Ids, limit: Ids) -> tuple[Ids, Array, Array, Ids]:
+        """Return law, position, spread, count of the most important cells that accesses follow at all points."""
+        law, position, spread, positions = self._candidates
         nearer = np.concatenate([np.zeros((len(near), 1)), near.cumsum(axis=1)], axis=1)
-        low, high = (span[:, here] for span in self._spans)
-        mass = nearer[np.arange(len(here)), high] - nearer[np.arange(len(here)), low]
-        is_known = LEAST_DISTANCE[np.minimum(places[:, here].astype(np.int64), NEVER - 1)] >= self.resolution[here]
-        grows = (law == 0) | (is_known.sum(axis=1) >= min(FEW, len(here)))
+        low, high = (span[:, used] for span in self._spans)
+        mass = nearer[np.arange(len(used)), high] - nearer[np.arange(len(used)), low]
+        is_known = LEAST_DISTANCE[np.minimum(positions[:, used].astype(np.int64), NEVER - 1)] >= self.resolution[used]
+        grows = (law == 0) | (is_known.sum(axis=1) >= min(FEW, len(used)))
         seen = np.flatnonzero(grows & ((mass / near.sum(axis=1)).min(axis=1) >= SEEN))
-        allowed = self._no_steeper(limit, near.sum(axis=1), here)
-        growth = self.numbers(allowed, self.points[here])
-        growth /= growth[:, np.argmax(self.points[here].prod(axis=1)), None]
+        allowed = self._no_steeper(limit, near.sum(axis=1), used)
+        growth = self.numbers(allowed, self.points[used])
+        growth /= growth[:, np.argmax(self.points[used].prod(axis=1)), None]
         # As many as the law allows at each point, (count, candidate).
         most = np.array([(mass[seen] / each).min(axis=1) for each in growth]) / near.sum(axis=1).max()
         keep = np.flatnonzero(most >= SEEN)
         if len(keep) > CANDIDATES:
             # The best of each distance in turn.
-            at = place[seen[keep % len(seen)]]
+            at = position[seen[keep % len(seen)]]
             order = np.lexsort([-most.ravel()[keep], at])
             rank = np.arange(len(keep)) - np.searchsorted(at[order], at[order])
             keep = np.sort(keep[order[np.argsort(rank, kind="stable")[:CANDIDATES]]])
         count, candidate = np.divmod(keep, max(len(seen), 1))
-        return law[seen[candidate]], place[seen[candidate]], spread[seen[candidate]], allowed[count]
+        return law[seen[candidate]], position[seen[candidate]], spread[seen[candidate]], allowed[count]
 
-    def _needed(self, number: Array, here: Ids) -> Ids:
+    def _needed(self, number: Array, used: Ids) -> Ids:
         """Return the laws that are not steeper than what a number of accesses needs; usual ones if none explain it."""
-        allowed = self._flattest(np.arange(len(self.counts)), number, here)
+        allowed = self._flattest(np.arange(len(self.counts)), number, used)
         return np.flatnonzero((self._steepness <= float(max(_SIZES))).all(axis=1)) if allowed is None else allowed
 
-    def _no_steeper(self, limit: Ids, number: Array, here: Ids) -> Ids:
+    def _no_steeper(self, limit: Ids, number: Array, used: Ids) -> Ids:
         """Return the laws, within a limit, that are not steeper than what a number of accesses needs."""
-        allowed = self._flattest(limit, number, here)
+        allowed = self._flattest(limit, number, used)
         return limit if allowed is None else allowed
 
     @cached_property
@@ -409,17 +411,17 @@ class Laws:
         powers += 0.25 * np.array([[each.log == i for i in range(powers.shape[1])] for each in self.counts])
         return np.asarray(powers + 0.125 * (powers > 0) * np.array([[each.less > 0] for each in self.counts]))
 
-    def _flattest(self, allowed: Ids, number: Array, here: Ids) -> Ids | None:
+    def _flattest(self, allowed: Ids, number: Array, used: Ids) -> Ids | None:
         """Return the laws that are as flat, along each parameter, as explains a number; None where none explain it.
 
         Few accesses, of which a part was looked at, scatter as such numbers do: no law has to follow that.
         """
-        rate = np.maximum(self.resolution[here] / RESOLVED, 1.0)
+        rate = np.maximum(self.resolution[used] / RESOLVED, 1.0)
         near = float(np.sqrt(NOISE**2 + np.mean(rate / number)))
-        design = (self.numbers(np.arange(len(self.counts)), self.points[here]) / number).T
+        design = (self.numbers(np.arange(len(self.counts)), self.points[used]) / number).T
 
         def misfit(columns: Ids) -> float:
-            rest = 1 - design[:, columns] @ nonnegative(design[:, columns], np.ones(len(here)))
+            rest = 1 - design[:, columns] @ nonnegative(design[:, columns], np.ones(len(used)))
             return float(np.sqrt(np.mean(rest**2)))
 
         if misfit(allowed) > near:

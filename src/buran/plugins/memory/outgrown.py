@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
 
+from buran.files import JsonObject
 from buran.modeling.pmnf.basis import Array, BasisFunction, Lead, Style
 
 
@@ -46,10 +47,10 @@ class Outgrown(BasisFunction):
         if style == "python":
             share = f"log2({name} / {self.first!r}) / {float(np.log2(self.last / self.first))!r}"
             return f"((abs({share}) - abs({share} - 1) + 1) / 2)"
-        sign, ends = (r"\gg", (r"\left[", r"\right]")) if style == "latex" else (">", "[]")
+        sign, brackets = (r"\gg", (r"\left[", r"\right]")) if style == "latex" else (">", "[]")
         middle = float(np.sqrt(self.first * self.last))
         bare = name[1:-1] if name.startswith("(") else name
-        return f"{ends[0]}{bare} {sign} {middle:.3g}{ends[1]}"
+        return f"{brackets[0]}{bare} {sign} {middle:.3g}{brackets[1]}"
 
     def to_json(self) -> dict[str, Any]:
         """Return both numbers."""
@@ -66,7 +67,7 @@ class OutgrownCaches:
         """Return none."""
         return ()
 
-    def read(self, data: Mapping[str, Any]) -> BasisFunction:
+    def read(self, data: JsonObject) -> BasisFunction:
         """Read both numbers."""
         return Outgrown(float(data["first"]), float(data["last"]))
 

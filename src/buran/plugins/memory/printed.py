@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from buran.plugins.memory.campaign import OtherMachine
     from buran.plugins.memory.machine_file import MachineFile
 
-PROGRAM, ENDS = "whole program", "start-up and shutdown"
+PROGRAM, STARTUP = "whole program", "start-up and shutdown"
 _MOST_ROWS = 20
+_Row = dict[str, Any]  # by the columns of the table
 _TIMES = ("predicted", "lower", "upper", "here")
 
 
-def predict(arguments: argparse.Namespace, points: Sequence[Mapping[str, Any]]) -> int:
+def predict(arguments: argparse.Namespace, points: Sequence[Mapping[str, float | str]]) -> int:
     """Print it for these points; return the exit code."""
     from buran.plugins.memory.campaign import predict_elsewhere
     from buran.plugins.memory.machine_file import MachineFile
@@ -38,9 +39,10 @@ def predict(arguments: argparse.Namespace, points: Sequence[Mapping[str, Any]]) 
         raise UsageError("there are no points to predict", hint="give --at P=V,... or a CSV file")
     for point in points:
         check_coordinates(point, session.campaign.parameters)
-        if not all(isinstance(point[name], int | float) for name in session.campaign.parameters):
-            raise UsageError("the values of parameters are numbers", why="some are not")
-    found = predict_elsewhere(session, there, points, arguments.level)
+    numbers = [{name: value for name, value in point.items() if not isinstance(value, str)} for point in points]
+    if numbers != list(points):
+        raise UsageError("the values of parameters are numbers", why="some are not")
+    found = predict_elsewhere(session, there, numbers, arguments.level)
     rows = _rows(found)
     if arguments.json:
         print(json.dumps(_plain(found, rows), indent=2))
@@ -51,17 +53,17 @@ def predict(arguments: argparse.Namespace, points: Sequence[Mapping[str, Any]]) 
     return int(Exit.DONE)
 
 
-def _rows(found: OtherMachine) -> list[dict[str, Any]]:
+def _rows(found: OtherMachine) -> list[_Row]:
     """Return a row for each point and call path, that of the program first; times in seconds."""
-    from buran.profiles.startup import starts_or_ends
+    from buran.profiles.startup import is_startup_or_shutdown
 
-    names = (*found.call_paths, ENDS)
+    names = (*found.call_paths, STARTUP)
     kinds = (*found.kinds, "kept")
-    shown = np.flatnonzero(~np.append(starts_or_ends(found.call_paths), False)).tolist()
+    shown = np.flatnonzero(~np.append(is_startup_or_shutdown(found.call_paths), False)).tolist()
     out = []
     for position, point in enumerate(found.points.tolist()):
         at = dict(zip(found.parameters, point, strict=True))
-        seconds = np.vstack([found.predicted, found.lower, found.upper, found.measured_here, *found.misses])
+        seconds = np.vstack([found.predicted, found.lower, found.upper, found.measured_at_home, *found.misses])
         seconds = seconds.reshape(-1, *found.predicted.shape)[:, :, position]
         program = np.append(found.program[:, position], found.misses[:, :, position].sum(axis=1))
         keys = [*_TIMES, *(f"misses of level {level}" for level in range(1, len(found.misses) + 1))]
@@ -72,14 +74,14 @@ def _rows(found: OtherMachine) -> list[dict[str, Any]]:
     return out
 
 
-def _plain(found: OtherMachine, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _plain(found: OtherMachine, rows: Sequence[_Row]) -> dict[str, Any]:
     def machine(file: MachineFile) -> dict[str, Any]:
         return {"host": file.host, "cpu": file.cpu, "date": file.date}
 
     return {
         "metric": "run time",
         "unit": "s",
-        "here": machine(found.here),
+        "here": machine(found.home),
         "there": machine(found.there),
         "same": found.same,
         "speed": {"ratio": found.speed.middle, "kinds": dict(found.speed.kinds), "memory": found.speed.memory},
@@ -89,11 +91,11 @@ def _plain(found: OtherMachine, rows: Sequence[Mapping[str, Any]]) -> dict[str, 
     }
 
 
-def _print(found: OtherMachine, rows: Sequence[Mapping[str, Any]], level: float) -> None:
+def _print(found: OtherMachine, rows: Sequence[_Row], level: float) -> None:
     from buran.reporting.plain import briefs
 
-    here, there = (f"{machine.host} ({machine.cpu})" for machine in (found.here, found.there))
-    print(f"run time in s on {there}, intervals of {100 * level:g} %; measured on {here}")
+    home, there = (f"{machine.host} ({machine.cpu})" for machine in (found.home, found.there))
+    print(f"run time in s on {there}, intervals of {100 * level:g} %; measured on {home}")
     programs = [row for row in rows if row["call path"] == PROGRAM]
     header = [key for key in rows[0] if key not in ("call path", "made of")]
     print(table(header, [[_cell(row[key]) for key in header] for row in programs]))

@@ -19,7 +19,7 @@ from buran.plugins.memory.roofline_table import BLOCKS, MPI, WAITING, BoundPath,
 from buran.profiles.experiment.build import Run
 from buran.profiles.profile import CallTree
 from buran.profiles.reuse import LINE
-from buran.profiles.startup import starts_or_ends
+from buran.profiles.startup import is_startup_or_shutdown
 from buran.workflow.counts import counts_at
 
 _MOST_ROWS = 12
@@ -69,7 +69,7 @@ def roofline_of(
     waiting = {prior.call_path: prior.waiting_share or 0.0 for prior in priors}
     names = level_names(machine.caches)
     rows = []
-    seconds[starts_or_ends(tree.names)] = 0.0
+    seconds[is_startup_or_shutdown(tree.names)] = 0.0
     there = seconds.all(axis=1) & (seconds[:, 1] >= FLOOR * seconds[:, 1].sum())
     for row in np.flatnonzero(there)[np.argsort(-seconds[there, 1], kind="stable")][:_MOST_ROWS].tolist():
         other = ""

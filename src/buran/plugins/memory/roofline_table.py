@@ -151,7 +151,7 @@ def roofline_plot(roofline: Roofline) -> dict[str, Any] | None:
     names = briefs([row.call_path for row in roofline.rows])
     least = FLOOR * roofline.flops
     placed = [
-        [name, [_place(work) for work in (row.now, row.target)]]
+        [name, [_coordinates(work) for work in (row.now, row.target)]]
         for name, row in zip(names, roofline.rows, strict=True)
         if all(work.intensity and (work.speed or 0.0) >= least for work in (row.now, row.target))
     ]
@@ -159,5 +159,5 @@ def roofline_plot(roofline: Roofline) -> dict[str, Any] | None:
     return {"roofs": roofs, "peak": roofline.flops, "paths": placed} if placed else None
 
 
-def _place(work: Work) -> list[Any]:
+def _coordinates(work: Work) -> list[Any]:
     return [work.intensity, work.speed, work.level, _bound(work)]

@@ -15,7 +15,7 @@ _SHOWN = 100  # characters of a line
 _CUT = re.compile(r"\[[0-9]+ bytes are left out here\]")
 
 
-def violation(conditions: Mapping[str, Any], lines: Sequence[str]) -> str | None:
+def violation(conditions: Mapping[str, Sequence[Any]], lines: Sequence[str]) -> str | None:
     """Return which condition lines do not meet; None where they meet all.
 
     Parameters

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from buran.errors import ConfigError, ToolError
+from buran.files import JsonObject
 from buran.measurement.schedulers.base import Allocation, Job, JobRequest, Partition
 from buran.measurement.schedulers.submission import Submission
 from buran.plugins.schedulers.tabled import JobRow, TabledScheduler, allocation_with, megabytes_of, seconds_of
@@ -22,7 +23,7 @@ _STATES = {
     **{"PEND": "PENDING", "PSUSP": "PENDING", "PROV": "PENDING", "WAIT": "PENDING", "RUN": "RUNNING"},
     **{"USUSP": "SUSPENDED", "SSUSP": "SUSPENDED", "DONE": "COMPLETED", "EXIT": "FAILED", "ZOMBI": "NODE_FAIL"},
 }
-_ENDS = {  # termination reasons, from its manual
+_TERMINATIONS = {  # termination reasons, from its manual
     **dict.fromkeys(("TERM_RUNLIMIT", "TERM_CPULIMIT", "TERM_WINDOW"), "TIMEOUT"),
     **dict.fromkeys(("TERM_MEMLIMIT", "TERM_SWAP"), "OUT_OF_MEMORY"),
     **dict.fromkeys(("TERM_PREEMPT", "TERM_LOAD", "TERM_RC", "TERM_MC_RECALL"), "PREEMPTED"),
@@ -69,7 +70,7 @@ class Lsf(TabledScheduler):
         records = self._records(jobs)
         return None if records is None else [row_of(record) for record in records]
 
-    def _records(self, jobs: Collection[str] | None) -> list[Mapping[str, Any]] | None:
+    def _records(self, jobs: Collection[str] | None) -> list[JsonObject] | None:
         which = [] if jobs is None else ["-a", *sorted({job.partition("[")[0] for job in jobs})]
         done = self.ask(["bjobs", "-o", _FIELDS, "-json", *which])
         if done is None:
@@ -158,7 +159,7 @@ class Lsf(TabledScheduler):
 LSF = Lsf()
 
 
-def records_in(text: str) -> list[Mapping[str, Any]] | None:
+def records_in(text: str) -> list[JsonObject] | None:
     """Return the records of a table in JSON; None if there is none. Words such as "Please wait" may stand before it."""
     try:
         table = json.loads(text[text.index("{") :], strict=False)
@@ -170,18 +171,18 @@ def records_in(text: str) -> list[Mapping[str, Any]] | None:
     return [record for record in records if isinstance(record, dict) and "ERROR" not in record]
 
 
-def number_of(record: Mapping[str, Any]) -> str:
+def number_of(record: JsonObject) -> str:
     """Return a job's number, with its task's in an array."""
     number, index = str(record.get("JOBID", "")), str(record.get("JOBINDEX", "") or "0")
     return number if index == "0" or "[" in number else f"{number}[{index}]"
 
 
-def row_of(record: Mapping[str, Any]) -> JobRow:
+def row_of(record: JsonObject) -> JobRow:
     """Return what a table has of a job."""
     number, letters = number_of(record), str(record.get("STAT", ""))
     task = re.search(r"\[(\d+)\]", number)
     why = str(record.get("EXIT_REASON", ""))
-    term = next((state for word, state in _ENDS.items() if re.match(rf"{word}\b", why)), None)
+    term = next((state for word, state in _TERMINATIONS.items() if re.match(rf"{word}\b", why)), None)
     state = _STATES.get(letters, "")
     code = str(record.get("EXIT_CODE", ""))
     return JobRow(
@@ -195,7 +196,7 @@ def row_of(record: Mapping[str, Any]) -> JobRow:
     )
 
 
-def allocation_of(job: str, record: Mapping[str, Any]) -> Allocation:
+def allocation_of(job: str, record: JsonObject) -> Allocation:
     """Read an allocation from a job's record; a slot is a rank."""
     slots = hosts_in(str(record["EXEC_HOST"]))
     elapsed_s = _seconds(record.get("RUN_TIME")) or 0.0
@@ -235,9 +236,9 @@ def _seconds(text: Any) -> float | None:
 
 def partition_of(
     name: str,
-    queues: Collection[Mapping[str, Any]],
-    hosts: Collection[Mapping[str, Any]],
-    loads: Collection[Mapping[str, Any]],
+    queues: Collection[JsonObject],
+    hosts: Collection[JsonObject],
+    loads: Collection[JsonObject],
 ) -> Partition:
     """Put together what is known of a queue.
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from buran.errors import ConfigError, ToolError
+from buran.files import JsonObject
 from buran.measurement.schedulers.base import Allocation, Job, JobRequest, Partition
 from buran.measurement.schedulers.submission import JobReport, NotSubmitted, Refusal, Submission
 from buran.plugins.schedulers.tabled import JobRow, TabledScheduler, allocation_with, megabytes_of, seconds_of
@@ -24,7 +25,7 @@ _STATES = {
     **{"E": "COMPLETING", "S": "SUSPENDED", "U": "SUSPENDED", "M": "REVOKED"},
 }
 _ENDED = ("F", "X", "C")  # finished, a finished task of an array, and what Torque calls completed
-_ENDS_BY_CODE = {  # exit statuses below zero are PBS's own; those named in its manual for administrators
+_STATES_BY_CODE = {  # exit statuses below zero are PBS's own; those named in its manual for administrators
     **dict.fromkeys((-29, -28), "TIMEOUT"),  # wall time, CPU time
     **dict.fromkeys((-27, -26), "OUT_OF_MEMORY"),
     **dict.fromkeys((-1, -2, -3, -4, -5, -6, -11, -14, -20, -30), "NODE_FAIL"),  # its nodes could not run it
@@ -68,7 +69,7 @@ class Pbs(TabledScheduler):
         known = self._jobs(jobs)
         return None if known is None else [row_of(number, fields) for number, fields in known.items()]
 
-    def _jobs(self, jobs: Collection[str] | None) -> dict[str, Mapping[str, Any]] | None:
+    def _jobs(self, jobs: Collection[str] | None) -> dict[str, JsonObject] | None:
         if jobs is None:
             listed = self.ask(["qselect", "-u", getpass.getuser()])
             if listed is None or listed.returncode != 0:
@@ -103,7 +104,7 @@ class Pbs(TabledScheduler):
         """Ask for chunks: the fullest nodes, and one node with what is left."""
         # An array must be rerunnable; a task that is started anew goes on where it was.
         shape = ["-J", f"0-{len(submission.names) - 1}"] if submission.is_array else ["-r", "n"]
-        place = f"place={'scatter' if request.nodes > 1 else 'pack'}{':excl' if request.exclusive else ''}"
+        placement = f"place={'scatter' if request.nodes > 1 else 'pack'}{':excl' if request.exclusive else ''}"
         wanted = {
             "-N": submission.purpose,
             "-j": "oe",
@@ -117,7 +118,7 @@ class Pbs(TabledScheduler):
             )
         resources = [
             f"select={select_of(request)}",
-            place,
+            placement,
             f"walltime={request.minutes * 60}",
             *([f"qos={request.qos}"] if request.qos is not None else []),
         ]
@@ -252,7 +253,7 @@ def _variables(text: str) -> dict[str, str]:
     return {name: re.sub(r"\\(.)", r"\1", value) for name, value in pairs}
 
 
-def row_of(number: str, fields: Mapping[str, Any]) -> JobRow:
+def row_of(number: str, fields: JsonObject) -> JobRow:
     """Return what a table has of a job."""
     code = fields.get("Exit_status", fields.get("exit_status"))
     task = re.search(r"\[(\d+)\]", number)
@@ -271,12 +272,12 @@ def row_of(number: str, fields: Mapping[str, Any]) -> JobRow:
     )
 
 
-def _state(fields: Mapping[str, Any], code: int | None) -> str:
+def _state(fields: JsonObject, code: int | None) -> str:
     letter = str(fields.get("job_state", ""))
     if letter not in _ENDED:
         return _STATES.get(letter, "")
-    if code in _ENDS_BY_CODE:
-        return _ENDS_BY_CODE[code]
+    if code in _STATES_BY_CODE:
+        return _STATES_BY_CODE[code]
     if int(fields.get("substate", 0)) == _TERMINATED or code is None:
         return "CANCELLED"
     return "COMPLETED" if code == 0 else "FAILED"
@@ -296,7 +297,7 @@ def select_of(request: JobRequest) -> str:
     return "+".join([*([chunk(whole, fullest)] if whole else []), *([chunk(1, rest)] if rest else [])])
 
 
-def allocation_of(job: str, fields: Mapping[str, Any]) -> Allocation:
+def allocation_of(job: str, fields: JsonObject) -> Allocation:
     """Read an allocation from what ``qstat -f`` says of a running job."""
     wanted = fields.get("Resource_List", {})
     limit_s = seconds_of(wanted.get("walltime"))
@@ -332,8 +333,8 @@ def _since(text: str | None) -> float:
 def partition_of(
     name: str | None,
     constraint: str | None,
-    queues: Mapping[str, Mapping[str, Any]],
-    nodes: Mapping[str, Mapping[str, Any]],
+    queues: Mapping[str, JsonObject],
+    nodes: Mapping[str, JsonObject],
 ) -> Partition:
     """Put together what is known of a queue.
 
@@ -345,12 +346,12 @@ def partition_of(
     if name is None or name not in queues:
         what = "no queue is the default one" if name is None else f"there is no queue {name!r}"
         raise ConfigError(what, where="resources.partition", hint=f"choose one of: {', '.join(queues)}")
-    ends = _ends_of(name, queues)
+    execution = _execution_queues(name, queues)
     wanted = [pair.partition("=") for pair in (constraint or "").split(":") if "=" in pair]
     fitting = [
         node
         for node in nodes.values()
-        if node.get("queue") in (None, *ends)
+        if node.get("queue") in (None, *execution)
         and not {"offline", "down"} & set(str(node.get("state", "")).split(","))
         and int(node.get("resources_available", {}).get("ncpus", 0)) > 0
         and all(value in str(node["resources_available"].get(key, "")).split(",") for key, _, value in wanted)
@@ -365,9 +366,9 @@ def partition_of(
     memory = [size for each in have if (size := megabytes_of(each.get("mem"))) is not None]
     cores = min(int(each["ncpus"]) for each in have)
     # A route tries its ends until one takes the job: it may be as large as the largest of them allows.
-    counts = {end: sum(node.get("queue") in (None, end) for node in fitting) for end in ends}
-    most_nodes = max(min(counts[end], _limit(queues[end], "nodect", int)) for end in ends)
-    longest_s = max(_limit(queues[end], "walltime", seconds_of) for end in ends)
+    counts = {end: sum(node.get("queue") in (None, end) for node in fitting) for end in execution}
+    most_nodes = max(min(counts[end], _limit(queues[end], "nodect", int)) for end in execution)
+    longest_s = max(_limit(queues[end], "walltime", seconds_of) for end in execution)
     longest_s = min(longest_s, _limit(queues[name], "walltime", seconds_of))
     return Partition(
         name=name,
@@ -379,14 +380,14 @@ def partition_of(
     )
 
 
-def _limit(queue: Mapping[str, Any], key: str, read: Callable[[Any], float | None]) -> float:
+def _limit(queue: JsonObject, key: str, read: Callable[[Any], float | None]) -> float:
     """Return a limit of a queue's jobs; infinity where it has none."""
     most = queue.get("resources_max", {}).get(key)
     number = None if most is None else read(most)
     return math.inf if number is None else number
 
 
-def _ends_of(name: str, queues: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def _execution_queues(name: str, queues: Mapping[str, JsonObject]) -> list[str]:
     """Return the queues in which jobs of a queue may run: itself, or where a route leads to in the end.
 
     Raises
@@ -394,26 +395,26 @@ def _ends_of(name: str, queues: Mapping[str, Mapping[str, Any]]) -> list[str]:
     ConfigError
         It leads to no queue of this server.
     """
-    open_names, seen, ends = [name], {name}, list[str]()
+    open_names, seen, found = [name], {name}, list[str]()
     while open_names:
         queue = open_names.pop()
-        if _ends_here(queues[queue]):
-            ends.append(queue)
+        if _is_execution_queue(queues[queue]):
+            found.append(queue)
             continue
         listed = str(queues[queue].get("route_destinations", "")).split(",")
         names = (name.strip().partition("@")[0] for name in listed)
         further = [name for name in names if name in queues and name not in seen]
         seen.update(further)
         open_names += further
-    if not ends:
-        execution = [queue for queue, fields in queues.items() if _ends_here(fields)]
+    if not found:
+        execution = [queue for queue, fields in queues.items() if _is_execution_queue(fields)]
         raise ConfigError(
             f"the queue {name} is a route to no queue of this server",
             where="resources.partition",
             hint=f"choose one of: {', '.join(execution)}",
         )
-    return sorted(ends)
+    return sorted(found)
 
 
-def _ends_here(fields: Mapping[str, Any]) -> bool:
+def _is_execution_queue(fields: JsonObject) -> bool:
     return str(fields.get("queue_type", "")).casefold() != "route"

@@ -75,9 +75,9 @@ def _option_mistakes(options: str) -> Iterator[Mistake]:
 def _options(text: str) -> Mapping[str, tuple[str, ...]]:
     """Return the options of a help text, with the values of those that take one of a few."""
     found = list(_OPTION.finditer(text))
-    ends = [*(match.start() for match in found[1:]), len(text)]
+    bounds = [*(match.start() for match in found[1:]), len(text)]
     options: dict[str, tuple[str, ...]] = {}
-    for match, end in zip(found, ends, strict=False):
+    for match, end in zip(found, bounds, strict=False):
         values = _VALUE.findall(text, match.end(), end) if match[1] in _WITH_VALUES else []
         # A paradigm alone stands for its first variant.
         options[match[1]] = tuple(dict.fromkeys(word for value in values for word in (value, value.partition(":")[0])))

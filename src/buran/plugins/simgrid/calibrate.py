@@ -209,8 +209,8 @@ def _with_costs_beyond(
     points: Array, log_costs: Costs, names: Sequence[str], beyond: CostsBeyond
 ) -> tuple[Array, Costs]:
     """Add points beyond the measured sizes: how much more expensive blocks are there is known."""
-    place = {point: row for row, point in enumerate(map(tuple, points.tolist()))}
-    at = np.array([place.get(tuple(point), -1) for point in beyond.nearest.tolist()])
+    index = {point: row for row, point in enumerate(map(tuple, points.tolist()))}
+    at = np.array([index.get(tuple(point), -1) for point in beyond.nearest.tolist()])
     known = at >= 0
     growth = np.array([beyond.growth.get(name, np.ones(len(at)))[known] for name in names])
     further = log_costs[:, at[known]] + np.log(growth)
@@ -236,8 +236,8 @@ def _design(points: NDArray[np.float64], values: Sequence[NDArray[np.float64]]) 
     first = 1
     for column, of_parameter in zip(points.T, values, strict=True):
         for row, value in enumerate(column.tolist()):
-            for place, weight in weights(of_parameter.tolist(), value).items():
-                out[row, first + place] = weight
+            for index, weight in weights(of_parameter.tolist(), value).items():
+                out[row, first + index] = weight
         first += len(of_parameter)
     return out
 

@@ -147,8 +147,8 @@ def weights(values: Sequence[float], value: float) -> dict[int, float]:
     if len(values) == 1 or value in values:
         return {values.index(value) if value in values else 0: 1.0}
     scale = math.log if values[0] > 0 else float
-    low, high, here = (scale(number) for number in (values[right - 1], values[right], value))
-    share = (here - low) / (high - low)
+    low, high, middle = (scale(number) for number in (values[right - 1], values[right], value))
+    share = (middle - low) / (high - low)
     return {right - 1: 1 - share, right: share}
 
 

@@ -70,8 +70,8 @@ class SimulatedMachine(ThisMachine):
             options["smpi/coll-selector"] = keys.collectives
         if keys.factors == "none":  # a plain 1 ends SimGrid 3.32
             options |= {"smpi/bw-factor": "0:1", "smpi/lat-factor": "0:1"}
-        description, places = self._files(platform, placement)
-        files = ("-platform", str(description), "-hostfile", str(places))
+        description, hosts = self._files(platform, placement)
+        files = ("-platform", str(description), "-hostfile", str(hosts))
         return (*files, "--log=root.thres:warning", *(f"--cfg={name}:{value}" for name, value in options.items()))
 
     def _files(self, platform: Platform, placement: Placement) -> tuple[Path, Path]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import yaml
 
+from buran.files import JsonObject
 from buran.modeling.pmnf.powers import PowerLog
 from buran.modeling.pmnf.terms import Cases, Factor, ModelFunction, Term
 from buran.modeling.pmnf.text import format_function
@@ -77,18 +77,18 @@ class KnownAlgorithms:
         moved = volume or ModelFunction(0.0)
         moved = multiplied(moved, measures[3]) if operation in _PER_RANK else moved
         message = multiplied(moved, size) if (self.flavour, operation) in _OF_ALL_BLOCKS else moved
-        ends, costs = zip(*_cases(self, rows, _COSTS[operation]), strict=True)
+        bounds, costs = zip(*_cases(self, rows, _COSTS[operation]), strict=True)
 
         def value(name: str, functions: Sequence[ModelFunction]) -> ModelFunction:
             if len(set(functions)) == 1:
                 return functions[0]
-            by, cases = (size, message, visits), tuple((*end, one) for end, one in zip(ends, functions, strict=True))
+            by, cases = (size, message, visits), tuple((*end, one) for end, one in zip(bounds, functions, strict=True))
             columns = sorted({c for each in by for term in each.terms for f in term.factors for c in f.columns})
             title, names = f"{name}({operation.removeprefix('MPI_')})", tuple(parameters[column] for column in columns)
             variable = Cases(title, _python(by, cases, parameters), names, tuple(columns), by, cases)
             return ModelFunction(0.0, (1.0,), (Term((Factor(factor.parameter, PowerLog(Fraction(1)), variable),)),))
 
-        given = [(cost, ranks, self, measures) for (ranks, _), cost in zip(ends, costs, strict=True)]
+        given = [(cost, ranks, self, measures) for (ranks, _), cost in zip(bounds, costs, strict=True)]
         steps = [multiplied(visits, value("steps", [_steps(*each) for each in given]))]
         if any(any(cost.segments) for cost in costs):
             more = [scaled(_of(cost.segments, measures), 1 / _SEGMENT) for cost in costs]
@@ -264,7 +264,7 @@ def _python(
 
 
 @cache
-def _thresholds() -> Mapping[str, Any]:
+def _thresholds() -> JsonObject:
     with _TABLE.open(encoding="utf-8") as file:
-        table: Mapping[str, Any] = yaml.safe_load(file)
+        table: JsonObject = yaml.safe_load(file)
     return table

@@ -21,7 +21,7 @@ def proposal(name: str) -> str:
     available = [scheduler for scheduler in SCHEDULERS if scheduler.is_available()]
     resources = [*chain(*map(_resources, available))]
     launcher = "srun" if "resources:" in resources and shutil.which("srun") else "auto"
-    return "\n".join([*_environment(name, launcher), *resources, *_places(name), ""])
+    return "\n".join([*_environment(name, launcher), *resources, *_folders(name), ""])
 
 
 def _environment(name: str, launcher: str) -> Iterator[str]:
@@ -78,7 +78,7 @@ def _in_words(partition: Partition) -> str:
     return f"{counted(partition.nodes, 'node')} of {cores}{memory}{longest}"
 
 
-def _places(name: str) -> Iterator[str]:
+def _folders(name: str) -> Iterator[str]:
     scratch = next((variable for variable in ("SCRATCH", "WORK") if os.environ.get(variable)), None)
     if scratch is not None:
         yield f"results: ${scratch}/buran"

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from buran.campaign.plan import Mode, Purpose
-from buran.files import finite_or_none
+from buran.files import decode
 from buran.modeling.pmnf.model_set import write_models
 from buran.planning.observations import Observations
 from buran.plugins.versions.changes import Changes
-from buran.plugins.versions.check import Checked, check_counts, check_times
+from buran.plugins.versions.check import CheckedRow, ComparedRuns, check_counts, check_times
 from buran.plugins.versions.fold import fold
 from buran.plugins.versions.side import RUNTIME
 from buran.profiles.experiment.jsonl import write_jsonl
+from buran.profiles.experiment.table import Experiment
 from buran.profiles.metrics import noise_resilient, uncounted
 from buran.profiles.profile import NO_CALL_PATHS
 from buran.workflow import collect
@@ -35,16 +37,7 @@ def compare_runs(
     runs = history.runs_of([plan])
     mode = Mode.EFFORT if any(run.mode is Mode.EFFORT for run in runs) else Mode.TIME
     table = collect.experiment_of([run for run in runs if run.mode is mode], session.campaign.parameters)
-    comparison: dict[str, Any] = {
-        "mode": mode,
-        "rows": [],
-        "counted": 0,
-        "call_paths": 0,
-        "unsteady": 0,
-        "moved": [],
-        "timed": 0,
-        "open": "",
-    }
+    compared = ComparedRuns(mode)
     tree = NO_CALL_PATHS
     if table is None:
         table_path.write_text("", encoding="utf-8")
@@ -53,7 +46,7 @@ def compare_runs(
         chosen = session.campaign.config.metrics
         metrics = noise_resilient(chosen) if mode is Mode.EFFORT else uncounted(chosen)
         write_jsonl(collect.only(table, metrics), table_path)
-        comparison |= _counts(earlier, table) if mode is Mode.EFFORT else _times(session, earlier, table, runs)
+        compared = _counts(earlier, table) if mode is Mode.EFFORT else _times(session, earlier, table, runs)
     Findings(
         iteration=plan.iteration,
         filter_text=plan.filter_text,
@@ -65,62 +58,43 @@ def compare_runs(
         overhead=collect.overhead(runs),
         unsteady={},
         evaluation=(),
-        comparison=comparison,
+        comparison=asdict(compared),
     ).write(findings_path)
     write_models(models_path, [])
 
 
-def _counts(earlier: EarlierVersion, table: Any) -> dict[str, Any]:
+def _counts(earlier: EarlierVersion, table: Experiment) -> ComparedRuns:
     checked = check_counts(earlier.side, table)
-    return {
-        "rows": _plain(checked.rows),
-        "counted": checked.points,
-        "call_paths": checked.call_paths,
-        "unsteady": checked.unsteady,
-        "moved": [[pair.before, pair.after] for pair in checked.moved],
-    }
+    return ComparedRuns(
+        Mode.EFFORT,
+        tuple(map(CheckedRow.of, checked.rows)),
+        checked.points,
+        checked.call_paths,
+        checked.unsteady,
+        tuple((pair.before, pair.after) for pair in checked.moved),
+    )
 
 
-def _times(session: Session, earlier: EarlierVersion, table: Any, runs: Sequence[FinishedRun]) -> dict[str, Any]:
+def _times(session: Session, earlier: EarlierVersion, table: Experiment, runs: Sequence[FinishedRun]) -> ComparedRuns:
     names = session.campaign.parameters
     if "time" not in earlier.side.models or "time" not in table.values:
-        return {"open": "call paths' times are not modelled there, or not measured here"}
+        return ComparedRuns(Mode.TIME, open="call paths' times are not modelled there, or not measured here")
     walls = collect.baseline(runs, Purpose.COMPARISON)
     by_point = {tuple(float(point[name]) for name in names): times for point, times in walls.items()}
-    rows = check_times(earlier.side, table, by_point)
-    if all(row.change.verdict == "undecided" for row in rows):
-        return {"rows": _plain(rows), "open": "the models there have no intervals"}
-    return {"rows": _plain(rows), "timed": len(table.points)}
+    rows = tuple(map(CheckedRow.of, check_times(earlier.side, table, by_point)))
+    if all(row.verdict == "undecided" for row in rows):
+        return ComparedRuns(Mode.TIME, rows, open="the models there have no intervals")
+    return ComparedRuns(Mode.TIME, rows, timed=len(table.points))
 
 
-def _plain(rows: Iterable[Checked]) -> list[dict[str, Any]]:
-    """Return rows as plain data; numbers that are not finite become None."""
-    return [
-        {
-            "metric": row.metric,
-            "call_path": row.call_path,
-            "point": list(row.change.point),
-            "share": row.share,
-            "verdict": row.change.verdict,
-            "within": finite_or_none(row.within),
-            "growth": [row.growth_before, row.growth_after],
-            "through": list(row.through),
-            **{
-                name: finite_or_none(getattr(row.change, name))
-                for name in ("before", "after", "ratio", "lower", "upper")
-            },
-        }
-        for row in rows
-    ]
+def _comparisons(history: History) -> list[ComparedRuns]:
+    found = [history.findings(plan.iteration).comparison for plan in history.plans if plan.comparison]
+    return [decode(ComparedRuns, comparison) for comparison in found]
 
 
-def _comparisons(history: History) -> list[Mapping[str, Any]]:
-    return [history.findings(plan.iteration).comparison for plan in history.plans if plan.comparison]
-
-
-def checked_so_far(history: History) -> list[dict[str, Any]]:
+def checked_so_far(history: History) -> list[CheckedRow]:
     """Return what was measured compared with what the earlier version predicts and counted, for the report."""
-    return [row for comparison in _comparisons(history) for row in comparison["rows"]]
+    return [row for comparison in _comparisons(history) for row in comparison.rows]
 
 
 def changes_so_far(earlier: EarlierVersion, history: History) -> Changes:
@@ -128,25 +102,25 @@ def changes_so_far(earlier: EarlierVersion, history: History) -> Changes:
     comparisons = _comparisons(history)
     rows = checked_so_far(history)
     changed = sorted(
-        (row for row in rows if row["verdict"] in ("grown", "shrunk")),
-        key=lambda row: (row["metric"] == RUNTIME, -row["share"]),
+        (row for row in rows if row.verdict in ("grown", "shrunk")),
+        key=lambda row: (row.metric == RUNTIME, -row.share),
     )
 
     def within(metrics: Iterable[str]) -> float:
-        limits = [row["within"] for row in rows if row["metric"] in metrics]
-        return math.inf if None in limits or not limits else max(limits)
+        limits = [math.inf if row.within is None else row.within for row in rows if row.metric in metrics]
+        return max(limits, default=math.inf)
 
     return Changes(
         earlier=earlier.name,
-        changed=tuple(dict.fromkeys((row["metric"], row["call_path"]) for row in changed)),
-        growth={(row["metric"], row["call_path"]): tuple(row["growth"]) for row in changed if all(row["growth"])},
-        counted=max((comparison["counted"] for comparison in comparisons), default=0),
-        call_paths=max((comparison["call_paths"] for comparison in comparisons), default=0),
-        unsteady=max((comparison["unsteady"] for comparison in comparisons), default=0),
-        timed=max((comparison["timed"] for comparison in comparisons), default=0),
+        changed=tuple(dict.fromkeys((row.metric, row.call_path) for row in changed)),
+        growth={(row.metric, row.call_path): row.growth for row in changed if all(row.growth)},
+        counted=max((comparison.counted for comparison in comparisons), default=0),
+        call_paths=max((comparison.call_paths for comparison in comparisons), default=0),
+        unsteady=max((comparison.unsteady for comparison in comparisons), default=0),
+        timed=max((comparison.timed for comparison in comparisons), default=0),
         run_time_within=within([RUNTIME]),
         within=within(["time"]),
-        open=next((comparison["open"] for comparison in comparisons if comparison["open"]), ""),
+        open=next((comparison.open for comparison in comparisons if comparison.open), ""),
     )
 
 

@@ -78,7 +78,7 @@ def _percent(share: float) -> str:
 _NAMED = 3
 
 
-def telling_places(points: Array) -> list[int]:
+def informative_indices(points: Array) -> list[int]:
     """Return the indices of points at which times are compared, ascending: the smallest, and the end of each line.
 
     A line goes from the smallest point along one parameter. There the program is as large as it gets for the cost, and

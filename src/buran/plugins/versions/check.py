@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.files import finite_or_none
 from buran.modeling.numerics.tuning import FEW, MATTERS
 from buran.modeling.pmnf import fit_models
 from buran.modeling.pmnf.model_set import ModelSet
@@ -22,7 +23,7 @@ from buran.plugins.versions.counts import (
     operations_of_one,
     unsteady_rows,
 )
-from buran.plugins.versions.difference import Change
+from buran.plugins.versions.difference import Change, Verdict
 from buran.plugins.versions.fold import common_call_paths, fold, fold_models
 from buran.plugins.versions.measured import folded_values, shares_of
 from buran.plugins.versions.pairing import Pair, pair_call_paths
@@ -68,6 +69,59 @@ class Checked:
         if np.isnan(bounds).any():
             return 0.0 if self.change.before == self.change.after else float("inf")
         return max(abs(end - 1) for end in bounds)
+
+
+@dataclass(frozen=True)
+class CheckedRow:
+    """What files hold of a `Checked` one; None for numbers that are not finite."""
+
+    metric: str
+    call_path: str
+    point: tuple[float, ...]
+    share: float
+    verdict: Verdict
+    within: float | None
+    growth: tuple[str, str]
+    through: tuple[str, ...]
+    before: float | None
+    after: float | None
+    ratio: float | None
+    lower: float | None
+    upper: float | None
+
+    @classmethod
+    def of(cls, row: Checked) -> CheckedRow:
+        """Return what files hold of it."""
+        change, growth = row.change, (row.growth_before, row.growth_after)
+        numbers = map(finite_or_none, (change.before, change.after, change.ratio, change.lower, change.upper))
+        within, verdict = finite_or_none(row.within), change.verdict
+        return cls(row.metric, row.call_path, change.point, row.share, verdict, within, growth, row.through, *numbers)
+
+
+@dataclass(frozen=True)
+class ComparedRuns:
+    """What the runs of an iteration that are compared with an earlier version show.
+
+    Attributes
+    ----------
+    counted, call_paths, unsteady
+        Points and call paths whose counts are compared, and of how many these differ between repetitions.
+    moved
+        Call paths before and after, where a function came between callers and callees.
+    timed
+        At how many points times are compared.
+    open
+        Why times are not; empty where they are.
+    """
+
+    mode: str
+    rows: tuple[CheckedRow, ...] = ()
+    counted: int = 0
+    call_paths: int = 0
+    unsteady: int = 0
+    moved: tuple[tuple[str, str], ...] = ()
+    timed: int = 0
+    open: str = ""
 
 
 @dataclass(frozen=True)

@@ -78,8 +78,8 @@ def _parse(text: str) -> Condition:
         return Condition(kind)  # type: ignore[arg-type]
     match = _PERCENT.fullmatch(percent)
     if kind not in _WITH_PERCENT or match is None:
-        ends = f"only {listed(list(_WITH_PERCENT))} take a percentage, as in grown:10%"
-        raise UsageError(f"{percent!r} cannot follow {kind!r}", where=where, why=ends)
+        only = f"only {listed(list(_WITH_PERCENT))} take a percentage, as in grown:10%"
+        raise UsageError(f"{percent!r} cannot follow {kind!r}", where=where, why=only)
     return Condition(kind, float(match[1]) / 100)  # type: ignore[arg-type]
 
 

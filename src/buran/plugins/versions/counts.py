@@ -12,7 +12,7 @@ from buran.modeling.numerics.intervals import ROUNDING
 from buran.modeling.numerics.tuning import OF_MEANS
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.plugins.versions.difference import Change
-from buran.plugins.versions.fold import Places, fold, places_of
+from buran.plugins.versions.fold import Indices, fold, indices_of
 from buran.plugins.versions.measured import Measured, common_points, measured_in_both
 from buran.plugins.versions.side import Side
 from buran.profiles.experiment.table import Experiment
@@ -80,7 +80,7 @@ class Counted:
 
 def count_measured(both: Measured) -> Counted:
     """Take what was measured for counts; steady are those that all repetitions agree on."""
-    bounds = [_ends(values) for values in both.values]
+    bounds = [_bounds(values) for values in both.values]
     with np.errstate(invalid="ignore"):
         wobbly = [((most - least) > ROUNDING * np.abs(most)).any(axis=1) for least, most in bounds]
     return Counted(both.points, bounds[0][0], bounds[1][0], np.asarray(~(wobbly[0] | wobbly[1]), dtype=np.bool_))
@@ -95,7 +95,7 @@ def count_in_both(before: Side, after: Side, models: ModelSet, common: Sequence[
     assert before.counts is not None and after.counts is not None
     tables, names = (before.counts, after.counts), (before.counted, after.counted)
     folded = fold(names[0], common), fold(names[1], common)
-    alone = places_of(names[0], common), places_of(names[1], common)
+    alone = indices_of(names[0], common), indices_of(names[1], common)
     both = measured_in_both(tables, models, folded, len(common))
     counted = count_measured(both)
     themselves = count_measured(measured_in_both(tables, models, alone, len(common)))
@@ -138,13 +138,13 @@ def operations_of_one(before: Side, after: Side) -> list[tuple[str, Change]]:
             called = [
                 np.nan_to_num(values[row][at][..., 0]).max(axis=-1, initial=0.0) for values in table.values.values()
             ]
-            here = np.flatnonzero(np.max(called, axis=0, initial=0.0) > 0) if called else np.zeros(0, dtype=np.int64)
-            if not len(here):
+            present = np.flatnonzero(np.max(called, axis=0, initial=0.0) > 0) if called else np.zeros(0, dtype=np.int64)
+            if not len(present):
                 continue
             calls = np.nan
             if CALLS in table.values:
-                calls = float(np.nan_to_num(table.over_locations(CALLS)[row, at[here[-1]]]).max())
-            point = points[at[here[-1]]]
+                calls = float(np.nan_to_num(table.over_locations(CALLS)[row, at[present[-1]]]).max())
+            point = points[at[present[-1]]]
             change = (calls, 0.0, 0.0, 0.0, 0.0) if side is before else (0.0, calls, np.inf, np.inf, np.inf)
             out.append((side.counted[row], Change(point, *change)))
     return out
@@ -161,7 +161,7 @@ def count_modelled(models: tuple[ModelSet, ModelSet]) -> Counted:
     return Counted(points, values[0], values[1], np.array(through[0]) & np.array(through[1]))
 
 
-def _ends(values: Array) -> tuple[Array, Array]:
+def _bounds(values: Array) -> tuple[Array, Array]:
     """Return the least and the most over repetitions; NaN where there is none."""
     there = np.isfinite(values)
     none = ~there.any(axis=2)
@@ -170,7 +170,7 @@ def _ends(values: Array) -> tuple[Array, Array]:
     return np.where(none, np.nan, least), np.where(none, np.nan, most)
 
 
-def unsteady_rows(names: Collection[str], common: Sequence[str]) -> Places:
+def unsteady_rows(names: Collection[str], common: Sequence[str]) -> Indices:
     """Return the common call paths that call paths with unsteady counts count to."""
     positions = fold(tuple(names), common)
     return positions[positions >= 0]

@@ -13,7 +13,7 @@ from buran.modeling.pmnf.model_set import ModelSet
 from buran.profiles.experiment.collect import split_call_path
 from buran.profiles.profile import SEPARATOR
 
-Places = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 
 def common_call_paths(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
@@ -22,7 +22,7 @@ def common_call_paths(first: Sequence[str], second: Sequence[str]) -> tuple[str,
     return tuple(name for name in second if name in first_names)
 
 
-def fold(names: Sequence[str], common: Sequence[str]) -> Places:
+def fold(names: Sequence[str], common: Sequence[str]) -> Indices:
     """Return for each call path the index of the common one it counts to; -1 where there is none.
 
     That is itself, or the nearest caller that both campaigns have. Without this, a function that has hooks on one side
@@ -40,13 +40,13 @@ def fold(names: Sequence[str], common: Sequence[str]) -> Places:
     return out
 
 
-def places_of(names: Sequence[str], common: Sequence[str]) -> Places:
+def indices_of(names: Sequence[str], common: Sequence[str]) -> Indices:
     """Return for each call path the index of the same one among `common`; -1 where it is not there."""
     positions = {name: position for position, name in enumerate(common)}
     return np.array([positions.get(name, -1) for name in names], dtype=np.int64)
 
 
-def fold_models(models: ModelSet, positions: Places, names: tuple[str, ...]) -> ModelSet:
+def fold_models(models: ModelSet, positions: Indices, names: tuple[str, ...]) -> ModelSet:
     """Return a model for each common call path: its own, or the sum of those that count to it."""
     groups: list[list[Model | None]] = [[] for _ in names]
     for model, position in zip(models.models, positions.tolist(), strict=True):

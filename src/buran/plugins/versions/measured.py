@@ -13,7 +13,7 @@ from buran.modeling.numerics.intervals import of_mean
 from buran.modeling.numerics.tuning import FEW
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.repetitions import Repetition, over_repetitions
-from buran.plugins.versions.fold import Places
+from buran.plugins.versions.fold import Indices
 from buran.profiles.experiment.table import Aggregate, Experiment
 
 Array = NDArray[np.float64]
@@ -45,10 +45,10 @@ class Measured:
         `FEW` points.
         """
         first, second = (over_repetitions(side, self.repetition) for side in self.values)
-        here = (first > 0) & (second > 0)
-        logs = np.log(np.where(here, second, 1.0)) - np.log(np.where(here, first, 1.0))
-        mean, reach = of_mean(np.where(here, logs, np.nan), level)
-        enough = here.sum(axis=1) >= FEW
+        present = (first > 0) & (second > 0)
+        logs = np.log(np.where(present, second, 1.0)) - np.log(np.where(present, first, 1.0))
+        mean, reach = of_mean(np.where(present, logs, np.nan), level)
+        enough = present.sum(axis=1) >= FEW
         bounds = (np.where(enough, np.exp(logarithms), np.nan) for logarithms in (mean, mean - reach, mean + reach))
         return cast(tuple[Array, Array, Array], tuple(bounds))
 
@@ -62,7 +62,7 @@ def common_points(first: Sequence[Sequence[float]], second: Sequence[Sequence[fl
 def measured_in_both(
     tables: tuple[Experiment, Experiment],
     models: ModelSet,
-    positions: tuple[Places, Places],
+    positions: tuple[Indices, Indices],
     size: int,
 ) -> Measured:
     """Return what two tables hold of the metric of `models`, reduced over ranks and repetitions as these are.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import buran
+from buran.plugins.versions.check import CheckedRow
 from buran.plugins.versions.condition import Broken
 from buran.plugins.versions.difference import Change, Comparison, Difference
 from buran.plugins.versions.text import (
@@ -28,8 +29,8 @@ from buran.reporting.plain import brief
 
 MOST_ROWS = 200
 """Call paths with a row of their own, of each metric."""
-_HERE = Path(__file__).parent
-STYLE = _HERE / "comparison.css"
+_FOLDER = Path(__file__).parent
+STYLE = _FOLDER / "comparison.css"
 _WIDTH, _MIDDLE = 160.0, 80.0  # of a bar, in the units of its drawing
 _REACH = 4.0  # a change by this factor reaches the end of a bar
 
@@ -37,7 +38,7 @@ _REACH = 4.0  # a change by this factor reaches the end of a bar
 def render_comparison_page(comparison: Comparison, broken: Sequence[Broken] = ()) -> str:
     """Write the page."""
     return (
-        environment(_HERE)
+        environment(_FOLDER)
         .get_template("comparison-page.html.j2")
         .render(
             compared=comparison_values(comparison, broken),
@@ -49,13 +50,13 @@ def render_comparison_page(comparison: Comparison, broken: Sequence[Broken] = ()
 
 def comparison_section(comparison: Comparison) -> str:
     """Return a comparison as an element of the report's page."""
-    return environment(_HERE).get_template("comparison.html.j2").render(compared=comparison_values(comparison))
+    return environment(_FOLDER).get_template("comparison.html.j2").render(compared=comparison_values(comparison))
 
 
-def checked_section(earlier: str, parameters: Sequence[str], checked: Sequence[Mapping[str, Any]]) -> str:
+def checked_section(earlier: str, parameters: Sequence[str], checked: Sequence[CheckedRow]) -> str:
     """Return what a few runs showed compared with an earlier version as an element of the report's page."""
     rows = checked_rows(parameters, checked)
-    return environment(_HERE).get_template("checked.html.j2").render(earlier=earlier, checked=rows)
+    return environment(_FOLDER).get_template("checked.html.j2").render(earlier=earlier, checked=rows)
 
 
 def comparison_values(comparison: Comparison, broken: Sequence[Broken] = ()) -> dict[str, Any]:
@@ -89,7 +90,7 @@ def comparison_values(comparison: Comparison, broken: Sequence[Broken] = ()) -> 
     }
 
 
-def _row(comparison: Comparison, difference: Difference) -> Mapping[str, Any]:
+def _row(comparison: Comparison, difference: Difference) -> dict[str, object]:
     measured = difference.measured
     return {
         "kind": difference.verdict if difference.verdict in ("grown", "shrunk") else "other",
@@ -117,10 +118,10 @@ def _bar(change: Change | None) -> dict[str, float] | None:
     if change is None or not math.isfinite(change.lower) or not math.isfinite(change.ratio):
         return None
     positions = {"lower": change.lower, "at": change.ratio, "upper": change.upper}
-    return {name: _place(ratio) for name, ratio in positions.items()}
+    return {name: _coordinate(ratio) for name, ratio in positions.items()}
 
 
-def _place(ratio: float) -> float:
+def _coordinate(ratio: float) -> float:
     if ratio <= 0 or math.isinf(ratio):
         return 0.0 if ratio <= 0 else _WIDTH
     return round(min(max(_MIDDLE * (1 + math.log(ratio) / math.log(_REACH)), 0.0), _WIDTH), 1)

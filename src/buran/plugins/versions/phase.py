@@ -8,9 +8,9 @@ import numpy as np
 
 from buran.campaign.plan import Plan, Purpose
 from buran.planning.draft import Draft
-from buran.planning.pilot import pilot_places
+from buran.planning.pilot import pilot_indices
 from buran.planning.space import Array
-from buran.plugins.versions.changes import Changes, telling_places
+from buran.plugins.versions.changes import Changes, informative_indices
 
 
 def compare(draft: Draft) -> Plan | None:
@@ -23,7 +23,7 @@ def compare(draft: Draft) -> Plan | None:
     if knowledge.rounds or not question.earlier:
         return None
     if not knowledge.plans and question.earlier_counts:
-        positions = pilot_places(_earlier_points(draft))
+        positions = pilot_indices(_earlier_points(draft))
         reason = f"counts at {len(positions)} small points, to see whether the work of the program changed"
         return _affordable(draft, positions, reason)
     if knowledge.plans and not knowledge.any_measured:
@@ -35,7 +35,7 @@ def compare(draft: Draft) -> Plan | None:
     if changes is not None and changes.changed:
         return None
     if changes is None or not (changes.timed or changes.open):
-        positions = telling_places(_earlier_points(draft))
+        positions = informative_indices(_earlier_points(draft))
         before = f"{changes.counts_in_words()}; " if changes is not None and changes.counted else ""
         reason = f"{before}times at {len(positions)} points, to compare them with the earlier version's predictions"
         return _affordable(draft, positions, reason)

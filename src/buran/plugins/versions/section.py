@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from buran.errors import UsageError
 from buran.features import ReportSection
 from buran.plugins.versions.campaign import checked_so_far
+from buran.plugins.versions.check import CheckedRow
 from buran.plugins.versions.compare import compare_sides
 from buran.plugins.versions.difference import Comparison
 from buran.plugins.versions.earlier import EarlierVersion
@@ -42,7 +43,7 @@ class Versions:
     """
 
     earlier: str
-    checked: Sequence[Mapping[str, Any]]
+    checked: Sequence[CheckedRow]
     comparison: Comparison | None = None
     refused: str = ""
 
@@ -68,7 +69,7 @@ def in_json(versions: Versions | None) -> dict[str, Any]:
     """Return what `report.json` has; the comparison is a file of its own."""
     return {
         "earlier": "" if versions is None else versions.earlier,
-        "checked": [] if versions is None else versions.checked,
+        "checked": [] if versions is None else [asdict(row) for row in versions.checked],
     }
 
 

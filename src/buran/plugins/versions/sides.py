@@ -9,7 +9,7 @@ from typing import Any
 
 from buran.campaign.results import REPORT, results_folder
 from buran.errors import FormatError
-from buran.files import read_json
+from buran.files import JsonObject, read_json
 from buran.modeling.pmnf.model_set import SCHEMA as MODELS_SCHEMA
 from buran.modeling.pmnf.model_set import ModelSet, read_models
 from buran.plugins.versions.side import RUNTIME, Side
@@ -36,7 +36,7 @@ def side_of_results(folder: Path, name: str) -> Side:
     return side_of_report(read_json(folder / REPORT), folder, name)
 
 
-def side_of_report(report: Mapping[str, Any], folder: Path, name: str) -> Side:
+def side_of_report(report: JsonObject, folder: Path, name: str) -> Side:
     """Return what a comparison needs of a report that is at hand, and of the measurements in its folder."""
     table = folder / TABLE
     counts = read_jsonl(table) if table.is_file() and table.stat().st_size else None
@@ -55,7 +55,7 @@ def _side_of_json(path: Path) -> Side:
     raise FormatError("these are no results to compare with", where=path, why=why, hint=KEEP)
 
 
-def _side_of_report(path: Path, data: Mapping[str, Any], name: str, counts: Any) -> Side:
+def _side_of_report(path: Path, data: JsonObject, name: str, counts: Any) -> Side:
     try:
         for word in data.get("words", ()):
             Category(word)  # from now on its number is shown as the word
@@ -79,6 +79,6 @@ def _side_of_report(path: Path, data: Mapping[str, Any], name: str, counts: Any)
         raise FormatError("a report is damaged, or of another version", where=path, why=why, hint=KEEP) from error
 
 
-def _of_last_filter(overhead: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _of_last_filter(overhead: Sequence[JsonObject]) -> list[JsonObject]:
     last = max((entry["filter_number"] for entry in overhead), default=0)
     return [entry for entry in overhead if entry["filter_number"] == last]

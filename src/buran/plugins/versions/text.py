@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from buran.plugins.versions.check import CheckedRow
 from buran.plugins.versions.condition import Broken
 from buran.plugins.versions.difference import Change, Comparison, Difference, OneSided, Verdict
 from buran.plugins.versions.side import RUNTIME
@@ -182,17 +183,17 @@ def comparison_text(comparison: Comparison, broken: Sequence[Broken] = ()) -> st
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def checked_rows(parameters: Sequence[str], checked: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+def checked_rows(parameters: Sequence[str], checked: Sequence[CheckedRow]) -> list[tuple[str, ...]]:
     """Return what a few runs showed compared with an earlier version, as cells; what changed first."""
-    ordered = sorted(checked, key=lambda row: (_ORDER.index(row["verdict"]), -row["share"]))
+    ordered = sorted(checked, key=lambda row: (_ORDER.index(row.verdict), -row.share))
     return [
         (
-            row["verdict"],
-            title_of(row["metric"]),
-            brief(row["call_path"]),
-            named(dict(zip(parameters, row["point"], strict=True))),
-            _figure(row["before"]),
-            _figure(row["after"]),
+            row.verdict,
+            title_of(row.metric),
+            brief(row.call_path),
+            named(dict(zip(parameters, row.point, strict=True))),
+            _figure(row.before),
+            _figure(row.after),
             change_in_words(_change(row)),
         )
         for row in ordered
@@ -203,16 +204,16 @@ def _figure(value: float | None) -> str:
     return "–" if value is None else f"{value:.6g}"
 
 
-def _change(row: Mapping[str, Any]) -> Change:
+def _change(row: CheckedRow) -> Change:
     """Return what `checked_rows` shows; bounds that are missing are infinite, other numbers unknown."""
     before, after, ratio, lower = (
-        math.nan if row[name] is None else row[name] for name in ("before", "after", "ratio", "lower")
+        math.nan if value is None else value for value in (row.before, row.after, row.ratio, row.lower)
     )
-    return Change(tuple(row["point"]), before, after, ratio, lower, math.inf if row["upper"] is None else row["upper"])
+    return Change(row.point, before, after, ratio, lower, math.inf if row.upper is None else row.upper)
 
 
 def earlier_text(
-    earlier: str, parameters: Sequence[str], checked: Sequence[Mapping[str, Any]], comparison: Comparison | None
+    earlier: str, parameters: Sequence[str], checked: Sequence[CheckedRow], comparison: Comparison | None
 ) -> str:
     """Return what a report says of an earlier version."""
     title = f"Compared with {earlier}"

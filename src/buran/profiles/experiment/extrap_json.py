@@ -29,13 +29,13 @@ class _JsonReader:
 
     def get(self, holder: Any, key: str, kind: type, where: str) -> Any:
         """Return an entry of a certain type."""
-        place = f"{where}.{key}" if where else key
+        location = f"{where}.{key}" if where else key
         if not isinstance(holder, dict):
             raise self.error(where, "it is no object")
         if key not in holder:
-            raise self.error(place, "it is missing")
+            raise self.error(location, "it is missing")
         if not isinstance(holder[key], kind) or isinstance(holder[key], bool):
-            raise self.error(place, f"{str(holder[key])[:80]!r} has the wrong type")
+            raise self.error(location, f"{str(holder[key])[:80]!r} has the wrong type")
         return holder[key]
 
     def numbers(self, values: Any, where: str, missing: bool) -> list[float]:

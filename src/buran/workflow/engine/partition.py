@@ -122,7 +122,7 @@ def _as_before(partitions: Partitions, before: Partitions) -> dict[str | None, P
     return {name: replace(partition, cores_per_node=cores[name]) for name, partition in partitions.items()}
 
 
-def room_here(campaign: Campaign, before: Partitions | None = None) -> tuple[dict[str | None, Partition], str]:
+def local_room(campaign: Campaign, before: Partitions | None = None) -> tuple[dict[str | None, Partition], str]:
     """Return the partitions of the job that this process runs in, whoever submitted it, and the job in words.
 
     There is neither outside of jobs, and for simulated campaigns.
@@ -145,14 +145,14 @@ def room_here(campaign: Campaign, before: Partitions | None = None) -> tuple[dic
         _check_machine(campaign)
         return {}, ""
     _check_cluster(campaign, scheduler)
-    here, nodes, job = allocation.partition or None, len(allocation.nodes), f"{scheduler.title} job {allocation.job}"
+    own, nodes, job = allocation.partition or None, len(allocation.nodes), f"{scheduler.title} job {allocation.job}"
     for name in campaign.partitions:
-        if None not in (here, name) and name != here:
-            what = f"this is {job} in the partition {here}, and points belong to {name}"
-            hint = f"ask for a job in {name}, write resources.partition: {here}, or submit jobs, with --profile"
+        if None not in (own, name) and name != own:
+            what = f"this is {job} in the partition {own}, and points belong to {name}"
+            hint = f"ask for a job in {name}, write resources.partition: {own}, or submit jobs, with --profile"
             raise _refused(campaign, _key(campaign, name, "partition"), what, None, hint)
     cpus = max(allocation.cpus // max(nodes, 1), 1)
-    whole = scheduler.partition(here, None) or Partition(here or "any", nodes, cpus, cpus)
+    whole = scheduler.partition(own, None) or Partition(own or "any", nodes, cpus, cpus)
     cores = max(cpus * whole.cores_per_node // whole.cpus_per_node, 1)
     room = replace(whole, nodes=nodes, cores_per_node=cores, longest_s=None, accounts=None, qos=None)
     partitions = _as_before(dict.fromkeys(campaign.partitions, whole), before or {})
@@ -160,12 +160,12 @@ def room_here(campaign: Campaign, before: Partitions | None = None) -> tuple[dic
     return partitions, f"{job}: measured on {counted(nodes, 'node')} of {counted(cores, 'core')}, no jobs are submitted"
 
 
-def measured_here(session: Session, say: Callable[[str], None]) -> Session:
+def measured_locally(session: Session, say: Callable[[str], None]) -> Session:
     """Return the campaign spread over the nodes of the job that this process runs in; as it is outside of jobs.
 
     Raises as `room_here` does.
     """
-    partitions, words = room_here(session.campaign, session.partitions)
+    partitions, words = local_room(session.campaign, session.partitions)
     if not words:
         return session
     say(f"{words} (with --profile they would be)")

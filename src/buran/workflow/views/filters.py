@@ -21,7 +21,8 @@ from buran.instrumentation.graph_sources import graph_of_features, graph_of_tree
 from buran.instrumentation.measured import extremes_s, imbalance_s, threads_of
 from buran.instrumentation.metacg import read_metacg, write_metacg
 from buran.instrumentation.pattern import named_by, plain
-from buran.instrumentation.refine import refine
+from buran.instrumentation.prediction import ModelledProgram
+from buran.instrumentation.refine import Explored, refine
 from buran.instrumentation.refinement import KEPT, Wishes
 from buran.instrumentation.selection import select
 from buran.instrumentation.tuning import VISIT_COST_S
@@ -298,26 +299,24 @@ def _modelled(universe: Universe, experiment: Experiment, request: Request) -> F
             np.array(findings.extremes_s).reshape(-1, 2),
         )
         threads = np.array(findings.threads) if findings.threads else None
-    chosen = refine(
+    wishes = Wishes(
+        share=request.share,
+        overhead=request.overhead_percent / 100,
+        constants=request.constants,
+        keep=request.keep,
+        drop=request.drop,
+    )
+    program = ModelledProgram(
         tree,
         sets["time"],
         sets.get("visits"),
-        _target(request.target, experiment),
-        Wishes(
-            share=request.share,
-            overhead=request.overhead_percent / 100,
-            constants=request.constants,
-            keep=request.keep,
-            drop=request.drop,
-        ),
         visit_cost_s=VISIT_COST_S if request.visit_cost_s is None else request.visit_cost_s,
         work=[sets[name] for name in work_metrics(sets)],
         imbalance=imbalance,
         extremes_s=extremes,
         threads=threads,
-        graph=universe.graph,
     )
-    return list_of(chosen)
+    return list_of(refine(program, _target(request.target, experiment), wishes, Explored(universe.graph)))
 
 
 def _is_table_of_results(path: Path) -> bool:

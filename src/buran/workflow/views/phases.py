@@ -11,7 +11,7 @@ from buran.campaign.point import Point
 from buran.campaign.records import RECORD, Status, read_record
 from buran.measurement.store import ledger, store
 from buran.planning.draft import Draft
-from buran.planning.pilot import pilot_places
+from buran.planning.pilot import pilot_indices
 from buran.planning.planner import next_plan
 from buran.workflow.history import History
 from buran.workflow.plan import first_plan, knowledge_of, question_of
@@ -147,7 +147,7 @@ def _plans_ahead(history: History) -> tuple[Plan, ...]:
     draft, out = Draft(question, knowledge), [plan]
     if plan.pilot:
         if len(knowledge.run_plans) == 0 and (not question.adaptive or not question.models):
-            positions = pilot_places(question.space.points)
+            positions = pilot_indices(question.space.points)
             points = dict.fromkeys((question.points[position] for position in positions), 1)
             out.append(draft.plan(points, Purpose.PILOT, "", plan.filter_text))
         if question.models:

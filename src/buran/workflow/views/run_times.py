@@ -116,13 +116,13 @@ def seconds_between(session: Session, plans: Sequence[Plan], entries: Sequence[E
     """Return what passes between the end of a run and the start of the next one, in seconds, as a median."""
     points = {bundle.point.key: bundle.point for plan in plans for bundle in plan.bundles}
     measured = (entry for entry in entries if entry.status == Status.MEASURED and entry.question[1] in points)
-    ends = []
+    bounds = []
     for entry in measured:
         folder = folder_of(session.layout.store, entry.key)
         if folder.is_dir():
             cores = session.campaign.charged_cores(points[entry.question[1]])
-            ends.append((folder.stat().st_mtime, 3600.0 * entry.cost_core_hours / cores))
-    gaps = [end - before - seconds for (before, _), (end, seconds) in pairwise(sorted(ends))]
+            bounds.append((folder.stat().st_mtime, 3600.0 * entry.cost_core_hours / cores))
+    gaps = [end - before - seconds for (before, _), (end, seconds) in pairwise(sorted(bounds))]
     return max(median_low(gaps), 0.0) if len(gaps) > 2 else 0.0  # between two sessions more passes
 
 

@@ -20,7 +20,8 @@ from buran.measurement.schedulers.none import NONE
 from buran.measurement.schedulers.registry import scheduler_of_campaign
 from buran.measurement.schedulers.submission import JobEvents
 from buran.measurement.store import claims, ledger, store
-from buran.reporting.account import Item, account_of
+from buran.reporting.account import account_of
+from buran.reporting.content import AccountItem, Failure
 from buran.workflow.crowded import sharing
 from buran.workflow.history import History
 from buran.workflow.imported import ImportOutcome
@@ -33,16 +34,6 @@ _OF_LAUNCHER = re.compile(  # blocks between lines of dashes, and what SimGrid l
     r"^([-=])\1{39,}$.*?^\1{40,}$|^\[(?:\S+ )?[\d.]+\] \S+ \[\w+/\w+\] [^\n]*$", re.MULTILINE | re.DOTALL
 )
 _STATES = ("measured", "failed", "running", "queued", "missing")  # of runs, one each
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A build or a run that failed, with where to look; or the first of `count` that failed for one cause."""
-
-    what: str
-    reason: str
-    log: str
-    count: int = 1
 
 
 def by_cause(failures: Sequence[Failure]) -> list[Failure]:
@@ -154,7 +145,7 @@ class Progress:
     eta_s: float | None
     queue: Queue | None
     other_targets: int
-    account: tuple[Item, ...] = ()
+    account: tuple[AccountItem, ...] = ()
     changes: tuple[str, ...] = ()
     sharing: tuple[str, ...] = ()
 
@@ -209,7 +200,7 @@ def progress_of(history: History) -> Progress:
         if plan.imported:
             failures |= dict(_not_imported(layout.imports(session.id, plan.iteration)))
     failures |= dict(_not_mixed(history))
-    last = plans[-1] if plans else None
+    last, jobs = (plans[-1] if plans else None), JobEvents.of_engine(layout.engine_log)
     return Progress(
         campaign=session.campaign.name,
         done=bool(last and last.done),
@@ -218,7 +209,9 @@ def progress_of(history: History) -> Progress:
         rows=tuple(rows),
         failures=tuple(failures.values()),
         interruptions=tuple(ahead.interruptions),
-        problems=() if last and last.done else (*JobEvents.of_engine(layout.engine_log).ends().words, *ahead.problems),
+        problems=()
+        if last and last.done
+        else (*JobEvents.of_engine(layout.engine_log).outcomes().words, *ahead.problems),
         spent_core_hours=ledger.spent_core_hours(entries, session.target.id),
         program_core_hours=ledger.program_core_hours(entries, session.target.id),
         budget_core_hours=last.budget_core_hours if last else None,

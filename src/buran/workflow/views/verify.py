@@ -111,15 +111,15 @@ def _of_folder(layout: Layout, folder: Path) -> Iterator[Deviation]:
 def _misplaced(key: RunKey, record: Record) -> str | None:
     """Say why a record does not belong to its folder."""
     if isinstance(record, BuildRecord) and key.is_build:
-        of_record, of_place = record.spec.hash, key.build
+        of_record, of_folder = record.spec.hash, key.build
     elif isinstance(record, RunRecord) and not key.is_build:
         name = Run(record.build, record.mode, record.repetition).name
-        of_record, of_place = f"{record.build}/{record.point.key}/{name}", "/".join(key.question)
+        of_record, of_folder = f"{record.build}/{record.point.key}/{name}", "/".join(key.question)
     elif type(record) is Record:  # an attempt whose process vanished before it wrote more
         return None
     else:
         return "its record is not of what its folder is for"
-    return None if of_record == of_place else f"its record is of {of_record}, its folder is for {of_place}"
+    return None if of_record == of_folder else f"its record is of {of_record}, its folder is for {of_folder}"
 
 
 def _without_record(layout: Layout) -> Iterator[Deviation]:

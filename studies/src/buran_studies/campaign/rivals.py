@@ -79,7 +79,7 @@ def _played(matrix: Matrix, strategy: str, seed: int) -> Ids:
     chosen = strategy_of(strategy, base=Base(1))
     _, measured = play(chosen, space, values, matrix.walls_s[order], SHARE * whole, seed=seed, most=1)
     runs = np.zeros(len(points), dtype=np.int64)
-    places = space.places(measured.points)
+    places = space.indices(measured.points)
     runs[order[places]] = measured.counts
     return runs
 

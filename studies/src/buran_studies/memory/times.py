@@ -26,7 +26,7 @@ from buran.plugins.memory.speed import calibrate
 from buran.profiles.experiment.build import Run, experiment_from_profiles
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.metrics import MINOR_FAULTS
-from buran.profiles.startup import starts_or_ends
+from buran.profiles.startup import is_startup_or_shutdown
 from buran_studies.evaluation.evaluation import Evaluation, Figure, Kind, Table
 from buran_studies.evaluation.study import ALONE, NEEDS, RESULTS, Settings, Shard
 from buran_studies.machine.laboratory import EXAMPLES
@@ -213,7 +213,7 @@ def inside(table: Experiment) -> NDArray[np.bool_]:
     """Return shape (call path,): whether it computes between starting and ending."""
     regions = [table.tree.regions[number] for number in table.tree.region.tolist()]
     computes = np.array([region.paradigm not in ("mpi", "measurement") for region in regions], dtype=bool)
-    return np.asarray(computes & ~starts_or_ends(table.tree.names))
+    return np.asarray(computes & ~is_startup_or_shutdown(table.tree.names))
 
 
 def computation(table: Experiment) -> Array:

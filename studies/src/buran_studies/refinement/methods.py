@@ -17,7 +17,8 @@ from buran.instrumentation.graph_sources import graph_of_features, with_measured
 from buran.instrumentation.guard import guard, guarded, longest, stretch
 from buran.instrumentation.measured import extremes_s, imbalance_s
 from buran.instrumentation.pira import filter_and_expand, filter_only, hotspots
-from buran.instrumentation.refine import refine
+from buran.instrumentation.prediction import ModelledProgram
+from buran.instrumentation.refine import Explored, refine
 from buran.instrumentation.refinement import Refinement, Wishes
 from buran.instrumentation.start import EVERYTHING
 from buran.instrumentation.verdicts import FunctionVerdict
@@ -25,7 +26,7 @@ from buran.measurement.toolchain.hook_cost import cost_of_hooks
 from buran.measurement.toolchain.static_features import StaticFeatures
 from buran.modeling.experiments import model_experiment
 from buran.modeling.pmnf import ModelSet, SearchOptions
-from buran.planning.pilot import pilot_places
+from buran.planning.pilot import pilot_indices
 from buran.profiles.experiment.table import Experiment
 from buran_studies.extrap import times_by_extrap
 from buran_studies.refinement.lab import Lab, Program, target_of
@@ -129,7 +130,7 @@ def _ours(lab: Lab, repetitions: int) -> Trail:
     """Begin with everything at the smallest point, then at a few, then at all until nothing changes."""
     program = lab.program
     graph = _graph(lab)
-    pilots = [program.points[i] for i in pilot_places(np.array(program.points, dtype=np.float64))]
+    pilots = [program.points[i] for i in pilot_indices(np.array(program.points, dtype=np.float64))]
     effort, _, counted_s = lab.experiment("", pilots, 1, Mode.EFFORT)
     used = [name for name in ("basic_blocks", "bytes_sent", "bytes_received") if name in effort.values]
     work = list(model_experiment(effort, used).values())
@@ -223,15 +224,14 @@ def _once(lab: Lab, method: str, repetitions: int, rules: Rules) -> Trail:
     number = float(np.nansum(experiment.over_locations("visits", "sum")))
     cost_s = cost_of_hooks(lab.toolchain).seconds
     cost_s = max((spent_s - bare_s) / number, cost_s) if number else cost_s  # of these very runs
-    chosen = refine(
+    program = ModelledProgram(
         experiment.tree,
         time,
         visits,
-        rules.target(lab.program),
-        Wishes(share=SHARE, overhead=None, coverage=0.0),
-        visit_cost_s=cost_s * stretch(experiment, spent_s / repetitions),
+        cost_s * stretch(experiment, spent_s / repetitions),
         extremes_s=extremes_s(experiment),
     )
+    chosen = refine(program, rules.target(lab.program), Wishes(share=SHARE, overhead=None, coverage=0.0))
     found = chosen.prediction
     with np.errstate(invalid="ignore"):
         kernels = (found.bare_share >= SHARE) & ~found.constant & found.filterable & ~found.mostly_hooks(0.5)
@@ -277,20 +277,17 @@ def _refined(
     work: list[ModelSet],
 ) -> Refinement:
     time, visits = _models(experiment, Rules())
-    return refine(
+    program = ModelledProgram(
         experiment.tree,
         time,
         visits,
-        target_of(lab.program),
-        Wishes(share=SHARE),
-        visit_cost_s=cost_of_hooks(lab.toolchain).seconds,
-        work=work,
+        cost_of_hooks(lab.toolchain).seconds,
+        work,
         imbalance=imbalance_s(experiment),
         extremes_s=extremes_s(experiment),
-        graph=graph,
-        known=known,
-        hooked=[function.mangled for function in built.functions if function.hooked],
     )
+    explored = Explored(graph, known, [function.mangled for function in built.functions if function.hooked])
+    return refine(program, target_of(lab.program), Wishes(share=SHARE), explored)
 
 
 def _by_rule(lab: Lab, method: str, experiment: Experiment, graph: CallGraph, rules: Rules) -> Refinement:

@@ -10,7 +10,7 @@ import numpy as np
 from buran.modeling.pmnf import Fit, fit_models
 from buran.modeling.pmnf.repetitions import over_repetitions, scatter_of
 from buran.modeling.priors.prior import Prior
-from buran.planning.base import base_places
+from buran.planning.base import base_indices
 from buran.planning.observations import Observations
 from buran.planning.protocol import Budget, PlanningState, Strategy
 from buran.planning.space import Array, Ids, Space, cheapest_first
@@ -54,7 +54,7 @@ def full_matrix_core_hours(space: Space, seconds: Array, repetitions: int = FULL
 
 def base_core_hours(space: Space, seconds: Array, repetitions: int) -> float:
     """Return what the base costs."""
-    return repetitions * float(space.core_hours(seconds)[base_places(space)].sum())
+    return repetitions * float(space.core_hours(seconds)[base_indices(space)].sum())
 
 
 def play(
@@ -99,13 +99,13 @@ def play(
             break
         rounds += 1
         for suggestion in advice.suggestions:
-            seconds = program_s[suggestion.place, count[suggestion.place]]
-            cost = float(space.core_hours(np.full(len(count), seconds))[suggestion.place])
+            seconds = program_s[suggestion.index, count[suggestion.index]]
+            cost = float(space.core_hours(np.full(len(count), seconds))[suggestion.index])
             if cost > left:
                 left, lost = 0.0, lost + 1
                 break
             left -= cost
-            count[suggestion.place] += 1
+            count[suggestion.index] += 1
         measured = _seen(space, values, program_s, count, priors)
     spent = 1 - left / budget_core_hours
     return Outcome(int(count.sum()), int((count > 0).sum()), lost, spent, rounds), measured

@@ -19,7 +19,7 @@ import numpy as np
 
 from buran.campaign.strategies import Abilities
 from buran.errors import FormatError
-from buran.planning.base import base_places
+from buran.planning.base import base_indices
 from buran.planning.forecast import Forecast
 from buran.planning.gpr import repetition_weight
 from buran.planning.observations import Observations
@@ -308,7 +308,7 @@ def campaign(
     repetitions = step.cpf_base if strategy == "cpf" else 2
     costs = np.stack([space.core_hours(run) for run in runs.T], axis=1)
     budget = share * float(costs.sum())
-    if costs[base_places(space, off_lines=False), :repetitions].sum() > budget:
+    if costs[base_indices(space, off_lines=False), :repetitions].sum() > budget:
         return None
     base = Base(repetitions, off_lines=False)
     chosen: Strategy = CostAlone(base)

@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from buran.files import finite_numbers
+from buran.files import JsonObject, finite_numbers
 from buran.modeling.correction.base import BaseModel
-from buran.modeling.correction.formula import Array
+from buran.modeling.correction.formula import Array, Values
 
 Case = Literal[1, 2, 3, 4]
 CASES: tuple[Case, ...] = (1, 2, 3, 4)
@@ -36,7 +36,7 @@ class PrefixProgram:
 
     tokens: tuple[str | float, ...]
 
-    def evaluate(self, values: Mapping[str, Any]) -> Array:
+    def evaluate(self, values: Values) -> Array:
         """Return the value for arrays by name; what has no value is NaN or infinite, as operators are not protected."""
         with np.errstate(all="ignore"):
             value = self.fold(
@@ -107,7 +107,7 @@ class Evolved:
         out = np.broadcast_to(term, base_values.shape)
         return np.asarray(out if self.case in (1, 3) else base_values + out)
 
-    def expression(self, variables: Mapping[str, Any], base: Any) -> Any:
+    def expression(self, variables: Mapping[str, object], base: Any) -> Any:
         """Return it in sympy's terms: of the variables by name, and of the base model's expression."""
         import sympy
 
@@ -129,7 +129,7 @@ _ARITHMETIC: Mapping[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def evolved_from(data: Mapping[str, Any], base: BaseModel) -> Evolved:
+def evolved_from(data: JsonObject, base: BaseModel) -> Evolved:
     """Rebuild what `Evolved.to_json` gives; raise `KeyError`, `TypeError` or `ValueError` for anything else."""
     if data["case"] not in CASES:
         raise ValueError(f"there is no case {data['case']!r}")

@@ -98,11 +98,11 @@ class Forest:
         binary = op < len(BINARY)
         self.size[first:last] = 1 + self.size.take(left) + np.where(binary, self.size.take(right), 0)
         self.based[first:last] = self.based.take(left) | (self.based.take(right) & binary)
-        ends = np.searchsorted(op, _OPERATORS).tolist()
+        bounds = np.searchsorted(op, _OPERATORS).tolist()
         values = self.values
         with np.errstate(all="ignore"):
             for function, apply in enumerate(_APPLY):
-                start, end = ends[function], ends[function + 1]
+                start, end = bounds[function], bounds[function + 1]
                 if start == end:
                     continue
                 out = values[first + start : first + end]
@@ -277,29 +277,29 @@ class Forest:
         """Forget all nodes that no tree uses; return the new ids of roots, and of leaves kept besides."""
         used = np.zeros(self.count, dtype=bool)
         used[self.variables] = used[more] = True
-        place = np.empty(self.count, dtype=np.int64)
+        index = np.empty(self.count, dtype=np.int64)
         frontier = roots
         while len(frontier):
             numbers = np.arange(len(frontier))
-            place[frontier] = numbers
-            frontier = frontier[place[frontier] == numbers]  # once each
+            index[frontier] = numbers
+            frontier = frontier[index[frontier] == numbers]  # once each
             used[frontier] = True
             inner = frontier[self.op[frontier] >= 0]
             children = np.concatenate([self.left[inner], self.right[inner]])
             frontier = children[~used[children]]
         kept = np.flatnonzero(used)
-        place = np.cumsum(used) - 1
+        index = np.cumsum(used) - 1
         inside = self.op[kept] >= 0
         for name in ("op", "size", "based", "values"):
             array = getattr(self, name)
             array[: len(kept)] = array[kept]
         for name in ("left", "right"):
             array = getattr(self, name)
-            array[: len(kept)] = np.where(inside, place[np.where(inside, array[kept], 0)], array[kept])
+            array[: len(kept)] = np.where(inside, index[np.where(inside, array[kept], 0)], array[kept])
         self.count = len(kept)
         if self.count > 0.4 * self.capacity:
             self._enlarge()
-        return place[roots], place[more]
+        return index[roots], index[more]
 
     def program(self, root: int, variables: Sequence[str]) -> tuple[str | float, ...]:
         """Return a tree in prefix order: names of functions and terminals, and numbers."""

@@ -59,8 +59,8 @@ def make_mode(axis: Axis, cells: int, own: Array | None = None) -> TensorMode:
     elif len(axis.values):
         nodes = axis.values
     else:
-        ends = axis.position(np.array([axis.low, axis.high]))
-        nodes = np.linspace(ends[0], ends[1], max(cells, 2))
+        limits = axis.position(np.array([axis.low, axis.high]))
+        nodes = np.linspace(limits[0], limits[1], max(cells, 2))
         nodes = np.exp(nodes) if axis.scale == "log" else nodes
         nodes[0], nodes[-1] = axis.low, axis.high
         if axis.whole:
@@ -94,15 +94,15 @@ class Elements:
 def fill_cells(points: Array, times: Array, modes: Sequence[TensorMode]) -> Elements:
     """Average the times that fall to one grid point (Section 5.1 of the CPR paper)."""
     index = np.stack([mode.nearest(points[:, j]) for j, mode in enumerate(modes)], axis=1)
-    rows, place = unique_rows(index)
-    count = np.bincount(place, minlength=len(rows))
-    return Elements(rows, np.bincount(place, times, minlength=len(rows)) / count, count)
+    rows, position = unique_rows(index)
+    count = np.bincount(position, minlength=len(rows))
+    return Elements(rows, np.bincount(position, times, minlength=len(rows)) / count, count)
 
 
 def unique_rows(index: Whole) -> tuple[Whole, Whole]:
     """Return the distinct rows and, for each row, the place of its like; without a number for the whole grid."""
-    place = np.zeros(len(index), dtype=np.int64)
+    position = np.zeros(len(index), dtype=np.int64)
     for column in index.T:
-        _, place = np.unique(place * (int(column.max(initial=0)) + 1) + column, return_inverse=True)
-    first = np.unique(place, return_index=True)[1]
-    return index[first], place
+        _, position = np.unique(position * (int(column.max(initial=0)) + 1) + column, return_inverse=True)
+    first = np.unique(position, return_index=True)[1]
+    return index[first], position

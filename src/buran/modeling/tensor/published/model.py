@@ -278,14 +278,14 @@ def _grow(
             scales.append(np.ones(rank))
             continue
         count = np.bincount(mode.nearest(points[:, j]), minlength=mode.size)
-        here = count >= min(ENOUGH, int(count.max()))
-        left, singular, right = np.linalg.svd(factor[here], full_matrices=False)
-        splines.append(fit_hinges(_middles(mode)[here], np.log(np.maximum(np.abs(left[:, 0]), 1e-300))))
+        present = count >= min(ENOUGH, int(count.max()))
+        left, singular, right = np.linalg.svd(factor[present], full_matrices=False)
+        splines.append(fit_hinges(_middles(mode)[present], np.log(np.maximum(np.abs(left[:, 0]), 1e-300))))
         scales.append(singular[0] * np.abs(right[0]))
     return Grown(tuple(modes), tuple(factors), tuple(splines), tuple(scales))
 
 
 def _middles(mode: TensorMode) -> Array:
     """Return the positions of the cells' mid-points, which the paper's elements stand for."""
-    ends = mode.axis.position(np.concatenate([mode.nodes[:1], mode.bounds, mode.nodes[-1:]]))
-    return mode.axis.position(mode.nodes) if len(mode.axis.values) else (ends[:-1] + ends[1:]) / 2
+    bounds = mode.axis.position(np.concatenate([mode.nodes[:1], mode.bounds, mode.nodes[-1:]]))
+    return mode.axis.position(mode.nodes) if len(mode.axis.values) else (bounds[:-1] + bounds[1:]) / 2

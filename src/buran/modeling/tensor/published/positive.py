@@ -74,11 +74,11 @@ def _newton(index: Whole, values: Array, factors: Factors, j: int, ridge: float)
     size, rank = factor.shape
     count = len(values)
     product = rows_product(factors, index, without=j)
-    place = index[:, j]
+    position = index[:, j]
     # elements in the order of their row i of this factor, u_i; z, the product of the other factors, for each
-    order = np.argsort(place, kind="stable")
-    present, start = np.unique(place[order], return_index=True)
-    product, place, ordered = product[order], place[order], values[order]
+    order = np.argsort(position, kind="stable")
+    present, start = np.unique(position[order], return_index=True)
+    product, position, ordered = product[order], position[order], values[order]
     squares = (product[:, :, None] * product[:, None, :]).reshape(count, rank * rank)
     eye = np.eye(rank)
     weight = ridge * count
@@ -88,7 +88,7 @@ def _newton(index: Whole, values: Array, factors: Factors, j: int, ridge: float)
         for _ in range(NEWTON_STEPS):
             # Eqs. of section 4.2.2: t^ = <u_i, z>, and of each row gradient and Hessian of the squared logarithms,
             # of the ridge and of the barrier -eta log u: sums over the elements of the row
-            model = np.maximum(np.einsum("nr,nr->n", product, factor[place]), 1e-300)
+            model = np.maximum(np.einsum("nr,nr->n", product, factor[position]), 1e-300)
             gap = np.log(ordered / model)
             gradient = weight * factor - eta / (2 * factor)
             gradient[present] -= np.add.reduceat((gap / model)[:, None] * product, start, axis=0)
