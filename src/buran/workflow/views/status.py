@@ -200,7 +200,8 @@ def progress_of(history: History) -> Progress:
         if plan.imported:
             failures |= dict(_not_imported(layout.imports(session.id, plan.iteration)))
     failures |= dict(_not_mixed(history))
-    last, jobs = (plans[-1] if plans else None), JobEvents.of_engine(layout.engine_log)
+    last = plans[-1] if plans else None
+    jobs = JobEvents.of_engine(layout.engine_log).outcomes()
     return Progress(
         campaign=session.campaign.name,
         done=bool(last and last.done),
@@ -209,9 +210,7 @@ def progress_of(history: History) -> Progress:
         rows=tuple(rows),
         failures=tuple(failures.values()),
         interruptions=tuple(ahead.interruptions),
-        problems=()
-        if last and last.done
-        else (*JobEvents.of_engine(layout.engine_log).outcomes().words, *ahead.problems),
+        problems=() if last and last.done else (*jobs.words, *ahead.problems),
         spent_core_hours=ledger.spent_core_hours(entries, session.target.id),
         program_core_hours=ledger.program_core_hours(entries, session.target.id),
         budget_core_hours=last.budget_core_hours if last else None,
