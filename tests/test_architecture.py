@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import re
 import subprocess
 import sys
@@ -185,16 +184,6 @@ def needed_modules(path: Path, modules: Mapping[str, Path]) -> set[str]:
     # A package stands for itself only where no module of it is named.
     exact = {name for name in names if name in modules}
     return {name for name in exact if not any(other.startswith(f"{name}.") for other in exact)}
-
-
-def test_functions_that_are_imported_late_are_there() -> None:
-    targets = list[str]()
-    for path in PACKAGE.rglob("*.py"):
-        targets += re.findall(r'\blate\("([^"]+)"\)', path.read_text())
-    assert targets
-    for target in targets:
-        module, _, name = target.partition(":")
-        assert callable(getattr(importlib.import_module(module), name)), target
 
 
 def _condition(node: ast.AST) -> str:

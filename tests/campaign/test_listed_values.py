@@ -114,7 +114,7 @@ def test_programs_get_the_lists_and_models_have_the_parameter(tmp_path: Path, mo
             "run": "{binary} {n} {steps} {mesh}",
         },
         values={"steps": {"n": [100, 50, 25, 20, 12]}, "mesh": {"n": ["a", "b", "c", "d", "e"]}},
-        figures={"cells": "cells = (\\S+)"},
+        command={"clock": "cells = (\\S+)"},
         target={"n": 16},
     )
     with not_synced():

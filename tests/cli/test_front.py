@@ -14,7 +14,6 @@ import yaml
 from buran.campaign.validation import all_keys
 from buran.cli import VERBS, main
 from buran.cli.terminal import duration, style, table
-from plugin_folders import needs_all_plugins
 
 
 @pytest.fixture
@@ -200,7 +199,7 @@ def test_keys_of_earlier_versions_and_last_words_are_explained(
         ("refinment.share", "mean refinement.share?"),
         ("overhed", "mean refinement.overhead_percent?"),
         ("parameters.n.rol", "mean parameters.NAME.role?"),
-        pytest.param("machine", "mean environments.NAME.machine or memory.machine?", marks=needs_all_plugins),
+        ("path", "mean program.inputs.path or measurements.path?"),
         ("xyzzy", "docs/reference/campaign.md lists all keys"),
         ("", "no key"),
     ],

@@ -38,14 +38,38 @@ FEATURES = {
     "schedulers": ("run campaign.yaml --profile pbs --dry-run", "the scheduler 'pbs' is not installed"),
 }
 FURTHER = {
-    "formats": (("check measured.yaml", "the key 'measure' is not known here"),),
+    "crate": (("convert --crate results/small crate", "the option 'convert.crate' is not installed"),),
+    "efficiency": (("explain scaling", "the feature 'scaling' is not installed"),),
+    "energy": (
+        ("check counted-joules.yaml", "'energy' is not known here"),
+        ("explain energy", "the feature 'energy' is not installed"),
+    ),
+    "formats": (
+        ("check measured.yaml", "the key 'measure' is not known here"),
+        ("convert stencil.txt out.parquet", "the writer 'parquet' is not installed"),
+    ),
+    "history": (("check every-version.yaml", "the key 'history' is not known here"),),
     "memory": (
         ("check misses.yaml", "'misses_level_1' is not known here"),
+        ("explain memory.caches_kib", "the feature 'memory' is not installed"),
         ("predict model.json --machine other.json", "the option 'predict.machine' is not installed"),
         ("doctor --calibrate machine.json", "the option 'doctor.calibrate' is not installed"),
     ),
-    "versions": (("compare before after", "the verb 'compare' is not installed"),),
-    "scorep": (("filter --check a.filter --with scorep profile.cubex", "the option 'filter.with' is not installed"),),
+    "output": (("check merit.yaml", "the key 'figures' is not known here"),),
+    "schedulers": tuple(
+        (f"run campaign.yaml --profile {name} --dry-run", f"the scheduler {name!r} is not installed")
+        for name in ("grid-engine", "lsf", "flux")
+    ),
+    "scorep": (
+        ("check scorep-keys.yaml", "the key 'scorep' is not known here"),
+        ("filter --check a.filter --with scorep profile.cubex", "the option 'filter.with' is not installed"),
+    ),
+    "simgrid": (("explain environments.desk.machine", "the feature 'machine' is not installed"),),
+    "systems": (("doctor --write-system desk", "the option 'doctor.write-system' is not installed"),),
+    "versions": (
+        ("compare before after", "the verb 'compare' is not installed"),
+        ("report campaign.yaml --compare before", "the option 'report.compare' is not installed"),
+    ),
 }
 CODE = """
 import sys
@@ -75,6 +99,10 @@ def test_the_core_works_without_plugins(tmp_path: Path, missing: list[str]) -> N
         shutil.rmtree(tmp_path / "src" / "buran" / "plugins" / name)
     (tmp_path / "campaign.yaml").write_text(CAMPAIGN)
     (tmp_path / "joules.yaml").write_text(CAMPAIGN + "energy: true\n")
+    (tmp_path / "counted-joules.yaml").write_text(CAMPAIGN + "metrics: [time, energy]\n")
+    (tmp_path / "every-version.yaml").write_text(CAMPAIGN + "history: true\n")
+    (tmp_path / "merit.yaml").write_text(CAMPAIGN + "figures: {rate: 'rate (\\S+)'}\n")
+    (tmp_path / "scorep-keys.yaml").write_text(CAMPAIGN + "scorep: {process_memory_mb: 64}\n")
     (tmp_path / "named.yaml").write_text(CAMPAIGN + "system: hawk\n")
     (tmp_path / "simulated.yaml").write_text(CAMPAIGN + "environments: {desk: {machine: {nodes: 4}}}\n")
     (tmp_path / "scorep.yaml").write_text(CAMPAIGN + "backend: scorep\n")

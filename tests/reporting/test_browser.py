@@ -650,7 +650,7 @@ def test_axe_finds_nothing(browser, which, scheme, width, request):
     )
     opened(browser, request.getfixturevalue(which), width)
     if which == "bundled":
-        assert browser.execute_script("return document.querySelector('#efficiency table') !== null")
+        assert browser.execute_script("return document.querySelector('#course table') !== null")
     browser.execute_script(Path(os.environ["AXE"]).read_text())
     browser.execute_script("aim(data.target.map((value) => value / 2)); show(0)")
     run = "const done = arguments[0]; axe.run().then((found) => done(found.violations.map((each) => each.id)))"

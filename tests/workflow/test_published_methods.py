@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from clean_copy import clean_copy
 
 pytestmark = [pytest.mark.thorough, pytest.mark.mpi]  # most of it is the installing

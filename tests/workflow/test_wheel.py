@@ -12,8 +12,9 @@ from importlib.metadata import Distribution, PathDistribution, distribution
 from pathlib import Path
 
 import pytest
-from clean_copy import clean_copy
 from packaging.requirements import Requirement
+
+from clean_copy import clean_copy
 
 pytestmark = pytest.mark.thorough
 

@@ -14,6 +14,7 @@ from buran.campaign.identity import DECIDES, Decides
 from buran.campaign.mistakes import spelled
 from buran.campaign.validation import all_keys, schema_at, variants
 from buran.errors import UsageError
+from buran.features import FEATURES
 from buran.files import JsonObject
 
 _WIDTH = 78
@@ -30,7 +31,7 @@ def explained(key: str) -> str:
     Raises
     ------
     UsageError
-        There is no such key.
+        There is no such key, or it belongs to a plug-in that is not installed.
     """
     written = key = re.sub(r"\[\d+\]", "", key.strip())  # messages number the entries of lists
     earlier = {old[-1]: new for old, new in RENAMED.items() if old != ("refinement", "target")}
@@ -39,6 +40,9 @@ def explained(key: str) -> str:
         key = spelled(now)
     elif not schema_at(tuple(key.split("."))):
         found = [other for other in all_keys() if other.rpartition(".")[2] == key]
+        missing = [word for word in key.split(".") if word in FEATURES.missing]
+        if missing and not found:
+            raise FEATURES.refusal(missing[0])
         if len(found) != 1:
             near = found or _near(key)
             hint = f"did you mean {' or '.join(near)}?" if near else "docs/reference/campaign.md lists all keys"

@@ -3,4 +3,4 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "campaign"))
+sys.path[:0] = [str(Path(__file__).parents[2] / name) for name in ("campaign", "simulate")]

@@ -88,6 +88,34 @@ def test_a_figure_is_modelled_tested_predicted_and_exported(
     assert predictions[0]["lower"] == pytest.approx(low)
 
 
+def test_a_figure_is_modelled_for_the_word_of_the_target(
+    measured: Callable[..., Session], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured(
+        '#!/bin/sh\necho "iterations = $(($1 * ${#2}))"\n',
+        program={
+            "source": "source",
+            "build": "cp program.sh program && chmod +x program",
+            "binary": "program",
+            "run": "{binary} {n} {solver}",
+        },
+        parameters={"n": [1, 2, 4, 5, 8], "solver": ["gmres", "cg"]},
+        evaluation_points=[{"n": 9, "solver": "cg"}],
+        target={"n": 16, "solver": "gmres"},
+        figures={"iterations": "iterations = (\\S+)"},
+    )
+    (figure,) = read_json(tmp_path / "out" / "report.json")["figures"]
+    assert figure["at_target"][0] == pytest.approx(16 * 5)
+    assert not figure["tested"]  # at another word
+    assert read_experiment(tmp_path / "out" / "extrap" / "figures.jsonl").parameters == ("n",)
+    figures = str(tmp_path / "out" / "figures.json")
+    assert main(["predict", figures, "--at", "n=16,solver=gmres", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["predictions"][0]["predicted"] == pytest.approx(16 * 5)
+    for other in ("solver=cg", "solver=gmrs", "solver=2"):
+        assert main(["predict", figures, "--at", f"n=16,{other}"]) == 2
+        assert other in capsys.readouterr().err
+
+
 def test_a_run_without_a_figure_is_named_and_keeps_its_time(measured: Callable[..., Session], tmp_path: Path) -> None:
     history = History.open(measured(figures={"rate": RATE, "never": "no such (\\S+)"}))
     assert {run.point["n"] for run in history.runs} == {1, 2, 3, 4, 5, 6, 8}

@@ -115,6 +115,7 @@ def test_a_program_without_mpi_has_no_ranks(project: Path, tmp_path: Path) -> No
         (["--point", "p=x"], "--point 'p=x' is not understood"),
         (["--size", "n"], "--size 'n' is not understood"),
         (["--size", "n=1,x"], "at least two different positive numbers"),
+        (["--from", "nothere"], "name the folder with the program's sources"),
         (["--ranks", "4"], "at least two different positive numbers"),
         (["--size", "n=-1,2"], "at least two different positive numbers"),
     ],

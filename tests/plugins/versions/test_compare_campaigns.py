@@ -153,6 +153,8 @@ def test_what_cannot_be_compared_is_said_with_what_to_do(files, capsys, tmp_path
     assert "keep report.json" in said
     unfinished = opened(tmp_path / "unfinished", PROGRAM).campaign.path
     assert "buran run" in refused(unfinished)
+    assert main(["compare", str(latest), str(unfinished)]) == 2
+    assert "this campaign has no report yet" in capsys.readouterr().err
     assert main(["report", str(files["old"]), "--fail-on", "grown"]) == 2
     assert "--compare OTHER" in capsys.readouterr().err
 

@@ -13,7 +13,7 @@ from buran.workflow.report import write_results
 from buran.workflow.session import open_session
 from buran_studies.simulate.in_process import carry_out
 
-NOTEBOOK = Path(__file__).parents[2] / "docs" / "tutorial" / "results.ipynb"
+NOTEBOOK = Path(__file__).parents[3] / "docs" / "tutorial" / "results.ipynb"
 PROGRAM = {
     "schema": "buran-program/1",
     "program": {"main": {"time_s": 0.01, "calls": {"solve": {"time_s": "1e-6 * n**2"}}}},

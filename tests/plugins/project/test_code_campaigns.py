@@ -13,7 +13,7 @@ from buran.campaign.load import load_campaign
 from buran.campaign.point import Point
 from buran.cli import main
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "example-codes.md"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "how-to" / "example-codes.md"
 COMMANDS = {
     words[2]: words[3:]
     for block in re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
