@@ -249,7 +249,7 @@ def test_sacct_is_used_only_where_it_knows_something(fake: Path, kind: str, answ
 def test_no_slurm_is_a_clear_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ToolError, match="there is no Slurm here"):
-        SLURM.check_here()
+        SLURM.check_submission()
 
 
 @pytest.mark.parametrize(
@@ -458,7 +458,7 @@ def test_a_wrong_configuration_is_named_at_once(fake: Path, monkeypatch: pytest.
     script(fake, "squeue", "exit 1")
     monkeypatch.setenv("SLURM_CONF", str(fake / "nowhere.conf"))
     with pytest.raises(ToolError, match="no such file") as error:
-        SLURM.check_here()
+        SLURM.check_submission()
     assert "SLURM_CONF" in str(error.value)
 
 

@@ -140,7 +140,7 @@ def drive(
 
     where = controller.find_profile(profile)
     if where.scheduler is not NONE:
-        where.scheduler.check_here()
+        where.scheduler.check_submission()
         try:
             with interruptible(), hushed():
                 session = measured_in(session, where.scheduler, _say, patient=not dry_run)

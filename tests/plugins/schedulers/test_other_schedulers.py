@@ -600,7 +600,7 @@ def test_each_serves_its_profile_and_is_missing_where_it_is_not(scheduler: Table
     assert scheduler.serves({"executor": "buran", "buran-scheduler": scheduler.name})
     assert scheduler.finding() is None and not scheduler.is_available() and scheduler.this_job() is None
     with pytest.raises(ToolError, match=f"there is no {scheduler.title} here"):
-        scheduler.check_here()
+        scheduler.check_submission()
     assert scheduler.rows(None) is None and scheduler.campaign_jobs(Path()) is None, "no answer is not an empty queue"
 
 

@@ -375,7 +375,7 @@ class Scheduler(Protocol):
         """Tell whether jobs of a profile of the workflow engine, given by its settings, are this scheduler's."""
         return profile.get("executor") == "buran" and profile.get("buran-scheduler") == self.name
 
-    def check_here(self) -> None:
+    def check_submission(self) -> None:
         """Raise `ToolError` if jobs cannot be submitted on this machine."""
         if not self.is_available():
             raise ToolError(

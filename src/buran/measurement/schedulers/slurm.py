@@ -265,9 +265,9 @@ class Slurm(Scheduler):
         task = os.environ.get("SLURM_ARRAY_TASK_ID")
         return int(task) if task is not None else None
 
-    def check_here(self) -> None:
+    def check_submission(self) -> None:
         """Look for its commands and its configuration."""
-        super().check_here()
+        super().check_submission()
         conf = os.environ.get("SLURM_CONF")
         if conf and not Path(conf).is_file():
             raise ToolError(
