@@ -70,7 +70,7 @@ def test_energy_that_slurm_accounts_for_is_modelled(accounting: Cluster, bench: 
     assert "Energy and core hours" in report and "n=8, p=2, predicted" in report
 
 
-def test_a_campaign_with_accounting_asks_sacct(accounting: Cluster, bench: SlurmBench) -> None:
+def test_a_campaign_is_charged_to_an_account_of_its_user(accounting: Cluster, bench: SlurmBench) -> None:
     assert slurm.has_accounting()
     bench.write(resources={"time_limit": 60, "account": "nowhere"})
     refused = bench.run(expect=2)
