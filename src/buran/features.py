@@ -14,7 +14,6 @@ from buran.files import JsonObject
 if TYPE_CHECKING:
     from buran.campaign.config import Campaign
     from buran.campaign.mistakes import Mistake
-    from buran.campaign.plan import Plan
     from buran.campaign.point import Point, Value
     from buran.campaign.records import RunRecord
     from buran.campaign.sections import EnvironmentKeys
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
     from buran.measurement.schedulers.base import Allocation, Scheduler
     from buran.modeling.priors.account import Account
     from buran.modeling.priors.prior import KnownMpi
-    from buran.planning.draft import Draft
     from buran.planning.observations import Observations
+    from buran.planning.question import ComparisonRuns, Knowledge, RunTimes
     from buran.profiles.experiment.table import Experiment
     from buran.profiles.profile import CallTree
     from buran.reporting.content import Answer, Report
@@ -86,13 +85,6 @@ class Watch(Protocol):
         """Return why a run that ended well is worth nothing all the same; None where it is not."""
 
 
-class WhatChanged(Protocol):
-    """What is known of the changes of a program since an earlier version."""
-
-    def in_words(self) -> str:
-        """Say it, for the reason of a plan."""
-
-
 class Forerunner(Protocol):
     """An earlier version of the program, with the results of which a campaign begins."""
 
@@ -101,26 +93,17 @@ class Forerunner(Protocol):
         """What readers know it by."""
 
     @property
-    def points(self) -> tuple[Point, ...]:
-        """Points that both have, cheapest first."""
-
-    @property
     def filter_text(self) -> str:
         """Filter of its times, which is the campaign's first."""
 
-    @property
-    def has_counts(self) -> bool:
-        """Whether its counts can be compared with those of this version."""
+    def run_times(self, points: Sequence[Point]) -> RunTimes:
+        """Return what runs are predicted to take, until this version has its own models."""
 
-    @property
-    def runtime(self) -> Callable[[Point], float | None]:
-        """The prediction of a run's wall time in seconds, until this version has its own."""
+    def comparison(self, history: History, knowledge: Knowledge) -> ComparisonRuns | None:
+        """Return the runs before all others that compare the versions, or the end after them; None if neither."""
 
-    def phase(self, draft: Draft) -> Plan | None:
-        """Return the plan before all others, of runs that compare the versions; None when that is done."""
-
-    def changes(self, history: History) -> WhatChanged | None:
-        """Return what such runs have told so far."""
+    def changes(self, history: History) -> str:
+        """Say what such runs have shown so far, for the reason of a plan."""
 
     def make_models(self, history: History, models: Path, findings: Path, table: Path) -> None:
         """Write the files of an iteration whose runs compare the versions."""

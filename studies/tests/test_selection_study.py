@@ -12,7 +12,7 @@ import pytest
 from buran.errors import FormatError, UsageError
 from buran.modeling.experiments import model_experiment
 from buran.planning.observations import Observations
-from buran.planning.phases.rounds import BATCH
+from buran.planning.planner import BATCH
 from buran.planning.protocol import Advice, Budget, PlanningState, Suggestion
 from buran.planning.simple import ONCE
 from buran.planning.space import Space

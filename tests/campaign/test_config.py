@@ -118,7 +118,7 @@ def test_budget(
     write_campaign: WriteCampaign, budget: dict[str, float], full: float | None, expected: float | None
 ) -> None:
     campaign = load_campaign(write_campaign(budget=budget))
-    assert campaign.budget_core_hours(full) == pytest.approx(expected)
+    assert campaign.config.budget.in_force(full) == pytest.approx(expected)
 
 
 def test_a_budget_below_the_first_plan(write_campaign: WriteCampaign) -> None:

@@ -16,22 +16,26 @@ from hypothesis import strategies as st
 from buran.campaign.plan import COUNTING, BuildSpec, Mode, Plan, Purpose, randomised_blocks
 from buran.campaign.point import Point
 from buran.campaign.records import BundleOutcome, RunOutcome, Status, core_hours
+from buran.campaign.sections import BudgetKeys
 from buran.planning.base import base_indices
 from buran.planning.draft import Draft
 from buran.planning.observations import Observations
 from buran.planning.planner import next_plan
-from buran.planning.question import Knowledge, Question
+from buran.planning.question import Candidate, Knowledge, Question
 from buran.planning.tuning import CAREFUL
 
 POINTS = tuple(Point.of({"p": p, "n": n}) for p, n in product((1, 2, 4, 8, 16), (10, 20, 30, 40, 50)))
 
 
-def build(mode: Mode, text: str, point: Point) -> BuildSpec:
-    return BuildSpec("target", mode, "" if mode is Mode.VANILLA else text)
+OUTSIDE = Point.of({"p": 32, "n": 60})
+Seconds = Callable[[Point], float | None]
 
 
-def question(**changes: Any) -> Question:
+def question(expected_s: Seconds = lambda point: 36.0, **changes: Any) -> Question:
+    everywhere = (*POINTS, OUTSIDE, *changes.get("points", ()))
+    plain = BuildSpec("target", Mode.VANILLA)
     asked = Question(
+        table={point: Candidate(plain, int(point["p"]), expected_s(point)) for point in everywhere},
         points=tuple(sorted(POINTS, key=lambda point: (point["p"], point["n"]))),
         evaluation_points=(),
         metrics=frozenset({"time", "visits", "basic_blocks"}),
@@ -42,11 +46,8 @@ def question(**changes: Any) -> Question:
         max_iterations=4,
         refine=True,
         seed=1,
-        build=build,
-        cores=lambda point: int(point["p"]),
         ranks_parameter="p",
-        expected_s=lambda point: 36.0,
-        budget=lambda full: None,
+        budget=BudgetKeys(),
     )
     return replace(asked, **changes)
 
@@ -75,13 +76,13 @@ def carried_out(plan: Plan, status: Status = Status.MEASURED) -> list[BundleOutc
     ]
 
 
-def campaign(asked: Question, filters: list[str], runtime: Callable[[Point], float | None] | None = None) -> list[Plan]:
+def campaign(asked: Question, filters: list[str]) -> list[Plan]:
     """Play a campaign to its end; `filters` are what refinement suggests after each iteration."""
     plans = [next_plan(asked, Knowledge())]
     outcomes = carried_out(plans[0])
     while not plans[-1].done:
         suggested = filters[min(len(plans) - 1, len(filters) - 1)]
-        known = Knowledge(tuple(plans), tuple(outcomes), runtime or (lambda point: None), suggested)
+        known = Knowledge(tuple(plans), tuple(outcomes), {}, suggested)
         assert next_plan(asked, known) == next_plan(asked, known)
         plans.append(next_plan(asked, known))
         outcomes += carried_out(plans[-1])
@@ -155,7 +156,7 @@ def test_first_plans_have_feasible_points_once(pairs: list[tuple[int, int]], nam
 
 
 def test_a_budget_leaves_out_the_dearest_and_says_so() -> None:
-    asked = question(budget=lambda full: 5.0)
+    asked = question(budget=BudgetKeys(core_hours=5.0))
     plan = next_plan(asked, Knowledge())
     assert plan.budget_reached
     assert plan.predicted_core_hours is not None and plan.predicted_core_hours <= 5.0
@@ -167,7 +168,7 @@ def test_a_budget_leaves_out_the_dearest_and_says_so() -> None:
 @settings(max_examples=40)
 @given(st.floats(0.5, 60), st.sampled_from(["full", "lines"]))
 def test_plans_never_promise_more_than_the_budget(budget: float, strategy: str) -> None:
-    plans = campaign(question(budget=lambda full: budget, strategy=strategy), ["f1"])
+    plans = campaign(question(budget=BudgetKeys(core_hours=budget), strategy=strategy), ["f1"])
     for plan in plans:
         if plan.bundles:
             assert plan.predicted_core_hours is not None
@@ -176,20 +177,17 @@ def test_plans_never_promise_more_than_the_budget(budget: float, strategy: str) 
 
 
 def test_a_percentage_of_the_full_matrix_needs_a_prediction() -> None:
-    seen: list[float | None] = []
-
-    def budget(full: float | None) -> float | None:
-        seen.append(full)
-        return None
-
-    next_plan(question(budget=budget, expected_s=lambda point: None), Knowledge())
-    next_plan(question(budget=budget), Knowledge())
+    unknown, plan = (
+        next_plan(question(budget=BudgetKeys(percent_of_full_matrix=50), expected_s=expected), Knowledge())
+        for expected in (lambda point: None, lambda point: 36.0)
+    )
     cores = sum(int(point["p"]) for point in POINTS)
-    assert [each for each in seen if each] == [pytest.approx(cores * 36.0 * (3 + 3 + 2 + 1) / 3600)]
+    assert unknown.budget_core_hours is None
+    assert plan.budget_core_hours == pytest.approx(cores * 36.0 * (3 + 3 + 2 + 1) / 3600 / 2)
 
 
 def test_evaluation_points_come_last_and_are_not_for_models() -> None:
-    plans = campaign(question(evaluation_points=(Point.of({"p": 32, "n": 60}),)), ["f1"])
+    plans = campaign(question(evaluation_points=(OUTSIDE,)), ["f1"])
     assert [bundle.purpose for bundle in plans[-2].bundles] == [Purpose.EVALUATION]
     assert plans[-2].filter_text == "f1"
     assert all(bundle.purpose is Purpose.MODEL for plan in plans[:-2] for bundle in plan.bundles)
@@ -240,6 +238,9 @@ def seconds(point: Point) -> float:
     return 2.0 + 0.1 * float(point["n"]) * float(point["p"]) ** 0.5
 
 
+TIMES = {point: seconds(point) for point in (*POINTS, OUTSIDE)}
+
+
 def known_of(plans: list[Plan], outcomes: list[BundleOutcome]) -> Knowledge:
     """Return what is known of a program whose times are known."""
     timed: dict[Point, int] = {}
@@ -254,7 +255,7 @@ def known_of(plans: list[Plan], outcomes: list[BundleOutcome]) -> Knowledge:
         for row, (point, count) in enumerate(timed.items()):
             values[0, row, :count] = seconds(point) * (1 + 0.01 * np.cos(np.arange(count) + row))
         measured = Observations(np.array([[point[name] for name in names] for point in timed], dtype=float), values)
-    return Knowledge(tuple(plans), tuple(outcomes), seconds if timed else lambda point: None, "", measured)
+    return Knowledge(tuple(plans), tuple(outcomes), TIMES if timed else {}, "", measured)
 
 
 def adaptive(
@@ -284,8 +285,8 @@ def adaptive_question(**changes: Any) -> Question:
         "warmup": False,
         "metrics": frozenset({"time", "visits"}),
         "expected_s": lambda point: None,
-        "budget": lambda full: None if full is None else 0.3 * full,
-        "target": Point.of({"p": 32, "n": 60}),
+        "budget": BudgetKeys(percent_of_full_matrix=30),
+        "target": OUTSIDE,
     }
     return question(**(plain | changes))
 
@@ -297,7 +298,7 @@ def test_a_point_whose_sampling_run_counts_keeps_its_timed_run() -> None:
         metrics=metrics,
         counting_tells_times=True,
         effort_repetitions=1,
-        budget=lambda full: 500.0,
+        budget=BudgetKeys(core_hours=500.0),
         memory_points=memory,
     )
     plan, without = (next_plan(replace(asked, counting_tells_times=may), Knowledge()) for may in (True, False))
@@ -309,7 +310,7 @@ def test_a_point_whose_sampling_run_counts_keeps_its_timed_run() -> None:
 def test_a_counting_run_replaces_a_timed_one_where_two_points_have_both(proven: float | None) -> None:
     metrics = frozenset({"time", "visits", "basic_blocks"})
     asked = adaptive_question(
-        metrics=metrics, counting_tells_times=True, effort_repetitions=1, budget=lambda full: 50.0
+        metrics=metrics, counting_tells_times=True, effort_repetitions=1, budget=BudgetKeys(core_hours=50.0)
     )
     first = next_plan(asked, Knowledge())
     modes = {bundle.point: Counter(run.mode for run in bundle.runs) for bundle in first.bundles}
@@ -348,7 +349,7 @@ def test_the_first_points_have_a_baseline_beside_their_first_timed_run(strategy:
 
 def test_a_parameter_that_no_run_varied_is_named_at_the_end() -> None:
     once = seconds(Point.of({"p": 1, "n": 10})) / 3600  # pays for p = 2 too, but for no larger n
-    few = adaptive_question(budget=lambda full: 2.2 * once, expected_s=seconds)
+    few = adaptive_question(budget=BudgetKeys(core_hours=2.2 * once), expected_s=seconds)
     last = adaptive(few)[0][-1]
     assert last.done and last.budget_reached and "all runs have n = 10: models say nothing" in last.reason
     assert "say nothing" not in adaptive(adaptive_question())[0][-1].reason
@@ -409,7 +410,7 @@ def test_there_are_timed_runs_alone_where_these_tell_all(strategy: str, paired: 
     modes = {run.mode for plan in plans for bundle in plan.bundles for run in bundle.runs}
     assert modes == {spec.mode for plan in plans for spec in plan.builds} == {Mode.TIME}
     half = replace(asked, counts_with_times=False, metrics=frozenset({"time"}))
-    assert asked.full_matrix_core_hours(seconds) == (half.full_matrix_core_hours(seconds) or 0.0) / 2
+    assert asked.full_matrix_core_hours(TIMES) == (half.full_matrix_core_hours(TIMES) or 0.0) / 2
 
 
 def test_each_timed_run_has_a_baseline_where_points_are_chosen_by_it() -> None:
@@ -420,7 +421,7 @@ def test_each_timed_run_has_a_baseline_where_points_are_chosen_by_it() -> None:
 
 
 def test_a_strategy_that_adapts_has_one_pilot_and_begins_with_what_that_cost() -> None:
-    asked = adaptive_question(pilot=True, budget=lambda full: 1.0, refine=True)
+    asked = adaptive_question(pilot=True, budget=BudgetKeys(core_hours=1.0), refine=True)
     first = next_plan(asked, Knowledge())
     assert first.pilot and len(first.bundles) == 1
     done = tuple(carried_out(first))
@@ -435,8 +436,8 @@ def test_a_strategy_that_adapts_has_one_pilot_and_begins_with_what_that_cost() -
 
 
 def test_evaluation_points_are_paid_for_though_only_a_pilot_has_run() -> None:
-    held = (Point.of({"p": 32, "n": 60}),)
-    asked = adaptive_question(pilot=True, evaluation_points=held, budget=lambda full: 1.0)
+    held = (OUTSIDE,)
+    asked = adaptive_question(pilot=True, evaluation_points=held, budget=BudgetKeys(core_hours=1.0))
     first = next_plan(asked, Knowledge())
     plan = next_plan(asked, Knowledge((first,), tuple(carried_out(first)), pilot_s=1.0))
     run = 6 * 32 / 3600  # core hours: n is six times that of the pilot, which took a second
@@ -446,13 +447,13 @@ def test_evaluation_points_are_paid_for_though_only_a_pilot_has_run() -> None:
 
 def test_a_new_filter_is_left_where_measuring_again_would_take_the_rest_of_the_budget() -> None:
     for budget, taken in ((100.0, "f1"), (0.05, "")):
-        asked = adaptive_question(refine=True, budget=lambda full, limit=budget: limit)
+        asked = adaptive_question(refine=True, budget=BudgetKeys(core_hours=budget))
         first = next_plan(asked, Knowledge())
         done = tuple(carried_out(first))
         names = tuple(asked.points[0])
         points = np.array([[bundle.point[name] for name in names] for bundle in first.bundles], dtype=float)
         measured = Observations(points, points.prod(axis=1)[None, :, None])
-        plan = next_plan(asked, Knowledge((first,), done, seconds, "f1", measured))
+        plan = next_plan(asked, Knowledge((first,), done, TIMES, "f1", measured))
         assert plan.filter_text == taken
 
 
@@ -470,29 +471,29 @@ def test_batches_are_points_of_a_round() -> None:
 
 
 def test_a_share_of_the_full_matrix_is_for_models_and_core_hours_are_for_all() -> None:
-    held = (Point.of({"p": 32, "n": 60}),)
+    held = (OUTSIDE,)
     plans, outcomes = adaptive(adaptive_question(evaluation_points=held))
     assert [bundle.point for bundle in plans[-2].bundles] == list(held)
     assert plans[-2].budget_core_hours is None and plans[-3].budget_core_hours is not None
     limit = 3.0
-    plans, outcomes = adaptive(adaptive_question(evaluation_points=held, budget=lambda full: limit))
+    plans, outcomes = adaptive(adaptive_question(evaluation_points=held, budget=BudgetKeys(core_hours=limit)))
     assert core_hours(outcomes) <= limit
     assert Purpose.EVALUATION in {bundle.purpose for plan in plans for bundle in plan.bundles}
 
 
 def test_an_accuracy_ends_the_campaign_and_is_said() -> None:
-    plans, _ = adaptive(adaptive_question(accuracy=0.5, budget=lambda full: None))
+    plans, _ = adaptive(adaptive_question(accuracy=0.5, budget=BudgetKeys()))
     assert plans[-1].done and "within 50%" in plans[-1].reason
 
 
 def test_a_new_filter_is_measured_as_often_as_the_old_one() -> None:
-    asked = adaptive_question(refine=True, strategy="cpf", base_repetitions=2, budget=lambda full: 1e4)
+    asked = adaptive_question(refine=True, strategy="cpf", base_repetitions=2, budget=BudgetKeys(core_hours=1e4))
     first = next_plan(asked, Knowledge())
     done = carried_out(first)
     names = tuple(asked.points[0])
     points = np.array([[bundle.point[name] for name in names] for bundle in first.bundles], dtype=float)
     measured = Observations(points, np.ones((1, len(points), 1)))
-    plan = next_plan(asked, Knowledge((first,), tuple(done), seconds, "f1", measured))
+    plan = next_plan(asked, Knowledge((first,), tuple(done), TIMES, "f1", measured))
     assert plan.filter_text == "f1"
     again = {bundle.point for bundle in first.bundles} & {bundle.point for bundle in plan.bundles}
     assert again == {bundle.point for bundle in first.bundles}
@@ -516,7 +517,7 @@ def test_a_pilot_that_fails_is_not_gone_on_with() -> None:
     asked = question(pilot=True)
     first = next_plan(asked, Knowledge(filter_text="everything"))
     assert first.pilot and first.filter_text == "everything"
-    known = Knowledge((first,), tuple(carried_out(first, Status.FAILED)), lambda point: None, "")
+    known = Knowledge((first,), tuple(carried_out(first, Status.FAILED)), {}, "")
     second = next_plan(asked, known)
     assert not second.pilot and len(second.bundles) == 25 and second.filter_text == ""
     assert not known.failed
@@ -529,11 +530,11 @@ def test_a_small_campaign_needs_one_pilot_alone() -> None:
 
 
 def test_pilots_come_before_a_fixed_strategy() -> None:
-    asked = question(pilot=True, strategy="lines", budget=lambda full: 40.0)
+    asked = question(pilot=True, strategy="lines", budget=BudgetKeys(core_hours=40.0))
     first = next_plan(asked, Knowledge())
     second = next_plan(asked, Knowledge((first,), tuple(carried_out(first)), filter_text="f0"))
     assert first.pilot and second.pilot
-    plain = next_plan(question(strategy="lines", budget=lambda full: 40.0), Knowledge())
+    plain = next_plan(question(strategy="lines", budget=BudgetKeys(core_hours=40.0)), Knowledge())
     known = Knowledge((first, second), tuple(carried_out(first) + carried_out(second)), filter_text="f1")
     third = next_plan(asked, known)
     assert not third.pilot and third.filter_text == "f1"
@@ -545,11 +546,11 @@ def played(asked: Question, filters: list[str], wrong: float = 1.0) -> tuple[lis
     plans, outcomes, spent = list[Plan](), list[BundleOutcome](), 0.0
     while not (plans and plans[-1].done):
         suggested = filters[min(len(plans), len(filters)) - 1] if plans else ""
-        runtime = seconds if plans else lambda point: None
+        predicted_s = TIMES if plans else {}
         plan = next_plan(
             asked,
             Knowledge(
-                tuple(plans), tuple(outcomes), runtime, suggested, pilot_s=1.0 if asked.pilot and plans else None
+                tuple(plans), tuple(outcomes), predicted_s, suggested, pilot_s=1.0 if asked.pilot and plans else None
             ),
         )
         plans.append(plan)
@@ -576,9 +577,9 @@ def played(asked: Question, filters: list[str], wrong: float = 1.0) -> tuple[lis
 def test_a_budget_pays_for_a_new_filter_and_for_evaluation(
     budget: float, strategy: str, is_known: bool, changes: bool, wrong: float
 ) -> None:
-    held = Point.of({"p": 32, "n": 60})
+    held = OUTSIDE
     asked = question(
-        budget=lambda full: budget,
+        budget=BudgetKeys(core_hours=budget),
         strategy=strategy,
         evaluation_points=(held,),
         expected_s=seconds if is_known else lambda point: None,
@@ -596,7 +597,7 @@ def test_a_budget_pays_for_a_new_filter_and_for_evaluation(
 
 
 def test_what_was_kept_for_a_new_filter_pays_for_further_points_where_it_stays() -> None:
-    asked = question(budget=lambda full: 6.0, expected_s=seconds)
+    asked = question(budget=BudgetKeys(core_hours=6.0), expected_s=seconds)
     plans, _ = played(asked, [""])
     first, second = plans[0], plans[1]
     assert first.limit_core_hours is not None and first.limit_core_hours < 6.0 and first.budget_core_hours == 6.0
@@ -605,7 +606,7 @@ def test_what_was_kept_for_a_new_filter_pays_for_further_points_where_it_stays()
 
 
 def test_a_plan_of_unknown_cost_takes_half_and_the_campaign_goes_on_after_it() -> None:
-    asked = question(budget=lambda full: 3.0, expected_s=lambda point: None)
+    asked = question(budget=BudgetKeys(core_hours=3.0), expected_s=lambda point: None)
     plans, outcomes = played(asked, ["f1"])
     first = {bundle.id for bundle in plans[0].bundles}
     assert plans[0].limit_core_hours == pytest.approx(1.5)
@@ -639,7 +640,7 @@ def test_accesses_to_memory_are_sampled_at_cheap_points_where_points_are_chosen(
 @pytest.mark.parametrize("hours", [0.3, 3.0, 30.0])
 def test_of_a_budget_sampling_takes_a_part(hours: float) -> None:
     metrics = question().metrics | {"misses_level_1"}
-    asked = question(strategy="design", memory_points=None, metrics=metrics, budget=lambda full: hours)
+    asked = question(strategy="design", memory_points=None, metrics=metrics, budget=BudgetKeys(core_hours=hours))
     _, outcomes = played(asked, ["f1", "f1"])
     sampled = [run.cost_core_hours for outcome in outcomes for run in outcome.runs if run.mode is Mode.MEMORY]
     timed = [run.cost_core_hours for outcome in outcomes for run in outcome.runs if run.mode is Mode.TIME]
@@ -649,7 +650,7 @@ def test_of_a_budget_sampling_takes_a_part(hours: float) -> None:
 
 @pytest.mark.parametrize(("hours", "points"), [(0.3, 1), (0.5, 2), (3.0, 3)])
 def test_of_a_budget_of_few_runs_baselines_take_few(hours: float, points: int) -> None:
-    plans, _ = played(question(strategy="design", warmup=False, budget=lambda full: hours), ["f1"])
+    plans, _ = played(question(strategy="design", warmup=False, budget=BudgetKeys(core_hours=hours)), ["f1"])
     assert len({point for point, run in runs_of(plans[:1]) if run.mode is Mode.VANILLA}) == points
 
 
@@ -674,19 +675,26 @@ def test_runs_that_sample_accesses_tell_the_counts_too() -> None:
 
 def test_sampling_is_a_part_of_what_the_full_matrix_costs() -> None:
     plain, sampling = question(), question(memory_points=frozenset(POINTS[:5]))
-    seconds = plain.expected_s
-    without, cost = (asked.full_matrix_core_hours(seconds) for asked in (plain, sampling))
+    without, cost = (asked.full_matrix_core_hours(TIMES) for asked in (plain, sampling))
     assert without is not None and cost is not None
     assert cost / without == pytest.approx(
         (2 * 3 + 1 + 2 + 3 * 5 / 25) / (2 * 3 + 1 + 2)
     )  # three times a plain run, until one was seen
 
 
+@pytest.mark.parametrize(("rebuild_every", "compiled"), [(1, None), (2, "b"), (0, "a")])
+def test_a_filter_is_compiled_or_applied_to_an_earlier_build(rebuild_every: int, compiled: str | None) -> None:
+    asked, point = question(filters=("a", "", "b"), rebuild_every=rebuild_every), POINTS[0]
+    assert asked.build(Mode.TIME, "c", point).hooks == compiled
+    assert asked.build(Mode.TIME, "a", point).hooks is asked.build(Mode.EFFORT, "", point).hooks is None
+    assert asked.build(Mode.VANILLA, "c", point) == asked.table[point].build
+
+
 def test_the_start_of_a_job_is_a_cost_of_each_run() -> None:
     asked = question(strategy="design")
     free, charged = (Draft(asked, Knowledge(start_s=start_s)) for start_s in (0.0, 10.0))
     bundle = free.bundles({asked.points[0]: 2}, Purpose.MODEL, "")[0]
-    cores = asked.cores(bundle.point)
+    cores = asked.table[bundle.point].cores
     costs = [draft.cost(bundle, "") or 0.0 for draft in (free, charged)]
     assert costs[1] - costs[0] == pytest.approx(10.0 * len(bundle.runs) * cores / 3600)
     seconds = np.full(len(asked.points), 36.0)
@@ -695,6 +703,6 @@ def test_the_start_of_a_job_is_a_cost_of_each_run() -> None:
 
 def test_a_share_of_the_full_matrix_is_of_its_points_alone() -> None:
     few = question(full_matrix=question().points[:5])
-    assert few.full_matrix_core_hours(lambda point: 36.0) == pytest.approx(
-        question(points=question().points[:5]).full_matrix_core_hours(lambda point: 36.0)
+    assert few.full_matrix_core_hours(TIMES) == pytest.approx(
+        question(points=question().points[:5]).full_matrix_core_hours(TIMES)
     )

@@ -27,7 +27,7 @@ from buran.workflow.collect import overhead
 from buran.workflow.findings import Findings, ImportAssessment
 from buran.workflow.history import FinishedRun, History
 from buran.workflow.overhead import instrumented
-from buran.workflow.plan import first_plan, runtime_model
+from buran.workflow.plan import first_plan, run_times_at
 from buran.workflow.report import write_results
 from buran.workflow.session import Session, open_session
 from buran.workflow.specs import plan_in_force
@@ -333,8 +333,8 @@ def test_the_run_time_at_the_target_is_what_predicts_it(tmp_path: Path) -> None:
     folder = session.layout.results(session.id)
     write_results(history, folder)
     last = history.plans[-1].iteration - 1
-    at = runtime_model(history, history.findings(last))(Point.of({"p": 64, "n": 60}))
-    assert at is not None
+    target = Point.of({"p": 64, "n": 60})
+    at = run_times_at(history, history.findings(last), [target])[target]
     said = (folder / "report.txt").read_text()
     assert f"Run time (whole program, s), by a tensor model\n  at n=60, p=64: {at:.4g} s; in normal form" in said
     assert f"{at:.4g} s" in (folder / "report.html").read_text()

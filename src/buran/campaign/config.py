@@ -529,20 +529,6 @@ class Campaign:
         seconds = sum(self.charged_cores(point) * (self.expected_s(point) or 0.0) for point in points)
         return seconds * repetitions / 3600.0
 
-    def budget_core_hours(self, full_matrix_core_hours: float | None) -> float | None:
-        """Return the budget in force: the smaller one of the two that the file may give.
-
-        Parameters
-        ----------
-        full_matrix_core_hours
-            What measuring every modelling point would cost; if unknown, the percentage does not count.
-        """
-        budget = self.config.budget
-        limits = [] if budget.core_hours is None else [budget.core_hours]
-        if budget.percent_of_full_matrix is not None and full_matrix_core_hours is not None:
-            limits.append(budget.percent_of_full_matrix / 100.0 * full_matrix_core_hours)
-        return min(limits, default=None)
-
     # -- identity -----------------------------------------------------------------------------------
 
     def digest(self) -> str:

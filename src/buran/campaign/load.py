@@ -494,12 +494,12 @@ class _Loading:
                     break
 
     def _check_budget(self, campaign: Campaign) -> None:
-        if campaign.budget_core_hours(math.inf) is None:
+        if campaign.config.budget.in_force(math.inf) is None:
             return
         first = along_axes(campaign.points, campaign.parameters, 2)
         first_core_hours = campaign.minimum_core_hours(first, campaign.repetitions)
         full_core_hours = campaign.minimum_core_hours(campaign.full_matrix, campaign.repetitions)
-        budget = campaign.budget_core_hours(full_core_hours)
+        budget = campaign.config.budget.in_force(full_core_hours)
         if first_core_hours is None or budget is None or first_core_hours <= budget:
             return
         what = f"the budget of {budget:.4g} core hours is below the first plan, {first_core_hours:.4g}"

@@ -236,6 +236,19 @@ class BudgetKeys(Keys, title="BudgetPart"):
         None, description="Cores that the site charges for builds; by default none."
     )
 
+    def in_force(self, full_matrix_core_hours: float | None) -> float | None:
+        """Return the budget in core hours: the smaller one of the two that the file may give; None without any.
+
+        Parameters
+        ----------
+        full_matrix_core_hours
+            What measuring every modelling point would cost; if unknown, the percentage does not count.
+        """
+        limits = [] if self.core_hours is None else [self.core_hours]
+        if self.percent_of_full_matrix is not None and full_matrix_core_hours is not None:
+            limits.append(self.percent_of_full_matrix / 100.0 * full_matrix_core_hours)
+        return min(limits, default=None)
+
 
 class StrategyKeys(Keys, title="StrategyPart"):
     """The choice of points, iteration by iteration."""

@@ -13,7 +13,7 @@ from buran.campaign.records import Status
 from buran.modeling.numerics.tuning import FEW, NEARLY, OVERHEAD
 from buran.planning.cover import covered
 from buran.planning.forecast import predicted_s
-from buran.planning.question import Knowledge, Question
+from buran.planning.question import Knowledge, Question, RunTimes
 from buran.planning.space import Space
 from buran.planning.tuning import CAREFUL, SAMPLED_RATIO
 
@@ -90,7 +90,7 @@ class RunCosts:
     def checking(self) -> frozenset[Point]:
         """The points that show whether counts depend on the run: those with several cores, where there are any."""
         points = self.question.points
-        return frozenset(point for point in points if self.question.cores(point) > 1) or frozenset(points)
+        return frozenset(point for point in points if self.question.table[point].cores > 1) or frozenset(points)
 
     @cached_property
     def counts_settled(self) -> bool:
@@ -125,10 +125,10 @@ class RunCosts:
     def enough_compared(self) -> int:
         """At how many points the baseline is measured: at fewer where a budget is few runs of the cheapest point."""
         first = self.question.points[0]
-        budget, seconds = self.question.budget(None), self.seconds(first)
+        budget, seconds = self.question.budget.in_force(None), self.run_s.get(first)
         if budget is None or not seconds:
             return FEW
-        affordable = OVERHEAD * budget * 3600.0 / (seconds * self.question.cores(first))
+        affordable = OVERHEAD * budget * 3600.0 / (seconds * self.question.table[first].cores)
         return max(min(int(affordable), FEW), 1)
 
     @property
@@ -140,23 +140,20 @@ class RunCosts:
         return self.knowledge.ratios.get(mode, SAMPLED_RATIO if mode is Mode.MEMORY else 1.0)
 
     @cached_property
-    def foreseen_s(self) -> dict[Point, float]:
-        """What a strategy that adapts expects of runs at its points: its plans and their budget must agree."""
-        measured = self.knowledge.measured
-        seconds = None if measured is None else predicted_s(measured, self._timed_space)
-        return {} if seconds is None else dict(zip(self.question.points, seconds.tolist(), strict=True))
+    def run_s(self) -> RunTimes:
+        """What runs of the baseline are expected to take: as pilots, the user, models, or at last a strategy foresees.
 
-    def seconds(self, point: Point) -> float | None:
-        """Return what a run of the baseline is expected to take; None where nothing is known."""
-        if point in self.foreseen_s:
-            return self.foreseen_s[point]
-        modelled = self.knowledge.runtime(point)
-        if modelled is None and (expected := self.question.expected_s(point)) is not None:
-            return expected
-        pilot_s = self.knowledge.pilot_s
-        if modelled is None and not self.knowledge.rounds and pilot_s is not None:
-            return pilot_s * float(self.question.work([point])[0])
-        return modelled
+        A strategy that adapts has its own models of the points that it chooses from: plans and budget must agree.
+        """
+        question, knowledge = self.question, self.knowledge
+        points = tuple(question.table)
+        seconds: dict[Point, float] = {}
+        if knowledge.pilot_s is not None and not knowledge.rounds:
+            seconds |= zip(points, (knowledge.pilot_s * question.work(points)).tolist(), strict=True)
+        seconds |= {point: s for point, row in question.table.items() if (s := row.expected_s) is not None}
+        seconds |= knowledge.predicted_s
+        foreseen = None if knowledge.measured is None else predicted_s(knowledge.measured, self._timed_space)
+        return seconds if foreseen is None else seconds | dict(zip(question.points, foreseen.tolist(), strict=True))
 
     def cost(self, bundle: Bundle, filter_text: str) -> float | None:
         """Predicted core hours of the runs of a bundle that are not made yet; None where nothing is known.
@@ -166,7 +163,7 @@ class RunCosts:
         filter_text
             Of its timed runs. What the hooks of one that was not measured yet cost is not known: few are left of them.
         """
-        seconds = self.seconds(bundle.point)
+        seconds = self.run_s.get(bundle.point)
         if seconds is None:
             return None
         timed = self.ratio(Mode.TIME)
@@ -175,7 +172,7 @@ class RunCosts:
         new = [run.mode for run in bundle.runs if (run.build, bundle.point, run.repetition) not in self.made]
         baselines = sum(timed if mode is Mode.TIME else self.ratio(mode) for mode in new)
         charged_s = seconds * baselines + self.knowledge.start_s * len(new)
-        return charged_s * self.question.cores(bundle.point) / 3600.0
+        return charged_s * self.question.table[bundle.point].cores / 3600.0
 
     @cached_property
     def made(self) -> frozenset[tuple[str, Point, int]]:

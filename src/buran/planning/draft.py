@@ -102,8 +102,8 @@ class Draft(RunCosts):
 
     def variants(self, filter_text: str, purpose: Purpose) -> list[tuple[Mode, str]]:
         """Return the builds of an iteration; counts and samples are always those of the widest instrumentation."""
-        first_comparison = purpose is Purpose.COMPARISON and not self.knowledge.plans
-        if self.question.counts_only or (first_comparison and self.question.earlier_counts):
+        comparison = self.knowledge.comparison if purpose is Purpose.COMPARISON else None
+        if self.question.counts_only or (comparison is not None and comparison.counts):
             return [(Mode.EFFORT, "")]
         variants = [(Mode.VANILLA, ""), (Mode.TIME, filter_text)][self.question.counts_with_times :]
         if purpose is Purpose.COMPARISON:
@@ -140,10 +140,10 @@ class Draft(RunCosts):
         """Whether the budget reaches for all points that are to be sampled: some of them tell no growth."""
         left, core_s = self.limit(Purpose.MODEL), 0.0
         for point in self._unsampled:
-            seconds = self.seconds(point)
+            seconds = self.run_s.get(point)
             if seconds is None or left is None:
                 return False
-            core_s += self.ratio(Mode.MEMORY) * seconds * self.question.cores(point)
+            core_s += self.ratio(Mode.MEMORY) * seconds * self.question.table[point].cores
         return left is not None and core_s / 3600 <= HALF * (left - self.knowledge.spent_core_hours)
 
     @cached_property
@@ -188,7 +188,7 @@ class Draft(RunCosts):
         if not self.counts_checked:
             fresh = (point for point in self.checking & runs.keys() if not self._is_counted(point))
             order = {point: index for index, point in enumerate(self.question.points)}
-            first = sorted(fresh, key=lambda point: (self.question.cores(point), order[point]))[:1]
+            first = sorted(fresh, key=lambda point: (self.question.table[point].cores, order[point]))[:1]
             runs |= dict.fromkeys(first, self.question.effort_runs)
         return runs
 
@@ -232,7 +232,7 @@ class Draft(RunCosts):
         runs = randomised_blocks(repetitions, warmup, f"{question.seed} {self.iteration} {point.key}")
         if warm:
             runs = tuple(sorted(runs, key=lambda run: run.mode not in COUNTING))
-        return Bundle(point, purpose, runs, self.seconds(point), question.conditions(point))
+        return Bundle(point, purpose, runs, self.run_s.get(point))
 
     def baselines(self, count: int, baseline: int, timed: int) -> int:
         """Return how many runs of the baseline go with `count` timed ones, after so many of either."""
@@ -265,13 +265,13 @@ class Draft(RunCosts):
         and does not limit them.
         """
         if purpose is Purpose.EVALUATION:
-            return self.question.budget(None)
-        budget = self.question.budget(self.question.full_matrix_core_hours(self.seconds))
+            return self.question.budget.in_force(None)
+        budget = self.question.budget.in_force(self.question.full_matrix_core_hours(self.run_s))
         if budget is None or not self.knowledge.planned(Purpose.EVALUATION):
             return budget
         evaluation = core_hours(o for o in self.knowledge.outcomes if o.purpose is Purpose.EVALUATION)
         models = max(budget, self.knowledge.spent_core_hours - evaluation)  # runs may have cost more than predicted
-        whole = self.question.budget(None)
+        whole = self.question.budget.in_force(None)
         return models + evaluation if whole is None else min(models + evaluation, whole)
 
     def limit(self, purpose: Purpose) -> float | None:
@@ -279,7 +279,7 @@ class Draft(RunCosts):
         return self._before_evaluation(self.budget(purpose), purpose)
 
     def _before_evaluation(self, budget: float | None, purpose: Purpose) -> float | None:
-        whole = self.question.budget(None)
+        whole = self.question.budget.in_force(None)
         if budget is None or whole is None or purpose is Purpose.EVALUATION:
             return budget
         return min(budget, max(whole - self.kept_for_evaluation, 0.0))
@@ -288,7 +288,7 @@ class Draft(RunCosts):
     def kept_for_evaluation(self) -> float:
         """Core hours that evaluation points will take: the cheapest of them, up to a share of the budget."""
         question, knowledge = self.question, self.knowledge
-        whole = question.budget(None)
+        whole = question.budget.in_force(None)
         if whole is None or knowledge.planned(Purpose.EVALUATION):
             return 0.0
         points = dict.fromkeys(question.evaluation_points, question.repetitions)
@@ -298,8 +298,8 @@ class Draft(RunCosts):
 
     def again_core_hours(self, bundle: Bundle) -> float:
         """Return what measuring a point of the first round again will cost, under the filter that its models choose."""
-        seconds = self.seconds(bundle.point) or 0.0
-        return self.again_runs(bundle) * seconds * self.question.cores(bundle.point) / 3600.0
+        seconds = self.run_s.get(bundle.point, 0.0)
+        return self.again_runs(bundle) * seconds * self.question.table[bundle.point].cores / 3600.0
 
     def again_runs(self, bundle: Bundle) -> int:
         """Return how many runs that are.

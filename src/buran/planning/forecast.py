@@ -63,7 +63,7 @@ def predicted_s(measured: Observations, space: Space) -> Array | None:
     """
     if space.known_s is not None:
         return space.known_s
-    measured_before = _measured_before(measured)
+    measured_before = measured.is_timed
     if not measured_before.any():
         return space.expected_s
     seen = measured.program_means_s[measured_before]
@@ -89,13 +89,9 @@ def known_share(measured: Observations) -> float:
     return float(seconds[known].sum()) / total if total > 0 else float(known.all())
 
 
-def _measured_before(measured: Observations) -> Mask:
-    return np.asarray(np.isfinite(measured.program_means_s) & (measured.counts > 0))
-
-
 def _by_powers_s(measured: Observations, space: Space) -> Array:
     """Return the run time at each point (point,) by powers; zero where too few points ran, or run times are known."""
-    present = _measured_before(measured)
+    present = measured.is_timed
     if space.known_s is not None or present.sum() < FEW:
         return np.zeros(len(space.points))
     return np.asarray(by_powers(measured.points[present], measured.program_means_s[None, present], space.points)[0])

@@ -128,6 +128,11 @@ class Observations:
             return np.asarray(self.means.sum(axis=0))
         return over_repetitions(self.program_s, "mean")
 
+    @cached_property
+    def is_timed(self) -> Mask:
+        """Shape (point,): whether a run time of the program is known."""
+        return np.asarray(np.isfinite(self.program_means_s) & (self.counts > 0))
+
     def prior_of(self, call: int) -> Prior | None:
         """Return what the model of a call path is fitted with; None where counts do not say what its time is made of.
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
 from buran.campaign.point import Point
 from buran.campaign.records import BundleOutcome, Status, core_hours
+from buran.campaign.sections import BudgetKeys
 from buran.campaign.strategies import MOST_REPETITIONS
-from buran.features import WhatChanged
 from buran.planning.cover import smallest
 from buran.planning.observations import Observations
 from buran.planning.space import Array, Space
@@ -21,11 +20,43 @@ from buran.planning.strategies import ValidatedStrategy, base_of, strategy_of
 from buran.planning.tuning import SAMPLED_RATIO
 from buran.profiles.metrics import counted
 
-if TYPE_CHECKING:
-    from buran.planning.draft import Draft
+RunTimes = Mapping[Point, float]
+"""Wall times of runs in seconds, by point; points are missing where nothing is known."""
 
-Runtime = Callable[[Point], float | None]
-"""Predicted wall time of a run in seconds; None where nothing is known."""
+
+@dataclass(frozen=True)
+class Candidate:
+    """A row of the table that plans are made from: what a run at a point needs.
+
+    Attributes
+    ----------
+    build
+        The build without hooks.
+    cores
+        Cores that a run is charged for.
+    expected_s
+        The user's estimate of a run's wall time; None without one.
+    """
+
+    build: BuildSpec
+    cores: float
+    expected_s: float | None = None
+
+
+@dataclass(frozen=True)
+class ComparisonRuns:
+    """Runs that show whether the program changed since an earlier version; without points, the campaign ends.
+
+    Attributes
+    ----------
+    counts
+        Whether counts are compared, and not times.
+    """
+
+    reason: str
+    points: tuple[Point, ...] = ()
+    counts: bool = False
+    budget_reached: bool = False
 
 
 @dataclass(frozen=True)
@@ -34,31 +65,22 @@ class Question:
 
     Attributes
     ----------
+    table
+        What runs need at all points that may be planned, and at those of the full matrix.
     points, evaluation_points
         Cheapest first.
     full_matrix
         Those of the points that the cost of the full matrix is of; all by default.
-    build
-        Returns the build that a mode, a filter and a point need.
-    cores
-        Returns the cores that a run occupies.
+    filters
+        Filters of the iterations before this one, in order.
+    rebuild_every
+        After how many filters the program is built anew; the others are applied when it runs. 0: never.
     ranks_parameter
         The parameter that is the number of ranks, if one is.
-    expected_s
-        The user's estimate of a run's wall time.
-    budget
-        Maps the predicted cost of the full matrix, in core hours, to the budget in force.
     pilot
         Whether functions are chosen by a few small runs before everything is measured.
     models
         Whether models are wanted; without, only small runs are made until the filter has settled.
-    first
-        The phase before all others, which compares with an earlier version of the program; None without one.
-    earlier
-        Points that an earlier version of the program was measured at, cheapest first: there it is looked first
-        whether anything changed. Empty without one.
-    earlier_counts
-        Whether counts can be compared there.
     paired
         Whether strategies that adapt need a baseline run for each timed one, as they choose by it; else the first
         timed run of a point under a filter has one next to it.
@@ -72,10 +94,9 @@ class Question:
         Whether times of counting runs are used, corrected, where they prove to agree with those of timed runs.
     memory_points
         Where the user wants accesses to memory sampled; None where the points are the strategy's to choose.
-    conditions
-        Returns the digest of everything except the builds that decides how a point is run.
     """
 
+    table: Mapping[Point, Candidate]
     points: tuple[Point, ...]
     evaluation_points: tuple[Point, ...]
     metrics: frozenset[str]
@@ -86,11 +107,10 @@ class Question:
     max_iterations: int
     refine: bool
     seed: int
-    build: Callable[[Mode, str, Point], BuildSpec]
-    cores: Callable[[Point], float]
     ranks_parameter: str | None
-    expected_s: Runtime
-    budget: Callable[[float | None], float | None]
+    budget: BudgetKeys
+    filters: tuple[str, ...] = ()
+    rebuild_every: int = 1
     full_matrix: tuple[Point, ...] = ()
     target: Point | None = None
     base: str | None = None
@@ -103,16 +123,12 @@ class Question:
     retry_failed: bool = False
     pilot: bool = False
     models: bool = True
-    first: Callable[[Draft], Plan | None] | None = None
-    earlier: tuple[Point, ...] = ()
-    earlier_counts: bool = False
     paired: bool = False
     pooled: bool = False
     counts_with_times: bool = False
     counts_only: bool = False
     counting_tells_times: bool = False
     memory_points: frozenset[Point] | None = frozenset()
-    conditions: Callable[[Point], str] = lambda point: ""
 
     @cached_property
     def chooser(self) -> ValidatedStrategy:
@@ -129,19 +145,31 @@ class Question:
         All that was said beforehand; `Knowledge` may say more of what runs cost.
         """
         names = tuple(self.points[0])
-        guess = [self.expected_s(point) for point in self.points]
+        guess = [self.table[point].expected_s for point in self.points]
         target = self.target or Point.of({name: max(point[name] for point in self.points) for name in names})
         most = self.most_repetitions if self.adaptive else self.repetitions
         return Space(
             names,
             np.array([[point[name] for name in names] for point in self.points], dtype=np.float64),
-            np.array([self.cores(point) for point in self.points], dtype=np.float64),
+            np.array([self.table[point].cores for point in self.points], dtype=np.float64),
             np.array([target[name] for name in names], dtype=np.float64),
             most_repetitions=most,
             expected_s=None if None in guess else np.array(guess, dtype=np.float64),
             ranks=self.ranks_parameter,
             choices=self.choices,
         )
+
+    def build(self, mode: Mode, filter_text: str, point: Point) -> BuildSpec:
+        """Return the build for a filter: its own, or an earlier one with this filter applied when it runs."""
+        plain = self.table[point].build
+        if mode is Mode.VANILLA:
+            return plain
+        hooks = None
+        if mode is Mode.TIME and self.rebuild_every != 1:
+            texts = list(dict.fromkeys([*self.filters, filter_text]))
+            number = texts.index(filter_text)
+            hooks = texts[number - number % self.rebuild_every if self.rebuild_every else 0]
+        return replace(plain, mode=mode, filter_text=filter_text, hooks=None if hooks == filter_text else hooks)
 
     def work(self, points: Sequence[Point]) -> Array:
         """Shape (point,): how much longer a run takes than at the first point, if all that grows is proportional."""
@@ -182,16 +210,15 @@ class Question:
         """Whether points are chosen by what was measured at others."""
         return not self.chooser.abilities.all_at_once
 
-    def full_matrix_core_hours(self, seconds: Runtime) -> float | None:
+    def full_matrix_core_hours(self, seconds: RunTimes) -> float | None:
         """Return what measuring every point would cost; None where the run time of some point is unknown."""
         timed = 0 if self.counts_only else (2 - self.counts_with_times) * self.repetitions + self.warmup
         runs = timed + self.effort_runs + SAMPLED_RATIO * self.memory_runs
         total = 0.0
         for point in self.full_matrix or self.points:
-            run_s = seconds(point)
-            if run_s is None:
+            if point not in seconds:
                 return None
-            total += run_s * self.cores(point) * runs / 3600.0
+            total += seconds[point] * self.table[point].cores * runs / 3600.0
         return total
 
 
@@ -205,8 +232,8 @@ class Knowledge:
         All earlier plans.
     outcomes
         What became of their bundles, as the bundle pointers say; without imported ones.
-    runtime
-        Prediction of a run's wall time from models.
+    predicted_s
+        Wall times of runs from models.
     filter_text
         Filter that the models suggest for the next iteration.
     measured
@@ -222,8 +249,10 @@ class Knowledge:
         Whether imported times were taken at enough values of every parameter to choose functions by.
     unsteady
         Call paths whose counts differ between runs of a point, by metric.
+    comparison
+        The next runs that compare the program with an earlier version, or the end after them; None if there are none.
     changes
-        What was found so far when comparing with an earlier version; None without one.
+        What was found so far when comparing with an earlier version, as text; empty without one.
     ratios
         Run time over that of the baseline, by mode, where it was seen.
     pilot_s
@@ -242,7 +271,7 @@ class Knowledge:
 
     plans: tuple[Plan, ...] = ()
     outcomes: tuple[BundleOutcome, ...] = ()
-    runtime: Runtime = lambda point: None
+    predicted_s: RunTimes = field(default_factory=dict)
     filter_text: str = ""
     measured: Observations | None = None
     errors: tuple[float, ...] = ()
@@ -250,7 +279,8 @@ class Knowledge:
     imported: frozenset[Point] = frozenset()
     tells_growth: bool = False
     unsteady: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    changes: WhatChanged | None = None
+    comparison: ComparisonRuns | None = None
+    changes: str = ""
     ratios: Mapping[Mode, float] = field(default_factory=dict)
     pilot_s: float | None = None
     counts_settled: bool = False

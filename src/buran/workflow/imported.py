@@ -280,7 +280,7 @@ def import_plan(campaign: Campaign, layout: Layout) -> Plan:
         bundles=tuple(bundles),
         filter_text=_widest(sources).spec.filter_text,
         predicted_core_hours=0.0,
-        budget_core_hours=campaign.budget_core_hours(None),
+        budget_core_hours=campaign.config.budget.in_force(None),
     )
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from statistics import median
 from typing import cast
 
 import numpy as np
 
 from buran.campaign.config import Campaign
-from buran.campaign.plan import BuildSpec, Mode, Plan, Purpose
+from buran.campaign.plan import Mode, Plan, Purpose
 from buran.campaign.point import Point
 from buran.campaign.records import BundleOutcome, Status
+from buran.campaign.sections import BudgetKeys
 from buran.campaign.steps import has_all_steps
 from buran.campaign.strategies import abilities_of
 from buran.errors import ConfigError
@@ -27,9 +27,9 @@ from buran.modeling.priors.prior import Column, Prior, computation_prior
 from buran.modeling.priors.steps import Repeats
 from buran.planning.observations import Observations
 from buran.planning.planner import next_plan
-from buran.planning.question import Knowledge, Question
+from buran.planning.question import Candidate, Knowledge, Question, RunTimes
 from buran.planning.space import Array
-from buran.profiles.metrics import counted, uncounted
+from buran.profiles.metrics import uncounted
 from buran.workflow import program_model
 from buran.workflow.collect import as_array, baseline, experiment_of, run_times, walls_by_point
 from buran.workflow.findings import Findings
@@ -44,7 +44,9 @@ def question_of(history: History) -> Question:
     """Return the part of the campaign that plans depend on."""
     session, full = history.session, _full_steps(history)
     campaign, config = session.campaign, session.campaign.config
+    rebuild_every = {"compile": 1, "run": 0, "hybrid": config.refinement.rebuild_every}
     return Question(
+        table=_table(history),
         points=tuple(point for point in campaign.points if has_all_steps(point, full)),
         full_matrix=campaign.full_matrix,
         evaluation_points=campaign.evaluation_points,
@@ -56,11 +58,10 @@ def question_of(history: History) -> Question:
         max_iterations=config.strategy.max_iterations or STEPS,
         refine=config.refinement.enabled and config.goal != "models",
         seed=config.seed,
-        build=partial(_build_spec, session, [plan.filter_text for plan in history.plans if not plan.imported]),
-        cores=campaign.charged_cores,
+        filters=tuple(plan.filter_text for plan in history.plans if not plan.imported),
+        rebuild_every=rebuild_every[config.refinement.filtering],
         ranks_parameter=campaign.ranks_parameter,
-        expected_s=expected_s(history),
-        budget=campaign.budget_core_hours,
+        budget=config.budget,
         target=campaign.target,
         base=config.strategy.base,
         choices=campaign.choices,
@@ -72,9 +73,6 @@ def question_of(history: History) -> Question:
         retry_failed=config.strategy.retry_failed,
         pilot=_has_pilot(session),
         models=config.goal != "filter",
-        first=None if session.earlier is None else session.earlier.phase,
-        earlier=() if session.earlier is None else session.earlier.points,
-        earlier_counts=session.earlier is not None and session.earlier.has_counts and bool(counted(config.metrics)),
         pooled=config.model.pool_filters == "auto",
         counts_with_times=campaign.counts_with_times,
         counts_only=_counts_only(campaign),
@@ -85,9 +83,24 @@ def question_of(history: History) -> Question:
         memory_points=None
         if campaign.memory_points and campaign.requested_memory_points is None
         else frozenset(campaign.memory_points),
-        conditions=lambda point: digest(configuration(session.target, point), 8),
         paired=bool(campaign.choices) or config.model.kind == "cpr" or "time" not in config.metrics,
     )
+
+
+def _table(history: History) -> dict[Point, Candidate]:
+    """Return what runs need at every point, and take before there are models: as the user says, else as imported."""
+    target, campaign, imported = history.session.target, history.session.campaign, history.runs_of(history.imports)
+    points = (*campaign.points, *campaign.evaluation_points)
+    is_fitted = campaign.formulas.expected_time is None and bool(imported)
+    fitted = fitted_times(walls_by_point(imported), points, campaign.parameters) if is_fitted else {}
+    return {
+        point: Candidate(
+            target.build_spec(Mode.VANILLA, "", point),
+            campaign.charged_cores(point),
+            fitted[point] if is_fitted else campaign.expected_s(point),
+        )
+        for point in points
+    }
 
 
 def _counts_only(campaign: Campaign) -> bool:
@@ -123,23 +136,6 @@ def _needs_trial(campaign: Campaign) -> bool:
     return bool(config.budget.core_hours) and campaign.formulas.expected_time is None and not config.measurements
 
 
-def _build_spec(session: Session, filters: Sequence[str], mode: Mode, filter_text: str, point: Point) -> BuildSpec:
-    """Return the build for a filter: its own, or an earlier one with this filter applied when it runs.
-
-    Parameters
-    ----------
-    filters
-        Filters of the iterations before this one, in order.
-    """
-    refinement = session.campaign.config.refinement
-    hooks = None
-    if mode is Mode.TIME and refinement.filtering != "compile":
-        texts = list(dict.fromkeys([*filters, filter_text]))
-        number = texts.index(filter_text)
-        hooks = texts[0 if refinement.filtering == "run" else number - number % refinement.rebuild_every]
-    return session.target.build_spec(mode, filter_text, point, None if hooks == filter_text else hooks)
-
-
 def first_plan(session: Session) -> Plan:
     """Plan the first iteration.
 
@@ -151,11 +147,12 @@ def first_plan(session: Session) -> Plan:
     if session.campaign.config.measurements:
         return import_plan(session.campaign, session.layout)
     history = History.open(session, 0)
-    question, knowledge = question_of(history), knowledge_of(history)
+    question = question_of(history)
+    knowledge = knowledge_of(history, question)
     measuring = replace(question, pilot=question.pilot and not question.models)
     plan = next_plan(measuring, knowledge)
     if plan.budget_reached:
-        unlimited = next_plan(replace(measuring, budget=lambda full: None), knowledge)
+        unlimited = next_plan(replace(measuring, budget=BudgetKeys()), knowledge)
         raise ConfigError(
             "the budget is below the cost of the first plan",
             where=f"{session.campaign.path}, key budget",
@@ -163,39 +160,46 @@ def first_plan(session: Session) -> Plan:
             f"points are expected to cost {unlimited.predicted_core_hours:.4g} (resources.expected_time)",
             hint="raise the budget, choose fewer or smaller points, fewer repetitions, or strategy 'design'",
         )
-    return next_plan(question, knowledge) if question.pilot else plan
+    return _with_conditions(session, next_plan(question, knowledge) if question.pilot else plan)
 
 
 def make_plan(history: History) -> Plan:
     """Plan the next iteration; its filter, and models and outcomes of the plans so far, must exist."""
     if not history.plans:
         return first_plan(history.session)
-    return next_plan(question_of(history), knowledge_of(history))
+    question = question_of(history)
+    return _with_conditions(history.session, next_plan(question, knowledge_of(history, question)))
 
 
-def knowledge_of(history: History) -> Knowledge:
+def _with_conditions(session: Session, plan: Plan) -> Plan:
+    """Return a plan whose bundles say how they are run."""
+    bundles = (
+        replace(bundle, conditions=digest(configuration(session.target, bundle.point), 8)) for bundle in plan.bundles
+    )
+    return replace(plan, bundles=tuple(bundles))
+
+
+def knowledge_of(history: History, question: Question) -> Knowledge:
     """Return what the iterations so far have taught; the models and outcomes of all of them must exist."""
-    plans = history.plans
+    plans, earlier = history.plans, history.session.earlier
     if not plans:
-        session = history.session
         knowledge = Knowledge(filter_text=rules_of(history.filter(0) or ""))
-        return knowledge if session.earlier is None else replace(knowledge, runtime=session.earlier.runtime)
+        if earlier is None:
+            return knowledge
+        comparison = earlier.comparison(history, knowledge)
+        return replace(knowledge, predicted_s=earlier.run_times(tuple(question.table)), comparison=comparison)
     findings, filter_text = history.findings(plans[-1].iteration), history.filter(history.iteration)
     assert filter_text is not None
     trial = _trial_times(history)
-    runtime = runtime_model(history, findings)
-    if findings.runtime is None and history.session.earlier is None and len(trial) >= FEW:
-        runtime = fitted_times(trial, history.session.campaign.parameters)
     outcomes = tuple(history.outcomes(plan for plan in plans if not plan.imported))
     knowledge = Knowledge(
         plans=plans,
         outcomes=outcomes,
-        runtime=runtime,
         filter_text=rules_of(filter_text),
         choice=choice_of(plans[-1].filter_text, filter_text),
         build_core_hours=_build_core_hours(history),
         unsteady=findings.unsteady,
-        changes=None if history.session.earlier is None else history.session.earlier.changes(history),
+        changes="" if earlier is None else earlier.changes(history),
         ratios=_ratios(findings, history.runs),
         pilot_s=max((max(walls) for walls in trial.values()), default=None),
         counts_settled=_counts_settled(findings),
@@ -203,7 +207,8 @@ def knowledge_of(history: History) -> Knowledge:
         start_s=_start_s(history.session.campaign, outcomes),
         counting_proven=None if findings.pooled is None else cast(float | None, findings.pooled.get("proven")),
     )
-    question = question_of(history)
+    if earlier is not None:
+        knowledge = replace(knowledge, comparison=earlier.comparison(history, knowledge))
     usable = list[FinishedRun]()
     if history.imports:
         usable = usable_imports(history, knowledge.filter_text)
@@ -212,7 +217,14 @@ def knowledge_of(history: History) -> Knowledge:
     if question.adaptive or history.imports:
         observations = _measured(history, usable) if knowledge.rounds else _measured_elsewhere(history.session, usable)
         knowledge = replace(knowledge, measured=observations, errors=_errors(history))
-    return knowledge
+    measured = knowledge.measured  # from the first timed run on a strategy that adapts predicts the times of its points
+    foreseen = set(question.points) if measured is not None and measured.is_timed.any() else set()
+    points = [point for point in question.table if point not in foreseen]
+    if findings.runtime is None and earlier is None and len(trial) >= FEW:
+        predicted_s: RunTimes = fitted_times(trial, points, history.session.campaign.parameters)
+    else:
+        predicted_s = run_times_at(history, findings, points)
+    return replace(knowledge, predicted_s=predicted_s)
 
 
 def choice_of(before: str, after: str) -> str:
@@ -244,28 +256,18 @@ def usable_imports(history: History, filter_text: str) -> list[FinishedRun]:
     return [run for run in runs if run.build.hash in pooled and run.filter_text == modelled_filter]
 
 
-def expected_s(history: History) -> Callable[[Point], float | None]:
-    """Return what a run is expected to take before there are models: as the campaign file says, else as imported."""
-    campaign = history.session.campaign
-    runs = history.runs_of(history.imports)
-    if campaign.formulas.expected_time is not None or not runs:
-        return campaign.expected_s
-    return fitted_times(walls_by_point(runs), campaign.parameters)
-
-
-def fitted_times(walls: Mapping[Point, Sequence[float]], parameters: Sequence[str]) -> Callable[[Point], float]:
-    """Return a prediction of wall times from those of some points; never below the shortest of them."""
-    fitted = {point: median(times) for point, times in walls.items()}
-    fit = fit_models(as_array(fitted, parameters), np.array([list(fitted.values())])).models[0]
-    shortest, longest = min(fitted.values()), max(fitted.values())
-
-    def predict(point: Point) -> float:
-        if point in fitted:
-            return fitted[point]
-        value = longest if fit is None else float(fit.predict(as_array([point], parameters))[0])
-        return max(value, shortest) if np.isfinite(value) else longest
-
-    return predict
+def fitted_times(
+    walls: Mapping[Point, Sequence[float]], points: Sequence[Point], parameters: Sequence[str]
+) -> dict[Point, float]:
+    """Return wall times predicted at points from those measured at some; never below the shortest of them."""
+    measured = {point: median(times) for point, times in walls.items()}
+    fit = fit_models(as_array(measured, parameters), np.array([list(measured.values())])).models[0]
+    shortest, longest = min(measured.values()), max(measured.values())
+    values = np.full(len(points), longest)
+    if fit is not None:
+        values = one_by_one(fit.predict, as_array(points, parameters))
+    values = np.where(np.isfinite(values), np.maximum(values, shortest), longest)
+    return dict(zip(points, values.tolist(), strict=True)) | measured
 
 
 def _measured_elsewhere(session: Session, usable: Sequence[FinishedRun]) -> Observations | None:
@@ -412,16 +414,17 @@ def tensor_model(history: History, findings: Findings) -> Callable[[Array], Arra
     return lambda points: tensor.predict(columns_of(program_model.in_words(points)), "clamp", "mean")[0]
 
 
-def runtime_model(history: History, findings: Findings) -> Callable[[Point], float | None]:
-    """Return the prediction of a run's wall time; never below the shortest run that was seen."""
+def run_times_at(history: History, findings: Findings, points: Sequence[Point]) -> RunTimes:
+    """Return what models predict that runs take; never less than the shortest run that was seen."""
     session = history.session
     if findings.runtime is None:
-        return (lambda point: None) if session.earlier is None else session.earlier.runtime
+        return {} if session.earlier is None else session.earlier.run_times(points)
     model, tensor = findings.runtime, tensor_model(history, findings)
+    predict = tensor or (lambda at: model.predict(at)[0])
+    values = one_by_one(predict, as_array(points, session.campaign.parameters))
+    return dict(zip(points, np.maximum(values, findings.shortest_run_s).tolist(), strict=True))
 
-    def predict(point: Point) -> float:
-        at = as_array([point], session.campaign.parameters)
-        value = model.predict(at)[0, 0] if tensor is None else tensor(at)[0]
-        return float(max(value, findings.shortest_run_s))
 
-    return predict
+def one_by_one(predict: Callable[[Array], Array], points: Array) -> Array:
+    """Return predictions, shape (point,), that do not depend on the other points: products of larger arrays round."""
+    return np.array([predict(row[None])[0] for row in points], dtype=np.float64)

@@ -44,7 +44,7 @@ from buran.workflow.model import imported_models
 from buran.workflow.notes import notes_of
 from buran.workflow.overhead import instrumentation
 from buran.workflow.page import measured_on, no_models, write_page
-from buran.workflow.plan import question_of, runtime_model, tensor_model
+from buran.workflow.plan import question_of, run_times_at, tensor_model
 from buran.workflow.refine import rules_of
 from buran.workflow.run_time import RUN_TIME, with_absorbed, with_parts
 from buran.workflow.session import Session
@@ -197,7 +197,7 @@ def gather(history: History) -> Report:
     """Collect the values of the report from plans, models and store."""
     session, plans = history.session, history.plans
     campaign, last = session.campaign, plans[-1].iteration - 1
-    findings = history.findings(last)
+    findings, question = history.findings(last), question_of(history)
     state = progress_of(history)
     unpooled = {judged.build for judged in findings.imported if not judged.pooled}
     runs = history.runs
@@ -247,7 +247,7 @@ def gather(history: History) -> Report:
         spent_core_hours=state.spent_core_hours,
         target_cores=_cores_at_target(campaign),
         modelling_core_hours=core_hours(outcomes),
-        full_matrix_core_hours=question_of(history).full_matrix_core_hours(runtime_model(history, findings)),
+        full_matrix_core_hours=question.full_matrix_core_hours(run_times_at(history, findings, tuple(question.table))),
         budget_core_hours=state.budget_core_hours,
         account=state.account,
         next_steps=_next_steps(session, findings, state),
@@ -285,8 +285,8 @@ def _untested(history: History, findings: Findings) -> list[Untested]:
     reasons = {point: "took 0 s" for point, measured in walls.items() if not any(measured)}
     reasons |= {found.point: "failed" for found in outcomes if found.has(Status.FAILED)}
     why = "budget" if outcomes or history.plans[-1].budget_reached else "not reached"
-    seconds = runtime_model(history, findings)
-    return [Untested(dict(point), seconds(point), reasons.get(point, why)) for point in points]
+    seconds = run_times_at(history, findings, points)
+    return [Untested(dict(point), seconds.get(point), reasons.get(point, why)) for point in points]
 
 
 def _next_steps(session: Session, findings: Findings, state: Progress) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,16 +17,15 @@ from buran.campaign.results import FINDINGS, REPORT, results_folder
 from buran.errors import FormatError, UsageError
 from buran.files import read_json
 from buran.plugins.versions import KEY, name_of_earlier
-from buran.plugins.versions.phase import compare
+from buran.plugins.versions.phase import next_comparison
 from buran.plugins.versions.side import RUNTIME, Side
 from buran.plugins.versions.sides import side_of_results
-from buran.profiles.metrics import metric_of, noise_resilient
+from buran.profiles.metrics import counted, metric_of, noise_resilient
 from buran.workflow.findings import Findings
 
 if TYPE_CHECKING:
-    from buran.campaign.plan import Plan
-    from buran.planning.draft import Draft
     from buran.planning.observations import Observations
+    from buran.planning.question import ComparisonRuns, Knowledge, RunTimes
     from buran.plugins.versions.changes import Changes
     from buran.workflow.history import History
 
@@ -59,26 +58,25 @@ class EarlierVersion:
         counts = self.side.counts
         return counts is not None and bool(noise_resilient(counts.values))
 
-    @property
-    def runtime(self) -> Callable[[Point], float | None]:
-        """Return the prediction of a run's wall time in seconds."""
+    def run_times(self, points: Sequence[Point]) -> RunTimes:
+        """Return what runs are predicted to take."""
         models = self.side.models.get(RUNTIME)
+        if models is None:
+            return {}
+        at = np.array([[point[name] for name in models.parameters] for point in points], dtype=np.float64)
+        values = zip(points, (float(models.predict(row[None])[0, 0]) for row in at), strict=True)
+        return {point: max(value, self.shortest_run_s) for point, value in values if np.isfinite(value)}
 
-        def predict(point: Point) -> float | None:
-            if models is None:
-                return None
-            at = np.array([[point[name] for name in models.parameters]], dtype=np.float64)
-            value = float(models.predict(at)[0, 0])
-            return max(value, self.shortest_run_s) if np.isfinite(value) else None
-
-        return predict
-
-    def phase(self, draft: Draft) -> Plan | None:
+    def comparison(self, history: History, knowledge: Knowledge) -> ComparisonRuns | None:
         """Return the next runs that tell whether the program changed, or the end because it did not."""
-        return compare(draft)
+        has_counts = self.has_counts and bool(counted(history.session.campaign.config.metrics))
+        return next_comparison(self.points, has_counts, self._changes(history), knowledge)
 
-    def changes(self, history: History) -> Changes:
-        """Return what comparing runs showed so far."""
+    def changes(self, history: History) -> str:
+        """Say what comparing runs showed so far."""
+        return self._changes(history).in_words()
+
+    def _changes(self, history: History) -> Changes:
         from buran.plugins.versions.campaign import changes_so_far
 
         return changes_so_far(self, history)
@@ -93,7 +91,7 @@ class EarlierVersion:
         """Return what was measured of call paths that changed."""
         from buran.plugins.versions.campaign import of_changed
 
-        return of_changed(self.changes(history), observations)
+        return of_changed(self._changes(history), observations)
 
 
 def earlier_results(campaign: Campaign) -> Path | None:

@@ -1,4 +1,4 @@
-"""The phase that looks whether the program changed since an earlier version."""
+"""Which runs show whether the program changed since an earlier version."""
 
 from __future__ import annotations
 
@@ -6,55 +6,46 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from buran.campaign.plan import Plan, Purpose
-from buran.planning.draft import Draft
+from buran.campaign.point import Point
 from buran.planning.pilot import pilot_indices
-from buran.planning.space import Array
+from buran.planning.question import ComparisonRuns, Knowledge
 from buran.plugins.versions.changes import Changes, informative_indices
 
 
-def compare(draft: Draft) -> Plan | None:
-    """Plan the next runs that tell whether the program changed, or the end because it did not.
+def next_comparison(
+    earlier: Sequence[Point], has_counts: bool, changes: Changes, knowledge: Knowledge
+) -> ComparisonRuns | None:
+    """Return the next runs that tell whether the program changed, or the end because it did not.
 
-    None without an earlier version, and as soon as something is known to have changed. Counts come first: they
-    are exact, and one run is enough.
+    None as soon as something is known to have changed. Counts come first: they are exact, and one run is enough.
+
+    Parameters
+    ----------
+    earlier
+        Points of the earlier version, cheapest first.
+    has_counts
+        Whether counts can be compared.
     """
-    question, knowledge = draft.question, draft.knowledge
-    if knowledge.rounds or not question.earlier:
+    if knowledge.rounds:
         return None
-    if not knowledge.plans and question.earlier_counts:
-        positions = pilot_indices(_earlier_points(draft))
-        reason = f"counts at {len(positions)} small points, to see whether the work of the program changed"
-        return _affordable(draft, positions, reason)
+    points = np.array([[point[name] for name in earlier[0]] for point in earlier], dtype=np.float64)
+    if not knowledge.plans and has_counts:
+        chosen = tuple(earlier[position] for position in pilot_indices(points))
+        reason = f"counts at {len(chosen)} small points, to see whether the work of the program changed"
+        return ComparisonRuns(reason, chosen, counts=True)
     if knowledge.plans and not knowledge.any_measured:
-        return draft.done("no run succeeded: there is nothing to compare")
+        return ComparisonRuns("no run succeeded: there is nothing to compare")
     if not knowledge.complete:
-        return draft.done("the budget is spent; whether the program changed is not known", budget_reached=True)
-    changes = knowledge.changes
-    assert changes is None or isinstance(changes, Changes)
-    if changes is not None and changes.changed:
+        return ComparisonRuns("the budget is spent; whether the program changed is not known", budget_reached=True)
+    if changes.changed:
         return None
-    if changes is None or not (changes.timed or changes.open):
-        positions = informative_indices(_earlier_points(draft))
-        before = f"{changes.counts_in_words()}; " if changes is not None and changes.counted else ""
-        reason = f"{before}times at {len(positions)} points, to compare them with the earlier version's predictions"
-        return _affordable(draft, positions, reason)
+    if not (changes.timed or changes.open):
+        chosen = tuple(earlier[position] for position in informative_indices(points))
+        before = f"{changes.counts_in_words()}; " if changes.counted else ""
+        reason = f"{before}times at {len(chosen)} points, to compare them with the earlier version's predictions"
+        return ComparisonRuns(reason, chosen)
     if changes.open:
         return None
     reached = any(plan.budget_reached for plan in knowledge.plans)
     less = "; the budget does not reach for more points" if reached else ""
-    return draft.done(f"{changes.in_words()}{less}", budget_reached=reached)
-
-
-def _earlier_points(draft: Draft) -> Array:
-    """Shape (point, parameter): those of the earlier version, cheapest first."""
-    rows = [[point[name] for name in draft.question.space.parameters] for point in draft.question.earlier]
-    return np.array(rows, dtype=np.float64)
-
-
-def _affordable(draft: Draft, positions: Sequence[int], reason: str) -> Plan:
-    runs = dict.fromkeys((draft.question.earlier[position] for position in positions), draft.question.repetitions)
-    plan = draft.plan(runs, Purpose.COMPARISON, reason, draft.knowledge.filter_text)
-    if plan.bundles:
-        return plan
-    return draft.done("the budget does not reach for comparing with the earlier version", budget_reached=True)
+    return ComparisonRuns(f"{changes.in_words()}{less}", budget_reached=reached)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from buran.campaign.plan import Plan
 from buran.campaign.point import Point
 from buran.measurement.bundle import slots_of
 from buran.measurement.store import ledger
+from buran.planning.question import RunTimes
 from buran.workflow.history import History
-from buran.workflow.plan import make_plan, question_of, runtime_model
+from buran.workflow.plan import make_plan, question_of, run_times_at
 from buran.workflow.views.run_times import kinds_of, run_times
 
 
@@ -68,7 +69,7 @@ def estimate(history: History) -> Estimate:
     plan = next_plan_of(history)
     plans = tuple({made.iteration: made for made in (*history.plans, plan)}.values())
     entries = ledger.read(layout.store)
-    program_s, source = _program_times(history)
+    program_s, source = _program_times(history, (*question.table, campaign.target))
     made = run_times(plans, entries, campaign.charged_cores, campaign.ranks_parameter) if history.plans else None
     times = made if made is not None and made.factors else None
     kinds, runs, points, costs = kinds_of(plans), 0, 0, list[float | None]()
@@ -77,7 +78,7 @@ def estimate(history: History) -> Estimate:
         open_runs = [run for run, slot in slots if slot.verdict() is None]
         points, runs = points + bool(open_runs), runs + len(open_runs)
         for run in () if plan.imported else open_runs:  # what is imported is made already: it costs nothing here
-            run_s = program_s(point) if times is None else times.seconds(point, kinds[run.build])
+            run_s = program_s.get(point) if times is None else times.seconds(point, kinds[run.build])
             # What is known from runs made has their charge in it, whatever their mode.
             cores = campaign.charged_cores(point, run.mode if times is None else "")
             costs.append(None if run_s is None else run_s * cores / 3600.0)
@@ -92,20 +93,21 @@ def estimate(history: History) -> Estimate:
         spent_core_hours=ledger.spent_core_hours(entries, session.target.id),
         budget_core_hours=plan.budget_core_hours,
         target=campaign.target.plain,
-        target_s=program_s(Point.of(campaign.target)),
+        target_s=program_s.get(campaign.target),
     )
 
 
-def _program_times(history: History) -> tuple[Callable[[Point], float | None], str]:
-    """Return a prediction of run times: from this campaign's models, from those of an earlier version, else given."""
+def _program_times(history: History, points: Sequence[Point]) -> tuple[RunTimes, str]:
+    """Return run times at points: predicted by this campaign's models, by those of an earlier version, else given."""
     campaign = history.session.campaign
     for version, words in ((history, "after iteration {}"), *_earlier_versions(history)):
         for findings in version.newest_findings:
             if findings.runtime is not None and findings.runtime.parameters == campaign.parameters:
-                return runtime_model(version, findings), f"from the models {words.format(findings.iteration)}"
-    if campaign.formulas.expected_time is not None:
-        return campaign.expected_s, "from resources.expected_time"
-    return campaign.expected_s, "no run time is known yet: give resources.expected_time"
+                return run_times_at(version, findings, points), f"from the models {words.format(findings.iteration)}"
+    if campaign.formulas.expected_time is None:
+        return {}, "no run time is known yet: give resources.expected_time"
+    given = ((point, campaign.expected_s(point)) for point in points)
+    return {point: s for point, s in given if s is not None}, "from resources.expected_time"
 
 
 def _earlier_versions(history: History) -> Iterator[tuple[History, str]]:

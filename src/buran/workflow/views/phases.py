@@ -138,7 +138,8 @@ def _plans_ahead(history: History) -> tuple[Plan, ...]:
         ready = (layout.findings(history.campaign, last), layout.filter(history.campaign, last + 1))
         if not all(path.is_file() for path in ready):
             before = History.open(history.session, last)
-    question, knowledge = question_of(before), knowledge_of(before)
+    question = question_of(before)
+    knowledge = knowledge_of(before, question)
     plan = (
         plans[-1] if before is not history else next_plan(question, knowledge) if plans else first_plan(history.session)
     )
@@ -166,7 +167,8 @@ def _with_new_filter(
     first = next((plan for plan in ahead if plan.bundles and plan.bundles[0].purpose is Purpose.MODEL), None)
     rounds = [plan for plan in history.plans if plan.bundles and plan.bundles[0].purpose is Purpose.MODEL]
     if first is not None and rounds in ([], [first]):
-        draft = Draft(question_of(history), knowledge_of(History.open(history.session, 0)))
+        question = question_of(history)
+        draft = Draft(question, knowledge_of(History.open(history.session, 0), question))
         for bundle in first.bundles:
             for _ in range(draft.again_runs(bundle)):
                 seconds = None if times is None else times.seconds(bundle.point, (Mode.VANILLA, ""))

@@ -17,7 +17,7 @@ import numpy as np
 
 from buran.errors import UsageError
 from buran.modeling.pmnf import ModelFunction
-from buran.planning.phases.rounds import BATCH
+from buran.planning.planner import BATCH
 from buran.planning.protocol import Strategy
 from buran.planning.simple import Base
 from buran.planning.space import Array, Space
