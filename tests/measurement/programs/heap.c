@@ -13,15 +13,30 @@
 #define KERNEL __attribute__((noinline))
 
 #ifdef OWN_ALLOCATOR
-static char pool[1 << 24];
+/* Each block has its size in front; only the newest one can be used again. */
+enum { LINE = 64 };
+static char pool[1 << 24] __attribute__((aligned(LINE)));
 static size_t used;
 void *malloc(size_t size) {
-    size_t at = __atomic_fetch_add(&used, (size + 63) / 64 * 64, __ATOMIC_RELAXED);
-    return at + size < sizeof pool ? pool + at : NULL;
+    size_t whole = LINE + (size + LINE - 1) / LINE * LINE, at = __atomic_fetch_add(&used, whole, __ATOMIC_RELAXED);
+    if (at + whole > sizeof pool)
+        return NULL;
+    *(size_t *)(pool + at) = whole;
+    return pool + at + LINE;
 }
-void *calloc(size_t count, size_t size) { return malloc(count * size); }
+void *calloc(size_t count, size_t size) {
+    void *memory = malloc(count * size);
+    __asm__ volatile("" : "+r"(memory)); /* or compilers make this a call of calloc */
+    return memory ? memset(memory, 0, count * size) : NULL;
+}
 void *realloc(void *old, size_t size) { return old ? memcpy(malloc(size), old, size) : malloc(size); }
-void free(void *memory) { (void)memory; }
+void free(void *memory) {
+    char *block = (char *)memory - LINE;
+    if (!memory || block < pool || block >= pool + sizeof pool)
+        return;
+    size_t at = (size_t)(block - pool), end = at + *(size_t *)block;
+    __atomic_compare_exchange_n(&used, &end, at, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
 #endif
 
 static void *volatile sink;
