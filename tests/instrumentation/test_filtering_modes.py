@@ -12,42 +12,39 @@ from buran.errors import BuildError
 from buran.instrumentation.filter_file import format_filter, only
 from buran.instrumentation.start import EVERYTHING
 from buran.measurement.toolchain.static_features import StaticFeatures, StaticFunction
+from buran.planning.question import Candidate, Question
 from buran.wording import Category
 from buran.workflow.history import History
-from buran.workflow.plan import _build_spec
 from buran.workflow.refine import _published, _started, begins_with_pilot, start_build, static_features
 
 POINT = Point.of({"p": 1})
 
 
-def hooks(filtering, filters, text, mode=Mode.TIME):
-    refinement = SimpleNamespace(filtering=filtering, rebuild_every=2)
-    session = SimpleNamespace(
-        campaign=SimpleNamespace(config=SimpleNamespace(refinement=refinement)),
-        target=SimpleNamespace(build_spec=lambda mode, text, point, hooks: BuildSpec("t", mode, text, (), hooks)),
-    )
-    spec = _build_spec(session, filters, mode, text, POINT)
+def hooks(rebuild_every, filters, text, mode=Mode.TIME):
+    table = {POINT: Candidate(BuildSpec("t", Mode.VANILLA), 1)}
+    question = SimpleNamespace(table=table, rebuild_every=rebuild_every, filters=filters)
+    spec = Question.build(question, mode, text, POINT)
     assert BuildSpec.from_json(spec.to_json()) == spec
     return spec.hooks
 
 
 @pytest.mark.parametrize(
-    ("filtering", "expected"),
+    ("rebuild_every", "expected"),
     [
-        ("compile", [None, None, None, None]),
-        ("run", [None, "", "", ""]),
-        ("hybrid", [None, "", None, "B"]),  # the third filter, B, has a build of its own again
+        (1, [None, None, None, None]),
+        (0, [None, "", "", ""]),
+        (2, [None, "", None, "B"]),  # the third filter, B, has a build of its own again
     ],
 )
-def test_filters_and_their_builds(filtering, expected):
+def test_filters_and_their_builds(rebuild_every, expected):
     filters = ["", "A", "B", "C"]
-    assert [hooks(filtering, filters[:i], text) for i, text in enumerate(filters)] == expected
+    assert [hooks(rebuild_every, filters[:i], text) for i, text in enumerate(filters)] == expected
     # a filter that was decided before keeps its build
-    assert hooks(filtering, ["", "A", "A", "B"], "A") == expected[1]
+    assert hooks(rebuild_every, ["", "A", "A", "B"], "A") == expected[1]
 
 
 def test_other_builds_are_never_filtered_at_run_time():
-    assert hooks("run", [""], "A", Mode.EFFORT) is None
+    assert hooks(0, [""], "A", Mode.EFFORT) is None
 
 
 def test_a_filter_at_run_time_is_another_variant_of_the_same_program():

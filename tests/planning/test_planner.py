@@ -682,14 +682,6 @@ def test_sampling_is_a_part_of_what_the_full_matrix_costs() -> None:
     )  # three times a plain run, until one was seen
 
 
-@pytest.mark.parametrize(("rebuild_every", "compiled"), [(1, None), (2, "b"), (0, "a")])
-def test_a_filter_is_compiled_or_applied_to_an_earlier_build(rebuild_every: int, compiled: str | None) -> None:
-    asked, point = question(filters=("a", "", "b"), rebuild_every=rebuild_every), POINTS[0]
-    assert asked.build(Mode.TIME, "c", point).hooks == compiled
-    assert asked.build(Mode.TIME, "a", point).hooks is asked.build(Mode.EFFORT, "", point).hooks is None
-    assert asked.build(Mode.VANILLA, "c", point) == asked.table[point].build
-
-
 def test_the_start_of_a_job_is_a_cost_of_each_run() -> None:
     asked = question(strategy="design")
     free, charged = (Draft(asked, Knowledge(start_s=start_s)) for start_s in (0.0, 10.0))
