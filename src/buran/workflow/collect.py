@@ -179,7 +179,7 @@ def estimated_times(
     estimated: dict[Point, list[float]] = {}
     for filter_text in timed_filters(timed):  # later filters have fewer hooks: theirs are taken
         hooked = walls_by_point((run for run in timed if run.filter_text == filter_text), taken)
-        both = hooked.keys() & times.keys()
+        both = [point for point in hooked if point in times]  # in order: sums of floats depend on it
         if not both:
             continue
         without = sum(median(times[point]) for point in both)

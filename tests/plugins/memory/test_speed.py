@@ -48,8 +48,7 @@ def test_caches_and_bandwidth_are_shared_by_the_ranks_of_a_node() -> None:
 
 @pytest.mark.slow
 def test_a_calibration_is_measured_written_and_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    quiet = replace(speed.SPEED, largest_spread=float("inf"))  # other tests may run beside it
-    monkeypatch.setattr(speed, "SPEED", quiet)
+    monkeypatch.setattr(speed, "LARGEST_SPREAD", float("inf"))  # other tests may run beside it
     found = speed.calibrate([16 * KIB, 256 * KIB])
     assert found.caches == (16 * KIB, 256 * KIB) and len(found.levels) == 3
     near, *_, memory = found.levels
@@ -76,7 +75,7 @@ def test_memory_is_measured_in_the_pages_that_programs_get(tmp_path: Path, monke
 
 @pytest.mark.slow
 def test_a_busy_machine_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(speed, "SPEED", replace(speed.SPEED, largest_spread=-1.0))  # no machine is as quiet
+    monkeypatch.setattr(speed, "LARGEST_SPREAD", -1.0)  # no machine is as quiet
     with pytest.raises(RunError, match="too busy"):
         speed.calibrate([16 * KIB])
 
