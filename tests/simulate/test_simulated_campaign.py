@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import os
+import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -164,3 +166,19 @@ def test_nothing_depends_on_the_host(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("BURAN_LOCK_FOLDER", "/nowhere")
     monkeypatch.setattr(os, "getloadavg", lambda: (99.0, 99.0, 99.0))
     carry_out(opened(tmp_path, refinement={"enabled": False}))
+
+
+def test_plans_do_not_depend_on_the_order_of_sets(tmp_path: Path) -> None:
+    """Python orders sets of points differently in each process; sums of floats would differ in the last digit."""
+    code = (
+        "import sys; from pathlib import Path; from buran.workflow.session import open_session; "
+        "from buran_studies.simulate.in_process import carry_out; carry_out(open_session(Path(sys.argv[1])))"
+    )
+    found = list[list[bytes]]()
+    for seed in ("0", "1"):
+        folder = tmp_path / seed / "campaign"
+        path = written(folder, strategy={"name": "design", "max_iterations": 5}, budget={"core_hours": 0.02})
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        subprocess.run([sys.executable, "-c", code, str(path)], env=environment, check=True)
+        found.append([plan.read_bytes() for plan in sorted(folder.rglob("plan.json"))])
+    assert len(found[0]) > 3 and found[0] == found[1]
