@@ -124,7 +124,7 @@ def pbs_job(folder: Path, **changes: object) -> dict[str, object]:
     ],
 )
 def test_states_of_pbs_have_their_words(fields: dict[str, object], state: str, words: str, tmp_path: Path) -> None:
-    row = pbs.row_of("1.pbsnode", pbs_job(tmp_path, **fields))
+    row = pbs.PbsJob.from_json("1.pbsnode", pbs_job(tmp_path, **fields)).row
     assert row.state == state and words in row.report.words
     assert row.report.may_resume is (state in ("TIMEOUT", "NODE_FAIL"))
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
 
 from buran.errors import ConfigError, ToolError
-from buran.files import JsonObject
 from buran.measurement.schedulers.base import Allocation, Job, JobRequest, Partition
 from buran.measurement.schedulers.submission import Submission
 from buran.plugins.schedulers.tabled import JobRow, TabledScheduler, allocation_with, megabytes_of, seconds_of
@@ -33,6 +31,8 @@ _TERMINATIONS = {  # termination reasons, from its manual
     **dict.fromkeys(("TERM_ZOMBIE", "TERM_RMS", "TERM_PRE_EXEC_FAIL", "TERM_REMOVE_HUNG_JOB"), "NODE_FAIL"),
     "TERM_DEADLINE": "DEADLINE",
 }
+Record = Mapping[str, str]
+"""A row of a table: LSF prints all values as text."""
 _NOBODY = re.compile(r"No (unfinished |matching )?job found|is not found", re.IGNORECASE)
 
 
@@ -70,7 +70,7 @@ class Lsf(TabledScheduler):
         records = self._records(jobs)
         return None if records is None else [row_of(record) for record in records]
 
-    def _records(self, jobs: Collection[str] | None) -> list[JsonObject] | None:
+    def _records(self, jobs: Collection[str] | None) -> list[Record] | None:
         which = [] if jobs is None else ["-a", *sorted({job.partition("[")[0] for job in jobs})]
         done = self.ask(["bjobs", "-o", _FIELDS, "-json", *which])
         if done is None:
@@ -159,7 +159,7 @@ class Lsf(TabledScheduler):
 LSF = Lsf()
 
 
-def records_in(text: str) -> list[JsonObject] | None:
+def records_in(text: str) -> list[Record] | None:
     """Return the records of a table in JSON; None if there is none. Words such as "Please wait" may stand before it."""
     try:
         table = json.loads(text[text.index("{") :], strict=False)
@@ -168,40 +168,44 @@ def records_in(text: str) -> list[JsonObject] | None:
     records = table.get("RECORDS") if isinstance(table, dict) else None
     if not isinstance(records, list):
         return None
-    return [record for record in records if isinstance(record, dict) and "ERROR" not in record]
+    return [
+        {key: "" if value is None else str(value) for key, value in record.items()}
+        for record in records
+        if isinstance(record, dict) and "ERROR" not in record
+    ]
 
 
-def number_of(record: JsonObject) -> str:
+def number_of(record: Record) -> str:
     """Return a job's number, with its task's in an array."""
-    number, index = str(record.get("JOBID", "")), str(record.get("JOBINDEX", "") or "0")
+    number, index = record.get("JOBID", ""), record.get("JOBINDEX") or "0"
     return number if index == "0" or "[" in number else f"{number}[{index}]"
 
 
-def row_of(record: JsonObject) -> JobRow:
+def row_of(record: Record) -> JobRow:
     """Return what a table has of a job."""
-    number, letters = number_of(record), str(record.get("STAT", ""))
+    number, letters = number_of(record), record.get("STAT", "")
     task = re.search(r"\[(\d+)\]", number)
-    why = str(record.get("EXIT_REASON", ""))
+    why = record.get("EXIT_REASON", "")
     term = next((state for word, state in _TERMINATIONS.items() if re.match(rf"{word}\b", why)), None)
     state = _STATES.get(letters, "")
-    code = str(record.get("EXIT_CODE", ""))
+    code = record.get("EXIT_CODE", "")
     return JobRow(
         id=number,
         state=term if letters == "EXIT" and term is not None else state,
-        purpose=str(record.get("JOB_NAME", "")).partition("[")[0],
+        purpose=record.get("JOB_NAME", "").partition("[")[0],
         task=int(task[1]) - 1 if task else None,
-        folder=os.path.expandvars(str(record.get("SUB_CWD", ""))),
-        reason=("PSUSP " if letters == "PSUSP" else "") + str(record.get("PEND_REASON", "")),
+        folder=os.path.expandvars(record.get("SUB_CWD", "")),
+        reason=("PSUSP " if letters == "PSUSP" else "") + record.get("PEND_REASON", ""),
         exit_code=int(code) if code.isdecimal() else None,
     )
 
 
-def allocation_of(job: str, record: JsonObject) -> Allocation:
+def allocation_of(job: str, record: Record) -> Allocation:
     """Read an allocation from a job's record; a slot is a rank."""
-    slots = hosts_in(str(record["EXEC_HOST"]))
+    slots = hosts_in(record["EXEC_HOST"])
     elapsed_s = _seconds(record.get("RUN_TIME")) or 0.0
-    minutes = re.match(r"\d+(\.\d+)?$", str(record.get("RUNTIMELIMIT", "")))
-    limit_s = 60.0 * float(minutes[0]) if minutes else seconds_of(str(record.get("RUNTIMELIMIT", "")))
+    minutes = re.match(r"\d+(\.\d+)?$", record.get("RUNTIMELIMIT", ""))
+    limit_s = 60.0 * float(minutes[0]) if minutes else seconds_of(record.get("RUNTIMELIMIT", ""))
     cpus = int(os.environ.get("LSB_MAX_NUM_PROCESSORS", sum(slots.values())))
     tasks = sum(slots.values())
     return allocation_with(
@@ -212,10 +216,10 @@ def allocation_of(job: str, record: JsonObject) -> Allocation:
         elapsed_s=elapsed_s,
         limit_s=limit_s,
         waited_s=_seconds(record.get("PEND_TIME")),
-        partition=str(record.get("QUEUE", "")),
+        partition=record.get("QUEUE", ""),
         account=record.get("PROJ_NAME"),
-        purpose=str(record.get("JOB_NAME", "")).partition("[")[0],
-        node_list=str(record["EXEC_HOST"]),
+        purpose=record.get("JOB_NAME", "").partition("[")[0],
+        node_list=record["EXEC_HOST"],
     )
 
 
@@ -228,17 +232,17 @@ def hosts_in(text: str) -> dict[str, int]:
     return slots
 
 
-def _seconds(text: Any) -> float | None:
+def _seconds(text: str | None) -> float | None:
     """Return a time such as ``57 second(s)``."""
-    match = re.match(r"(\d+)( second| *$)", str(text))
-    return float(match[1]) if match else seconds_of(str(text))
+    match = re.match(r"(\d+)( second| *$)", text or "")
+    return float(match[1]) if match else seconds_of(text)
 
 
 def partition_of(
     name: str,
-    queues: Collection[JsonObject],
-    hosts: Collection[JsonObject],
-    loads: Collection[JsonObject],
+    queues: Collection[Record],
+    hosts: Collection[Record],
+    loads: Collection[Record],
 ) -> Partition:
     """Put together what is known of a queue.
 
@@ -247,24 +251,22 @@ def partition_of(
     ConfigError
         There is no such queue, or it has no hosts.
     """
-    names = [str(queue.get("QUEUE_NAME", "")) for queue in queues]
+    names = [queue.get("QUEUE_NAME", "") for queue in queues]
     if name not in names:
         raise ConfigError(
             f"there is no queue {name!r}", where="resources.partition", hint=f"choose one of: {', '.join(names)}"
         )
-    allowed = str(next(queue for queue in queues if queue.get("QUEUE_NAME") == name).get("HOSTS", "all")).split()
+    allowed = next(queue for queue in queues if queue.get("QUEUE_NAME") == name).get("HOSTS", "all").split()
     of_groups = any(host.endswith("/") or host in ("all", "-") for host in allowed)
     slots = {
-        str(host["HOST_NAME"]): int(host["MAX"])
+        host["HOST_NAME"]: int(host["MAX"])
         for host in hosts
-        if str(host.get("MAX", "")).isdecimal() and not str(host.get("STATUS", "")).startswith("un")
+        if host.get("MAX", "").isdecimal() and not host.get("STATUS", "").startswith("un")
     }
     fitting = {host: number for host, number in slots.items() if of_groups or host in allowed}
     if not fitting:
         raise ConfigError(f"no host of the queue {name} is up", where="resources.partition", hint="see `bhosts`")
-    memory = {
-        str(load.get("HOST_NAME", "")): megabytes_of(str(load.get("maxmem", load.get("MAXMEM", "")))) for load in loads
-    }
+    memory = {load.get("HOST_NAME", ""): megabytes_of(load.get("maxmem", load.get("MAXMEM"))) for load in loads}
     sizes = [size for host in fitting if (size := memory.get(host)) is not None]
     cores = min(fitting.values())
     return Partition(name, len(fitting), cores, cores, min(sizes, default=None))

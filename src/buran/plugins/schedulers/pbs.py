@@ -9,7 +9,8 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -67,22 +68,26 @@ class Pbs(TabledScheduler):
     def rows(self, jobs: Collection[str] | None) -> list[JobRow] | None:
         """Ask about jobs with their history; where none is kept, those that ended are missing."""
         known = self._jobs(jobs)
-        return None if known is None else [row_of(number, fields) for number, fields in known.items()]
+        return None if known is None else [job.row for job in known]
 
-    def _jobs(self, jobs: Collection[str] | None) -> dict[str, JsonObject] | None:
+    def _jobs(self, jobs: Collection[str] | None) -> list[PbsJob] | None:
         if jobs is None:
             listed = self.ask(["qselect", "-u", getpass.getuser()])
             if listed is None or listed.returncode != 0:
                 return None
             jobs = listed.stdout.split()
         if not jobs:
-            return {}
+            return []
         # Of an array all tasks at once: its own number instead of theirs.
         known = self._table(sorted({re.sub(r"\[\d+\]", "[]", job) for job in jobs}))
         if known is None:
             return None
         wanted = {full_number(job) for job in jobs}
-        return {number: fields for number, fields in known.items() if "[]" not in number and _names(number) & wanted}
+        return [
+            PbsJob.from_json(number, fields)
+            for number, fields in known.items()
+            if "[]" not in number and _names(number) & wanted
+        ]
 
     def _table(self, numbers: Sequence[str]) -> dict[str, dict[str, Any]] | None:
         """Return what is known of jobs, with their history where it is kept; None without an answer.
@@ -178,15 +183,14 @@ class Pbs(TabledScheduler):
     def given(self, job: str) -> Allocation | None:
         """Ask for this job; CPUs of nodes that it has for itself are all its own."""
         known = self._jobs([job])
-        fields = next(iter((known or {}).values()), None)
-        if fields is None or "exec_host" not in fields:
+        allocation = known[0].allocation(job) if known else None
+        if allocation is None:
             return None
-        allocation = allocation_of(job, fields)
         if allocation.exclusive:
             shown = self.ask(["pbsnodes", "-F", "json", *allocation.nodes])
             nodes = section(shown.stdout, "nodes") if shown is not None and shown.returncode == 0 else None
-            have = [int(node.get("resources_available", {}).get("ncpus", 0)) for node in (nodes or {}).values()]
-            return Allocation(**{**vars(allocation), "cpus": max(sum(have), allocation.cpus)})
+            have = [Node.from_json(node).cores for node in (nodes or {}).values()]
+            return replace(allocation, cpus=max(sum(have), allocation.cpus))
         return allocation
 
     def partition(self, name: str | None, constraint: str | None) -> Partition | None:
@@ -198,7 +202,8 @@ class Pbs(TabledScheduler):
         nodes = section(self.answer(["pbsnodes", "-a", "-F", "json"]), "nodes")
         if queues is None or nodes is None:
             raise ToolError("PBS does not answer", why="qstat and pbsnodes print no table", hint="`qstat -B` asks it")
-        return partition_of(name, constraint, queues, nodes)
+        known = {queue: Queue.from_json(fields) for queue, fields in queues.items()}
+        return partition_of(name, constraint, known, [*map(Node.from_json, nodes.values())])
 
 
 PBS = Pbs()
@@ -253,32 +258,82 @@ def _variables(text: str) -> dict[str, str]:
     return {name: re.sub(r"\\(.)", r"\1", value) for name, value in pairs}
 
 
-def row_of(number: str, fields: JsonObject) -> JobRow:
-    """Return what a table has of a job."""
-    code = fields.get("Exit_status", fields.get("exit_status"))
-    task = re.search(r"\[(\d+)\]", number)
-    reason = str(fields.get("comment", ""))
-    if fields.get("job_state") == "H" and not re.search("held", reason, re.IGNORECASE):
-        reason = f"{reason} (held: {fields.get('Hold_Types', '')})".strip()
-    return JobRow(
-        id=number,
-        state=_state(fields, None if code is None else int(code)),
-        purpose=str(fields.get("Job_Name", "")),
-        task=int(task[1]) if task else None,
-        folder=str(fields.get("Variable_List", {}).get("PBS_O_WORKDIR", "")),
-        reason=reason,
-        restarts=max(int(fields.get("run_count", 1)) - 1, 0),
-        exit_code=None if code is None else int(code),
-    )
+@dataclass(frozen=True)
+class PbsJob:
+    """A job in PBS's table.
+
+    Attributes
+    ----------
+    hosts
+        Each with its slots, as PBS writes them; None before the job has started.
+    resources
+        It requested, by name.
+    started, queued
+        Dates, as PBS writes them.
+    """
+
+    row: JobRow
+    hosts: str | None
+    resources: Mapping[str, Any]
+    started: str | None
+    queued: str | None
+    queue: str
+    account: str | None
+
+    @classmethod
+    def from_json(cls, number: str, fields: JsonObject) -> PbsJob:
+        """Read what ``qstat -f`` says of a job."""
+        status = fields.get("Exit_status", fields.get("exit_status"))
+        code = None if status is None else int(status)
+        letter, task = str(fields.get("job_state", "")), re.search(r"\[(\d+)\]", number)
+        reason = str(fields.get("comment", ""))
+        if letter == "H" and not re.search("held", reason, re.IGNORECASE):
+            reason = f"{reason} (held: {fields.get('Hold_Types', '')})".strip()
+        row = JobRow(
+            id=number,
+            state=_state(letter, code, is_terminated=int(fields.get("substate", 0)) == _TERMINATED),
+            purpose=str(fields.get("Job_Name", "")),
+            task=int(task[1]) if task else None,
+            folder=str(fields.get("Variable_List", {}).get("PBS_O_WORKDIR", "")),
+            reason=reason,
+            restarts=max(int(fields.get("run_count", 1)) - 1, 0),
+            exit_code=code,
+        )
+        resources, hosts = fields.get("Resource_List", {}), fields.get("exec_host")
+        started, queued, queue = fields.get("stime"), fields.get("qtime"), str(fields.get("queue", ""))
+        hosts = None if hosts is None else str(hosts)
+        return cls(row, hosts, resources, started, queued, queue, fields.get("Account_Name"))
+
+    def allocation(self, job: str) -> Allocation | None:
+        """Return what it was given; None before it has started."""
+        if self.hosts is None:
+            return None
+        elapsed_s = _since(self.started)
+        nodes = tuple(dict.fromkeys(host.partition("/")[0] for host in self.hosts.split("+")))
+        return allocation_with(
+            job,
+            restarts=self.row.restarts,
+            nodes=nodes,
+            tasks=int(self.resources.get("mpiprocs", len(nodes))),
+            cpus=int(self.resources.get("ncpus", 1)),
+            elapsed_s=elapsed_s,
+            limit_s=seconds_of(self.resources.get("walltime")),
+            exclusive="excl" in str(self.resources.get("place", "")),
+            waited_s=max(_since(self.queued) - elapsed_s, 0.0),
+            partition=self.queue,
+            account=self.account,
+            qos=self.resources.get("qos"),
+            purpose=self.row.purpose,
+            node_list=self.hosts,
+        )
 
 
-def _state(fields: JsonObject, code: int | None) -> str:
-    letter = str(fields.get("job_state", ""))
+def _state(letter: str, code: int | None, *, is_terminated: bool) -> str:
     if letter not in _ENDED:
         return _STATES.get(letter, "")
     if code in _STATES_BY_CODE:
         return _STATES_BY_CODE[code]
-    if int(fields.get("substate", 0)) == _TERMINATED or code is None:
+    if is_terminated or code is None:
         return "CANCELLED"
     return "COMPLETED" if code == 0 else "FAILED"
 
@@ -297,31 +352,6 @@ def select_of(request: JobRequest) -> str:
     return "+".join([*([chunk(whole, fullest)] if whole else []), *([chunk(1, rest)] if rest else [])])
 
 
-def allocation_of(job: str, fields: JsonObject) -> Allocation:
-    """Read an allocation from what ``qstat -f`` says of a running job."""
-    wanted = fields.get("Resource_List", {})
-    limit_s = seconds_of(wanted.get("walltime"))
-    elapsed_s = _since(fields.get("stime"))
-    nodes = tuple(dict.fromkeys(host.partition("/")[0] for host in str(fields["exec_host"]).split("+")))
-    cpus, tasks = int(wanted.get("ncpus", 1)), int(wanted.get("mpiprocs", len(nodes)))
-    return allocation_with(
-        job,
-        restarts=max(int(fields.get("run_count", 1)) - 1, 0),
-        nodes=nodes,
-        tasks=tasks,
-        cpus=cpus,
-        elapsed_s=elapsed_s,
-        limit_s=limit_s,
-        exclusive="excl" in str(wanted.get("place", "")),
-        waited_s=max(_since(fields.get("qtime")) - elapsed_s, 0.0),
-        partition=str(fields.get("queue", "")),
-        account=fields.get("Account_Name"),
-        qos=wanted.get("qos"),
-        purpose=str(fields.get("Job_Name", "")),
-        node_list=str(fields["exec_host"]),
-    )
-
-
 def _since(text: str | None) -> float:
     """Return the seconds since a date such as ``Mon Nov 23 10:40:39 2026``, which PBS writes in local time."""
     try:
@@ -330,11 +360,57 @@ def _since(text: str | None) -> float:
         return 0.0
 
 
+@dataclass(frozen=True)
+class Node:
+    """A node: whose jobs it takes, None for all queues; whether it is up; and what it has, by name."""
+
+    queue: str | None
+    is_up: bool
+    resources: Mapping[str, Any]
+
+    @classmethod
+    def from_json(cls, fields: JsonObject) -> Node:
+        """Read what ``pbsnodes`` says of it."""
+        is_up = not {"offline", "down"} & set(str(fields.get("state", "")).split(","))
+        return cls(fields.get("queue"), is_up, fields.get("resources_available", {}))
+
+    @property
+    def cores(self) -> int:
+        """Number of its CPUs."""
+        return int(self.resources.get("ncpus", 0))
+
+
+@dataclass(frozen=True)
+class Queue:
+    """A queue: where it leads to, None if jobs run in it; and the largest resources of a job, by name."""
+
+    route: tuple[str, ...] | None
+    most: Mapping[str, Any]
+
+    @classmethod
+    def from_json(cls, fields: JsonObject) -> Queue:
+        """Read what ``qstat -Q -f`` says of it."""
+        listed = str(fields.get("route_destinations", "")).split(",")
+        route = tuple(name.strip().partition("@")[0] for name in listed)
+        is_route = str(fields.get("queue_type", "")).casefold() == "route"
+        return cls(route if is_route else None, fields.get("resources_max", {}))
+
+    @property
+    def most_nodes(self) -> float:
+        """Largest number of chunks of a job; infinity without a limit."""
+        return math.inf if (most := self.most.get("nodect")) is None else int(most)
+
+    @property
+    def longest_s(self) -> float:
+        """Longest time of a job; infinity without a limit."""
+        return math.inf if (limit_s := seconds_of(self.most.get("walltime"))) is None else limit_s
+
+
 def partition_of(
     name: str | None,
     constraint: str | None,
-    queues: Mapping[str, JsonObject],
-    nodes: Mapping[str, JsonObject],
+    queues: Mapping[str, Queue],
+    nodes: Sequence[Node],
 ) -> Partition:
     """Put together what is known of a queue.
 
@@ -350,11 +426,11 @@ def partition_of(
     wanted = [pair.partition("=") for pair in (constraint or "").split(":") if "=" in pair]
     fitting = [
         node
-        for node in nodes.values()
-        if node.get("queue") in (None, *execution)
-        and not {"offline", "down"} & set(str(node.get("state", "")).split(","))
-        and int(node.get("resources_available", {}).get("ncpus", 0)) > 0
-        and all(value in str(node["resources_available"].get(key, "")).split(",") for key, _, value in wanted)
+        for node in nodes
+        if node.queue in (None, *execution)
+        and node.is_up
+        and node.cores > 0
+        and all(value in str(node.resources.get(key, "")).split(",") for key, _, value in wanted)
     ]
     if not fitting:
         raise ConfigError(
@@ -362,17 +438,15 @@ def partition_of(
             where="resources.constraint" if constraint else "resources.partition",
             hint="`pbsnodes -a` lists what nodes have",
         )
-    have = [node["resources_available"] for node in fitting]
-    memory = [size for each in have if (size := megabytes_of(each.get("mem"))) is not None]
-    cores = min(int(each["ncpus"]) for each in have)
+    memory = [size for node in fitting if (size := megabytes_of(node.resources.get("mem"))) is not None]
+    cores = min(node.cores for node in fitting)
     # A route tries its ends until one takes the job: it may be as large as the largest of them allows.
-    counts = {end: sum(node.get("queue") in (None, end) for node in fitting) for end in execution}
-    most_nodes = max(min(counts[end], _limit(queues[end], "nodect", int)) for end in execution)
-    longest_s = max(_limit(queues[end], "walltime", seconds_of) for end in execution)
-    longest_s = min(longest_s, _limit(queues[name], "walltime", seconds_of))
+    counts = {end: sum(node.queue in (None, end) for node in fitting) for end in execution}
+    most_nodes = max(min(counts[end], queues[end].most_nodes) for end in execution)
+    longest_s = min(max(queues[end].longest_s for end in execution), queues[name].longest_s)
     return Partition(
         name=name,
-        nodes=int(min(most_nodes, _limit(queues[name], "nodect", int))),
+        nodes=int(min(most_nodes, queues[name].most_nodes)),
         cores_per_node=cores,
         cpus_per_node=cores,
         memory_mb=min(memory, default=None),
@@ -380,14 +454,7 @@ def partition_of(
     )
 
 
-def _limit(queue: JsonObject, key: str, read: Callable[[Any], float | None]) -> float:
-    """Return a limit of a queue's jobs; infinity where it has none."""
-    most = queue.get("resources_max", {}).get(key)
-    number = None if most is None else read(most)
-    return math.inf if number is None else number
-
-
-def _execution_queues(name: str, queues: Mapping[str, JsonObject]) -> list[str]:
+def _execution_queues(name: str, queues: Mapping[str, Queue]) -> list[str]:
     """Return the queues in which jobs of a queue may run: itself, or where a route leads to in the end.
 
     Raises
@@ -398,23 +465,18 @@ def _execution_queues(name: str, queues: Mapping[str, JsonObject]) -> list[str]:
     open_names, seen, found = [name], {name}, list[str]()
     while open_names:
         queue = open_names.pop()
-        if _is_execution_queue(queues[queue]):
+        route = queues[queue].route
+        if route is None:
             found.append(queue)
             continue
-        listed = str(queues[queue].get("route_destinations", "")).split(",")
-        names = (name.strip().partition("@")[0] for name in listed)
-        further = [name for name in names if name in queues and name not in seen]
+        further = [name for name in route if name in queues and name not in seen]
         seen.update(further)
         open_names += further
     if not found:
-        execution = [queue for queue, fields in queues.items() if _is_execution_queue(fields)]
+        execution = [queue for queue, known in queues.items() if known.route is None]
         raise ConfigError(
             f"the queue {name} is a route to no queue of this server",
             where="resources.partition",
             hint=f"choose one of: {', '.join(execution)}",
         )
     return sorted(found)
-
-
-def _is_execution_queue(fields: JsonObject) -> bool:
-    return str(fields.get("queue_type", "")).casefold() != "route"
