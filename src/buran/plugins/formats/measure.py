@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,7 +21,6 @@ from buran.campaign.mistakes import CampaignError, KeyPath, Mistake, spelled
 from buran.campaign.values import NumberPattern, OfTarget, OneOf, OrText
 from buran.campaign.yaml_document import YamlDocument
 from buran.features import Feature, Key
-from buran.files import JsonObject
 
 if TYPE_CHECKING:
     from buran.campaign.config import Campaign
@@ -64,6 +63,21 @@ class MeasureKeys(Keys, title="Measure"):
 
 
 @dataclass(frozen=True)
+class _Command:
+    """Keys of the section ``command`` that a tool stands for; empty ones are left out."""
+
+    profile: str = ""
+    format: str = ""
+    wrapper: str = ""
+    wraps: str = ""
+    extra_flags: str = ""
+    afterwards: str = ""
+    clock: str | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    further_metrics: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class _Preset:
     """What a tool needs.
 
@@ -81,7 +95,7 @@ class _Preset:
         Module that the reader needs, and the extra with it.
     """
 
-    command: Callable[[MeasureKeys], JsonObject]
+    command: Callable[[MeasureKeys], _Command]
     metrics: tuple[str, ...] = ("time",)
     programs: tuple[str, ...] = ()
     install: str = ""
@@ -94,62 +108,59 @@ def _all_ranks(files: str) -> str:
     return f'n=$(ls {files} | wc -l); test "$n" -eq "$BURAN_RANKS" || {wrong}'
 
 
-def _perf(keys: MeasureKeys) -> JsonObject:
+def _perf(keys: MeasureKeys) -> _Command:
     from buran.plugins.formats.perf_stat import metric_of_event
 
     script = f'mkdir -p {_FILES} && exec perf stat -x, -e {",".join(keys.counted)} -o {_FILES}/{_NAME}.csv -- "$@"'
-    return {
-        "wrapper": f"sh -c '{script}' perf",
-        "wraps": "program",
-        "afterwards": _all_ranks(_FILES),
-        "profile": _FILES,
-        "format": "perf",
-        "further_metrics": tuple(map(metric_of_event, keys.counted)),
-    }
+    return _Command(
+        _FILES,
+        "perf",
+        wrapper=f"sh -c '{script}' perf",
+        wraps="program",
+        afterwards=_all_ranks(_FILES),
+        further_metrics=tuple(map(metric_of_event, keys.counted)),
+    )
 
 
-def _gprof(keys: MeasureKeys) -> JsonObject:
+def _gprof(keys: MeasureKeys) -> _Command:
     script = 'mkdir -p gmon && exec env GMON_OUT_PREFIX="$PWD/gmon/$(uname -n)" "$@"'
     each = f'gprof -b -p "$BURAN_BINARY" "$f" > "{_FILES}/${{f##*/}}.txt" || exit 1'
-    return {
-        "extra_flags": "-pg",
-        "wrapper": f"sh -c '{script}' gprof",
-        "wraps": "program",
-        "afterwards": f"mkdir {_FILES} && for f in gmon/*; do {each}; done; {_all_ranks(_FILES)}",
-        "profile": _FILES,
-        "format": "gprof",
-    }
+    return _Command(
+        _FILES,
+        "gprof",
+        extra_flags="-pg",
+        wrapper=f"sh -c '{script}' gprof",
+        wraps="program",
+        afterwards=f"mkdir {_FILES} && for f in gmon/*; do {each}; done; {_all_ranks(_FILES)}",
+    )
 
 
-def _hpctoolkit(keys: MeasureKeys) -> JsonObject:
-    return {
-        "wrapper": f"hpcrun -e CPUTIME -o {_FILES}",
-        "wraps": "program",
-        "afterwards": f"{_all_ranks(_FILES + '/*-000-*.hpcrun')}; hpcstruct {_FILES} && hpcprof -o database {_FILES}",
-        "profile": "database",
-        "format": "hpctoolkit",
-    }
+def _hpctoolkit(keys: MeasureKeys) -> _Command:
+    return _Command(
+        "database",
+        "hpctoolkit",
+        wrapper=f"hpcrun -e CPUTIME -o {_FILES}",
+        wraps="program",
+        afterwards=f"{_all_ranks(_FILES + '/*-000-*.hpcrun')}; hpcstruct {_FILES} && hpcprof -o database {_FILES}",
+    )
 
 
-def _tau(keys: MeasureKeys) -> JsonObject:
-    return {
-        "wrapper": "tau_exec -T mpi",
-        "wraps": "program",
-        "extra_flags": "-g -no-pie -finstrument-functions",
-        "variables": {"TAU_CALLPATH": "1", "TAU_CALLPATH_DEPTH": "100", "TAU_METRICS": "TIME:CPU_TIME"},
-        "afterwards": f"{_all_ranks('MULTI__TIME/profile.*.0.0')}; mkdir {_FILES} && mv MULTI__* {_FILES}",
-        "profile": _FILES,
-        "format": "tau",
-        "further_metrics": ("cpu_time",),
-    }
+def _tau(keys: MeasureKeys) -> _Command:
+    return _Command(
+        _FILES,
+        "tau",
+        wrapper="tau_exec -T mpi",
+        wraps="program",
+        extra_flags="-g -no-pie -finstrument-functions",
+        variables={"TAU_CALLPATH": "1", "TAU_CALLPATH_DEPTH": "100", "TAU_METRICS": "TIME:CPU_TIME"},
+        afterwards=f"{_all_ranks('MULTI__TIME/profile.*.0.0')}; mkdir {_FILES} && mv MULTI__* {_FILES}",
+        further_metrics=("cpu_time",),
+    )
 
 
-def _caliper(keys: MeasureKeys) -> JsonObject:
-    return {
-        "variables": {"CALI_CONFIG": "hatchet-region-profile,output=profile.json"},
-        "profile": "profile.json",
-        "format": "caliper",
-    }
+def _caliper(keys: MeasureKeys) -> _Command:
+    variables = {"CALI_CONFIG": "hatchet-region-profile,output=profile.json"}
+    return _Command("profile.json", "caliper", variables=variables)
 
 
 _TOOLS: Mapping[str, _Preset] = {
@@ -165,7 +176,7 @@ _TOOLS: Mapping[str, _Preset] = {
         _tau, ("time", "visits"), ("tau_exec",), "built with MPI and BFD: spack install tau", ("hatchet", "hatchet")
     ),
     "caliper": _Preset(_caliper),
-    "printed": _Preset(lambda keys: {"clock": keys.clock}),
+    "printed": _Preset(lambda keys: _Command(clock=keys.clock)),
 }
 
 
@@ -179,7 +190,8 @@ def _base(document: YamlDocument) -> YamlDocument:
     if not isinstance(own, Mapping) or (keys.tool == "printed" and keys.clock is None):
         return document
     tool, own_path = _TOOLS[keys.tool], (MEASURE,)
-    written = dict(tool.command(keys))
+    command = tool.command(keys)
+    written = {key: value for key, value in vars(command).items() if value}
     for path, value in ((("backend",), "command"), *((("command", key), value) for key, value in written.items())):
         there = document.data if len(path) == 1 else own
         name = path[-1]
@@ -189,11 +201,10 @@ def _base(document: YamlDocument) -> YamlDocument:
             why = f"line {document.line(own_path)} has the one, line {document.line(path)} the other"
             raise CampaignError([document.located(Mistake(path, what, why, hint))])
     if isinstance(own.get("variables"), Mapping):
-        written["variables"] = {**written.get("variables", {}), **own["variables"]}
+        written["variables"] = {**command.variables, **own["variables"]}
     if isinstance(own.get("further_metrics"), tuple):
-        written["further_metrics"] = tuple(
-            dict.fromkeys((*written.get("further_metrics", ()), *own["further_metrics"]))
-        )
+        metrics = (*command.further_metrics, *own["further_metrics"])
+        written["further_metrics"] = tuple(dict.fromkeys(metrics))
     data = {"metrics": tool.metrics, **document.data, "backend": "command", "command": {**own, **written}}
     new: list[KeyPath] = [("backend",), ("metrics",), ("command",), *(("command", key) for key in written)]
     lines = dict.fromkeys(new, document.line(own_path))
