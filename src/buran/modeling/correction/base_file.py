@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -46,120 +47,121 @@ def load_base(model: str | Path) -> BaseModel:
 
 def base_from(data: JsonObject, where: str) -> BaseModel:
     """Make a base model of the keys of its file; see `load_base`."""
-    keys = _only(data, _KEYS, where)
+    top = _Section.of(data, _KEYS, where)
     for key in ("expression", "variables"):
-        if key not in keys:
+        if key not in top.keys:
             raise UsageError(f"a base model has the key {key!r}", where=where, why="it is missing")
     parameters = {
         name: Parameter(
-            _number(entry, "value", inside),
-            _number(entry, "lower", inside),
-            _number(entry, "upper", inside),
-            _choice(entry, "log", inside, (True, False), False),
-            _text(entry, "unit", inside),
-            _text(entry, "meaning", inside),
+            entry.number("value"),
+            entry.number("lower"),
+            entry.number("upper"),
+            entry.choice("log", (True, False), False),
+            entry.text("unit"),
+            entry.text("meaning"),
         )
-        for name, entry, inside in _entries(keys, "parameters", _PARAMETER, where)
+        for name, entry in top.entries("parameters", _PARAMETER)
     }
     variables = {
         name: Variable(
-            *_range(entry, inside),
-            _choice(entry, "scale", inside, (True, False), False),
-            _choice(entry, "thresholds", inside, (True, False, None), None),
-            _choice(entry, "monotone", inside, ("increasing", "decreasing", None), None),
-            _text(entry, "unit", inside),
-            _text(entry, "meaning", inside),
+            *entry.bounds(),
+            entry.choice("scale", (True, False), False),
+            entry.choice("thresholds", (True, False, None), None),
+            entry.choice("monotone", ("increasing", "decreasing", None), None),
+            entry.text("unit"),
+            entry.text("meaning"),
         )
-        for name, entry, inside in _entries(keys, "variables", _VARIABLE, where)
+        for name, entry in top.entries("variables", _VARIABLE)
     }
     constants = {
-        name: Constant(_number(entry, "value", inside), _text(entry, "unit", inside), _text(entry, "meaning", inside))
-        for name, entry, inside in _entries(keys, "constants", _CONSTANT, where, short="value")
+        name: Constant(entry.number("value"), entry.text("unit"), entry.text("meaning"))
+        for name, entry in top.entries("constants", _CONSTANT, short="value")
     }
     return BaseModel(
-        expression=_formula(keys["expression"], f"{where}, expression"),
+        expression=_formula(top.keys["expression"], f"{where}, expression"),
         parameters=parameters,
         variables=variables,
-        components=_formulas(keys, "components", where),
-        let=_formulas(keys, "let", where),
+        components=top.formulas("components"),
+        let=top.formulas("let"),
         constants=constants,
-        unit=_text(keys, "unit", where) or "s",
-        name=_text(keys, "name", where) or Path(where).stem,
-        meaning=_text(keys, "meaning", where),
+        unit=top.text("unit") or "s",
+        name=top.text("name") or Path(where).stem,
+        meaning=top.text("meaning"),
     )
 
 
-def _only(data: Any, keys: tuple[str, ...], where: str) -> JsonObject:
-    if not isinstance(data, Mapping):
-        raise UsageError("a mapping of keys is wanted", where=where, why=f"this is {data!r}"[:80])
-    for key in data:
-        if key not in keys:
-            hint = did_you_mean(str(key), keys) or f"the keys are {', '.join(keys)}"
-            raise UsageError(f"a base model has no key {key!r} here", where=where, hint=hint)
-    return data
+@dataclass(frozen=True)
+class _Section:
+    """A mapping of keys in the file, and where it stands: each method checks a value and returns it with its type."""
 
+    keys: Mapping[str, Any]
+    where: str
 
-def _entries(
-    data: JsonObject, key: str, keys: tuple[str, ...], where: str, short: str | None = None
-) -> list[tuple[str, JsonObject, str]]:
-    entries = data.get(key) or {}
-    if not isinstance(entries, Mapping):
-        raise UsageError("a mapping of names is wanted", where=f"{where}, {key}")
-    out = []
-    for name, entry in entries.items():
-        inside = f"{where}, {key}.{name}"
-        if short is not None and isinstance(entry, int | float):
-            entry = {short: entry}
-        out.append((str(name), _only({} if entry is None else entry, keys, inside), inside))
-    return out
+    @classmethod
+    def of(cls, data: Any, keys: tuple[str, ...], where: str) -> _Section:
+        if not isinstance(data, Mapping):
+            raise UsageError("a mapping of keys is wanted", where=where, why=f"this is {data!r}"[:80])
+        for key in data:
+            if key not in keys:
+                hint = did_you_mean(str(key), keys) or f"the keys are {', '.join(keys)}"
+                raise UsageError(f"a base model has no key {key!r} here", where=where, hint=hint)
+        return cls(data, where)
 
+    def entries(self, key: str, keys: tuple[str, ...], short: str | None = None) -> list[tuple[str, _Section]]:
+        """Return the sections of a key by their names; a number alone is that of the key `short`."""
+        entries = self.keys.get(key) or {}
+        if not isinstance(entries, Mapping):
+            raise UsageError("a mapping of names is wanted", where=f"{self.where}, {key}")
+        out = []
+        for name, entry in entries.items():
+            if short is not None and isinstance(entry, int | float):
+                entry = {short: entry}
+            inside = f"{self.where}, {key}.{name}"
+            out.append((str(name), _Section.of({} if entry is None else entry, keys, inside)))
+        return out
 
-def _formulas(data: JsonObject, key: str, where: str) -> dict[str, str]:
-    entries = data.get(key) or {}
-    if not isinstance(entries, Mapping):
-        raise UsageError("a mapping of names to formulas is wanted", where=f"{where}, {key}")
-    return {str(name): _formula(text, f"{where}, {key}.{name}") for name, text in entries.items()}
+    def formulas(self, key: str) -> dict[str, str]:
+        entries = self.keys.get(key) or {}
+        if not isinstance(entries, Mapping):
+            raise UsageError("a mapping of names to formulas is wanted", where=f"{self.where}, {key}")
+        return {str(name): _formula(text, f"{self.where}, {key}.{name}") for name, text in entries.items()}
+
+    def number(self, key: str) -> float:
+        value = self.keys.get(key)
+        if isinstance(value, str):  # YAML 1.1 reads 1e-6, without a point, as text
+            try:
+                return float(value)
+            except ValueError:
+                pass
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            why = f"it is {value!r}" if key in self.keys else "it is missing"
+            raise UsageError(f"{key!r} is a number", where=self.where, why=why)
+        return float(value)
+
+    def bounds(self) -> tuple[float | None, float | None]:
+        bounds = self.keys.get("range")
+        if bounds is None:
+            return None, None
+        if not isinstance(bounds, list | tuple) or len(bounds) != 2:
+            raise UsageError("a range is a list of two numbers", where=self.where, why=f"it is {bounds!r}")
+        pair = _Section(dict(zip(("lower", "upper"), bounds, strict=True)), self.where)
+        return pair.number("lower"), pair.number("upper")
+
+    def choice(self, key: str, allowed: tuple[Any, ...], default: Any) -> Any:
+        value = self.keys.get(key, default)
+        if not any(value is choice or (isinstance(value, str) and value == choice) for choice in allowed):
+            choices = ", ".join(str(choice).lower() for choice in allowed if choice is not None)
+            raise UsageError(f"{key!r} is one of {choices}", where=self.where, why=f"it is {value!r}")
+        return value
+
+    def text(self, key: str) -> str:
+        value = self.keys.get(key, "")
+        if value is None or isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise UsageError(f"{key!r} is a text", where=self.where, why=f"it is {value!r}")
+        return str(value)
 
 
 def _formula(value: Any, where: str) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise UsageError("a formula is wanted", where=where, why=f"this is {value!r}")
-    return str(value)
-
-
-def _number(data: JsonObject, key: str, where: str) -> float:
-    value = data.get(key)
-    if isinstance(value, str):  # YAML 1.1 reads 1e-6, without a point, as text
-        try:
-            return float(value)
-        except ValueError:
-            pass
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        why = f"it is {value!r}" if key in data else "it is missing"
-        raise UsageError(f"{key!r} is a number", where=where, why=why)
-    return float(value)
-
-
-def _range(data: JsonObject, where: str) -> tuple[float | None, float | None]:
-    bounds = data.get("range")
-    if bounds is None:
-        return None, None
-    if not isinstance(bounds, list | tuple) or len(bounds) != 2:
-        raise UsageError("a range is a list of two numbers", where=where, why=f"it is {bounds!r}")
-    pair = dict(zip(("lower", "upper"), bounds, strict=True))
-    return _number(pair, "lower", where), _number(pair, "upper", where)
-
-
-def _choice(data: JsonObject, key: str, where: str, allowed: tuple[Any, ...], default: Any) -> Any:
-    value = data.get(key, default)
-    if not any(value is choice or (isinstance(value, str) and value == choice) for choice in allowed):
-        choices = ", ".join(str(choice).lower() for choice in allowed if choice is not None)
-        raise UsageError(f"{key!r} is one of {choices}", where=where, why=f"it is {value!r}")
-    return value
-
-
-def _text(data: JsonObject, key: str, where: str) -> str:
-    value = data.get(key, "")
-    if value is None or isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise UsageError(f"{key!r} is a text", where=where, why=f"it is {value!r}")
     return str(value)
