@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,17 +48,14 @@ def read_metacg(path: Path) -> CallGraph:
     except (ValueError, RecursionError) as error:
         raise FormatError("this is no call graph of MetaCG", where=path, why=str(error), hint=_HINT) from error
     try:
-        version = str(data[_HEAD]["version"])
-        graph = data["_CG"]
+        version, _ = str(data[_HEAD]["version"]), data["_CG"]
     except (KeyError, TypeError) as error:
         raise FormatError(
             "this is no call graph of MetaCG", where=path, why=f"it has no {error}", hint=_HINT
         ) from error
     try:
-        if version.split(".")[0] == "2":
-            return _read_second(graph)
-        if version.split(".")[0] == "4":
-            return _read_fourth(data, graph)
+        if version.split(".")[0] in ("2", "4"):
+            return _read(data, is_fourth=version.startswith("4"))
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         why = f"missing {error}" if isinstance(error, KeyError) else str(error)
         raise FormatError("the call graph is damaged", where=path, why=why, hint=_HINT) from error
@@ -67,57 +64,89 @@ def read_metacg(path: Path) -> CallGraph:
     )
 
 
-def _read_second(nodes: JsonObject) -> CallGraph:
-    number = {name: i for i, name in enumerate(nodes)}
-    edges: list[tuple[int, int, int]] = []
+@dataclass(frozen=True)
+class _Node:
+    """A function in a file of either version.
+
+    Attributes
+    ----------
+    key
+        How others of the file name it.
+    callees
+        Their keys, each with the metadata of the call.
+    features
+        By name, -1 where the file does not say.
+    overrides, overridden_by
+        Keys of functions, directly.
+    entry
+        All that the file holds.
+    """
+
+    key: str
+    symbol: str
+    file: str
+    has_body: bool
+    is_inline: bool
+    is_system: bool
+    features: Mapping[str, int]
+    callees: Mapping[str, Any]
+    overrides: Sequence[str]
+    overridden_by: Sequence[str]
+    entry: JsonObject
+
+    @classmethod
+    def from_json(cls, key: str, entry: JsonObject, *, is_fourth: bool) -> _Node:
+        """Read what the file holds of it."""
+        meta = entry.get("meta") or {}
+        origin = meta.get("fileProperties") or {}
+        overriding = (meta.get("overrideMD") or {}) if is_fourth else entry
+        return cls(
+            key,
+            symbol=entry["functionName"] if is_fourth else key,
+            file=(entry["origin"] or "") if is_fourth else str(origin.get("origin") or ""),
+            has_body=bool(entry["hasBody"]),
+            is_inline=bool((meta.get("inlineInfo") or {}).get("markedInline")),
+            is_system=bool(origin.get("systemInclude")),
+            features={name: int(meta.get(key, -1)) for name, key in _META_KEYS.items()},
+            callees=entry["callees"] if is_fourth else dict.fromkeys(entry["callees"]),
+            overrides=[str(other) for other in overriding.get("overrides") or ()],
+            overridden_by=[str(other) for other in overriding.get("overriddenBy") or ()],
+            entry=entry,
+        )
+
+
+def _read(data: JsonObject, *, is_fourth: bool) -> CallGraph:
+    graph = data["_CG"]
+    entries = graph["nodes"] if is_fourth else graph
+    nodes = [_Node.from_json(key, entry, is_fourth=is_fourth) for key, entry in entries.items()]
+    number = {node.key: i for i, node in enumerate(nodes)}
+    edge_metadata: dict[tuple[int, int], Any] = {}
     overrides: list[tuple[int, int]] = []
-    for name, node in nodes.items():
-        i = number[name]
-        edges += [(i, _number(number, callee, name), CALL) for callee in node["callees"]]
-        overrides += [(_number(number, other, name), i) for other in node.get("overriddenBy") or ()]
-        overrides += [(i, _number(number, other, name)) for other in node.get("overrides") or ()]
-    metas = [node.get("meta") or {} for node in nodes.values()]
-    graph = _graph(list(nodes), list(nodes), edges, [bool(node["hasBody"]) for node in nodes.values()], metas)
-    return _with_overriders(replace(graph, metadata=tuple(nodes.values())), overrides)
-
-
-def _read_fourth(data: JsonObject, graph: JsonObject) -> CallGraph:
-    nodes = graph["nodes"]
-    keys = list(nodes)
-    number = {key: i for i, key in enumerate(keys)}
-    symbols = [node["functionName"] for node in nodes.values()]
-    edges, edge_metadata, overrides = [], {}, []
-    for key, node in nodes.items():
-        i = number[key]
-        for callee, meta in node["callees"].items():
-            j = _number(number, callee, key)
-            edges.append((i, j, CALL))
-            edge_metadata[i, j] = meta
-        overriding = (node.get("meta") or {}).get("overrideMD") or {}
-        overrides += [(_number(number, str(other), key), i) for other in overriding.get("overriddenBy") or ()]
-        overrides += [(i, _number(number, str(other), key)) for other in overriding.get("overrides") or ()]
-    files = [node["origin"] or "" for node in nodes.values()]
-    made = _graph(
-        _unique_ids(symbols, files),
-        symbols,
-        edges,
-        [bool(node["hasBody"]) for node in nodes.values()],
-        [node.get("meta") or {} for node in nodes.values()],
-        files,
-    )
-    meta = graph.get("meta") or {}
+    for i, node in enumerate(nodes):
+        edge_metadata |= {(i, _number(number, callee, node.key)): meta for callee, meta in node.callees.items()}
+        overrides += [(_number(number, other, node.key), i) for other in node.overridden_by]
+        overrides += [(i, _number(number, other, node.key)) for other in node.overrides]
+    symbols, files = [node.symbol for node in nodes], [node.file for node in nodes]
+    features = {name: [node.features[name] for node in nodes] for name in _META_KEYS}
+    features["loops"] = [-1 if depth < 0 else int(depth > 0) for depth in features["loop_depth"]]
+    meta = (graph.get("meta") or {}) if is_fourth else {}
     entry = meta.get("entryFunction")
     rest = {key: value for key, value in data.items() if key not in ("_CG", _HEAD)}
-    return _with_overriders(
-        replace(
-            made,
-            entry=None if entry is None else _number(number, str(entry), "entryFunction"),
-            metadata=tuple(nodes.values()),
-            edge_metadata=edge_metadata,
-            document=GraphFile(True, rest, meta, tuple(keys)),
-        ),
-        overrides,
+    made = make_graph(
+        _unique_ids(symbols, files),
+        [(caller, callee, CALL) for caller, callee in edge_metadata],
+        symbols=symbols,
+        files=files,
+        has_body=[node.has_body for node in nodes],
+        inline=[node.is_inline for node in nodes],
+        system=[node.is_system for node in nodes],
+        features=features,
+        entry=None if entry is None else _number(number, str(entry), "entryFunction"),
+        metadata=tuple(node.entry for node in nodes),
+        edge_metadata=edge_metadata,
+        document=GraphFile(True, rest, meta, tuple(number)) if is_fourth else GraphFile(),
     )
+    return _with_overriders(made, overrides)
 
 
 def _number(number: Mapping[str, int], name: str, where: str) -> int:
@@ -139,29 +168,6 @@ def _unique_ids(symbols: Sequence[str], files: Sequence[str]) -> list[str]:
         used.add(name)
         out.append(name)
     return out
-
-
-def _graph(
-    ids: Sequence[str],
-    symbols: Sequence[str],
-    edges: Iterable[tuple[int, int, int]],
-    has_body: Sequence[bool],
-    metas: Sequence[JsonObject],
-    files: Sequence[str] | None = None,
-) -> CallGraph:
-    origins = [meta.get("fileProperties") or {} for meta in metas]
-    features = {name: [int(meta.get(key, -1)) for meta in metas] for name, key in _META_KEYS.items()}
-    features["loops"] = [-1 if depth < 0 else int(depth > 0) for depth in features["loop_depth"]]
-    return make_graph(
-        ids,
-        edges,
-        symbols=symbols,
-        files=files or [str(origin.get("origin") or "") for origin in origins],
-        has_body=has_body,
-        inline=[bool((meta.get("inlineInfo") or {}).get("markedInline")) for meta in metas],
-        system=[bool(origin.get("systemInclude")) for origin in origins],
-        features=features,
-    )
 
 
 def _with_overriders(graph: CallGraph, overrides: Iterable[tuple[int, int]]) -> CallGraph:
@@ -201,22 +207,19 @@ def write_metacg(graph: CallGraph, path: Path) -> None:
     write_text(path, json.dumps({_HEAD: head, **graph.document.rest, "_CG": _body(graph, callees)}) + "\n")
 
 
-def _own_meta(graph: CallGraph, i: int, old: JsonObject) -> dict[str, Any]:
+def _own_meta(graph: CallGraph, i: int) -> dict[str, Any]:
+    """Return the metadata of a function, whichever version it was read from, with what the graph knows."""
     sizes = {key: int(graph.features[name][i]) for name, key in _META_KEYS.items() if graph.features[name][i] >= 0}
-    out: dict[str, Any] = {**old, **sizes}
+    out: dict[str, Any] = {**(_entry(graph, i).get("meta") or {}), **sizes}
     out.setdefault("fileProperties", {"origin": graph.files[i], "systemInclude": bool(graph.system[i])})
     if graph.inline[i]:
         out.setdefault("inlineInfo", {"markedInline": True})
     return out
 
 
-def _kept(graph: CallGraph, i: int) -> JsonObject:
-    return graph.metadata[i] if graph.document.is_fourth and i < len(graph.metadata) else {}
-
-
-def _meta_of(graph: CallGraph, i: int) -> JsonObject:
-    """Return the metadata of a function, whichever version it was read from."""
-    return (graph.metadata[i].get("meta") or {}) if i < len(graph.metadata) else {}
+def _entry(graph: CallGraph, i: int) -> JsonObject:
+    """Return what the file that it was read from held of a function."""
+    return graph.metadata[i] if i < len(graph.metadata) else {}
 
 
 def _overrides(graph: CallGraph) -> tuple[list[list[int]], list[list[int]]]:
@@ -229,7 +232,7 @@ def _overrides(graph: CallGraph) -> tuple[list[list[int]], list[list[int]]]:
     return down, up
 
 
-def _body(graph: CallGraph, callees: list[list[int]]) -> JsonObject:
+def _body(graph: CallGraph, callees: list[list[int]]) -> dict[str, Any]:
     keys = list(graph.document.keys)
     taken = set(keys)
     free = (str(i) for i in range(len(graph) + len(keys) + 1))
@@ -249,12 +252,12 @@ def _body(graph: CallGraph, callees: list[list[int]]) -> JsonObject:
     ]
     nodes = {
         keys[i]: {
-            **_kept(graph, i),
+            **(_entry(graph, i) if graph.document.is_fourth else {}),
             "functionName": graph.symbols[i],
             "origin": graph.files[i] or None,
             "hasBody": bool(graph.has_body[i]),
             "callees": {keys[j]: graph.edge_metadata.get((i, j)) for j in callees[i]},
-            "meta": {**virtual[i], **_own_meta(graph, i, _meta_of(graph, i))},
+            "meta": {**virtual[i], **_own_meta(graph, i)},
         }
         for i in range(len(graph))
     }
