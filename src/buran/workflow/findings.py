@@ -198,8 +198,9 @@ class Findings(Stored):
             },
             **{
                 name: [asdict(each) for each in plain[name]]
-                for name in ("overhead", "evaluation", "priors", "imported", "balance")
+                for name in ("overhead", "evaluation", "imported", "balance")
             },
+            "priors": [prior.to_json() for prior in self.priors],
         }
         if not self.comparison:
             del plain["comparison"]

@@ -379,7 +379,7 @@ def _priors(history: History, iteration: int, names: tuple[str, ...], ranks: str
             found = said[path]
             function = model.function.moved(moved)
             if found.work and found.misses:
-                work = set(ModelFunction.from_json(found.work).moved(moved).terms)
+                work = set(found.work.moved(moved).terms)
                 pairs = [pair for pair in zip(function.coefficients, function.terms, strict=True) if pair[1] in work]
                 function = ModelFunction(0.0, tuple(c for c, _ in pairs), tuple(term for _, term in pairs))
             prior = computation_prior(function, found.source, along_ranks)
@@ -391,8 +391,7 @@ def _priors(history: History, iteration: int, names: tuple[str, ...], ranks: str
 
 def _misses(found: LevelMisses, moved: Sequence[int]) -> Column:
     cost, deviation = found.cost
-    function = ModelFunction.from_json(found.misses).moved(moved)
-    return Column("misses", function, cost=(cost, max(deviation, MATTERS * cost)), level=found.level)
+    return Column("misses", found.misses.moved(moved), cost=(cost, max(deviation, MATTERS * cost)), level=found.level)
 
 
 def _errors(history: History) -> tuple[float, ...]:

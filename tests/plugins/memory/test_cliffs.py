@@ -72,8 +72,8 @@ def test_cliffs_come_from_what_was_found_in_the_order_of_the_points() -> None:
     function = ModelFunction(1.0, (2.0, 3.0), (CUBE, *MISSES.terms))
     model = Model(function, quality)
     times = ModelSet(("n", "s"), "time", "s", ("a",), (model,), "mean", "median", ())
-    misses = (LevelMisses(2, MISSES.to_json(), (5e-4, 0.0)),)
-    work = ModelFunction(0.0, (1.0,), (CUBE,)).to_json()
+    misses = (LevelMisses(2, MISSES, (5e-4, 0.0)),)
+    work = ModelFunction(0.0, (1.0,), (CUBE,))
     said = (PathPrior("a", "counts", resilient="2 n^3 s", work=work, misses=misses),)
     history = SimpleNamespace(findings=lambda _: SimpleNamespace(priors=said), models=lambda _: {"time": times})
     (prior,) = plan._priors(history, 0, ("s", "n"), None).values()  # type: ignore[arg-type]

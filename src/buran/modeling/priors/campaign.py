@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import PlainValidator
 from scipy.special import ndtr
 
-from buran.files import JsonObject, finite_or_none
+from buran.files import finite_or_none
 from buran.modeling.pmnf.model import Model, predict_models, prediction_interval
 from buran.modeling.pmnf.model_set import ModelSet
-from buran.modeling.pmnf.terms import Array
+from buran.modeling.pmnf.terms import Array, ModelFunction
 from buran.modeling.pmnf.text import format_function, format_largest
 from buran.modeling.priors.algebra import added
 from buran.modeling.priors.tables import PathModel
@@ -21,13 +23,15 @@ OTHERS_FOLLOW = (
     "beyond the measured ranks or bytes MPI may choose another algorithm: intervals do not cover that choice"
 )
 
+_Function = Annotated[ModelFunction, PlainValidator(ModelFunction.from_json)]
+
 
 @dataclass(frozen=True)
 class LevelMisses:
     """Misses of a cache: the model of their number, and what one costs in seconds, with its standard deviation."""
 
     level: int
-    misses: JsonObject
+    misses: _Function
     cost: tuple[float, float]
 
 
@@ -68,8 +72,14 @@ class PathPrior:
     at_target_s: float | None = None
     difference_s: float | None = None
     difference_error_s: float | None = None
-    work: JsonObject | None = None
+    work: _Function | None = None
     misses: tuple[LevelMisses, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        work = None if self.work is None else self.work.to_json()
+        misses = [{**vars(each), "misses": each.misses.to_json()} for each in self.misses]
+        return {**vars(self), "work": work, "misses": misses}
 
 
 def noise_resilient(
@@ -159,9 +169,9 @@ def _path_prior(
         waiting_share=None if made.waiting is None else finite_or_none(made.waiting.share),
         difference_s=None if plain is None else finite_or_none(predicted[0] - predicted[1]),
         difference_error_s=None if plain is None else finite_or_none(error),
-        work=None if len(work) == len(columns) else added(work).to_json(),
+        work=None if len(work) == len(columns) else added(work),
         misses=tuple(
-            LevelMisses(column.level, column.function.to_json(), column.cost)
+            LevelMisses(column.level, column.function, column.cost)
             for column in columns
             if column.level and column.cost is not None
         ),
