@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from buran.campaign.results import REPORT
 from buran.errors import UsageError
 from buran.features import ReportSection
 from buran.plugins.versions.campaign import checked_so_far
@@ -17,7 +18,7 @@ from buran.plugins.versions.earlier import EarlierVersion
 from buran.plugins.versions.page import checked_section, comparison_section
 from buran.plugins.versions.results import write_comparison
 from buran.plugins.versions.side import RUNTIME
-from buran.plugins.versions.sides import side_of_report
+from buran.plugins.versions.sides import counts_in, side_of_report
 from buran.plugins.versions.text import change_of, changed, checked_rows, earlier_text, sentences, title_of
 from buran.reporting.content import Answer, Report
 from buran.workflow.history import History
@@ -59,7 +60,7 @@ def versions_of(history: History, report: Report, folder: Path | None) -> Versio
         return Versions(earlier.name, checked)
     plain = plain_of(report, history.models(history.plans[-1].iteration - 1))
     try:
-        side = side_of_report(plain, folder, str(session.campaign.path))
+        side = side_of_report(plain, folder / REPORT, str(session.campaign.path), counts_in(folder))
         return Versions(earlier.name, checked, compare_sides(earlier.side, side))
     except UsageError as error:
         return Versions(earlier.name, checked, refused=f"Not compared with {earlier.name}: {error.what}.")

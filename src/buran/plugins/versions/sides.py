@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from buran.campaign.results import REPORT, results_folder
 from buran.errors import FormatError
@@ -15,6 +14,7 @@ from buran.modeling.pmnf.model_set import ModelSet, read_models
 from buran.plugins.versions.side import RUNTIME, Side
 from buran.profiles.experiment import TABLE
 from buran.profiles.experiment.jsonl import read_jsonl
+from buran.profiles.experiment.table import Experiment
 from buran.wording import Category
 
 KEEP = "keep report.json of an earlier campaign, or its whole folder latest/, with which counts are compared exactly"
@@ -33,14 +33,13 @@ def read_side(path: Path) -> Side:
 
 def side_of_results(folder: Path, name: str) -> Side:
     """Read a folder of results: report.json, and the measurements next to it for exact counts."""
-    return side_of_report(read_json(folder / REPORT), folder, name)
+    return side_of_report(read_json(folder / REPORT), folder / REPORT, name, counts_in(folder))
 
 
-def side_of_report(report: JsonObject, folder: Path, name: str) -> Side:
-    """Return what a comparison needs of a report that is at hand, and of the measurements in its folder."""
+def counts_in(folder: Path) -> Experiment | None:
+    """Read the measurements in a folder of results; None without any."""
     table = folder / TABLE
-    counts = read_jsonl(table) if table.is_file() and table.stat().st_size else None
-    return _side_of_report(folder / REPORT, report, name, counts)
+    return read_jsonl(table) if table.is_file() and table.stat().st_size else None
 
 
 def _side_of_json(path: Path) -> Side:
@@ -50,19 +49,22 @@ def _side_of_json(path: Path) -> Side:
         parameters = next((of_metric.parameters for of_metric in models.values()), ())
         return Side(str(path), parameters, {}, models)
     if isinstance(data, Mapping) and {"campaign", "models", "target"} <= data.keys():
-        return _side_of_report(path, data, str(path), None)
+        return side_of_report(data, path, str(path), None)
     why = "page.json is what the page draws, without models" if path.name == "page.json" else None
     raise FormatError("these are no results to compare with", where=path, why=why, hint=KEEP)
 
 
-def _side_of_report(path: Path, data: JsonObject, name: str, counts: Any) -> Side:
+def side_of_report(data: JsonObject, path: Path, name: str, counts: Experiment | None) -> Side:
+    """Return what a comparison needs of a report, which is or will be at a path, and of measurements."""
     try:
         for word in data.get("words", ()):
             Category(word)  # from now on its number is shown as the word
         models = {metric: ModelSet.from_json(content) for metric, content in data["models"].items()}
         if data["runtime"]:
             models[RUNTIME] = ModelSet.from_json(data["runtime"])
-        ratios = [entry["time_ratio"] for entry in _of_last_filter(data["overhead"]) if entry["time_ratio"] is not None]
+        by_filter = [(each["filter_number"], each["time_ratio"]) for each in data["overhead"]]
+        last = max((number for number, _ in by_filter), default=0)
+        ratios = [ratio for number, ratio in by_filter if number == last and ratio is not None]
         return Side(
             f"{data['campaign']} ({name})",
             tuple(map(str, data["parameters"])),
@@ -77,8 +79,3 @@ def _side_of_report(path: Path, data: JsonObject, name: str, counts: Any) -> Sid
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         why = f"missing key {error}" if isinstance(error, KeyError) else str(error)
         raise FormatError("a report is damaged, or of another version", where=path, why=why, hint=KEEP) from error
-
-
-def _of_last_filter(overhead: Sequence[JsonObject]) -> list[JsonObject]:
-    last = max((entry["filter_number"] for entry in overhead), default=0)
-    return [entry for entry in overhead if entry["filter_number"] == last]
