@@ -14,7 +14,6 @@ import numpy as np
 
 from buran.errors import BuranError, FormatError
 from buran.extensions import from_extra
-from buran.files import JsonObject
 from buran.plugins.formats.run_metadata import difference_note, parameters_of
 from buran.profiles.experiment.collect import Collector
 from buran.profiles.experiment.formats import Reader, Sample
@@ -44,6 +43,23 @@ class _Column:
     scale: float
     inclusive: bool
     over_ranks: str
+
+
+@dataclass(frozen=True)
+class _Contents:
+    """What a file of either kind holds.
+
+    Attributes
+    ----------
+    records
+        Each with the values of attributes, and its call path under ``path``.
+    units
+        Of the attributes that are numbers.
+    """
+
+    records: Iterable[Mapping[str, Any]]
+    units: Mapping[str, str | None]
+    metadata: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -152,9 +168,9 @@ def _paradigm(region: str) -> Any:
 
 def _read_run(path: Path) -> _CaliperRun:
     try:
-        records, attributes, metadata = _json_split(path) if _is_json(Sample(path)) else _cali(path)
-        columns = {name: column for name, unit in attributes.items() if (column := _column(name, unit))}
-        cells, units = _cells(records, columns)
+        contents = _json_split(path) if _is_json(Sample(path)) else _cali(path)
+        columns = {name: column for name, unit in contents.units.items() if (column := _column(name, unit))}
+        cells, units = _cells(contents.records, columns)
     except BuranError:
         raise
     except Exception as error:  # neither file nor library is checked otherwise
@@ -162,14 +178,10 @@ def _read_run(path: Path) -> _CaliperRun:
         raise FormatError("the profile cannot be read", where=path, why=why, hint="is it whole?") from error
     if not cells:
         raise FormatError("the profile has no values", where=path, why="no attribute of its records is a number")
-    return _CaliperRun(path, {name: str(value) for name, value in metadata.items()}, cells, units)
+    return _CaliperRun(path, {name: str(value) for name, value in contents.metadata.items()}, cells, units)
 
 
-_Records = Iterable[JsonObject]
-
-
-def _cali(path: Path) -> tuple[_Records, dict[str, str | None], JsonObject]:
-    """Return records, the unit of each attribute that is a number, and metadata."""
+def _cali(path: Path) -> _Contents:
     reader = from_extra("caliperreader", "caliper", "files of Caliper").CaliperReader()
     reader.read(str(path))
     numbers: dict[str, str | None] = {}
@@ -177,11 +189,11 @@ def _cali(path: Path) -> tuple[_Records, dict[str, str | None], JsonObject]:
         attribute = reader.attribute(name)
         if attribute.is_value() and attribute.attribute_type() in ("double", "int", "uint"):
             numbers[name] = attribute.get("attribute.unit")
-    return reader.records, numbers, reader.globals
+    return _Contents(reader.records, numbers, reader.globals)
 
 
-def _json_split(path: Path) -> tuple[_Records, dict[str, str | None], JsonObject]:
-    """Return the same of a file with a table of numbers, and nodes that are the rows' call paths."""
+def _json_split(path: Path) -> _Contents:
+    """Read a file with a table of numbers, and nodes that are the rows' call paths."""
     document = json.loads(path.read_bytes())
     names, kinds, nodes, data = (document.pop(key) for key in ("columns", "column_metadata", "nodes", "data"))
     if len({len(names), len(kinds), *map(len, data)}) > 1:
@@ -201,7 +213,8 @@ def _json_split(path: Path) -> tuple[_Records, dict[str, str | None], JsonObject
     # Before Caliper 2.2, which wrote nothing of itself, times were microseconds.
     assumed = {} if document else dict.fromkeys((name for name in names if name.endswith("#time.duration")), "usec")
     numbers = [column for column in values if not any(isinstance(row[column], str) for row in data)]
-    return records, {names[c]: kinds[c].get("attribute.unit") or assumed.get(names[c]) for c in numbers}, document
+    units = {names[c]: kinds[c].get("attribute.unit") or assumed.get(names[c]) for c in numbers}
+    return _Contents(records, units, document)
 
 
 def _column(name: str, assumed: str | None) -> _Column | None:
@@ -220,7 +233,7 @@ def _column(name: str, assumed: str | None) -> _Column | None:
 
 
 def _cells(
-    records: Iterable[JsonObject], columns: Mapping[str, _Column]
+    records: Iterable[Mapping[str, Any]], columns: Mapping[str, _Column]
 ) -> tuple[dict[str, dict[_CallPath, _Cell]], dict[str, str]]:
     """Return exclusive values and units by metric; those of records with the same call path come together."""
     taken: dict[tuple[str, bool], dict[_CallPath, _Cell]] = {}
