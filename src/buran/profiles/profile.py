@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from buran.files import JsonObject
 from buran.profiles.metrics import Metric
 from buran.profiles.symbols import identities, is_program
 
@@ -106,6 +107,17 @@ class CallTree:
             level = level[self.parent[level] >= 0]
             np.add.at(out, self.parent[level], out[level])
         return out
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data for `from_json`."""
+        regions = [asdict(region) for region in self.regions]
+        return {"regions": regions, "region": self.region.tolist(), "parent": self.parent.tolist()}
+
+    @classmethod
+    def from_json(cls, data: JsonObject) -> CallTree:
+        """Read what `to_json` gives; KeyError, TypeError or ValueError where it is damaged."""
+        regions = tuple(Region(**region) for region in data["regions"])
+        return cls(regions, np.array(data["region"], dtype=np.int64), np.array(data["parent"], dtype=np.int64))
 
 
 NO_CALL_PATHS = CallTree((), np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))

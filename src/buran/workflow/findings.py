@@ -16,16 +16,11 @@ from buran.instrumentation.balance import Balance
 from buran.instrumentation.measured import Overhead
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.priors.campaign import PathPrior
-from buran.profiles.profile import CallTree, Region
+from buran.profiles.profile import CallTree
 from buran.reporting.content import EvaluationTest
 from buran.wording import counted
 
 SCHEMA = "buran-findings/2"
-
-
-def _tree(data: JsonObject) -> CallTree:
-    regions = tuple(Region(**region) for region in data["regions"])
-    return CallTree(regions, np.array(data["region"], dtype=np.int64), np.array(data["parent"], dtype=np.int64))
 
 
 def _account(data: Any) -> Any:
@@ -38,10 +33,7 @@ def _imports(data: Any) -> Any:
     return [{name: value for name, value in each.items() if name != "words"} for each in data]
 
 
-def _models(data: JsonObject | None) -> ModelSet | None:
-    return None if data is None else ModelSet.from_json(data)
-
-
+_Models = Annotated[ModelSet, PlainValidator(ModelSet.from_json)]
 _FAR = 0.1  # times of the same points that differ by more deserve a word
 
 
@@ -164,10 +156,10 @@ class Findings(Stored):
 
     iteration: int
     filter_text: str
-    tree: Annotated[CallTree, PlainValidator(_tree)]
+    tree: Annotated[CallTree, PlainValidator(CallTree.from_json)]
     imbalance_s: tuple[float, ...]
     extremes_s: tuple[tuple[float, float], ...]
-    runtime: Annotated[ModelSet | None, PlainValidator(_models)]
+    runtime: _Models | None
     shortest_run_s: float
     overhead: tuple[Overhead, ...]
     unsteady: Mapping[str, tuple[str, ...]]
@@ -177,8 +169,8 @@ class Findings(Stored):
     program_model: tuple[str, str] = ("pmnf", "")
     pooled: Annotated[Mapping[str, Value] | None, BeforeValidator(_account)] = None
     imported: Annotated[tuple[ImportAssessment, ...], BeforeValidator(_imports)] = ()
-    startup: Annotated[ModelSet | None, PlainValidator(_models)] = None
-    absorbed: Annotated[ModelSet | None, PlainValidator(_models)] = None
+    startup: _Models | None = None
+    absorbed: _Models | None = None
     comparison: JsonObject = field(default_factory=dict)
     threads: tuple[tuple[float, ...], ...] = ()
     not_repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -187,11 +179,7 @@ class Findings(Stored):
         """Write the file."""
         plain = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         plain |= {
-            "tree": {
-                "regions": [asdict(region) for region in self.tree.regions],
-                "region": self.tree.region.tolist(),
-                "parent": self.tree.parent.tolist(),
-            },
+            "tree": self.tree.to_json(),
             **{
                 name: None if models is None else models.to_json()
                 for name, models in (("runtime", self.runtime), ("startup", self.startup), ("absorbed", self.absorbed))

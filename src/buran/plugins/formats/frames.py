@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +12,13 @@ from numpy.typing import NDArray
 
 from buran.errors import BuranError, FormatError, UsageError
 from buran.extensions import from_extra
-from buran.files import JsonObject
 from buran.profiles.experiment.build import unique_points
 from buran.profiles.experiment.collect import Collector
 from buran.profiles.experiment.formats import Reader, Sample, Writer
 from buran.profiles.experiment.source import export_names
 from buran.profiles.experiment.table import AGGREGATES, Aggregate, Experiment
 from buran.profiles.metrics import metric_of
-from buran.profiles.profile import CallTree, Region
+from buran.profiles.profile import CallTree
 
 EXTRA = "frames"
 _TREE = "buran"
@@ -72,16 +70,13 @@ def to_dataframe(experiment: Experiment) -> Any:
 
 def _attributes(experiment: Experiment) -> dict[str, Any]:
     """Return what the columns of a frame do not say."""
-    tree = experiment.tree
     return {
         "parameters": experiment.parameters,
         "points": experiment.points.tolist(),
         "repetitions": {name: values.shape[2] for name, values in experiment.values.items()},
         "units": dict(experiment.units),
         "notes": experiment.notes,
-        "regions": [asdict(region) for region in tree.regions],
-        "region": tree.region.tolist(),
-        "parent": tree.parent.tolist(),
+        **experiment.tree.to_json(),
     }
 
 
@@ -106,7 +101,7 @@ def from_dataframe(frame: Any, parameters: Sequence[str] | None = None) -> Exper
     _check_columns(frame, names)
     path, call_paths = _codes(frame["call_path"])
     metric, metrics = _codes(frame["metric"]) if "metric" in frame else (np.zeros(len(frame), dtype=np.int64), ["time"])
-    tree, position = _tree_of(call_paths, known)
+    tree, position = _tree_of(call_paths, CallTree.from_json(known) if known else None)
     rows = frame[list(names)].to_numpy(dtype=np.float64)
     if not np.isfinite(rows).all():
         raise FormatError("a parameter is no finite number", where=f"row {int(np.argwhere(~np.isfinite(rows))[0, 0])}")
@@ -152,14 +147,12 @@ def _codes(column: Any) -> tuple[NDArray[np.int64], list[str]]:
     return codes, [str(name) for name in column.cat.categories]
 
 
-def _tree_of(names: Sequence[str], known: JsonObject) -> tuple[CallTree, NDArray[np.int64]]:
+def _tree_of(names: Sequence[str], known: CallTree | None) -> tuple[CallTree, NDArray[np.int64]]:
     """Return the call paths, and shape (name,) of where each name is among them."""
-    if known:
-        regions = tuple(Region(**region) for region in known["regions"])
-        tree = CallTree(regions, np.array(known["region"], dtype=np.int64), np.array(known["parent"], dtype=np.int64))
-        at = {name: number for number, name in enumerate(export_names(tree))}
+    if known is not None:
+        at = {name: number for number, name in enumerate(export_names(known))}
         if at.keys() >= set(names):
-            return tree, np.array([at[name] for name in names], dtype=np.int64)
+            return known, np.array([at[name] for name in names], dtype=np.int64)
     collector = Collector(())
     for name in names:
         collector.call_path(name)
