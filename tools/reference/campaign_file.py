@@ -7,11 +7,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from pydantic.json_schema import JsonSchemaValue
+
 from buran.campaign.describe import default_of, literal, type_of
 from buran.campaign.expressions import FUNCTIONS
 from buran.campaign.identity import DECIDES, Decides
 from buran.campaign.validation import file_schema, variants
-from buran.files import JsonObject, write_text
+from buran.files import write_text
 
 SCHEMA_PATH = Path("config/campaign.schema.json")
 REFERENCE_PATH = Path("docs/reference/campaign.md")
@@ -90,9 +92,9 @@ def reference_text() -> str:
     return "\n".join(parts) + "\n"
 
 
-def _sections(path: str, title: str, schema: JsonObject) -> Iterator[str]:
+def _sections(path: str, title: str, schema: JsonSchemaValue) -> Iterator[str]:
     """Yield a table of an object's keys, then the sections of the objects in it."""
-    nested: list[tuple[str, JsonObject]] = []
+    nested: list[tuple[str, JsonSchemaValue]] = []
     yield f"## {title}\n"
     if path.endswith(".NAME"):  # other sections are described where their key is
         yield f"{_plain(schema['description'])}\n"

@@ -9,13 +9,14 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic.json_schema import JsonSchemaValue
+
 from buran.campaign.document import RENAMED, todays_name
 from buran.campaign.identity import DECIDES, Decides
 from buran.campaign.mistakes import spelled
 from buran.campaign.validation import all_keys, schema_at, variants
 from buran.errors import UsageError
 from buran.features import FEATURES
-from buran.files import JsonObject
 
 _WIDTH = 78
 
@@ -76,7 +77,7 @@ def _near(key: str, most: int = 3) -> list[str]:
     return [other for other in best if alike[other] > alike[best[0]] - 0.5]
 
 
-def default_of(schema: JsonObject) -> str:
+def default_of(schema: JsonSchemaValue) -> str:
     """Return the default of a key as it would stand in a campaign file; empty where there is none."""
     default = schema.get("default")
     return f"`{literal(default)}`" if default is not None and not isinstance(default, Mapping) else ""
@@ -93,14 +94,14 @@ def literal(value: Any) -> str:
     return json.dumps(value)
 
 
-def type_of(schema: JsonObject) -> str:
+def type_of(schema: JsonSchemaValue) -> str:
     """Return what a key takes, as text."""
     names = dict.fromkeys(_type_name(variant) for variant in variants(schema))
     names.pop("null", None)
     return " or ".join(names)
 
 
-def _type_name(schema: JsonObject) -> str:
+def _type_name(schema: JsonSchemaValue) -> str:
     if "enum" in schema:
         return ", ".join(f"`{value}`" for value in schema["enum"])
     if "const" in schema:
@@ -113,7 +114,7 @@ def _type_name(schema: JsonObject) -> str:
         return f"list of {_PLURALS.get(of, of)}"
     if isinstance(kinds, list):
         return "number or expression" if "number" in kinds else "text"
-    if isinstance(values := schema.get("additionalProperties"), Mapping):
+    if isinstance(values := schema.get("additionalProperties"), dict):
         return "point" if "exclusiveMinimum" in values else _by_name(type_of(values))
     if kinds in ("integer", "number"):
         return _number(schema, "integer" if kinds == "integer" else "number")
@@ -133,7 +134,7 @@ def _by_name(kind: str) -> str:
     return kind if kind.endswith("by name") else f"{_PLURALS.get(kind, kind)} by name"
 
 
-def _number(schema: JsonObject, kind: str) -> str:
+def _number(schema: JsonSchemaValue, kind: str) -> str:
     """Spell a number and its limits."""
     above, least, below, most = (
         schema.get(word) for word in ("exclusiveMinimum", "minimum", "exclusiveMaximum", "maximum")

@@ -18,7 +18,6 @@ from buran.campaign.shape import CampaignFile, shape_of_files
 from buran.campaign.strategies import STRATEGIES
 from buran.campaign.yaml_document import YamlDocument
 from buran.features import FEATURES
-from buran.files import JsonObject
 from buran.profiles.metrics import BROUGHT
 
 MINIMAL = {
@@ -255,30 +254,29 @@ class _SchemaOfFile(GenerateJsonSchema):
         return super().normalize_name(_TITLES.get(name, name))
 
 
-def file_schema() -> JsonObject:
+def file_schema() -> JsonSchemaValue:
     """Return the JSON schema of campaign files."""
     return schema_of(shape_of_files())
 
 
 @cache
-def schema_of(shape: type[CampaignFile]) -> JsonObject:
+def schema_of(shape: type[CampaignFile]) -> JsonSchemaValue:
     """Return the JSON schema of a shape of campaign files."""
-    schema: JsonObject = shape.model_json_schema(schema_generator=_SchemaOfFile)
-    return schema
+    return shape.model_json_schema(schema_generator=_SchemaOfFile)
 
 
-def variants(schema: JsonObject) -> Iterator[JsonObject]:
+def variants(schema: JsonSchemaValue) -> Iterator[JsonSchemaValue]:
     """Yield a schema, or what it refers to and offers as alternatives."""
     if "$ref" in schema:
         yield from variants(file_schema()["$defs"][schema["$ref"].rpartition("/")[2]])
     elif "anyOf" in schema or "oneOf" in schema:
-        for variant in schema.get("anyOf", schema.get("oneOf", ())):
+        for variant in schema.get("anyOf") or schema["oneOf"]:
             yield from variants(variant)
     else:
         yield schema
 
 
-def _below(schema: JsonObject, key: str | int) -> JsonObject | None:
+def _below(schema: JsonSchemaValue, key: str | int) -> JsonSchemaValue | None:
     for variant in variants(schema):
         if "items" in variant:  # in messages their numbers are left out
             return variant["items"] if isinstance(key, int) else _below(variant["items"], key)
@@ -289,9 +287,9 @@ def _below(schema: JsonObject, key: str | int) -> JsonObject | None:
     return None
 
 
-def schema_at(path: KeyPath) -> JsonObject:
+def schema_at(path: KeyPath) -> JsonSchemaValue:
     """Return the schema of a key; empty for one that there is not."""
-    schema: JsonObject = file_schema()
+    schema = file_schema()
     for key in path:
         schema = _below(schema, key) or {}
     return schema
@@ -311,7 +309,7 @@ def _meaning(path: KeyPath) -> str | None:
     return None if text is None else str(text)
 
 
-def all_keys(path: KeyPath = (), schema: JsonObject | None = None) -> Iterator[str]:
+def all_keys(path: KeyPath = (), schema: JsonSchemaValue | None = None) -> Iterator[str]:
     """Yield all keys below one, spelled out; `ANY` stands for names, and entries of lists have no numbers."""
     for variant in variants(file_schema() if schema is None else schema):
         for key, below in variant.get("properties", {}).items():
