@@ -13,12 +13,12 @@ from markupsafe import Markup, escape
 
 import buran
 from buran.features import sections, sections_of
-from buran.files import JsonObject
 from buran.instrumentation.measured import MeasuredOverhead
 from buran.profiles.profile import SEPARATOR
 from buran.reporting.content import Report
 from buran.reporting.files import asset, environment
 from buran.reporting.headline import Headline
+from buran.reporting.page import PageData
 from buran.reporting.plain import brief, sentence
 from buran.reporting.text import crowded_tests, not_measured, overhead_text, predicted_in_words, warnings_of
 from buran.reporting.words import answers_of, percent, summary_of
@@ -57,7 +57,7 @@ _SECTIONS = (
 
 def render_page(
     report: Report,
-    data: JsonObject,
+    data: PageData,
     excerpts: Sequence[str],
     provenance: Mapping[str, str],
     no_models: str,
@@ -125,12 +125,12 @@ def render_page(
     )
 
 
-def has_noise(data: JsonObject) -> bool:
+def has_noise(data: PageData) -> bool:
     """Tell whether anything was measured more than once."""
     return bool(data["over_time"]["runs"]) or any("noise" in path for path in data["paths"])
 
 
-def packed(data: JsonObject) -> dict[str, Any]:
+def packed(data: PageData) -> dict[str, Any]:
     """Return the data with call paths as columns, each region once: a fraction of the size.
 
     A call path's name is its caller's and that of its region; one without a caller has its whole name. Names longer
@@ -150,7 +150,7 @@ def packed(data: JsonObject) -> dict[str, Any]:
         key for key in dict.fromkeys(key for path in paths for key in path) if key not in ("name", "short", "source")
     ]
     columns = {key: [path.get(key) for path in paths] for key in names if key not in _OF_FEW}
-    few = {str(row): {key: path[key] for key in _OF_FEW if key in path} for row, path in enumerate(paths)}
+    few = {str(row): {key: path.get(key) for key in _OF_FEW if key in path} for row, path in enumerate(paths)}
     return {
         **data,
         "paths": {
@@ -172,7 +172,7 @@ def _marked(text: str) -> Markup:
     return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
-def _json(data: JsonObject) -> str:
+def _json(data: Mapping[str, object]) -> str:
     """Return JSON that a script element can hold whatever the names of call paths contain."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -108,15 +108,43 @@ def _violin(repetitions: Array) -> dict[str, Any] | None:
     }
 
 
-def over_time(runs: Sequence[TimedRun]) -> dict[str, Any]:
-    """Return when runs differed from the others of their build at their point, and whether the baseline drifts.
+class Drift(TypedDict):
+    """Whether the baseline drifts.
 
-    Returns
-    -------
-    dict
-        ``runs``: minutes since the start, deviation from the median in percent, mode, whether it was disturbed;
-        ``left_out``: how many more there are; ``drift``: see `drift_of`.
+    Attributes
+    ----------
+    minutes
+        Between the first and the last run of the group that took longest.
+    percent, error
+        By how much run times change in them, and the standard error of that.
+    sure
+        1 where that is more than three standard errors from 0.
     """
+
+    minutes: float
+    percent: float
+    error: float
+    sure: float
+
+
+class OverTime(TypedDict):
+    """How run times differ over time.
+
+    Attributes
+    ----------
+    runs
+        Minutes since the start, deviation from the median in percent, mode, whether it was disturbed.
+    left_out
+        How many more there are.
+    """
+
+    runs: list[list[Any]]
+    left_out: int
+    drift: Drift | None
+
+
+def over_time(runs: Sequence[TimedRun]) -> OverTime:
+    """Return when runs differed from the others of their build at their point, and whether the baseline drifts."""
     timed = [(run, run.started_s) for run in runs if run.started_s is not None]
     groups: dict[str, list[float]] = {}
     for run, _ in timed:
@@ -135,17 +163,11 @@ def over_time(runs: Sequence[TimedRun]) -> dict[str, Any]:
     }
 
 
-def drift_of(baseline: Sequence[TimedRun]) -> dict[str, float] | None:
+def drift_of(baseline: Sequence[TimedRun]) -> Drift | None:
     """Tell whether repetitions become slower or faster from the first to the last; None if that is not known.
 
     The slope of the logarithm of run times over time, within groups: what points differ in does not count. Deviations
     beyond four times their usual size count as just that, so that a single disturbance is no drift.
-
-    Returns
-    -------
-    dict
-        ``minutes`` between the first and the last run of the group that took longest, by how many ``percent`` run times
-        change in them, its standard ``error``, and ``sure``: 1 where that is more than three standard errors from 0.
     """
     groups: dict[str, list[tuple[float, float]]] = {}
     for run in baseline:

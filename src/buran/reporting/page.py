@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypedDict, cast
 
 import numpy as np
 
@@ -35,10 +35,10 @@ from buran.reporting.curves import (
     stack_of,
 )
 from buran.reporting.formulas import formulas_of
-from buran.reporting.noise import TimedRun, levels_of, over_time, violins_of
+from buran.reporting.noise import OverTime, TimedRun, levels_of, over_time, violins_of
 from buran.reporting.plain import brief
 
-__all__ = ["Iteration", "page_data", "predict_call_paths"]
+__all__ = ["Iteration", "PageData", "page_data", "predict_call_paths"]
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,26 @@ class Iteration:
     filter_notes: Sequence[str] = ()
 
 
+class PathRow(TypedDict):
+    """What the report's text says of a call path's row; what plots need stands next to it."""
+
+    name: str
+    short: str
+    source: str
+    parent: int
+    share: float | None
+    noise_level: float | None
+
+
+class PageData(TypedDict):
+    """What the report's text says of a page's data; what plots need stands next to it."""
+
+    parameters: list[str]
+    metric: str
+    over_time: OverTime
+    paths: list[PathRow]
+
+
 def page_data(
     report: Report,
     call_paths: CallPaths | None,
@@ -92,7 +112,7 @@ def page_data(
     iterations: Sequence[Iteration],
     runs: Sequence[TimedRun] = (),
     estimated_s: Mapping[tuple[float, ...], Sequence[float]] = MappingProxyType({}),
-) -> dict[str, Any]:
+) -> PageData:
     """Return everything that the page's script draws from, as plain data.
 
     Parameters
@@ -122,13 +142,13 @@ def page_data(
         "left_out": 0,
     }
     if call_paths is None:
-        return plain
+        return cast("PageData", plain)
     models, rows = call_paths.models, with_rows(call_paths)
     position = {row: index for index, row in enumerate(rows.tolist())}
     chosen = map_parameters(call_paths)
     stack = stack_of(call_paths, report, rows)
     apart, total = start_and_end(models), total_at_target(report)
-    return plain | {
+    plain |= {
         "metric": models.metric,
         "unit": models.unit,
         "level": LEVEL,
@@ -154,6 +174,7 @@ def page_data(
         "left_out_share": rounded(max(1.0 - float(np.nansum(call_paths.shares[0][rows])), 0.0)),
         "without_model": sum(model is None for model in models.models),
     }
+    return cast("PageData", plain)
 
 
 def _paths(

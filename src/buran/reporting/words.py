@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from buran.features import sections_of
-from buran.files import JsonObject
 from buran.modeling.pmnf.text import format_largest
 from buran.reporting.content import LEVEL, Answer, Report, run_time_reach, total_at_target
 from buran.reporting.headline import Headline, rise_in_words
+from buran.reporting.page import PageData
 from buran.reporting.plain import name_of, sentence
 from buran.reporting.rises import RISES, Rise
 from buran.reporting.text import not_measured, unknown_in_words, warnings_of
@@ -28,7 +28,7 @@ def percent(ratio: float | None) -> str:
     return "–" if ratio is None else f"{100 * (ratio - 1):+.1f} %"
 
 
-def answers_of(report: Report, data: JsonObject, headline: Headline) -> list[Answer]:
+def answers_of(report: Report, data: PageData, headline: Headline) -> list[Answer]:
     """Return what a reader wants to know at first sight."""
     return [*headline.first, headline.scaling, *headline.further, _how_sure(report, data), _cost(report), _next(report)]
 
@@ -38,7 +38,7 @@ def _target(report: Report) -> dict[str, float]:
     return {name: report.target[name] for name in report.parameters}
 
 
-def _how_sure(report: Report, data: JsonObject) -> Answer:
+def _how_sure(report: Report, data: PageData) -> Answer:
     target = _target(report)
     facts, parts = [], []
     answer = "Not known"
@@ -131,14 +131,14 @@ def _number(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
 
 
-def summary_of(report: Report, data: JsonObject, rises: Sequence[Rise]) -> list[str]:
+def summary_of(report: Report, data: PageData, rises: Sequence[Rise]) -> list[str]:
     """Return what a reader should know first, in sentences."""
     sentences = []
     at = named(_target(report))
-    paths = [path for path in data["paths"] if path["share"]]
-    if paths:
-        worst = sorted(paths, key=lambda path: -path["share"])[:_WORST]
-        text = ", ".join(f"{name_of(path['name'])} ({100 * path['share']:.0f} %)" for path in worst)
+    shares = [(share, name_of(path["name"])) for path in data["paths"] if (share := path["share"])]
+    if shares:
+        worst = sorted(shares, key=lambda each: -each[0])[:_WORST]
+        text = ", ".join(f"{name} ({100 * share:.0f} %)" for share, name in worst)
         sentences.append(f"At {at}, most of the {data['metric']} is in {text}.")
         if rises:
             shown = [(name_of(rise.call_path), rise_in_words(rise, data["metric"]), rise.reason) for rise in rises]
