@@ -155,17 +155,12 @@ def _text(corrected: Corrected) -> str:
         ]
         lines += ["", table(("candidate", "error % left out", "largest runs"), rows, right=(1, 2))]
     if report.trials:
-        rows = [
-            (
-                i,
-                len(trial["program"]),
-                *(_number(trial[key]) for key in ("train_rmse", "test_rmse", "test_mlogq")),
-                trial["invalid"],
-            )
-            for i, trial in enumerate(report.trials)
+        trials = [
+            (i, len(each.program), *map(_number, (each.train_rmse, each.test_rmse, each.test_mlogq)), each.invalid)
+            for i, each in enumerate(report.trials)
         ]
         header = ("trial", "size", "train RMSE", "test RMSE", "test MLogQ", "invalid")
-        lines += ["", table(header, rows, right=range(6))]
+        lines += ["", table(header, trials, right=range(6))]
     lines += ["", *(f"note: {note}" for note in report.notes)] if report.notes and not is_quiet() else []
     return "\n".join(lines)
 

@@ -90,6 +90,18 @@ Errors = Annotated[Mapping[str, float], BeforeValidator(_errors)]
 
 
 @dataclass(frozen=True)
+class TrialResult:
+    """What a trial of the published procedure found: a program, its errors, and test points without a prediction."""
+
+    program: tuple[str | float, ...]
+    theta: tuple[float, ...]
+    train_rmse: float | None
+    test_rmse: float | None
+    test_mlogq: float | None
+    invalid: int
+
+
+@dataclass(frozen=True)
 class CorrectionReport:
     """How a correction came about.
 
@@ -109,7 +121,7 @@ class CorrectionReport:
     points, seed
         What it was made from.
     trials
-        The published procedure's trials, as plain values.
+        The published procedure's trials.
     """
 
     refused: bool
@@ -120,7 +132,7 @@ class CorrectionReport:
     notes: tuple[str, ...] = ()
     points: int = 0
     seed: int = 0
-    trials: tuple[JsonObject, ...] = ()
+    trials: tuple[TrialResult, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -232,6 +244,7 @@ class Corrected:
                 "errors": {name: finite_or_none(error) for name, error in report.errors.items()},
                 "forward": {name: finite_or_none(error) for name, error in report.forward.items()},
                 "thresholds": [vars(threshold) for threshold in report.thresholds],
+                "trials": [vars(trial) for trial in report.trials],
             },
         }
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from buran.errors import UsageError
 from buran.files import finite_or_none
 from buran.modeling.correction.base import BaseModel
-from buran.modeling.correction.corrected import Corrected, CorrectionReport
+from buran.modeling.correction.corrected import Corrected, CorrectionReport, TrialResult
 from buran.modeling.correction.data import Data, spawned
 from buran.modeling.correction.fit import least_squares
 from buran.modeling.correction.formula import Array
@@ -51,11 +50,17 @@ class EvolvedTrial:
     invalid: int
     cpu_s: float
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data; the time is left out, so that the same seed gives the same file."""
-        errors = {name: finite_or_none(getattr(self, name)) for name in ("train_rmse", "test_rmse", "test_mlogq")}
-        program, theta = list(self.evolved.program.tokens), list(self.evolved.theta)
-        return {"program": program, "theta": theta, **errors, "invalid": self.invalid}
+    @property
+    def result(self) -> TrialResult:
+        """What files say of it; the time is left out, so that the same seed gives the same file."""
+        return TrialResult(
+            self.evolved.program.tokens,
+            self.evolved.theta,
+            finite_or_none(self.train_rmse),
+            finite_or_none(self.test_rmse),
+            finite_or_none(self.test_mlogq),
+            self.invalid,
+        )
 
 
 @dataclass(frozen=True)
@@ -222,7 +227,7 @@ def as_corrected(base: BaseModel, found: Trials, seed: int) -> Corrected:
         f"case {found.case}, the trial with the smallest training error: test error {chosen.test_rmse:.4g} against "
         f"{found.original_rmse:.4g} of the original model"
     )
-    trials = tuple(trial.to_json() for trial in found.trials)
+    trials = tuple(trial.result for trial in found.trials)
     report = CorrectionReport(False, reason, {}, {}, (), notes, len(points), seed, trials)
     low, high = tuple(points.min(axis=0).tolist()), tuple(points.max(axis=0).tolist())
     return Corrected(base, found.theta, low, high, report, evolved=chosen.evolved, preset="published")
