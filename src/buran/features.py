@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from buran.extensions import ExtensionPoint
-from buran.files import JsonObject
 
 if TYPE_CHECKING:
     from buran.campaign.config import Campaign
@@ -159,7 +158,7 @@ class ReportSection:
     value: Callable[[History, Report, Path | None], Any]
     text: Callable[[Any, Report], str]
     page: Callable[[Any, Report], str]
-    plain: Callable[[Any], JsonObject] | None = None
+    plain: Callable[[Any], dict[str, Any]] | None = None
     is_first: bool = False
     answer: Callable[[Any, Report], Answer | None] | None = None
     cost: Callable[[Any], str] | None = None
@@ -171,7 +170,7 @@ class ReportSection:
     knows_costs: bool = False
     order: int = 0
 
-    def in_json(self, value: Any) -> JsonObject:
+    def in_json(self, value: Any) -> dict[str, Any]:
         """Return what `report.json` has of a value."""
         if self.plain is not None:
             return self.plain(value)
@@ -201,7 +200,7 @@ class SimulatedNodes(Protocol):
     def cores(self) -> int:
         """Cores of its smallest node."""
 
-    def configuration(self, point: Point) -> JsonObject:
+    def configuration(self, point: Point) -> dict[str, Any]:
         """Return what decides how programs run on it."""
 
 

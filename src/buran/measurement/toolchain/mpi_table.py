@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -109,32 +109,29 @@ def _read_operations(table: JsonObject) -> dict[str, tuple[MpiOperation, ...]]:
     groups: dict[str, tuple[MpiOperation, ...]] = {}
     for section in table["operations"]:
         shared = {key: value for key, value in section.items() if key not in ("group", "rows")}
-        operations = [
-            operation for row in section["rows"] for operation in _operations_of({**shared, **row}, table["phrases"])
-        ]
-        groups[section["group"]] = (*groups.get(section["group"], ()), *operations)
+        for row in section["rows"]:
+            keys = {**shared, **row}
+            names, variants = keys.pop("names"), keys.pop("variants", "")
+            keys["parameters"] = keys.get("parameters", "").format_map(table["phrases"])
+            made = [each for name in names.split() for each in _with_variants(MpiOperation(name, **keys), variants)]
+            groups[section["group"]] = (*groups.get(section["group"], ()), *made)
     return groups
 
 
-def _operations_of(row: JsonObject, phrases: Mapping[str, str]) -> Iterator[MpiOperation]:
-    keys = dict(row)
-    names, variants = keys.pop("names"), keys.pop("variants", "")
-    keys["parameters"] = keys.get("parameters", "").format_map(phrases)
-    for name in names.split():
-        operation = MpiOperation(name, **keys)
-        yield operation
-        if variants == "collective":
-            yield _with_request(operation, "I", "collective-start")
-            yield replace(
-                operation,
-                name=f"{name}_init",
-                parameters=f"{operation.parameters}, MPI_Info info, MPI_Request *request",
-                form="persistent",
-                since="4.0",
-                like_score_p=operation.rule == "none",
-            )
-        elif variants == "request":
-            yield _with_request(operation, "R", "start")
+def _with_variants(operation: MpiOperation, variants: str) -> Iterator[MpiOperation]:
+    yield operation
+    if variants == "collective":
+        yield _with_request(operation, "I", "collective-start")
+        yield replace(
+            operation,
+            name=f"{operation.name}_init",
+            parameters=f"{operation.parameters}, MPI_Info info, MPI_Request *request",
+            form="persistent",
+            since="4.0",
+            like_score_p=operation.rule == "none",
+        )
+    elif variants == "request":
+        yield _with_request(operation, "R", "start")
 
 
 def _with_request(operation: MpiOperation, letter: str, form: Form) -> MpiOperation:

@@ -278,39 +278,32 @@ class _Unit:
 
 
 def _units(data: bytes, where: Path) -> list[_Unit]:
-    units: list[tuple[JsonObject, list[StaticFunction]]] = []
+    units: list[tuple[_Unit, list[StaticFunction]]] = []
     try:
         for text in data.replace(b"\0", b"").decode("utf-8", "replace").splitlines():
             line = json.loads(text)
             if "unit" in line:
-                units.append((line, []))
+                units.append((_unit(line), []))
             else:
                 units[-1][1].append(_function({**line, "id": "", "unit": "", "address_taken": False}))
-        return [
-            _Unit(
-                head["unit"],
-                head["filter"],
-                tuple(head["rules"]),
-                frozenset(head["matched"]),
-                frozenset(head["taken"]),
-                tuple(defined),
-            )
-            for head, defined in units
-        ]
+        return [replace(unit, defined=tuple(defined)) for unit, defined in units]
     except (ValueError, TypeError, KeyError, IndexError) as error:
         raise FormatError("the static features of a program are damaged", where=where, why=str(error)) from None
 
 
+def _unit(line: JsonObject) -> _Unit:
+    matched, taken = frozenset(line["matched"]), frozenset(line["taken"])
+    return _Unit(line["unit"], line["filter"], tuple(line["rules"]), matched, taken, ())
+
+
 def _function(line: JsonObject) -> StaticFunction:
-    loops, calls = (Loop(**loop) for loop in line["loops"]), map(_call, line["calls"])
+    loops, calls = (Loop(**loop) for loop in line["loops"]), (_call(Call(**call)) for call in line["calls"])
     return StaticFunction(**{**line, "loops": tuple(loops), "calls": tuple(calls)})
 
 
-def _call(line: JsonObject) -> Call:
-    callee, type_ = line["callee"], line.get("type", "")
-    if callee.startswith(INDIRECT):
-        callee, type_ = INDIRECT, callee[1:] or type_
-    return Call(callee, line["depth"], line["count"], type_)
+def _call(call: Call) -> Call:
+    is_indirect = call.callee.startswith(INDIRECT)
+    return replace(call, callee=INDIRECT, type=call.callee[1:] or call.type) if is_indirect else call
 
 
 def _relative(path: str, tree: Path) -> str:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import yaml
 
-from buran.files import JsonObject
 from buran.modeling.pmnf.powers import PowerLog
 from buran.modeling.pmnf.terms import Cases, Factor, ModelFunction, Term
 from buran.modeling.pmnf.text import format_function
@@ -264,7 +264,8 @@ def _python(
 
 
 @cache
-def _thresholds() -> JsonObject:
+def _thresholds() -> Mapping[str, Mapping[str, Any]]:
+    """Return, by flavour of MPI, the source of its thresholds, and these by operation, ranks and bytes."""
     with _TABLE.open(encoding="utf-8") as file:
-        table: JsonObject = yaml.safe_load(file)
+        table: Mapping[str, Mapping[str, Any]] = yaml.safe_load(file)
     return table
