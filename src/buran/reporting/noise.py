@@ -108,25 +108,6 @@ def _violin(repetitions: Array) -> dict[str, Any] | None:
     }
 
 
-class Drift(TypedDict):
-    """Whether the baseline drifts.
-
-    Attributes
-    ----------
-    minutes
-        Between the first and the last run of the group that took longest.
-    percent, error
-        By how much run times change in them, and the standard error of that.
-    sure
-        1 where that is more than three standard errors from 0.
-    """
-
-    minutes: float
-    percent: float
-    error: float
-    sure: float
-
-
 class OverTime(TypedDict):
     """How run times differ over time.
 
@@ -136,11 +117,13 @@ class OverTime(TypedDict):
         Minutes since the start, deviation from the median in percent, mode, whether it was disturbed.
     left_out
         How many more there are.
+    drift
+        See `drift_of`.
     """
 
     runs: list[list[Any]]
     left_out: int
-    drift: Drift | None
+    drift: dict[str, float] | None
 
 
 def over_time(runs: Sequence[TimedRun]) -> OverTime:
@@ -163,11 +146,17 @@ def over_time(runs: Sequence[TimedRun]) -> OverTime:
     }
 
 
-def drift_of(baseline: Sequence[TimedRun]) -> Drift | None:
+def drift_of(baseline: Sequence[TimedRun]) -> dict[str, float] | None:
     """Tell whether repetitions become slower or faster from the first to the last; None if that is not known.
 
     The slope of the logarithm of run times over time, within groups: what points differ in does not count. Deviations
     beyond four times their usual size count as just that, so that a single disturbance is no drift.
+
+    Returns
+    -------
+    dict
+        ``minutes`` between the first and the last run of the group that took longest, by how many ``percent`` run times
+        change in them, its standard ``error``, and ``sure``: 1 where that is more than three standard errors from 0.
     """
     groups: dict[str, list[tuple[float, float]]] = {}
     for run in baseline:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,11 +109,8 @@ class _Section:
 
     def entries(self, key: str, keys: tuple[str, ...], short: str | None = None) -> list[tuple[str, _Section]]:
         """Return the sections of a key by their names; a number alone is that of the key `short`."""
-        entries = self.keys.get(key) or {}
-        if not isinstance(entries, Mapping):
-            raise UsageError("a mapping of names is wanted", where=f"{self.where}, {key}")
         out = []
-        for name, entry in entries.items():
+        for name, entry in self._named(key, "a mapping of names is wanted"):
             if short is not None and isinstance(entry, int | float):
                 entry = {short: entry}
             inside = f"{self.where}, {key}.{name}"
@@ -121,10 +118,14 @@ class _Section:
         return out
 
     def formulas(self, key: str) -> dict[str, str]:
+        entries = self._named(key, "a mapping of names to formulas is wanted")
+        return {str(name): _formula(text, f"{self.where}, {key}.{name}") for name, text in entries}
+
+    def _named(self, key: str, wanted: str) -> Iterable[tuple[Any, Any]]:
         entries = self.keys.get(key) or {}
         if not isinstance(entries, Mapping):
-            raise UsageError("a mapping of names to formulas is wanted", where=f"{self.where}, {key}")
-        return {str(name): _formula(text, f"{self.where}, {key}.{name}") for name, text in entries.items()}
+            raise UsageError(wanted, where=f"{self.where}, {key}")
+        return entries.items()
 
     def number(self, key: str) -> float:
         value = self.keys.get(key)

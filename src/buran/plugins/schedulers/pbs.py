@@ -183,10 +183,8 @@ class Pbs(TabledScheduler):
     def given(self, job: str) -> Allocation | None:
         """Ask for this job; CPUs of nodes that it has for itself are all its own."""
         known = self._jobs([job])
-        allocation = known[0].allocation(job) if known else None
-        if allocation is None:
-            return None
-        if allocation.exclusive:
+        allocation = known[0].allocation if known else None
+        if allocation is not None and allocation.exclusive:
             shown = self.ask(["pbsnodes", "-F", "json", *allocation.nodes])
             nodes = section(shown.stdout, "nodes") if shown is not None and shown.returncode == 0 else None
             have = [Node.from_json(node).cores for node in (nodes or {}).values()]
@@ -260,25 +258,10 @@ def _variables(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class PbsJob:
-    """A job in PBS's table.
-
-    Attributes
-    ----------
-    hosts
-        Each with its slots, as PBS writes them; None before the job has started.
-    resources
-        It requested, by name.
-    started, queued
-        Dates, as PBS writes them.
-    """
+    """A job in PBS's table, and what it was given; None before it has started."""
 
     row: JobRow
-    hosts: str | None
-    resources: Mapping[str, Any]
-    started: str | None
-    queued: str | None
-    queue: str
-    account: str | None
+    allocation: Allocation | None
 
     @classmethod
     def from_json(cls, number: str, fields: JsonObject) -> PbsJob:
@@ -299,33 +282,31 @@ class PbsJob:
             restarts=max(int(fields.get("run_count", 1)) - 1, 0),
             exit_code=code,
         )
-        resources, hosts = fields.get("Resource_List", {}), fields.get("exec_host")
-        started, queued, queue = fields.get("stime"), fields.get("qtime"), str(fields.get("queue", ""))
-        hosts = None if hosts is None else str(hosts)
-        return cls(row, hosts, resources, started, queued, queue, fields.get("Account_Name"))
-
-    def allocation(self, job: str) -> Allocation | None:
-        """Return what it was given; None before it has started."""
-        if self.hosts is None:
-            return None
-        elapsed_s = _since(self.started)
-        nodes = tuple(dict.fromkeys(host.partition("/")[0] for host in self.hosts.split("+")))
-        return allocation_with(
-            job,
-            restarts=self.row.restarts,
-            nodes=nodes,
-            tasks=int(self.resources.get("mpiprocs", len(nodes))),
-            cpus=int(self.resources.get("ncpus", 1)),
-            elapsed_s=elapsed_s,
-            limit_s=seconds_of(self.resources.get("walltime")),
-            exclusive="excl" in str(self.resources.get("place", "")),
-            waited_s=max(_since(self.queued) - elapsed_s, 0.0),
-            partition=self.queue,
-            account=self.account,
-            qos=self.resources.get("qos"),
-            purpose=self.row.purpose,
-            node_list=self.hosts,
+        if "exec_host" not in fields:
+            return cls(row, None)
+        hosts, wanted, elapsed_s = (
+            str(fields["exec_host"]),
+            fields.get("Resource_List", {}),
+            _since(fields.get("stime")),
         )
+        nodes = tuple(dict.fromkeys(host.partition("/")[0] for host in hosts.split("+")))
+        allocation = allocation_with(
+            number,
+            restarts=row.restarts,
+            nodes=nodes,
+            tasks=int(wanted.get("mpiprocs", len(nodes))),
+            cpus=int(wanted.get("ncpus", 1)),
+            elapsed_s=elapsed_s,
+            limit_s=seconds_of(wanted.get("walltime")),
+            exclusive="excl" in str(wanted.get("place", "")),
+            waited_s=max(_since(fields.get("qtime")) - elapsed_s, 0.0),
+            partition=str(fields.get("queue", "")),
+            account=fields.get("Account_Name"),
+            qos=wanted.get("qos"),
+            purpose=row.purpose,
+            node_list=hosts,
+        )
+        return cls(row, allocation)
 
 
 def _state(letter: str, code: int | None, *, is_terminated: bool) -> str:
@@ -362,48 +343,41 @@ def _since(text: str | None) -> float:
 
 @dataclass(frozen=True)
 class Node:
-    """A node: whose jobs it takes, None for all queues; whether it is up; and what it has, by name."""
+    """A node: whose jobs it takes, None for all queues; whether it is up; its CPUs; and what else it has, by name."""
 
     queue: str | None
     is_up: bool
+    cores: int
     resources: Mapping[str, Any]
 
     @classmethod
     def from_json(cls, fields: JsonObject) -> Node:
         """Read what ``pbsnodes`` says of it."""
         is_up = not {"offline", "down"} & set(str(fields.get("state", "")).split(","))
-        return cls(fields.get("queue"), is_up, fields.get("resources_available", {}))
-
-    @property
-    def cores(self) -> int:
-        """Number of its CPUs."""
-        return int(self.resources.get("ncpus", 0))
+        resources = fields.get("resources_available", {})
+        return cls(fields.get("queue"), is_up, int(resources.get("ncpus", 0)), resources)
 
 
 @dataclass(frozen=True)
 class Queue:
-    """A queue: where it leads to, None if jobs run in it; and the largest resources of a job, by name."""
+    """A queue: where it leads to, None if jobs run in it; and what a job may have, infinity without a limit."""
 
     route: tuple[str, ...] | None
-    most: Mapping[str, Any]
+    most_nodes: float
+    longest_s: float
 
     @classmethod
     def from_json(cls, fields: JsonObject) -> Queue:
         """Read what ``qstat -Q -f`` says of it."""
-        listed = str(fields.get("route_destinations", "")).split(",")
+        listed, most = str(fields.get("route_destinations", "")).split(","), fields.get("resources_max", {})
         route = tuple(name.strip().partition("@")[0] for name in listed)
         is_route = str(fields.get("queue_type", "")).casefold() == "route"
-        return cls(route if is_route else None, fields.get("resources_max", {}))
-
-    @property
-    def most_nodes(self) -> float:
-        """Largest number of chunks of a job; infinity without a limit."""
-        return math.inf if (most := self.most.get("nodect")) is None else int(most)
-
-    @property
-    def longest_s(self) -> float:
-        """Longest time of a job; infinity without a limit."""
-        return math.inf if (limit_s := seconds_of(self.most.get("walltime"))) is None else limit_s
+        longest_s = seconds_of(most.get("walltime"))
+        return cls(
+            route if is_route else None,
+            float(most.get("nodect", math.inf)),
+            math.inf if longest_s is None else longest_s,
+        )
 
 
 def partition_of(
