@@ -8,7 +8,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from buran.campaign.point import Point
 from buran.campaign.records import RECORD, BundleOutcome, RunKey, RunOutcome, RunRecord, Status, read_record, read_run
 from buran.errors import BuranError, MetricError
 from buran.features import FEATURES, Start, Watch
-from buran.files import JsonObject, check_room, digest
+from buran.files import check_room, digest
 from buran.measurement.backends.base import Backend
 from buran.measurement.build import run_filter, tree
 from buran.measurement.dump import LOST_VISITS
@@ -511,7 +511,7 @@ def _collect(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunReco
     """Keep the profile of a run; return why it is not of what was requested, if it is not."""
     profile = attempt.target.backend.profile_of(job, record.wall_s or 0.0)
     write_cubex(profile, attempt.temporary / PROFILE)
-    placement = tuple(json.loads(profile.attributes.get("placement", "[]")))
+    placement: tuple[Mapping[str, str], ...] = tuple(json.loads(profile.attributes.get("placement", "[]")))
     missing = profile.attributes.get("counters_unavailable") or None
     record = replace(
         record,
@@ -530,7 +530,7 @@ def _collect(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunReco
     return record, misplaced((rank["host"] for rank in placement), wanted)
 
 
-def _outside(lane: Lane, placement: Iterable[JsonObject]) -> str | None:
+def _outside(lane: Lane, placement: Iterable[Mapping[str, str]]) -> str | None:
     """Return as text that a program's ranks could run on more CPUs than were theirs; None if not."""
     had = frozenset[int]().union(*(cpus_in(rank["cpus"]) for rank in placement))
     if len(had) <= len(lane.cpus):  # a scheduler's launcher may have given it others

@@ -183,11 +183,13 @@ class Pbs(TabledScheduler):
     def given(self, job: str) -> Allocation | None:
         """Ask for this job; CPUs of nodes that it has for itself are all its own."""
         known = self._jobs([job])
-        allocation = known[0].allocation if known else None
-        if allocation is not None and allocation.exclusive:
+        if not known or known[0].allocation is None:
+            return None
+        allocation = replace(known[0].allocation, job=job)
+        if allocation.exclusive:
             shown = self.ask(["pbsnodes", "-F", "json", *allocation.nodes])
             nodes = section(shown.stdout, "nodes") if shown is not None and shown.returncode == 0 else None
-            have = [Node.from_json(node).cores for node in (nodes or {}).values()]
+            have = [PbsNode.from_json(node).cores for node in (nodes or {}).values()]
             return replace(allocation, cpus=max(sum(have), allocation.cpus))
         return allocation
 
@@ -200,8 +202,8 @@ class Pbs(TabledScheduler):
         nodes = section(self.answer(["pbsnodes", "-a", "-F", "json"]), "nodes")
         if queues is None or nodes is None:
             raise ToolError("PBS does not answer", why="qstat and pbsnodes print no table", hint="`qstat -B` asks it")
-        known = {queue: Queue.from_json(fields) for queue, fields in queues.items()}
-        return partition_of(name, constraint, known, [*map(Node.from_json, nodes.values())])
+        known = {queue: PbsQueue.from_json(fields) for queue, fields in queues.items()}
+        return partition_of(name, constraint, known, [*map(PbsNode.from_json, nodes.values())])
 
 
 PBS = Pbs()
@@ -284,11 +286,8 @@ class PbsJob:
         )
         if "exec_host" not in fields:
             return cls(row, None)
-        hosts, wanted, elapsed_s = (
-            str(fields["exec_host"]),
-            fields.get("Resource_List", {}),
-            _since(fields.get("stime")),
-        )
+        hosts, wanted = str(fields["exec_host"]), fields.get("Resource_List", {})
+        elapsed_s = _since(fields.get("stime"))
         nodes = tuple(dict.fromkeys(host.partition("/")[0] for host in hosts.split("+")))
         allocation = allocation_with(
             number,
@@ -342,7 +341,7 @@ def _since(text: str | None) -> float:
 
 
 @dataclass(frozen=True)
-class Node:
+class PbsNode:
     """A node: whose jobs it takes, None for all queues; whether it is up; its CPUs; and what else it has, by name."""
 
     queue: str | None
@@ -351,7 +350,7 @@ class Node:
     resources: Mapping[str, Any]
 
     @classmethod
-    def from_json(cls, fields: JsonObject) -> Node:
+    def from_json(cls, fields: JsonObject) -> PbsNode:
         """Read what ``pbsnodes`` says of it."""
         is_up = not {"offline", "down"} & set(str(fields.get("state", "")).split(","))
         resources = fields.get("resources_available", {})
@@ -359,7 +358,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Queue:
+class PbsQueue:
     """A queue: where it leads to, None if jobs run in it; and what a job may have, infinity without a limit."""
 
     route: tuple[str, ...] | None
@@ -367,7 +366,7 @@ class Queue:
     longest_s: float
 
     @classmethod
-    def from_json(cls, fields: JsonObject) -> Queue:
+    def from_json(cls, fields: JsonObject) -> PbsQueue:
         """Read what ``qstat -Q -f`` says of it."""
         listed, most = str(fields.get("route_destinations", "")).split(","), fields.get("resources_max", {})
         route = tuple(name.strip().partition("@")[0] for name in listed)
@@ -375,7 +374,7 @@ class Queue:
         longest_s = seconds_of(most.get("walltime"))
         return cls(
             route if is_route else None,
-            float(most.get("nodect", math.inf)),
+            math.inf if most.get("nodect") is None else int(most["nodect"]),
             math.inf if longest_s is None else longest_s,
         )
 
@@ -383,8 +382,8 @@ class Queue:
 def partition_of(
     name: str | None,
     constraint: str | None,
-    queues: Mapping[str, Queue],
-    nodes: Sequence[Node],
+    queues: Mapping[str, PbsQueue],
+    nodes: Sequence[PbsNode],
 ) -> Partition:
     """Put together what is known of a queue.
 
@@ -428,7 +427,7 @@ def partition_of(
     )
 
 
-def _execution_queues(name: str, queues: Mapping[str, Queue]) -> list[str]:
+def _execution_queues(name: str, queues: Mapping[str, PbsQueue]) -> list[str]:
     """Return the queues in which jobs of a queue may run: itself, or where a route leads to in the end.
 
     Raises

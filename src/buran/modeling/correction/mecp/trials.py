@@ -53,14 +53,8 @@ class EvolvedTrial:
     @property
     def result(self) -> TrialResult:
         """What files say of it; the time is left out, so that the same seed gives the same file."""
-        return TrialResult(
-            self.evolved.program.tokens,
-            self.evolved.theta,
-            finite_or_none(self.train_rmse),
-            finite_or_none(self.test_rmse),
-            finite_or_none(self.test_mlogq),
-            self.invalid,
-        )
+        errors = {name: finite_or_none(getattr(self, name)) for name in ("train_rmse", "test_rmse", "test_mlogq")}
+        return TrialResult(self.evolved.program.tokens, self.evolved.theta, **errors, invalid=self.invalid)
 
 
 @dataclass(frozen=True)
