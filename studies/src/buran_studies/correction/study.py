@@ -192,7 +192,7 @@ def _published(shard: Shard, settings: Settings) -> dict[str, Any]:
         "original_rmse": found.original_rmse,
         "original_mlogq": found.original_mlogq,
         "rows": [
-            {**trial.to_json(), "size": len(trial.evolved.program.tokens), "cpu_s": trial.cpu_s}
+            {**vars(trial.result), "size": len(trial.evolved.program.tokens), "cpu_s": trial.cpu_s}
             for trial in found.trials
         ],
         "points": _predictions(base, found, shard["seed"]) if shard["split"] != "broadcast" else None,
