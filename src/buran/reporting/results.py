@@ -50,8 +50,7 @@ class Results:
     @cached_property
     def report(self) -> JsonObject:
         """What `buran report --json` prints."""
-        data: JsonObject = read_json(self.folder / REPORT)
-        return data
+        return dict(read_json(self.folder / REPORT))
 
     def _repr_html_(self) -> str:
         rows = [(name, len(models.call_paths), models.unit) for name, models in self.models.items()]

@@ -97,14 +97,6 @@ class MpiOperation:
         return bool(re.search(r"\b(COUNT|DISPLACEMENT)\b", self.parameters))
 
 
-def _read_rules(table: JsonObject) -> dict[str, ByteRule]:
-    phrases = table["phrases"]
-    return {
-        name: ByteRule(**{key: text.format_map(phrases) for key, text in keys.items()})
-        for name, keys in table["rules"].items()
-    }
-
-
 def _read_operations(table: JsonObject) -> dict[str, tuple[MpiOperation, ...]]:
     groups: dict[str, tuple[MpiOperation, ...]] = {}
     for section in table["operations"]:
@@ -141,7 +133,10 @@ def _with_request(operation: MpiOperation, letter: str, form: Form) -> MpiOperat
 
 
 _TABLE = tomllib.loads(TABLE.read_text(encoding="utf-8"))
-RULES: dict[str, ByteRule] = _read_rules(_TABLE)
+RULES: dict[str, ByteRule] = {
+    name: ByteRule(**{key: text.format_map(_TABLE["phrases"]) for key, text in keys.items()})
+    for name, keys in _TABLE["rules"].items()
+}
 GROUPS: dict[str, tuple[MpiOperation, ...]] = _read_operations(_TABLE)
 OPERATIONS: tuple[MpiOperation, ...] = tuple(operation for group in GROUPS.values() for operation in group)
 
