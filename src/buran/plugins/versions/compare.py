@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import UsageError
-from buran.modeling.numerics.intervals import of_ratio
 from buran.modeling.numerics.tuning import FEW, MATTERS
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.text import format_function, format_leading, growth_class
@@ -256,3 +255,44 @@ class _Metric:
             if verdict in verdicts:
                 return verdict
         return verdicts[0] if len(set(verdicts)) == 1 else "no difference seen"
+
+
+def of_ratio(
+    first: Array, first_bounds: tuple[Array, Array], second: Array, second_bounds: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    """Return the ends of intervals for ``second / first``, all arrays of one shape.
+
+    The interval has the level of the ones it is made from, and takes the two numbers as independent: an end is the
+    ratio r at which ``second - r * first`` lies as far from zero as the distances of both numbers from their ends,
+    added in quadrature (the MOVER method of Donner and Zou for ratios).
+
+    Parameters
+    ----------
+    first, second
+        Not negative; NaN where there is no number.
+    first_bounds, second_bounds
+        Lower and upper ends; those below zero count as zero, for nothing measured is negative.
+
+    Returns
+    -------
+    lower, upper
+        0 and infinite where nothing can be said; NaN where a number is missing, or both are 0.
+    """
+    low_1, low_2 = (np.maximum(bounds[0], 0.0) for bounds in (first_bounds, second_bounds))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        lower = _end(first, second, first_bounds[1] - first, second - low_2, -1.0)
+        upper = _end(first, second, first - low_1, second_bounds[1] - second, 1.0)
+        missing = ~(np.isfinite(first) & np.isfinite(second)) | ((first == 0) & (second == 0))
+        lower = np.where(np.isfinite(first_bounds[1]), lower, 0.0)
+        upper = np.where(np.isfinite(second_bounds[1]) & (low_1 > 0), upper, np.inf)
+    return np.where(missing, np.nan, lower), np.where(missing, np.nan, upper)
+
+
+def _end(first: Array, second: Array, first_reach: Array, second_reach: Array, side: float) -> Array:
+    product = first * second
+    root = np.sqrt(
+        np.maximum((first * second_reach) ** 2 + (second * first_reach) ** 2 - (first_reach * second_reach) ** 2, 0.0)
+    )
+    if side > 0:
+        return np.asarray((product + root) / (first**2 - first_reach**2))
+    return np.asarray((second**2 - second_reach**2) / (product + root))

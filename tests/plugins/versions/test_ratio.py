@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buran.modeling.numerics.intervals import of_ratio
+from buran.plugins.versions.compare import of_ratio
 
 positive = st.floats(1e-3, 1e3)
 width = st.floats(0.001, 0.9)
