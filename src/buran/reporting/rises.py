@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 
 from buran.modeling.exact.formulas import passes_through
 from buran.modeling.numerics.tuning import NEARLY, OF_MEANS
-from buran.modeling.pmnf.basis import NO_GROWTH
+from buran.modeling.pmnf.basis import NO_GROWTH, Lead
 from buran.modeling.pmnf.model import Model
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.powers import PowerLog
 from buran.modeling.pmnf.tuning import STEADY
 from buran.reporting.call_paths import Array, CallPaths
 from buran.reporting.content import LEVEL, Report, start_and_end, unknown_rows
-from buran.reporting.growth import leads_of
 
 WORK = "basic_blocks"
 """The metric whose counts are the program's work."""
@@ -209,6 +208,17 @@ def _is_proven(model: Model | None, counts: ModelSet, parameter: int) -> bool:
     if passes_through(model.function, np.array(counts.points)):
         return False
     return leads_of(model, parameter).get(model.function.lead(parameter), 0.0) >= NEARLY
+
+
+def leads_of(model: Model, parameter: int) -> dict[Lead, float]:
+    """Return the weights of the different ways in which a model's hypotheses grow with a parameter."""
+    if not model.alternatives:
+        return {model.function.lead(parameter): 1.0}
+    out: dict[Lead, float] = {}
+    for alternative in model.alternatives:
+        lead = alternative.function.lead(parameter)
+        out[lead] = out.get(lead, 0.0) + alternative.weight
+    return out
 
 
 class _Guesses:

@@ -16,7 +16,7 @@ from buran.modeling.pmnf import Factor, ModelFunction, PowerLog, Term, fit_model
 from buran.modeling.pmnf.derived import DerivedValue, with_blocks
 from buran.modeling.pmnf.model import Model
 from buran.modeling.pmnf.text import growth_class
-from buran.reporting.growth import faster_in
+from buran.plugins.versions.compare import faster_in
 
 NAMES = ("p", "n")
 POINTS = np.array(list(product((1, 2, 3, 4, 6, 8), (9, 10, 11, 12, 14, 16))), dtype=float)

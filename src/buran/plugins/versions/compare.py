@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import UsageError
-from buran.modeling.numerics.tuning import FEW, MATTERS
+from buran.modeling.numerics.tuning import FEW, MATTERS, NEARLY
+from buran.modeling.pmnf.model import Model
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.text import format_function, format_leading, growth_class
 from buran.plugins.versions.counts import Counted, count_in_both, count_modelled, operations_of_one, unsteady_rows
@@ -20,7 +21,7 @@ from buran.plugins.versions.pairing import pair_call_paths
 from buran.plugins.versions.side import RUNTIME, Side
 from buran.plugins.versions.tuning import LEVEL
 from buran.profiles.metrics import metric_of
-from buran.reporting.growth import faster_in
+from buran.reporting.rises import leads_of
 from buran.wording import named
 
 Array = NDArray[np.float64]
@@ -296,3 +297,17 @@ def _end(first: Array, second: Array, first_reach: Array, second_reach: Array, s
     if side > 0:
         return np.asarray((product + root) / (first**2 - first_reach**2))
     return np.asarray((second**2 - second_reach**2) / (product + root))
+
+
+def faster_in(first: Model, second: Model, parameters: int) -> tuple[int, ...]:
+    """Return the parameters with which the second model grows faster, by at least `NEARLY` of the hypotheses.
+
+    Every hypothesis of the one meets every hypothesis of the other, with the product of their weights. Sums have none
+    but themselves.
+    """
+    return tuple(parameter for parameter in range(parameters) if _chance(first, second, parameter) >= NEARLY)
+
+
+def _chance(first: Model, second: Model, parameter: int) -> float:
+    one, other = leads_of(first, parameter), leads_of(second, parameter)
+    return sum(a * b for earlier, a in one.items() for later, b in other.items() if later > earlier)
