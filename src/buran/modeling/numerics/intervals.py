@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import comb
-from statistics import NormalDist
 
 import numpy as np
 
@@ -12,9 +11,6 @@ from buran.modeling.numerics.arrays import Array
 
 ROUNDING = 1e-9
 """Relative difference that arithmetic may leave between numbers that are the same."""
-
-ONE_DEVIATION = NormalDist().cdf(1) - NormalDist().cdf(-1)
-"""Level of an interval of one standard deviation to either side."""
 
 _TOLERANCES = {"xatol": 0.0, "xrtol": ROUNDING, "fatol": ROUNDING, "frtol": 0.0}
 """Tolerances of the search for quantiles: a probability is met within rounding."""

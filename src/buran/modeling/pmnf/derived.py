@@ -104,15 +104,6 @@ class DerivedValue:
         return cls(str(data["name"]), str(data["text"]), tuple(parameters), tuple(parameters.values()))
 
 
-def derived_or_none(name: str, text: str, parameters: Sequence[str]) -> DerivedValue | None:
-    """Return `DerivedValue.of`; None where the text is no expression of parameters."""
-    try:
-        variable = DerivedValue.of(name, text, parameters)
-    except ExpressionError:
-        return None
-    return variable if variable.parameters else None
-
-
 def neighbours(
     edges: Sequence[DerivedValue], sides: Sequence[Sequence[Fraction]]
 ) -> dict[DerivedValue, list[Fraction]]:

@@ -21,9 +21,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from buran.campaign.expressions import ExpressionError
 from buran.modeling.numerics.tuning import LARGER, MATTERS
 from buran.modeling.pmnf.candidates import Mask
-from buran.modeling.pmnf.derived import derived_or_none
+from buran.modeling.pmnf.derived import DerivedValue
 from buran.modeling.pmnf.powers import PowerLog
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
 from buran.modeling.pmnf.text import format_function, python_names
@@ -287,3 +288,12 @@ def bounds_of(seconds: Cost3) -> Cost3 | None:
 def is_written(parameters: tuple[str, ...]) -> bool:
     """Whether expressions can name the parameters."""
     return tuple(python_names(parameters)) == parameters
+
+
+def derived_or_none(name: str, text: str, parameters: Sequence[str]) -> DerivedValue | None:
+    """Return `DerivedValue.of`; None where the text is no expression of parameters."""
+    try:
+        variable = DerivedValue.of(name, text, parameters)
+    except ExpressionError:
+        return None
+    return variable if variable.parameters else None

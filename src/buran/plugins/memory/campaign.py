@@ -9,7 +9,6 @@ import numpy as np
 
 from buran.campaign.point import Point
 from buran.errors import UsageError
-from buran.modeling.numerics.intervals import ONE_DEVIATION
 from buran.modeling.numerics.tuning import FEW
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.terms import Array
@@ -18,7 +17,7 @@ from buran.modeling.priors.prior import Prior
 from buran.modeling.priors.tables import PathModel
 from buran.plugins.memory.account import MemoryAccount
 from buran.plugins.memory.costs import cache_cost, ranks_of_a_node
-from buran.plugins.memory.elsewhere import Drawing, Speed
+from buran.plugins.memory.elsewhere import ONE_DEVIATION, Drawing, Speed
 from buran.plugins.memory.keys import machine_of
 from buran.plugins.memory.machine_file import MachineFile
 from buran.plugins.memory.tuning import SPEED_NOISE

@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from statistics import NormalDist
 
 import numpy as np
 
-from buran.modeling.numerics.intervals import ONE_DEVIATION, of_mixture
+from buran.modeling.numerics.intervals import of_mixture
 from buran.modeling.pmnf.terms import Array
 from buran.modeling.price.discrepancy import left_over_at
 from buran.modeling.priors.prior import Column
@@ -26,6 +27,8 @@ from buran.modeling.priors.resilient import Resilient
 from buran.plugins.memory.account import Cost3, MemoryAccount, bounds_of
 from buran.plugins.memory.tuning import COST_PARTS
 
+ONE_DEVIATION = NormalDist().cdf(1) - NormalDist().cdf(-1)
+"""Level of an interval of one standard deviation to either side."""
 _SURE = 1e6  # degrees of freedom of what is certain
 
 
