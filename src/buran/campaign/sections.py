@@ -142,10 +142,6 @@ class ProgramKeys(Keys, title="Program"):
     )
 
 
-Positive = Annotated[float, Field(gt=0, le=1e12)]
-Count = Annotated[int, Field(ge=1, le=1_000_000)]
-
-
 class EnvironmentKeys(Keys, title="Environment"):
     """A machine, and how MPI programs are started there."""
 

@@ -7,10 +7,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from buran.campaign.identity import Keys
-from buran.campaign.sections import Count, EnvironmentKeys, Positive
+from buran.campaign.sections import EnvironmentKeys
 from buran.campaign.values import OfPlan, OfRun, Seconds, Text
 
 KEY = "machine"
+Positive = Annotated[float, Field(gt=0, le=1e12)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class MachineVariant(Keys):
