@@ -12,8 +12,6 @@ from buran.errors import UsageError
 from buran.profiles.experiment import TABLE
 
 REPORT, FINDINGS, MODELS = "report.json", "findings.json", "models.json"
-READ = (REPORT, FINDINGS, TABLE)
-"""Files in a folder of results that other campaigns read."""
 _DEEPEST = 6  # folders from a report up to the campaign file, as in a/b/NAME/reports/ID
 
 

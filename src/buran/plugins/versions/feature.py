@@ -25,12 +25,13 @@ def _misfits(campaign: Campaign) -> Iterable[Mistake]:
 
 def _identity(campaign: Campaign) -> Mapping[str, list[str]]:
     """Return digests of the files that a comparison reads."""
-    from buran.campaign.results import READ
+    from buran.campaign.results import FINDINGS, REPORT
     from buran.files import file_sha256
     from buran.plugins.versions.earlier import earlier_results
+    from buran.profiles.experiment import TABLE
 
     folder = earlier_results(campaign)
-    read = [] if folder is None else [folder / name for name in READ]
+    read = [] if folder is None else [folder / name for name in (REPORT, FINDINGS, TABLE)]
     return {KEY: [file_sha256(path) for path in read if path.is_file()]}
 
 
