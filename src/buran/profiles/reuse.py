@@ -28,8 +28,6 @@ CROWDED = ("reuse_crowded_any", "reuse_crowded_set")
 their set."""
 FIRST_RATE, LAST_RATE = "sampled_lines_first", "sampled_lines_last"
 """Attributes of profiles: one cache line in so many was looked at, in the beginning and in the end of the run."""
-USUAL_RATE = 64
-"""Without a rate that is requested, that of runs that touch many lines, as native/reuse.c has it."""
 
 
 def _least(number: int) -> float:

@@ -18,10 +18,13 @@ from buran.plugins.memory.tuning import RESOLVED, SHOWN_KIND
 from buran.profiles.call_paths import read_profile
 from buran.profiles.experiment.build import Run
 from buran.profiles.profile import Profile
-from buran.profiles.reuse import FIRST_RATE, LAST_RATE, LINE, SETS, USUAL_RATE
+from buran.profiles.reuse import FIRST_RATE, LAST_RATE, LINE, SETS
 from buran.reporting.plain import brief
 from buran.workflow import collect
 from buran.workflow.history import FinishedRun, History
+
+USUAL_RATE = 64
+"""Without a rate that is requested, that of runs that touch many lines, as native/reuse.c has it."""
 
 
 def misses_of_runs(
