@@ -22,7 +22,7 @@ from buran.campaign.point import Point
 from buran.campaign.records import RECORD, BundleOutcome, RunKey, RunOutcome, RunRecord, Status, read_record, read_run
 from buran.errors import BuranError, MetricError
 from buran.features import FEATURES, Start, Watch
-from buran.files import check_room, digest
+from buran.files import check_room, digest, write_text
 from buran.measurement.backends.base import Backend
 from buran.measurement.build import run_filter, tree
 from buran.measurement.dump import LOST_VISITS
@@ -35,7 +35,6 @@ from buran.measurement.schedulers.registry import current_scheduler, first_failu
 from buran.measurement.side_by_side import Lane, SharedMeter, side_by_side
 from buran.measurement.store import claims, ledger, store
 from buran.measurement.target import Target
-from buran.measurement.unfit import mark, why_unfit
 from buran.profiles.cubex_write import write_cubex
 from buran.profiles.ranks import computation_of
 
@@ -44,6 +43,7 @@ BUILD_FAILED = "its build failed"
 SPARED = "not started"
 """Begins the reason of runs that would fail as others did: without hooks, or of the same build."""
 _WORK = "work"
+_UNFIT = "unfit"  # in the folder of a build: an attempt that stands for all of its runs
 # From the end of a job's last run to the end that the site charges, when nobody who could write it down is there, over
 # what its start took: mean of what accounts say beyond the records, by studies/benchmarks/orchestration.py.
 _JOB_END = 0.25
@@ -386,7 +386,7 @@ def _refusal(attempt: _Attempt) -> str | None:
     """Return why a run cannot be started here; None if it can."""
     if not (attempt.layout.build(attempt.run.build) / RECORD).is_file():
         return BUILD_FAILED
-    if unfit := why_unfit(attempt.layout.store, attempt.run.build):
+    if unfit := _why_unfit(attempt.layout.store, attempt.run.build):
         return f"{SPARED}: {unfit}"
     if attempt.spared_by is not None:
         return f"{SPARED}: the program fails here without instrumentation too ({attempt.spared_by})"
@@ -395,6 +395,21 @@ def _refusal(attempt: _Attempt) -> str | None:
     campaign, point = attempt.target.campaign, attempt.bundle.point
     placement, exact = campaign.placement(point), attempt.exact and not campaign.shares_node(point)
     return mismatch(attempt.scheduler, attempt.allocation, placement, exact=exact)
+
+
+def _mark_unfit(folder: Path, build: str, attempt: Path) -> None:
+    """Let a failed attempt stand for all runs of its build, in a store's folder."""
+    write_text(folder / build / _UNFIT, f"{attempt.relative_to(folder)}\n")
+
+
+def _why_unfit(folder: Path, build: str) -> str | None:
+    """Return what a failed attempt of a build lacked, as long as it counts; None if there is none."""
+    path = folder / build / _UNFIT
+    attempt = folder / path.read_text(encoding="utf-8").strip() if path.is_file() else None
+    if attempt is None or not store.counts(attempt):
+        return None
+    record = read_run(attempt)
+    return f"another run of its build could not count {record.lacks_metric} ({record.point.key}, {attempt.name})"
 
 
 def _job(attempt: _Attempt) -> RunJob:
@@ -595,7 +610,7 @@ def _finish(attempt: _Attempt, record: RunRecord) -> None:
     keep = store.commit if record.status is Status.MEASURED else store.keep_failure
     kept = keep(attempt.slot, attempt.temporary)
     if record.lacks_metric:
-        mark(attempt.layout.store, record.build, kept)
+        _mark_unfit(attempt.layout.store, record.build, kept)
     entry = ledger.entry_of(attempt.layout.store, kept)
     if entry is not None:
         ledger.append(attempt.layout.store, entry)
