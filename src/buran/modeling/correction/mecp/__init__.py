@@ -9,9 +9,9 @@ equation, table or figure of the paper          here
 =============================================  ======================================================================
 Eq. 1 to 4, cases 1 to 4                       `expression.Evolved.evaluate`
 objective (formula lost)                       `search._Evolution.errors`
-Fig. 1, genetic programming                    `genetic_programming.next_trees`; the first trees: `trees.Forest.random`
+Fig. 1, genetic programming                    `search.next_trees`; the first trees: `trees.Forest.random`
 Fig. 2, a solution as a tree                   `expression.PrefixProgram`; a population of them: `trees.Forest`
-Fig. 3, genetic algorithm for the parameters   `genetic_algorithm.next_parameters`
+Fig. 3, genetic algorithm for the parameters   `search.next_parameters`
 Fig. 3, both in concert                        `search.evolve`
 original model, half of the data each          `trials.fit_original`, `trials.halves`
 30 trials, Fig. 4 (best) and 5 (how many)      `trials.run_trials`; `trials.Trials.oracle`, `trials.Trials.better`

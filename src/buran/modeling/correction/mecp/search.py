@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from buran.modeling.correction.base import BaseModel
 from buran.modeling.correction.formula import Array
 from buran.modeling.correction.mecp.expression import Case, Evolved, PrefixProgram
-from buran.modeling.correction.mecp.genetic_algorithm import next_parameters
-from buran.modeling.correction.mecp.genetic_programming import next_trees
 from buran.modeling.correction.mecp.trees import Forest, Ids
 from buran.modeling.correction.mecp.tuning import EvolutionTuning
 from buran.modeling.correction.terms import Problem
@@ -129,3 +128,55 @@ class _Evolution:
         if self.free:
             self.units = np.concatenate([self.units[kept], units])
             self.base_values = np.concatenate([self.base_values[kept], values])
+
+
+def next_trees(
+    forest: Forest, roots: Ids, others: Ids, crossed: NDArray[np.bool_], bases: Ids, rebase: bool,
+    search: EvolutionTuning, random: np.random.Generator,
+) -> Ids:  # fmt: skip
+    """Return a child of each tree (Fig. 1): a random node of it is replaced; it stays as it is where that makes it too large.
+
+    Parameters
+    ----------
+    forest
+        Where all trees are.
+    roots, others
+        Both parents of each child.
+    crossed
+        Which get a part of the other parent; the others get a new random part.
+    bases, rebase
+        Each child's leaf of the base model, and whether parts of others must be brought to it.
+    search
+        Settings.
+    random
+        Source of all choices.
+    """
+    paths = forest.paths(roots, random)
+    removed = forest.size[paths[-1][1]]
+    donors = forest.paths(others[crossed], random)[-1][1]
+    number = int((~crossed).sum())
+    fresh = forest.random(
+        number, np.full(number, search.initial_depth), np.zeros(number, dtype=bool), bases[~crossed], search.nodes,
+        random,
+    )  # fmt: skip
+    by = np.zeros(len(roots), dtype=np.int64)
+    by[crossed], by[~crossed] = donors, fresh
+    fits = forest.size[roots] - removed + forest.size[by] <= search.nodes
+    if rebase:
+        own = np.flatnonzero(crossed & fits)
+        by[own] = forest.rebase(by[own], bases[own])
+    return np.where(fits, forest.replace(paths, by, fits), roots)
+
+
+def next_parameters(
+    one: Array, two: Array, crossed: NDArray[np.bool_], search: EvolutionTuning, random: np.random.Generator
+) -> Array:
+    """Return a child of each pair of parents (Fig. 3), shape (pair, parameter) in the unit box of the bounds.
+
+    They cross by BLX-alpha, anywhere between both and a little beyond; or the first moves by a normal step.
+    """
+    gap = np.abs(one - two)
+    low = np.minimum(one, two) - search.blend * gap
+    blended = low + random.random(one.shape) * (1 + 2 * search.blend) * gap
+    moved = one + search.spread * random.standard_normal(one.shape)
+    return np.clip(np.where(crossed[:, None], blended, moved), 0.0, 1.0)
