@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise, product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from buran.errors import UsageError
 from buran.modeling.numerics.arrays import best
 from buran.modeling.numerics.intervals import ROUNDING
-from buran.modeling.numerics.threads import one_thread
 from buran.modeling.numerics.tuning import FEW
 from buran.modeling.pmnf.beam import Beam, Dictionary, extend, first_occurrence, leave_one_out, one_term, parents
 from buran.modeling.pmnf.best_hypotheses import BestHypotheses, beyond
@@ -149,7 +152,7 @@ def search(
         part = slice(start, start + chunk)
         y, w = values[part], weights[part]
         part_hypotheses = hypotheses.of_calls(part)
-        with one_thread():
+        with _one_thread():
             falls = falls_with(points, y)
             dictionary = _dictionary(points, tables, on_lines, products, y, w, falls)
             error = _beam_search(tables, dictionary, y, w, scatter.of(part), options, width, part_hypotheses)
@@ -338,3 +341,18 @@ def _dictionary(
         centred,
         np.matmul(columns[..., :count], centred[..., None])[..., 0],
     )
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _one_thread() -> AbstractContextManager[Any]:
+    """Let linear algebra use one thread only, as long as it lasts.
+
+    Products of small matrices gain nothing from several: their threads wait for each other, and take the time of cores
+    that have other work.
+    """
+    limited: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
+    return limited
