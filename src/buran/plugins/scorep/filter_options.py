@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int | None:
             hint="buran filter --check FILTER --with scorep PROFILE",
         )
     from buran.cli.filter import put
-    from buran.plugins.scorep.judged import judged_by_scorep
+    from buran.plugins.scorep.score import judged_by_scorep
 
     cost_s = None if arguments.visit_cost is None else arguments.visit_cost * 1e-9
     put(judged_by_scorep(arguments.check, Path(arguments.judge[1]), cost_s, as_json=arguments.json), arguments.output)

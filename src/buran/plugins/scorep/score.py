@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import numpy as np
+
 from buran.errors import ToolError
+from buran.instrumentation.filter_file import read_filter
+from buran.instrumentation.tuning import VISIT_COST_S
 from buran.measurement.toolchain.tool import find_tool, run_tool
 
 # As in `` *       ALL        184      5    0.26    97.8       51127.92  ALL-FLT``: group, bytes, visits, seconds.
@@ -66,4 +71,29 @@ def score(profile: Path, filter_file: Path) -> Score:
         trace_bytes=rows["ALL"][0],
         trace_bytes_left=rows["ALL-FLT"][0],
         time_s=rows["ALL"][2],
+    )
+
+
+def judged_by_scorep(path: Path, profile: Path, visit_cost_s: float | None = None, *, as_json: bool = False) -> str:
+    """Return what ``scorep-score`` says of a filter and a profile, and what hooks that are left would cost.
+
+    Raises
+    ------
+    ToolError
+        See `score`.
+    FormatError
+        The filter has a syntax error.
+    """
+    read_filter(path)
+    judged, cost_s = score(profile, path), VISIT_COST_S if visit_cost_s is None else visit_cost_s
+    overhead = judged.overhead(cost_s)
+    if as_json:
+        finite = overhead if np.isfinite(overhead) else None
+        return json.dumps({**asdict(judged), "visit_cost_s": cost_s, "overhead": finite}, indent=2) + "\n"
+    costs = f"{100 * overhead:.2g} % of the time" if np.isfinite(overhead) else "more than the time itself"
+    return (
+        f"{path}, by scorep-score on {profile}:\n"
+        f"visits left: {judged.visits_left} of {judged.visits}, of instrumented functions of the compiler\n"
+        f"trace left: {judged.trace_bytes_left} of {judged.trace_bytes} bytes, in the process with the largest\n"
+        f"overhead left: {costs}, at {1e9 * cost_s:.0f} ns a visit\n"
     )
