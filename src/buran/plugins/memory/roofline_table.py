@@ -104,13 +104,11 @@ def level_names(caches: Sequence[int]) -> list[str]:
     return [f"level {number} ({size_text(size)})" for number, size in enumerate(caches[1:], start=2)] + ["memory"]
 
 
-def header_of(roofline: Roofline) -> list[str]:
-    """Return the titles of the columns."""
-    return ["call path", "seconds at target", "GFLOP/s", "flops per byte", "bound by, measured", "bound by, at target"]
+_HEADER = ["call path", "seconds at target", "GFLOP/s", "flops per byte", "bound by, measured", "bound by, at target"]
 
 
 def rows_of(roofline: Roofline) -> list[list[str]]:
-    """Return the cells of each row, as `header_of` says."""
+    """Return the cells of each row, as `_HEADER` says."""
     names = briefs([row.call_path for row in roofline.rows])
     return [
         [
@@ -130,7 +128,7 @@ def _bound(work: Work) -> str:
 
 def roofline_text(roofline: Roofline) -> str:
     """Return the table as plain text."""
-    text = section("What bounds call paths", header_of(roofline), rows_of(roofline))
+    text = section("What bounds call paths", _HEADER, rows_of(roofline))
     return f"{text}\n\n{_words(roofline)}" if text else ""
 
 
@@ -143,7 +141,7 @@ def roofline_page(roofline: Roofline, target: Mapping[str, float]) -> str:
     shown = f"Shown are the call paths with the largest times at {named(target)}, and what bounds them at"
     words = f"{_words(roofline)} {shown} {named(roofline.largest)}."
     template = environment(Path(__file__).parent).get_template("roofline.html.j2")
-    return template.render(words=words, header=header_of(roofline), rows=rows_of(roofline))
+    return template.render(words=words, header=_HEADER, rows=rows_of(roofline))
 
 
 def roofline_plot(roofline: Roofline) -> dict[str, Any] | None:
