@@ -62,7 +62,7 @@ def explained(key: str) -> str:
     return "\n".join([*lines, *([f"  a change: {causes}"] if causes else [])])
 
 
-def _near(key: str, most: int = 3) -> list[str]:
+def _near(key: str) -> list[str]:
     """Return the keys that a misspelt one may mean, by their last words or how these begin, best first."""
 
     def likeness(word: str, other: str) -> float:
@@ -73,7 +73,7 @@ def _near(key: str, most: int = 3) -> list[str]:
         word = other.rpartition(".")[2]
         if max(likeness(last, word), likeness(last, word[: len(last) + 1])) >= 0.75:
             alike[other] = likeness(last, word) + likeness(key, other)
-    best = sorted(alike, key=lambda other: -alike[other])[:most]
+    best = sorted(alike, key=lambda other: -alike[other])[:3]
     return [other for other in best if alike[other] > alike[best[0]] - 0.5]
 
 

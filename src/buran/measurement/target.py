@@ -80,14 +80,14 @@ class Target:
         """Identity of the whole question: the campaign file and the target it asks about."""
         return digest([self.id, self.campaign.digest()])
 
-    def build_spec(self, mode: Mode, filter_text: str, point: Point, hooks: str | None = None) -> BuildSpec:
-        """Return the build that a point needs; `hooks` as in `BuildSpec`, for timed runs."""
+    def build_spec(self, mode: Mode, filter_text: str, point: Point) -> BuildSpec:
+        """Return the build that a point needs."""
         values, variant = self.campaign.build_values(point), self.at(point)
         chosen = None
         if self.campaign.environment_choice is not None:
             chosen = digest([variant.campaign.active_environment.extra_flags, *variant._built_with], 16)
         filter_text = "" if mode is Mode.VANILLA else filter_text
-        return BuildSpec(self.id, mode, filter_text, values, hooks, environment=chosen)
+        return BuildSpec(self.id, mode, filter_text, values, environment=chosen)
 
 
 def open_target(campaign: Campaign, layout: Layout, backends: Mapping[str, Backend] | None = None) -> Target:

@@ -191,7 +191,7 @@ def _diagnose_group(
         if p_value > level:
             out.append(without(row, Verdict.NONE, p_value))
             continue
-        out.append(_named(points, values[row], prior, terms, ratio, p_value, processes, degrees, worth[row]))
+        out.append(_named(points, values[row], prior, terms, p_value, processes, degrees, worth[row]))
     return out
 
 
@@ -267,7 +267,6 @@ def _named(
     values: Array,
     prior: Prior,
     terms: Sequence[Term],
-    gains: Array,
     p_value: float,
     processes: int | None,
     degrees: int,

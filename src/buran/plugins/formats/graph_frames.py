@@ -88,8 +88,7 @@ def to_thicket(experiment: Experiment) -> Any:
         Hatchet or Thicket is not installed.
     """
     thicket = from_extra("thicket", EXTRA, "Thickets").Thicket
-    first = next(iter(experiment.values.values()))
-    present = np.any([np.isfinite(values).any(axis=(0, 3)) for values in _padded(experiment, first.shape)], axis=0)
+    present = np.any([np.isfinite(values).any(axis=(0, 3)) for values in _padded(experiment)], axis=0)
     runs = []
     for row, repetition in np.argwhere(present).tolist():
         names = [f"{name}={value:g}" for name, value in zip(experiment.parameters, experiment.points[row], strict=True)]
@@ -98,7 +97,7 @@ def to_thicket(experiment: Experiment) -> Any:
     return thicket.concat_thickets(runs, axis="index", disable_tqdm=True) if len(runs) > 1 else runs[0]
 
 
-def _padded(experiment: Experiment, shape: tuple[int, ...]) -> Iterable[NDArray[np.float64]]:
+def _padded(experiment: Experiment) -> Iterable[NDArray[np.float64]]:
     """Yield the values of each metric with as many repetitions as any has."""
     most = max(values.shape[2] for values in experiment.values.values())
     for values in experiment.values.values():
