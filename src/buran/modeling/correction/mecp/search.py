@@ -134,7 +134,7 @@ def next_trees(
     forest: Forest, roots: Ids, others: Ids, crossed: NDArray[np.bool_], bases: Ids, rebase: bool,
     search: EvolutionTuning, random: np.random.Generator,
 ) -> Ids:  # fmt: skip
-    """Return a child of each tree (Fig. 1): a random node of it is replaced; it stays as it is where that makes it too large.
+    """Return a child of each tree (Fig. 1): a random node of it is replaced, unless that makes it too large.
 
     Parameters
     ----------
