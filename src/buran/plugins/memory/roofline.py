@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -53,7 +53,7 @@ def roofline_of(
     largest = measured[np.argmax(np.nansum(times.predict(measured), axis=0))]
     points = np.array([largest, target])
     at = [dict(zip(times.parameters, point, strict=True)) for point in points.tolist()]
-    ranks = [_ranks_on_a_node(campaign, point) for point in at]
+    ranks = [campaign.placement(Point.of(point)).ranks_per_node for point in at]
     seconds = np.nan_to_num(times.predict(points))
     lines = np.array(
         [
@@ -98,10 +98,6 @@ def roofline_of(
         at[0],
         rows,
     )
-
-
-def _ranks_on_a_node(campaign: Campaign, point: Mapping[str, float]) -> int:
-    return campaign.placement(Point.of(point)).ranks_per_node
 
 
 def work_of(
