@@ -144,8 +144,8 @@ def search(
     if min(options.max_terms, count - 2) < 1 or not any(table.functions for table in tables):
         hypotheses.scores[:, 0] = 0.0
         return tables, hypotheses
-    on_lines = [lines(points, p) for p in range(parameters)]
     products = patterns(tuple(_listed(table, parameters) for table in tables))
+    grid = _Grid(points, tables, [lines(points, p) for p in range(parameters)], products)
     width = options.width(count, parameters)
     chunk = max(1, _CHUNK_BYTES // (8 * len(products) * max(count, 2 * width)))
     for start in range(0, len(values), chunk):
@@ -153,9 +153,8 @@ def search(
         y, w = values[part], weights[part]
         part_hypotheses = hypotheses.of_calls(part)
         with _one_thread():
-            falls = falls_with(points, y)
-            dictionary = _dictionary(points, tables, on_lines, products, y, w, falls)
-            error = _beam_search(tables, dictionary, y, w, scatter.of(part), options, width, part_hypotheses)
+            calls = _Calls(np.arange(len(y)), y, w, scatter.of(part), _dictionary(grid, y, w))
+            error = _beam_search(tables, calls, options, width, part_hypotheses)
         if options.criterion == "error":
             steady = (error > ROUNDING) & (error < STEADY)
             part_hypotheses.put_central_first(count, steady, _is_plain(tables, part_hypotheses.rows))
@@ -198,131 +197,239 @@ def _listed(table: TermTable, parameters: int) -> int:
     return min(len(table.functions), BEAM + int(table.plain.sum()) if parameters > 1 else len(table.functions))
 
 
+@dataclass(frozen=True, eq=False)
+class _Calls:
+    """The call paths of a chunk whose hypotheses are still extended.
+
+    Attributes
+    ----------
+    index
+        Shape (call path,): their places in the chunk.
+    values, weights
+        Shape (call path, point).
+    scatter, dictionary
+        Their noise, and the products to choose terms from.
+    """
+
+    index: Ids
+    values: Array
+    weights: Array
+    scatter: Scatter
+    dictionary: Dictionary
+
+    def of(self, keep: Mask) -> _Calls:
+        """Return the part for some of the call paths."""
+        scatter, dictionary = self.scatter.of(keep), self.dictionary.of(keep)
+        return _Calls(self.index[keep], self.values[keep], self.weights[keep], scatter, dictionary)
+
+    def judged(self, criterion: Criterion, free: Array, residual: Array, coefficients: int) -> tuple[Array, Array]:
+        """Return errors at left-out points and plain scores of hypotheses, shape (call path, hypothesis) each.
+
+        Parameters
+        ----------
+        free, residual
+            Shape (call path, hypothesis, point): 1 less the leverage, and weighted residuals.
+        """
+        errors = leave_one_out(free, residual)
+        if criterion == "error":
+            return errors, errors
+        return errors, by_criterion(criterion, free, residual, coefficients, self.values, self.weights)
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """Hypotheses of one size that compete.
+
+    Attributes
+    ----------
+    rows, new
+        Shape (call path, hypothesis, term, parameter): of the term tables; factors that are of no term before.
+    coefficients
+        Shape (call path, hypothesis, term).
+    predicted
+        Shape (call path, hypothesis, place): beyond the points, then at the edges.
+    errors, scores
+        Shape (call path, hypothesis): at left-out points, infinite where not usable; by a plain criterion.
+    usable
+        Shape (call path, hypothesis).
+    """
+
+    rows: Ids
+    new: Mask
+    coefficients: Array
+    predicted: Array
+    errors: Array
+    scores: Array
+    usable: Mask
+
+
 def _beam_search(
-    tables: list[TermTable],
-    dictionary: Dictionary,
-    values: Array,
-    weights: Array,
-    scatter: Scatter,
-    options: SearchOptions,
-    width: int,
-    hypotheses: BestHypotheses,
+    tables: list[TermTable], calls: _Calls, options: SearchOptions, width: int, hypotheses: BestHypotheses
 ) -> Array:
     """Extend the constant term by term; enter the best hypotheses into `hypotheses`; return the smallest errors."""
-    calls, products, count = dictionary.columns.shape
-    largest = min(options.max_terms, count - 2)
-    active = np.arange(calls)
-
-    def judged(free: Array, residual: Array, coefficients: int) -> tuple[Array, Array]:
-        errors = leave_one_out(free, residual)
-        if options.criterion == "error":
-            return errors, errors
-        return errors, by_criterion(options.criterion, free, residual, coefficients, values[active], weights[active])
-
-    errors, scores = judged(1 - dictionary.unit[:, None] ** 2, dictionary.centred[:, None], 1)
-    least = errors[:, 0]
-    if options.criterion == "error":
-        scores = score(errors, np.zeros((calls, 1)), count, 1)
-    hypotheses.scores[:, 0], hypotheses.ahead[:, 0] = scores[:, 0], dictionary.level
-    before = np.full(calls, np.inf)  # smallest errors with a term less
+    largest = min(options.max_terms, calls.values.shape[1] - 2)
+    least = _enter_constant(calls, options, hypotheses)
+    before = np.full(len(least), np.inf)  # smallest errors with a term less
     beam: Beam | None = None
     for terms in range(1, largest + 1):
         if terms == 1:
-            members, coefficients = np.tile(np.arange(products)[:, None], (calls, 1, 1)), dictionary.gain[..., None]
-            together = max(1, _CHUNK_BYTES // (32 * calls * count))  # four such arrays at once
-            parts = (one_term(dictionary, slice(start, start + together)) for start in range(0, products, together))
-            figures = [judged(part.free, part.residual, 2) for part in parts]
-            errors, scores = (np.concatenate(each, axis=1) for each in zip(*figures, strict=True))
-            usable, predicted = dictionary.usable, coefficients * dictionary.there
-            rows = dictionary.rows[:, :, None]
-            new = rows > 0
+            sums = _single_terms(calls, options.criterion)
         else:
-            beam = extend(dictionary, beam or parents(dictionary, width), width, options.terms_per_parameter)
-            members, coefficients, usable = beam.members, beam.coefficients, beam.usable
-            at = np.arange(len(active))[:, None, None]
-            errors, scores = judged(beam.free, beam.residual, terms + 1)
-            predicted = np.matmul(coefficients[:, :, None], dictionary.there[at, members])[:, :, 0]
-            rows = dictionary.rows[at, members]
-            new = first_occurrence(rows)
-            errors = with_groups_out(tables, dictionary, beam, new, errors)
-        errors = np.where(usable, errors, np.inf)
-        predicted += dictionary.level[:, None, None]
-        cost, handicap = cost_of(
-            tables, dictionary, rows, new, coefficients, predicted[..., 1:], errors, options.costs, options.nonnegative
-        )
-        if options.criterion == "error":
-            scores = score(errors, cost, count, terms + 1) + handicap
-        else:
-            scores = np.where(usable & np.isfinite(handicap), scores, np.inf)
-        at = np.arange(len(active))[:, None]
-        front = best(scores, options.alternatives)
-        front_scores = scores[at, front]
-        better = front_scores[:, 0] < hypotheses.scores[active, 0]
-        hypotheses.enter(active, rows[at, front], front_scores, predicted[at, front, 0])
-        smallest = errors.min(axis=1)
-        keep = smallest > ROUNDING_ERROR
-        noise = MEAN_ABSOLUTE * scatter.share
-        if terms >= len(tables):  # below, a sum may not have all its parts yet
-            left_out = (count / (count - terms - 1)) ** 0.5  # by so much errors at left-out points exceed the noise
-            keep &= (scatter.degrees < count) | (smallest >= noise * left_out)
-        if terms >= max(2, len(tables)):
-            unexplained = (scatter.degrees > 0) & (smallest > noise)
-            keep &= better | (smallest < PROGRESS * before[active]) | unexplained
-        before[active] = smallest
-        least[active] = np.minimum(least[active], smallest)
+            parent = beam or parents(calls.dictionary, width)
+            beam = extend(calls.dictionary, parent, width, options.terms_per_parameter)
+            sums = _extended_sums(tables, calls, beam, options.criterion)
+        better = _enter_best(tables, calls, sums, options, hypotheses)
+        smallest = sums.errors.min(axis=1)
+        keep = _goes_on(calls, terms, len(tables), smallest, smallest < PROGRESS * before[calls.index], better)
+        before[calls.index] = smallest
+        least[calls.index] = np.minimum(least[calls.index], smallest)
         if terms == largest or not keep.any():
             break
         if not keep.all():
-            active, scatter, dictionary = active[keep], scatter.of(keep), dictionary.of(keep)
+            calls = calls.of(keep)
             beam = None if beam is None else beam.of(keep)
     return least
 
 
-def _dictionary(
-    points: Array,
-    tables: list[TermTable],
-    on_lines: list[list[Ids]],
-    products: Ids,
-    values: Array,
-    weights: Array,
-    falls: Mask,
-) -> Dictionary:
+def _enter_constant(calls: _Calls, options: SearchOptions, hypotheses: BestHypotheses) -> Array:
+    """Enter the constant hypotheses; return their errors at left-out points, shape (call path,)."""
+    dictionary = calls.dictionary
+    # of a constant with unit vector u, 1 - h = 1 - u^2
+    errors, scores = calls.judged(options.criterion, 1 - dictionary.unit[:, None] ** 2, dictionary.centred[:, None], 1)
+    if options.criterion == "error":
+        scores = score(errors, np.zeros(errors.shape), calls.values.shape[1], 1)
+    hypotheses.scores[:, 0], hypotheses.ahead[:, 0] = scores[:, 0], dictionary.level
+    return errors[:, 0]
+
+
+def _single_terms(calls: _Calls, criterion: Criterion) -> _Sums:
+    """Return the constant with each product of the dictionary, in parts that fit into the cache."""
+    dictionary = calls.dictionary
+    chunk, products, count = dictionary.columns.shape
+    together = max(1, _CHUNK_BYTES // (32 * chunk * count))  # four such arrays at once
+    parts = (one_term(dictionary, slice(start, start + together)) for start in range(0, products, together))
+    figures = [calls.judged(criterion, part.free, part.residual, 2) for part in parts]
+    errors, scores = (np.concatenate(each, axis=1) for each in zip(*figures, strict=True))
+    rows, coefficients = dictionary.rows[:, :, None], dictionary.gain[..., None]
+    predicted = coefficients * dictionary.there + dictionary.level[:, None, None]
+    errors = np.where(dictionary.usable, errors, np.inf)
+    return _Sums(rows, rows > 0, coefficients, predicted, errors, scores, dictionary.usable)
+
+
+def _extended_sums(tables: list[TermTable], calls: _Calls, beam: Beam, criterion: Criterion) -> _Sums:
+    """Return the hypotheses of a beam, judged with whole groups left out where a parameter has few values."""
+    dictionary, at = calls.dictionary, np.arange(len(calls.index))[:, None, None]
+    errors, scores = calls.judged(criterion, beam.free, beam.residual, beam.members.shape[2] + 1)
+    # f(x) = c_0 + sum_k c_k t_k(x), at the places beyond the points
+    predicted = np.matmul(beam.coefficients[:, :, None], dictionary.there[at, beam.members])[:, :, 0]
+    predicted += dictionary.level[:, None, None]
+    rows = dictionary.rows[at, beam.members]
+    new = first_occurrence(rows)
+    errors = np.where(beam.usable, with_groups_out(tables, dictionary, beam, new, errors), np.inf)
+    return _Sums(rows, new, beam.coefficients, predicted, errors, scores, beam.usable)
+
+
+def _enter_best(
+    tables: list[TermTable], calls: _Calls, sums: _Sums, options: SearchOptions, hypotheses: BestHypotheses
+) -> Mask:
+    """Enter the best of the sums into `hypotheses`; return shape (call path,): whether one beats those before."""
+    edges, coefficients = sums.predicted[..., 1:], sums.coefficients
+    cost, handicap = cost_of(
+        tables,
+        calls.dictionary,
+        sums.rows,
+        sums.new,
+        coefficients,
+        edges,
+        sums.errors,
+        options.costs,
+        options.nonnegative,
+    )
+    if options.criterion == "error":
+        scores = score(sums.errors, cost, calls.values.shape[1], coefficients.shape[2] + 1) + handicap
+    else:
+        scores = np.where(sums.usable & np.isfinite(handicap), sums.scores, np.inf)
+    at, front = np.arange(len(scores))[:, None], best(scores, options.alternatives)
+    front_scores = scores[at, front]
+    better = np.asarray(front_scores[:, 0] < hypotheses.scores[calls.index, 0])
+    hypotheses.enter(calls.index, sums.rows[at, front], front_scores, sums.predicted[at, front, 0])
+    return better
+
+
+def _goes_on(calls: _Calls, terms: int, parameters: int, smallest: Array, progress: Mask, better: Mask) -> Mask:
+    """Return shape (call path,): whether one term more may explain what is not noise.
+
+    Parameters
+    ----------
+    smallest
+        Shape (call path,): least errors at left-out points.
+    progress, better
+        Shape (call path,): whether these fell much, and whether the best hypothesis has this size.
+    """
+    count, scatter = calls.values.shape[1], calls.scatter
+    keep = smallest > ROUNDING_ERROR
+    noise = MEAN_ABSOLUTE * scatter.share
+    if terms >= parameters:  # below, a sum may not have all its parts yet
+        left_out = (count / (count - terms - 1)) ** 0.5  # by so much errors at left-out points exceed the noise
+        keep &= (scatter.degrees < count) | (smallest >= noise * left_out)
+    if terms >= max(2, parameters):
+        unexplained = (scatter.degrees > 0) & (smallest > noise)
+        keep &= better | progress | unexplained
+    return np.asarray(keep)
+
+
+@dataclass(frozen=True, eq=False)
+class _Grid:
+    """What all call paths of a search share.
+
+    Attributes
+    ----------
+    points
+        Shape (point, parameter).
+    tables
+        Terms of each parameter.
+    on_lines
+        For each parameter, the points of each line along it; empty where there are none.
+    products
+        Shape (product, parameter): places in the short lists, 0 for absent factors.
+    """
+
+    points: Array
+    tables: list[TermTable]
+    on_lines: list[list[Ids]]
+    products: Ids
+
+    def short_lists(self, values: Array, weights: Array) -> list[Ids]:
+        """Return for each parameter shape (call path, place): rows of its table, 0 first for an absent factor."""
+        falls, none = falls_with(self.points, values), np.zeros((len(values), 1), dtype=np.int64)
+        out: list[Ids] = []
+        for p, table in enumerate(self.tables):
+            if len(self.tables) == 1:
+                chosen = np.tile(np.arange(1, 1 + len(table.functions)), (len(values), 1))
+            elif self.on_lines[p]:
+                chosen = short_list(table, line_misfit(table, self.on_lines[p], values, weights), falls[:, p])
+            else:
+                chosen = short_list(table, log_misfit(table, self.points, p, values, weights), falls[:, p])
+            out.append(np.concatenate([none, chosen], axis=1))
+        return out
+
+
+def _dictionary(grid: _Grid, values: Array, weights: Array) -> Dictionary:
     """Form the products of the short lists, and the hypothesis that is constant."""
-    (calls, count), parameters = weights.shape, len(tables)
+    (calls, count), tables, products = weights.shape, grid.tables, grid.products
     edges = np.array(list(product(*(range(table.edges.shape[1]) for table in tables))))
     length = np.linalg.norm(weights, axis=1, keepdims=True)
     # the points, one beyond them, and the edges, where nothing is weighted
     constant = np.concatenate([weights, np.ones((calls, 1 + len(edges)))], axis=1)
     unit = constant / length
-    columns = np.empty((calls, len(products), constant.shape[1]))
-    rows = np.zeros((calls, len(products), parameters), dtype=np.int64)
-    listed: list[Ids] = []
+    rows = np.zeros((calls, len(products), len(tables)), dtype=np.int64)
     factors: list[Array] = []
-    for p, table in enumerate(tables):
-        if parameters == 1:
-            chosen = np.tile(np.arange(1, 1 + len(table.functions)), (calls, 1))
-        elif on_lines[p]:
-            chosen = short_list(table, line_misfit(table, on_lines[p], values, weights), falls[:, p])
-        else:
-            chosen = short_list(table, log_misfit(table, points, p, values, weights), falls[:, p])
-        listed.append(np.concatenate([np.zeros((calls, 1), dtype=np.int64), chosen], axis=1))
+    for p, (table, listed) in enumerate(zip(tables, grid.short_lists(values, weights), strict=True)):
         everywhere = np.concatenate([table.values, table.ahead[:, None], table.edges[:, edges[:, p]]], axis=1)
-        factors.append(everywhere[chosen])
-        rows[:, :, p] = listed[p][:, products[:, p]]
-    present = products > 0
-    usable = np.empty(rows.shape[:2], dtype=bool)
-    starts = [0, *(1 + np.flatnonzero((present[1:] != present[:-1]).any(axis=1))).tolist(), len(products)]
-    for start, end in pairwise(starts):  # products of the same parameters
-        block = constant[:, None]
-        for p in np.flatnonzero(present[start]).tolist():
-            some = factors[p][:, : products[end - 1, p]]
-            block = (block[:, :, None] * some[:, None]).reshape(calls, -1, constant.shape[1])
-        before = np.vecdot(block[..., :count], block[..., :count])
-        for _ in range(2):  # the second pass removes what rounding left of the first
-            block -= np.matmul(block[..., :count], unit[:, :count, None]) * unit[:, None]
-        after = np.vecdot(block[..., :count], block[..., :count])
-        usable[:, start:end] = after > DEPENDENT * before
-        np.divide(block, np.sqrt(np.where(usable[:, start:end], after, 1.0))[..., None], out=columns[:, start:end])
+        factors.append(everywhere[listed[:, 1:]])
+        rows[:, :, p] = listed[:, products[:, p]]
+    columns, usable = _orthonormal_products(products, factors, constant, unit, count)
+    # what the constant u leaves of the weighted values y: y - (u'y) u
     y = values * weights
     along = (y * unit[:, :count]).sum(axis=1, keepdims=True)
     centred = y - along * unit[:, :count]
@@ -334,13 +441,48 @@ def _dictionary(
         columns[..., count:],
         usable,
         simple,
-        np.asarray(simple[0] if parameters == 1 else present.sum(axis=1) == 1),
+        np.asarray(simple[0] if len(tables) == 1 else (products > 0).sum(axis=1) == 1),
         along[:, 0] / length[:, 0],
         np.asarray((values >= 0).all(axis=1)),
         unit[:, :count],
         centred,
         np.matmul(columns[..., :count], centred[..., None])[..., 0],
     )
+
+
+def _orthonormal_products(
+    products: Ids, factors: list[Array], constant: Array, unit: Array, count: int
+) -> tuple[Array, Mask]:
+    """Return products of factors, orthogonal to the constant at the points and of length 1 there, and the usable ones.
+
+    Parameters
+    ----------
+    factors
+        For each parameter shape (call path, factor, place); the first `count` places are the points.
+    constant, unit
+        Shape (call path, place): the constant, weighted, and that of length 1.
+
+    Returns
+    -------
+    columns, usable
+        Shape (call path, product, place) and (call path, product): False where a product is constant.
+    """
+    (calls, places), present = constant.shape, products > 0
+    columns, usable = np.empty((calls, len(products), places)), np.empty((calls, len(products)), dtype=bool)
+    starts = [0, *(1 + np.flatnonzero((present[1:] != present[:-1]).any(axis=1))).tolist(), len(products)]
+    for start, end in pairwise(starts):  # products of the same parameters
+        block = constant[:, None]
+        for p in np.flatnonzero(present[start]).tolist():
+            some = factors[p][:, : products[end - 1, p]]
+            block = (block[:, :, None] * some[:, None]).reshape(calls, -1, places)
+        # b - (u'b) u, by Gram and Schmidt
+        before = np.vecdot(block[..., :count], block[..., :count])
+        for _ in range(2):  # the second pass removes what rounding left of the first
+            block -= np.matmul(block[..., :count], unit[:, :count, None]) * unit[:, None]
+        after = np.vecdot(block[..., :count], block[..., :count])
+        usable[:, start:end] = after > DEPENDENT * before
+        np.divide(block, np.sqrt(np.where(usable[:, start:end], after, 1.0))[..., None], out=columns[:, start:end])
+    return columns, usable
 
 
 @cache
