@@ -95,54 +95,111 @@ def belief_of(measured: Observations, space: Space, unseen: bool = True) -> Targ
         Whether what no run can show is uncertain: waiting that only more ranks show, and the part of the process at
         the target that a run at every point would leave.
     """
-    at = np.vstack([space.points, space.target])
-    columns = _TermColumns(at, measured.points)
-    values = measured.fit.predict(at)
-    modelled = np.flatnonzero(np.isfinite(values).all(axis=1)).tolist()
-    models = [model for call in modelled if (model := measured.fit.models[call]) is not None]
-    if not models:
+    paths = _Modelled.of(measured, np.vstack([space.points, space.target]))
+    if paths is None:
         return None
-    prepare([model.alternatives for model in models])
-    noise = measured.noise[modelled]
-    predicted = values[modelled]
-    groups = np.zeros(len(models), dtype=np.int64) if measured.groups is None else measured.groups[modelled]
-    most = ALLOWANCE * by_powers(measured.points, measured.means[modelled], space.target[None])[:, 0]
-    share = _shares(np.minimum(np.abs(predicted[:, -1]), most), groups)
-    priors = [measured.prior_of(call) for call in modelled]
-    mean_noise = float((share * noise).sum())
-    deviations = [
-        DEVIATIONS[-1] if prior is not None or model.discrepancy is None else model.discrepancy.process.deviation
-        for model, prior in zip(models, priors, strict=True)
-    ]
-    parameters = measured.points.shape[1]
-    along = [(Along.TREND,) * parameters if prior is None else prior.along(parameters) for prior in priors]
-    # call paths that were not timed at a point, as others polled there, are not known at it
-    kinds = list(zip(deviations, along, map(tuple, measured.runs[modelled].tolist()), strict=True))
-    common = {}
-    for deviation, dependence, runs in set(kinds):
-        scales = scales_of(measured.points, np.array(dependence))
-        factors = _process(at, measured.points, np.array(runs), mean_noise, deviation, scales)
-        common[deviation, dependence, runs] = factors if unseen else _reachable(factors, mean_noise)
-    waiting = _unseen_waiting(at, measured, space, mean_noise)
-    waits = np.array([unseen and bool(measured.waits) and measured.waits[call] for call in modelled])
-    of_path = MPI_SPREAD / np.sqrt(max(waits.sum(), 1)) / np.maximum(share, _SMALLEST)
-    flat = [(model.discrepancy, hypothesis.function) for model in models for hypothesis in model.alternatives]
-    left_over = left_over_at([process for process, _ in flat], [function for _, function in flat], at)[0]
-    left_over_by_path = np.split(left_over, np.cumsum([len(model.alternatives) for model in models])[:-1])
-    factors = np.zeros((len(models), len(at), DIRECTIONS))
-    disagreement = np.zeros(predicted.shape)
-    for row, (call, model) in enumerate(zip(modelled, models, strict=True)):
-        weights = np.sqrt(measured.runs[call]) / (noise[row] * np.where(measured.runs[call] > 0, 1.0, np.inf))
-        means = measured.means[call]
-        worth = weights / np.where(means != 0, np.abs(means), np.inf)
-        apart, inside = columns.mixture(model, worth, predicted[row], left_over_by_path[row], priors[row])
+    prepare([model.alternatives for model in paths.models])
+    columns, worth, left_over = _TermColumns(paths.at, measured.points), paths.worth(), paths.left_over()
+    processes, waiting = paths.processes(unseen), paths.waiting(space, unseen)
+    factors = np.zeros((*paths.predicted.shape, DIRECTIONS))
+    disagreement = np.zeros(paths.predicted.shape)
+    for row, (model, prior) in enumerate(zip(paths.models, paths.priors, strict=True)):
+        apart, inside = columns.mixture(model, worth[row], paths.predicted[row], left_over[row], prior)
+        # K = A A' + C C' + P P' + W W': hypotheses, coefficients, process, waiting; K(x, t) of the first alone
         disagreement[row] = apart @ apart[-1]
-        parts = [apart, inside, common[kinds[row]]]
-        if waits[row]:
-            parts.append(of_path[row] * waiting)
-        kept = fewer(np.concatenate(parts, axis=1))
+        kept = fewer(np.concatenate([apart, inside, processes[row], waiting[row]], axis=1))
         factors[row, :, : kept.shape[1]] = kept
-    return TargetBelief(predicted, factors, disagreement, noise, share)
+    return TargetBelief(paths.predicted, factors, disagreement, paths.noise, paths.share)
+
+
+@dataclass(frozen=True, eq=False)
+class _Modelled:
+    """The call paths that have a model.
+
+    Attributes
+    ----------
+    measured
+        All call paths.
+    at
+        Shape (point, parameter): the points of a space and, last, its target.
+    rows
+        Places among all call paths.
+    models, priors
+        One for each.
+    predicted
+        Shape (call path, point).
+    share
+        Shape (call path,): of the run time at the target.
+    """
+
+    measured: Observations
+    at: Array
+    rows: list[int]
+    models: list[Model]
+    priors: list[Prior | None]
+    predicted: Array
+    share: Array
+
+    @classmethod
+    def of(cls, measured: Observations, at: Array) -> _Modelled | None:
+        """Choose them; None where there is no model."""
+        values = measured.fit.predict(at)
+        rows = np.flatnonzero(np.isfinite(values).all(axis=1)).tolist()
+        models = [model for row in rows if (model := measured.fit.models[row]) is not None]
+        if not models:
+            return None
+        groups = np.zeros(len(models), dtype=np.int64) if measured.groups is None else measured.groups[rows]
+        most = ALLOWANCE * by_powers(measured.points, measured.means[rows], at[-1:])[:, 0]
+        share = _shares(np.minimum(np.abs(values[rows, -1]), most), groups)
+        return cls(measured, at, rows, models, [measured.prior_of(row) for row in rows], values[rows], share)
+
+    @cached_property
+    def noise(self) -> Array:
+        """Shape (call path,): relative standard deviation of one run."""
+        return self.measured.noise[self.rows]
+
+    @cached_property
+    def mean_noise(self) -> float:
+        """Of call paths weighing by their share."""
+        return float((self.share * self.noise).sum())
+
+    def worth(self) -> Array:
+        """Return shape (call path, measured point): reciprocal standard deviation of the mean, sqrt(n) / (s |y|)."""
+        runs, means = self.measured.runs[self.rows], self.measured.means[self.rows]
+        weights = np.sqrt(runs) / (self.noise[:, None] * np.where(runs > 0, 1.0, np.inf))
+        return np.asarray(weights / np.where(means != 0, np.abs(means), np.inf))
+
+    def left_over(self) -> list[Array]:
+        """Return for each call path shape (hypothesis, point): what processes add to hypotheses, in nats."""
+        flat = [(model.discrepancy, hypothesis.function) for model in self.models for hypothesis in model.alternatives]
+        out = left_over_at([process for process, _ in flat], [function for _, function in flat], self.at)[0]
+        return np.split(out, np.cumsum([len(model.alternatives) for model in self.models])[:-1])
+
+    def processes(self, unseen: bool) -> list[Array]:
+        """Return for each call path the factors (point, direction) of what its model leaves over.
+
+        Call paths that were not timed at a point, as others polled there, are not known at it.
+        """
+        points, common = self.measured.points, dict[tuple[float, tuple[Along, ...], tuple[int, ...]], Array]()
+        out = []
+        for row, model, prior in zip(self.rows, self.models, self.priors, strict=True):
+            left_over = None if prior is not None else model.discrepancy
+            deviation = DEVIATIONS[-1] if left_over is None else left_over.process.deviation
+            along = (Along.TREND,) * points.shape[1] if prior is None else prior.along(points.shape[1])
+            kind = deviation, along, tuple(self.measured.runs[row].tolist())
+            if kind not in common:
+                scales = scales_of(points, np.array(along))
+                factors = _process(self.at, points, self.measured.runs[row], self.mean_noise, deviation, scales)
+                common[kind] = factors if unseen else _reachable(factors, self.mean_noise)
+            out.append(common[kind])
+        return out
+
+    def waiting(self, space: Space, unseen: bool) -> list[Array]:
+        """Return for each call path the factors (point, direction) of its waiting that only more ranks show."""
+        waits = np.array([unseen and bool(self.measured.waits) and self.measured.waits[row] for row in self.rows])
+        of_path = MPI_SPREAD / np.sqrt(max(waits.sum(), 1)) / np.maximum(self.share, _SMALLEST)
+        common = _unseen_waiting(self.at, self.measured, space, self.mean_noise)
+        return [size * common if waits_ else common[:, :0] for size, waits_ in zip(of_path, waits, strict=True)]
 
 
 def _shares(size: Array, groups: Ids) -> Array:

@@ -75,24 +75,12 @@ class Design:
             return nothing_left(forecast)
         left = budget.left if np.isfinite(budget.left) else float((cost * forecast.free).sum() * space.most_repetitions)
         room = np.where(affordable, space.most_repetitions - forecast.runs, 0).astype(np.float64)
-        plan, remains = allocate(belief, cost, left, room)
-        if remains > 1 - MATTERS and (informed := belief_of(measured, space, unseen=False)) is not None:
-            belief = informed  # what no point can show must not hide what some can
-            plan, remains = allocate(belief, cost, left, room)
-        if remains > 1 - MATTERS:
-            belief = improvable(belief, room)  # nor must the other call paths
-            plan, remains = allocate(belief, cost, left, room)
-        if remains > 1 - MATTERS:
+        found = _helpful_plan(measured, space, belief, cost, left, room)
+        if found is None:
             return Advice(stop=_no_run_helps(measured, space), expected_error=error)
-        part = max(self.part, 1 / state.rounds_left) if state.rounds_left else self.part
+        belief, plan = found
         counts = whole_runs(belief, plan, cost, left, room)
-        if state.points is not None:
-            kept = set(worthiest(belief, np.minimum(counts, 1), np.ones(len(cost)), state.points))
-            counts = np.where(np.isin(np.arange(len(counts)), list(kept)), counts, 0)
-        if state.most is not None:
-            chosen = worthiest(belief, counts, np.ones(len(cost)), state.most)
-        else:
-            chosen = worthiest(belief, counts, cost, part * left)
+        chosen = self._this_round(belief, counts, cost, left, state)
         gain = gains(belief)
         apart = _distinguishes(belief)
         reasons = [
@@ -102,6 +90,19 @@ class Design:
         ]
         out = suggestions(chosen, forecast, [float(gain[index]) for index in chosen], reasons, budget)
         return Advice(out, expected_error=error) if out else nothing_left(forecast)
+
+    def _this_round(
+        self, belief: TargetBelief, counts: Ids, cost: Array, left: float, state: PlanningState
+    ) -> list[int]:
+        """Return the runs of a plan (point,) to make before there are new models, as far as a round may go."""
+        one = np.ones(len(cost))
+        if state.points is not None:
+            kept = set(worthiest(belief, np.minimum(counts, 1), one, state.points))
+            counts = np.where(np.isin(np.arange(len(counts)), list(kept)), counts, 0)
+        if state.most is not None:
+            return worthiest(belief, counts, one, state.most)
+        part = max(self.part, 1 / state.rounds_left) if state.rounds_left else self.part
+        return worthiest(belief, counts, cost, part * left)
 
     def _first(self, forecast: Forecast, space: Space, budget: Budget) -> Advice | None:
         """Return the points without which models tell nothing, as far as costs are known and allow it."""
@@ -124,6 +125,20 @@ class Design:
 
 
 DESIGN = Design()
+
+
+def _helpful_plan(
+    measured: Observations, space: Space, belief: TargetBelief, cost: Array, left: float, room: Array
+) -> tuple[TargetBelief, Array] | None:
+    """Return the best numbers of runs (point,), with the belief they are for; None where no run helps."""
+    plan, remains = allocate(belief, cost, left, room)
+    if remains > 1 - MATTERS and (informed := belief_of(measured, space, unseen=False)) is not None:
+        belief = informed  # what no point can show must not hide what some can
+        plan, remains = allocate(belief, cost, left, room)
+    if remains > 1 - MATTERS:
+        belief = improvable(belief, room)  # nor must the other call paths
+        plan, remains = allocate(belief, cost, left, room)
+    return None if remains > 1 - MATTERS else (belief, plan)
 
 
 def _largest(measured: Observations, space: Space, beyond: Array) -> list[str]:

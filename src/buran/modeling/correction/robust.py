@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -57,60 +58,84 @@ def correct_robustly(base: BaseModel, data: Data, options: Competition) -> Corre
     gate = options.gate or Gate()
     everything = np.ones((1, len(data.points)), dtype=bool)
     first = fit_base(Problem(base, data.points, data.logs, everything))[0]
-    plain = _corrected(base, first, data.points)
-    notes = _notes(base, first, data)
-    level = float(np.sqrt(first.cost / len(data.points)))
-
-    def refused(reason: str, errors: Errors | None = None, ahead: Errors | None = None) -> Corrected:
-        report = CorrectionReport(True, reason, errors or {}, ahead or {}, (), notes, len(data.points), options.seed)
-        return replace(plain, report=report)
-
+    report = CorrectionReport(True, "", notes=_notes(base, first, data), points=len(data.points), seed=options.seed)
+    plain = replace(_corrected(base, first, data.points), report=report)
     scale = _scale(base, data.points, np.array(first.theta))
-    if level <= MATTERS:
-        fits = f"the base model already fits: it is {100 * level:.2g} % off on average"
-        return refused(fits, *_errors_alone(base, data, first, gate, scale))
-    if len(data.points) < FEWEST_POINTS:
-        few = f"{len(data.points)} points are too few to evaluate a correction; {FEWEST_POINTS} are wanted"
-        return refused(few, *_errors_alone(base, data, first, gate, scale))
+    if reason := _nothing_to_judge(first, data):
+        return _refused(plain, reason, *_errors_alone(base, data, first, gate, scale))
     masks = gate.masks(scale, spawned(options.seed, _FOLDS)) if options.gate else everything[:0]
-    problem = Problem(base, data.points, data.logs, np.concatenate([everything, masks]))
-    bases = fit_base(problem)
-    models = grow(problem, bases, library(base, data.points))
-    all_of_it = _candidates(problem, 0, bases[0], models[0], options)
-    formulas = [name for name, candidate in all_of_it.items() if candidate.process is None and name != "base"]
+    contest = _Contest.of(Problem(base, data.points, data.logs, np.concatenate([everything, masks])), options)
+    candidates = contest.candidates(0)
+    formulas = [name for name, candidate in candidates.items() if candidate.process is None and name != "base"]
     if not formulas:
-        return refused("no term of the library has any influence at these points")
+        return _refused(plain, "no term of the library has any influence at these points")
     if options.gate is None:
-        chosen = min(formulas, key=lambda name: _own_cost(all_of_it[name]))
-        against = objection(all_of_it[chosen], data.points)
-        if against is not None:
-            return refused(against)
-        report = CorrectionReport(False, "taken without a test", {}, {}, (), notes, len(data.points), options.seed)
-        return replace(all_of_it[chosen], report=report)
-    errors, beyond = _cross_validated(gate, problem, masks, bases, models, list(all_of_it), options)
-    ahead = {name: float(candidate.mean()) for name, candidate in beyond.items()}
+        chosen = min((candidates[name] for name in formulas), key=_own_cost)
+        against = objection(chosen, data.points)
+        return _refused(plain, against) if against else _taken(plain, chosen, reason="taken without a test")
+    errors, beyond = contest.cross_validated(gate, list(candidates))
+    return _best_taken(gate, contest.problem, plain, candidates, errors, beyond)
+
+
+def _nothing_to_judge(fitted: TermModel, data: Data) -> str:
+    """Say why no correction can be judged; empty where one can."""
+    level = float(np.sqrt(fitted.cost / len(data.points)))
+    if level <= MATTERS:
+        return f"the base model already fits: it is {100 * level:.2g} % off on average"
+    if len(data.points) < FEWEST_POINTS:
+        return f"{len(data.points)} points are too few to evaluate a correction; {FEWEST_POINTS} are wanted"
+    return ""
+
+
+def _refused(plain: Corrected, reason: str, errors: Errors | None = None, ahead: Errors | None = None) -> Corrected:
+    """Return the base model with the reason why it stays as it is."""
+    return replace(plain, report=replace(plain.report, reason=reason, errors=errors or {}, forward=ahead or {}))
+
+
+def _taken(plain: Corrected, candidate: Corrected, **report: Any) -> Corrected:
+    """Return a candidate, with a report like that of the base model but for these fields."""
+    return replace(candidate, report=replace(plain.report, refused=False, **report))
+
+
+def _best_taken(
+    gate: Gate,
+    problem: Problem,
+    plain: Corrected,
+    candidates: Mapping[str, Corrected],
+    errors: Errors,
+    beyond: Mapping[str, Array],
+) -> Corrected:
+    """Return the best candidate that the gate and the domain let pass, else the base model.
+
+    Parameters
+    ----------
+    errors, beyond
+        By candidate: mean error at left-out points, and errors at the largest points, shape (point,).
+    """
+    ahead = {name: float(each.mean()) for name, each in beyond.items()}
     remaining = {name: error / errors["base"] for name, error in errors.items() if name != "base"}
+    formulas = [name for name in remaining if candidates[name].process is None]
     objections: list[str] = []
     while left := [name for name in formulas if name in remaining]:
         chosen = gate.choose(remaining, left)
+        candidate = candidates[chosen]
         reason = gate.reason_against(remaining[chosen], beyond["base"], beyond[chosen])
         if reason is not None and chosen in formulas:
-            return refused("; ".join([*objections, reason]), errors, ahead)
-        against = reason or objection(all_of_it[chosen], data.points)
+            return _refused(plain, "; ".join([*objections, reason]), errors, ahead)
+        against = reason or objection(candidate, problem.points)
         if against is None:
-            corrected = all_of_it[chosen]
-            thresholds = () if corrected.terms is None else find_thresholds(problem, corrected.terms.best)
             why = (
                 f"{chosen}: at points that were left out the error falls from {100 * errors['base']:.2g} % to "
                 f"{100 * errors[chosen]:.2g} %"
             )
-            report = CorrectionReport(
-                False, why, errors, ahead, thresholds, (*notes, *objections), len(data.points), options.seed
+            thresholds = () if candidate.terms is None else find_thresholds(problem, candidate.terms.best)
+            notes = (*plain.report.notes, *objections)
+            return _taken(
+                plain, candidate, reason=why, errors=errors, forward=ahead, thresholds=thresholds, notes=notes
             )
-            return replace(corrected, report=report)
         objections.append(f"{chosen} is not taken: {against}")
         del remaining[chosen]
-    return refused("; ".join(objections), errors, ahead)
+    return _refused(plain, "; ".join(objections), errors, ahead)
 
 
 def _errors_alone(
@@ -141,56 +166,76 @@ def _corrected(base: BaseModel, fitted: TermModel, points: Array) -> Corrected:
     )
 
 
-def _candidates(
-    problem: Problem, search: int, fitted: TermModel, models: Sequence[TermModel], options: Competition
-) -> dict[str, Corrected]:
-    """Return everything that competes, made from the points that a search may see."""
-    base, used = problem.base, problem.used[search]
-    points, logs = problem.points[used], problem.logs[used]
-    plain = _corrected(base, fitted, points)
-    out = {"base": plain}
-    usable = [model for model in models if model.terms and np.isfinite(model.cost)]
-    if options.formula:
-        for count in sorted({len(model.terms) for model in usable}):
-            best = min((model for model in usable if len(model.terms) == count), key=lambda model: model.cost)
-            out[f"{count} term{'s' if count > 1 else ''}"] = replace(plain, terms=Average((best,), (1.0,)))
-    elif usable:
-        out["terms"] = replace(plain, terms=averaged(usable))
-    if options.case is not None:
-        random = spawned(options.seed, _TRIALS, options.case, search)
+@dataclass(frozen=True, eq=False)
+class _Contest:
+    """What competes, made from all points (search 0) and from those of each fold (the others).
+
+    Attributes
+    ----------
+    problem
+        Base model and points; its masks are the searches.
+    bases, models
+        For each search the fitted base model, and the models with terms.
+    options
+        What is tried.
+    """
+
+    problem: Problem
+    bases: Sequence[TermModel]
+    models: Sequence[Sequence[TermModel]]
+    options: Competition
+
+    @classmethod
+    def of(cls, problem: Problem, options: Competition) -> _Contest:
+        """Fit the base model and grow those with terms, in all searches."""
+        bases = fit_base(problem)
+        return cls(problem, bases, grow(problem, bases, library(problem.base, problem.points)), options)
+
+    def candidates(self, search: int) -> dict[str, Corrected]:
+        """Return everything that competes, made from the points that a search may see."""
+        problem, options, base, used = self.problem, self.options, self.problem.base, self.problem.used[search]
+        points, logs = problem.points[used], problem.logs[used]
+        fitted = self.bases[search]
         theta = np.array(fitted.theta)
-        published = EvolutionTuning()
-        # All searches together take as much as a published one.
-        part = replace(published, population=max(published.population // len(problem.used), 2))
-        evolved = evolve(base, points, np.exp(logs), options.case, theta, random, part, "log")
-        out["program"] = replace(plain, evolved=evolved)
-    if not options.formula and len(points) <= COMBINATIONS:
-        process = fit_residual(points, logs - np.log(base.evaluate(np.array(fitted.theta), points)))
-        terms = {name: candidate for name, candidate in out.items() if candidate.terms is not None}
-        out["process"] = replace(plain, process=process)
-        out |= {f"{name} and process": replace(candidate, process=process) for name, candidate in terms.items()}
-    return out
+        plain = _corrected(base, fitted, points)
+        out = {"base": plain}
+        usable = [model for model in self.models[search] if model.terms and np.isfinite(model.cost)]
+        if options.formula:
+            for count in sorted({len(model.terms) for model in usable}):
+                best = min((model for model in usable if len(model.terms) == count), key=lambda model: model.cost)
+                out[f"{count} term{'s' if count > 1 else ''}"] = replace(plain, terms=Average((best,), (1.0,)))
+        elif usable:
+            out["terms"] = replace(plain, terms=averaged(usable))
+        if options.case is not None:
+            random = spawned(options.seed, _TRIALS, options.case, search)
+            published = EvolutionTuning()
+            # All searches together take as much as a published one.
+            part = replace(published, population=max(published.population // len(problem.used), 2))
+            evolved = evolve(base, points, np.exp(logs), options.case, theta, random, part, "log")
+            out["program"] = replace(plain, evolved=evolved)
+        if not options.formula and len(points) <= COMBINATIONS:
+            process = fit_residual(points, logs - np.log(base.evaluate(theta, points)))
+            terms = {name: candidate for name, candidate in out.items() if candidate.terms is not None}
+            out["process"] = replace(plain, process=process)
+            out |= {f"{name} and process": replace(candidate, process=process) for name, candidate in terms.items()}
+        return out
 
+    def cross_validated(self, gate: Gate, names: Sequence[str]) -> tuple[dict[str, float], dict[str, Array]]:
+        """Return mean errors at left-out points and errors at the largest points, by candidate."""
 
-def _cross_validated(
-    gate: Gate, problem: Problem, masks: Masks, bases: Sequence[TermModel], models: Sequence[Sequence[TermModel]],
-    names: Sequence[str], options: Competition,
-) -> tuple[dict[str, float], dict[str, Array]]:  # fmt: skip
-    """Return mean errors at left-out points and errors at the largest points, by candidate."""
+        def predict(fold: int, left_out: Masks) -> Array:
+            candidates = self.candidates(fold + 1)
+            at = self.problem.points[left_out]
+            rows = []
+            for name in names:
+                # A fold whose points allow fewer terms stays with what it has.
+                candidate = candidates.get(name) or _fewer(candidates, name)
+                with np.errstate(invalid="ignore"):
+                    rows.append(np.log(candidate.predict(at).value))
+            return np.asarray(np.nan_to_num(np.array(rows), nan=np.inf))
 
-    def predict(fold: int, left_out: Masks) -> Array:
-        candidates = _candidates(problem, fold + 1, bases[fold + 1], models[fold + 1], options)
-        at = problem.points[left_out]
-        rows = []
-        for name in names:
-            # A fold whose points allow fewer terms stays with what it has.
-            candidate = candidates.get(name) or _fewer(candidates, name)
-            with np.errstate(invalid="ignore"):
-                rows.append(np.log(candidate.predict(at).value))
-        return np.asarray(np.nan_to_num(np.array(rows), nan=np.inf))
-
-    errors, ahead = gate.scores(masks, problem.logs, predict)
-    return dict(zip(names, errors.mean(axis=1).tolist(), strict=True)), dict(zip(names, ahead, strict=True))
+        errors, ahead = gate.scores(self.problem.used[1:], self.problem.logs, predict)
+        return dict(zip(names, errors.mean(axis=1).tolist(), strict=True)), dict(zip(names, ahead, strict=True))
 
 
 def _fewer(candidates: Mapping[str, Corrected], name: str) -> Corrected:

@@ -120,11 +120,9 @@ def fit_models(
     points, values = np.asarray(points, dtype=np.float64), np.asarray(values, dtype=np.float64)
     _check(points, values, weights)
     space, options = space or full_space(), options or SearchOptions()
-    default = all(is_full(space_of(space, p)) for p in range(points.shape[1]))
     models: list[Model | None] = [None] * len(values)
     order = np.lexsort(points.T[::-1])
-    points = points[order]
-    values = values[:, order]
+    points, values = points[order], values[:, order]
     exact = np.zeros(len(values), dtype=bool) if exact is None else np.asarray(exact, dtype=bool)
     same = _first_alike(values, exact)
     open_calls = same == np.arange(len(values))
@@ -139,11 +137,8 @@ def fit_models(
         block = np.ix_(calls, present)
         scales = default_weights(values[block]) if weights is None else weights[block]
         weighted = _Weighted(values[block], scales, scatter.of(calls), binary[calls])
-        fitted = _fit_complete(known, weighted, space, options, progress)
-        if default:
-            _extend(known, weighted, exact[calls], fitted, options)
-            _follow(known, weighted, exact[calls], fitted, space)
-        for call, model in zip(calls, fitted, strict=True):
+        searched = _searched(known, weighted, exact[calls], space, options, progress)
+        for call, model in zip(calls, searched, strict=True):
             formula = models[call]
             if formula is None or _is_simpler(model, formula):
                 models[call] = model
@@ -212,6 +207,22 @@ class _Weighted:
     def of(self, calls: list[int]) -> _Weighted:
         """Return the part for some call paths."""
         return _Weighted(self.values[calls], self.weights[calls], self.scatter.of(np.array(calls)), self.binary[calls])
+
+
+def _searched(
+    points: Array,
+    weighted: _Weighted,
+    exact: Mask,
+    space: Spaces,
+    options: SearchOptions,
+    progress: Progress | None,
+) -> list[Model]:
+    """Search for the models of call paths that were measured at all `points`; the full space may be left."""
+    fitted = _fit_complete(points, weighted, space, options, progress)
+    if all(is_full(space_of(space, p)) for p in range(points.shape[1])):
+        _extend(points, weighted, exact, fitted, options)
+        _follow(points, weighted, exact, fitted, space)
+    return fitted
 
 
 def _extend(points: Array, weighted: _Weighted, exact: Mask, fitted: list[Model], options: SearchOptions) -> None:

@@ -102,12 +102,7 @@ def regress(
     worth
         Shape (call path, point): further weights, as of points with more repetitions than others; 1 by default.
     """
-    scale = np.abs(design).max(axis=0)
-    if belief is not None and belief.given is not None:
-        # What is known of a coefficient says how large its column can be where points hardly have it.
-        usual = np.nanmedian(np.abs(values))
-        scale = np.where(belief.given, np.maximum(scale, usual / belief.deviation.min(axis=0)), scale)
-    scale = np.where(scale > 0, scale, 1.0)
+    scale = _column_sizes(design, values, belief)
     columns = design / scale
     present = np.isfinite(values)
     target = np.where(present, values, 0.0)
@@ -117,17 +112,17 @@ def regress(
     value_worth = np.ones_like(target) if worth is None else worth
     trust, before = np.ones_like(target), np.zeros((len(target), columns.shape[1]))
     for step in range(STEPS):
+        # w_i = 1 / f(x_i), by the prediction before
         weights = _weights(guess, present) * value_worth * trust
         if step == 0:
-            # a first guess has the right shape, but not the right size
-            size = (weights * target).sum(axis=1) / np.maximum((weights > 0).sum(axis=1), 1)
-            weights = weights / np.where(size > 0, size, 1.0)[:, None]
+            weights = _sized(weights, target)
         problem = _problem(columns, target, weights, scaled_belief, share, before)
         solution = _solved(problem, nonnegative)
         before, guess, last = solution.coefficients, solution.coefficients @ columns.T, guess
         rank = _rank(columns, weights, solution.free & _determined(columns, weights, scaled_belief, share))
         if np.isfinite(outliers):
             trust = _trust(target, guess, present, outliers * _few(present, rank), value_worth)
+        # s^2 = sum_i (w_i (y_i - f(x_i)))^2 / (n - rank)
         rest = ((weights * (target - guess)) ** 2).sum(axis=1)
         degrees = np.maximum(present.sum(axis=1) - rank, 0)
         if noise is None:
@@ -138,6 +133,7 @@ def regress(
         solution = _with_expected(problem, solution, np.isfinite(scaled_belief.deviation), share)
     has_freedom = degrees > 0
     spread = np.where(has_freedom, np.sqrt(rest / np.maximum(degrees, 1)), np.nan)
+    # h_i = w_i^2 x_i' (X' W^2 X)^-1 x_i, and the covariance s^2 (X' W^2 X)^-1
     leverage = np.einsum("pk,ckl,pl->cp", columns, solution.inverse, columns) * weights**2
     covariance = solution.inverse * (share**2)[:, None, None] / scale[:, None] / scale
     return Fitted(
@@ -148,6 +144,22 @@ def regress(
         weights,
         np.minimum(leverage, 1.0),
     )
+
+
+def _column_sizes(design: Array, values: Array, belief: Belief | None) -> Array:
+    """Return shape (column,): how large the columns of a design (point, column) are, never 0."""
+    scale = np.abs(design).max(axis=0)
+    if belief is not None and belief.given is not None:
+        # What is known of a coefficient says how large its column can be where points hardly have it.
+        usual = np.nanmedian(np.abs(values))
+        scale = np.where(belief.given, np.maximum(scale, usual / belief.deviation.min(axis=0)), scale)
+    return np.asarray(np.where(scale > 0, scale, 1.0))
+
+
+def _sized(weights: Array, target: Array) -> Array:
+    """Return weights (call path, point) of a first guess that has the right shape, but not the right size."""
+    size = (weights * target).sum(axis=1) / np.maximum((weights > 0).sum(axis=1), 1)
+    return np.asarray(weights / np.where(size > 0, size, 1.0)[:, None])
 
 
 def _trust(target: Array, guess: Array, present: Mask, outliers: Array, worth: Array) -> Array:

@@ -18,7 +18,7 @@ from buran.modeling.price.noise import PointNoise
 from buran.modeling.priors.absorbed import split
 from buran.modeling.priors.account import Account, with_accounts
 from buran.modeling.priors.algorithms import with_algorithms
-from buran.modeling.priors.paths import TIMES_ALONE, Source, has_effort, priors_of
+from buran.modeling.priors.paths import TIMES_ALONE, PathPriors, Source, has_effort, priors_of
 from buran.modeling.priors.prior import KnownMpi, Prior, one_cost, price_alone, startup_prior
 from buran.modeling.priors.resilient import FitOptions, Resilient, fit_priors
 from buran.modeling.priors.steps import Repeats
@@ -139,75 +139,139 @@ def models_from_priors(
     repetitions = timed.over_locations(metric, aggregate)
     values, noise = over_repetitions(repetitions, repetition), PointNoise.of(repetitions, repetition)
     found = priors_of(timed.tree, counted, timed.points, mpi, processes=processes, steps=steps, derived=derived)
-    sources, notes, priors, efforts = list(found.sources), list(found.notes), list(found.priors), found.efforts
-    settled = list(found.settled)
+    column = None if processes is None else timed.parameters.index(processes)
+    times = _Times(timed.points, values, noise, counted.points, column, options)
+    draft = _Draft(list(found.sources), list(found.notes), list(found.priors), list(found.settled))
+    found_first = draft.priors, draft.sources, draft.notes
+    draft.priors = with_accounts(times.points, values, accounts, *found_first, found.can_wait)
+    _keep_determined(draft, values, options is None or options.price)
+    for row in np.flatnonzero(_done_elsewhere(times, found.efforts, draft)).tolist():
+        draft.drop(row, "its time is spent outside of the code whose effort was counted, in libraries or the system")
+        draft.settled[row] = True
+    draft.priors = with_algorithms(times.points, values, draft.priors)
+    starting = is_startup_or_shutdown(timed.tree.names)
+    _enter_startup(draft, times, found, starting, tuple(timed.parameters.index(name) for name in steps or ()))
+    fitted = times.fit(draft.priors)
+    waiting = _beyond_priors(times, draft.priors, found, starting)
+    wholes = _wholes(times, draft.priors, fitted, waiting)
+    return tuple(
+        PathModel(
+            draft.sources[row] if fitted[row] is not None else Source.TIMES,
+            draft.notes[row],
+            fitted[row],
+            waiting[row],
+            wholes[row],
+            found.efforts[row],
+            draft.settled[row],
+            _absorbed(wholes[row], found.efforts[row], found.absorbed[row], timed.tree.names[row]),
+            found.repeats[row],
+        )
+        for row in range(calls)
+    )
 
-    def drop_prior(row: int, why: str) -> None:
-        priors[row], sources[row] = None, Source.TIMES
-        notes[row] = (*notes[row], f"{why}: {TIMES_ALONE}")
 
-    priors = with_accounts(timed.points, values, accounts, priors, sources, notes, found.can_wait)
-    for row, prior in enumerate(priors):
+@dataclass(frozen=True, eq=False)
+class _Times:
+    """What priors are fitted to.
+
+    Attributes
+    ----------
+    points, counted
+        Shape (point, parameter): of the times and of the counts.
+    values
+        Shape (call path, point); NaN where nothing was measured.
+    noise
+        Of the values.
+    column
+        Parameter that counts processes; None if there is none.
+    options
+        Of the fit.
+    """
+
+    points: Array
+    values: Array
+    noise: PointNoise
+    counted: Array
+    column: int | None
+    options: FitOptions | None
+
+    def fit(self, priors: Sequence[Prior | None]) -> tuple[Resilient | None, ...]:
+        """Fit one prior of each call path."""
+        return fit_priors(self.points, self.values, priors, self.options, self.noise, self.counted)
+
+
+@dataclass(eq=False)
+class _Draft:
+    """Sources, notes, priors and whether counts are settled, one of each call path, until times are seen."""
+
+    sources: list[Source]
+    notes: list[tuple[str, ...]]
+    priors: list[Prior | None]
+    settled: list[bool]
+
+    def drop(self, row: int, why: str) -> None:
+        """Leave a call path to its times."""
+        self.priors[row], self.sources[row] = None, Source.TIMES
+        self.notes[row] = (*self.notes[row], f"{why}: {TIMES_ALONE}")
+
+
+def _keep_determined(draft: _Draft, values: Array, priced: bool) -> None:
+    """Fit one cost, or the price alone, where values (call path, point) are too few for a prior's coefficients."""
+    for row, prior in enumerate(draft.priors):
         measured = int(np.isfinite(values[row]).sum())
         if prior is None or measured > prior.fitted_count:
             continue
-        priced = options is None or options.price
-        if sources[row] is Source.COMPUTATION and measured > 2:
-            priors[row] = one_cost(prior)
-        elif sources[row] is Source.COMPUTATION and measured and priced and any(c.effort for c in prior.columns):
-            priors[row] = price_alone(prior)
-            notes[row] = (
-                *notes[row],
+        computes = draft.sources[row] is Source.COMPUTATION
+        if computes and measured > 2:
+            draft.priors[row] = one_cost(prior)
+        elif computes and measured and priced and any(c.effort for c in prior.columns):
+            draft.priors[row] = price_alone(prior)
+            draft.notes[row] = (
+                *draft.notes[row],
                 f"only {in_words(measured, 'point')} {'has' if measured == 1 else 'have'} times: one cost of its "
                 "counted work was fitted; more points distinguish its parts",
             )
         else:
-            drop_prior(row, f"{measured} points do not determine the {prior.fitted_count} coefficients of its prior")
-    for row in np.flatnonzero(_done_elsewhere(timed.points, values, efforts, priors, sources)).tolist():
-        drop_prior(row, "its time is spent outside of the code whose effort was counted, in libraries or the system")
-        settled[row] = True
-    priors = with_algorithms(timed.points, values, priors)
-    column = None if processes is None else timed.parameters.index(processes)
-    startup = startup_prior(column if column is not None and timed.points[:, column].max() > 1 else None)
-    startup = replace(startup, repeated=tuple(timed.parameters.index(name) for name in steps or ()))
-    # Times of a single number of ranks tell nothing of their growth with it; what others wait for does.
-    if column is not None and ranks_above_one(timed.points, column) == 1:
+            draft.drop(row, f"{measured} points do not determine the {prior.fitted_count} coefficients of its prior")
+
+
+def _enter_startup(
+    draft: _Draft, times: _Times, found: PathPriors, starting: NDArray[np.bool_], repeated: tuple[int, ...]
+) -> None:
+    """Enter the prior of start-up where it is one, and for what waits, if all points have one number of ranks.
+
+    Times of a single number of ranks tell nothing of their growth with it; what others wait for does.
+    """
+    column = times.column
+    startup = startup_prior(column if column is not None and times.points[:, column].max() > 1 else None)
+    startup = replace(startup, repeated=repeated)
+    if column is not None and ranks_above_one(times.points, column) == 1:
         for row in np.flatnonzero(found.can_wait).tolist():
-            if found.priors[row] is None and np.isfinite(values[row]).sum() > startup.fitted_count:
-                priors[row] = startup
-    starting = is_startup_or_shutdown(timed.tree.names)
+            if found.priors[row] is None and np.isfinite(times.values[row]).sum() > startup.fitted_count:
+                draft.priors[row] = startup
     for row in np.flatnonzero(starting).tolist():
-        priors[row], sources[row], notes[row] = startup, Source.COMMUNICATION, ()
-    fitted = fit_priors(timed.points, values, priors, options, noise, counted.points)
-    companions = _work(efforts, found.proven, timed.points)
-    # Where an account has columns of its own, what work beyond its blocks costs is no finding any more.
+        draft.priors[row], draft.sources[row], draft.notes[row] = startup, Source.COMMUNICATION, ()
+
+
+def _beyond_priors(
+    times: _Times, priors: Sequence[Prior | None], found: PathPriors, starting: NDArray[np.bool_]
+) -> Sequence[Waiting | None]:
+    """Find what times have beyond their priors, but for start-up.
+
+    Where an account has columns of its own, what work beyond its blocks costs is no finding any more.
+    """
     tested = [
         None if start or (prior is not None and prior.fitted_count < len(prior.columns)) else prior
         for prior, start in zip(priors, starting.tolist(), strict=True)
     ]
-    waiting = diagnose(
-        timed.points,
-        values,
+    return diagnose(
+        times.points,
+        times.values,
         tested,
-        column,
-        companions=companions,
-        noise=noise,
+        times.column,
+        companions=_work(found.efforts, found.proven, times.points),
+        noise=times.noise,
         can_wait=found.can_wait,
-    )
-    wholes = _wholes(timed.points, values, priors, fitted, waiting, options, noise, column, counted.points)
-    return tuple(
-        PathModel(
-            sources[row] if fitted[row] is not None else Source.TIMES,
-            notes[row],
-            fitted[row],
-            waiting[row],
-            wholes[row],
-            efforts[row],
-            settled[row],
-            _absorbed(wholes[row], efforts[row], found.absorbed[row], timed.tree.names[row]),
-            found.repeats[row],
-        )
-        for row in range(calls)
     )
 
 
@@ -217,22 +281,18 @@ def _absorbed(
     return {} if whole is None or effort is None or not absorbed else split(whole.model, effort, absorbed, name)
 
 
-def _done_elsewhere(
-    points: Array,
-    values: Array,
-    efforts: Sequence[ModelFunction | None],
-    priors: Sequence[Prior | None],
-    sources: Sequence[Source],
-) -> NDArray[np.bool_]:
+def _done_elsewhere(times: _Times, efforts: Sequence[ModelFunction | None], draft: _Draft) -> NDArray[np.bool_]:
     """Return shape (call path,): whether computation takes longer than its counted effort can, and its memory.
 
     A function that fills large arrays by calls of the C library executes the same few basic blocks for any size: as a
     prior they would make a constant of a time that grows. Most points must agree.
     """
+    points, values = times.points, times.values
     out = np.zeros(len(values), dtype=np.bool_)
-    for row, (effort, prior, source) in enumerate(zip(efforts, priors, sources, strict=True)):
+    for row, (effort, prior, source) in enumerate(zip(efforts, draft.priors, draft.sources, strict=True)):
         if source is Source.COMPUTATION and effort is not None and prior is not None:
             present = np.isfinite(values[row])
+            # most points take longer than e(x) visits of the slowest code and what memory costs, sum_k c_k e_k(x)
             known = SLOWEST_S * np.maximum(effort.evaluate(points[present]), 1.0)
             for column in (column for column in prior.columns if column.cost is not None):
                 known += sum(column.cost or ()) * np.maximum(column.function.evaluate(points[present]), 0.0)
@@ -241,18 +301,13 @@ def _done_elsewhere(
 
 
 def _wholes(
-    points: Array,
-    values: Array,
+    times: _Times,
     priors: Sequence[Prior | None],
     fitted: Sequence[Resilient | None],
     waiting: Sequence[Waiting | None],
-    options: FitOptions | None,
-    noise: PointNoise,
-    column: int | None,
-    counted: Array,
 ) -> list[Resilient | None]:
     wider: list[Prior | None] = [
-        with_waiting(prior, finding.term, column)
+        with_waiting(prior, finding.term, times.column)
         if prior is not None
         and finding is not None
         and finding.verdict is not Verdict.NONE
@@ -260,8 +315,7 @@ def _wholes(
         else None
         for prior, finding in zip(priors, waiting, strict=True)
     ]
-    again = fit_priors(points, values, wider, options, noise, counted)
-    return [second or first for first, second in zip(fitted, again, strict=True)]
+    return [second or first for first, second in zip(fitted, times.fit(wider), strict=True)]
 
 
 def _work(efforts: Sequence[ModelFunction | None], proven: Sequence[bool], points: Array) -> list[Term]:
