@@ -210,12 +210,7 @@ class _Weighted:
 
 
 def _searched(
-    points: Array,
-    weighted: _Weighted,
-    exact: Mask,
-    space: Spaces,
-    options: SearchOptions,
-    progress: Progress | None,
+    points: Array, weighted: _Weighted, exact: Mask, space: Spaces, options: SearchOptions, progress: Progress | None
 ) -> list[Model]:
     """Search for the models of call paths that were measured at all `points`; the full space may be left."""
     fitted = _fit_complete(points, weighted, space, options, progress)

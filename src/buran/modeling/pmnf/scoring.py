@@ -124,32 +124,38 @@ def with_groups_out(tables: list[TermTable], dictionary: Dictionary, beam: Beam,
     return out
 
 
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Hypotheses of one size that compete.
+
+    Attributes
+    ----------
+    rows, new
+        Shape (call path, hypothesis, term, parameter): of the term tables; factors that are of no term before.
+    coefficients
+        Shape (call path, hypothesis, term).
+    predicted
+        Shape (call path, hypothesis, place): at a point beyond the others, then at the edges.
+    errors, scores
+        Shape (call path, hypothesis): at left-out points, and by a plain criterion; infinite where not usable.
+    """
+
+    rows: Ids
+    new: Mask
+    coefficients: Array
+    predicted: Array
+    errors: Array
+    scores: Array
+
+
 def cost_of(
-    tables: list[TermTable],
-    dictionary: Dictionary,
-    rows: Ids,
-    new: Mask,
-    coefficients: Array,
-    predicted: Array,
-    errors: Array,
-    costs: Costs,
-    nonnegative: bool,
+    tables: list[TermTable], dictionary: Dictionary, sums: Sums, costs: Costs, nonnegative: bool
 ) -> tuple[Array, Array]:
     """Return shape (call path, hypothesis), twice: cost of the freedom, and the handicap on the score.
 
     The handicap is infinite for hypotheses that are negative at an edge of the range in which nothing may be.
-
-    Parameters
-    ----------
-    rows, new
-        Shape (call path, hypothesis, term, parameter): of the tables; factors that are of no term before.
-    coefficients
-        Shape (call path, hypothesis, term).
-    predicted
-        Shape (call path, hypothesis, edge).
-    errors
-        Shape (call path, hypothesis), at left-out points.
     """
+    rows, coefficients, errors = sums.rows, sums.coefficients, sums.errors
     terms = rows.shape[2]
     out = np.full(errors.shape, float(costs.coefficient * terms))
     steepness = np.zeros(errors.shape)
@@ -157,7 +163,7 @@ def cost_of(
     few = falling.copy()
     outgrown = np.ones((*coefficients.shape, terms), dtype=bool)  # the third axis by the fourth
     for p, table in enumerate(tables):
-        of_table, first = rows[..., p], new[..., p]
+        of_table, first = rows[..., p], sums.new[..., p]
         distinct, fancy = first.sum(axis=2), (first & ~table.plain[of_table]).sum(axis=2)
         # the first factor is free to be fancy; further ones pay by their kind
         extra = np.maximum(distinct - 1, 0)
@@ -179,6 +185,7 @@ def cost_of(
     handicap += costs.implausible * np.minimum(errors, 1.0) * steepness
     if nonnegative:
         handicap[negative.any(axis=2)] = np.inf
+    predicted = sums.predicted[..., 1:]
     below = predicted.min(axis=2) < -BOUND * np.abs(predicted).max(axis=2)
     handicap[below & dictionary.positive[:, None]] = np.inf
     return out, handicap

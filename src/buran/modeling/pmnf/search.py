@@ -38,6 +38,7 @@ from buran.modeling.pmnf.scoring import (
     ROUNDING_ERROR,
     Costs,
     Criterion,
+    Sums,
     by_criterion,
     cost_of,
     score,
@@ -236,33 +237,6 @@ class _Calls:
         return errors, by_criterion(criterion, free, residual, coefficients, self.values, self.weights)
 
 
-@dataclass(frozen=True, eq=False)
-class _Sums:
-    """Hypotheses of one size that compete.
-
-    Attributes
-    ----------
-    rows, new
-        Shape (call path, hypothesis, term, parameter): of the term tables; factors that are of no term before.
-    coefficients
-        Shape (call path, hypothesis, term).
-    predicted
-        Shape (call path, hypothesis, place): beyond the points, then at the edges.
-    errors, scores
-        Shape (call path, hypothesis): at left-out points, infinite where not usable; by a plain criterion.
-    usable
-        Shape (call path, hypothesis).
-    """
-
-    rows: Ids
-    new: Mask
-    coefficients: Array
-    predicted: Array
-    errors: Array
-    scores: Array
-    usable: Mask
-
-
 def _beam_search(
     tables: list[TermTable], calls: _Calls, options: SearchOptions, width: int, hypotheses: BestHypotheses
 ) -> Array:
@@ -302,21 +276,21 @@ def _enter_constant(calls: _Calls, options: SearchOptions, hypotheses: BestHypot
     return errors[:, 0]
 
 
-def _single_terms(calls: _Calls, criterion: Criterion) -> _Sums:
+def _single_terms(calls: _Calls, criterion: Criterion) -> Sums:
     """Return the constant with each product of the dictionary, in parts that fit into the cache."""
     dictionary = calls.dictionary
     chunk, products, count = dictionary.columns.shape
     together = max(1, _CHUNK_BYTES // (32 * chunk * count))  # four such arrays at once
     parts = (one_term(dictionary, slice(start, start + together)) for start in range(0, products, together))
     figures = [calls.judged(criterion, part.free, part.residual, 2) for part in parts]
-    errors, scores = (np.concatenate(each, axis=1) for each in zip(*figures, strict=True))
+    parts_together = (np.concatenate(each, axis=1) for each in zip(*figures, strict=True))
+    errors, scores = (np.where(dictionary.usable, each, np.inf) for each in parts_together)
     rows, coefficients = dictionary.rows[:, :, None], dictionary.gain[..., None]
     predicted = coefficients * dictionary.there + dictionary.level[:, None, None]
-    errors = np.where(dictionary.usable, errors, np.inf)
-    return _Sums(rows, rows > 0, coefficients, predicted, errors, scores, dictionary.usable)
+    return Sums(rows, rows > 0, coefficients, predicted, errors, scores)
 
 
-def _extended_sums(tables: list[TermTable], calls: _Calls, beam: Beam, criterion: Criterion) -> _Sums:
+def _extended_sums(tables: list[TermTable], calls: _Calls, beam: Beam, criterion: Criterion) -> Sums:
     """Return the hypotheses of a beam, judged with whole groups left out where a parameter has few values."""
     dictionary, at = calls.dictionary, np.arange(len(calls.index))[:, None, None]
     errors, scores = calls.judged(criterion, beam.free, beam.residual, beam.members.shape[2] + 1)
@@ -326,29 +300,18 @@ def _extended_sums(tables: list[TermTable], calls: _Calls, beam: Beam, criterion
     rows = dictionary.rows[at, beam.members]
     new = first_occurrence(rows)
     errors = np.where(beam.usable, with_groups_out(tables, dictionary, beam, new, errors), np.inf)
-    return _Sums(rows, new, beam.coefficients, predicted, errors, scores, beam.usable)
+    return Sums(rows, new, beam.coefficients, predicted, errors, np.where(beam.usable, scores, np.inf))
 
 
 def _enter_best(
-    tables: list[TermTable], calls: _Calls, sums: _Sums, options: SearchOptions, hypotheses: BestHypotheses
+    tables: list[TermTable], calls: _Calls, sums: Sums, options: SearchOptions, hypotheses: BestHypotheses
 ) -> Mask:
     """Enter the best of the sums into `hypotheses`; return shape (call path,): whether one beats those before."""
-    edges, coefficients = sums.predicted[..., 1:], sums.coefficients
-    cost, handicap = cost_of(
-        tables,
-        calls.dictionary,
-        sums.rows,
-        sums.new,
-        coefficients,
-        edges,
-        sums.errors,
-        options.costs,
-        options.nonnegative,
-    )
+    cost, handicap = cost_of(tables, calls.dictionary, sums, options.costs, options.nonnegative)
     if options.criterion == "error":
-        scores = score(sums.errors, cost, calls.values.shape[1], coefficients.shape[2] + 1) + handicap
+        scores = score(sums.errors, cost, calls.values.shape[1], sums.rows.shape[2] + 1) + handicap
     else:
-        scores = np.where(sums.usable & np.isfinite(handicap), sums.scores, np.inf)
+        scores = np.where(np.isfinite(handicap), sums.scores, np.inf)
     at, front = np.arange(len(scores))[:, None], best(scores, options.alternatives)
     front_scores = scores[at, front]
     better = np.asarray(front_scores[:, 0] < hypotheses.scores[calls.index, 0])

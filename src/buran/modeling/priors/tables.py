@@ -301,10 +301,7 @@ def _done_elsewhere(times: _Times, efforts: Sequence[ModelFunction | None], draf
 
 
 def _wholes(
-    times: _Times,
-    priors: Sequence[Prior | None],
-    fitted: Sequence[Resilient | None],
-    waiting: Sequence[Waiting | None],
+    times: _Times, priors: Sequence[Prior | None], fitted: Sequence[Resilient | None], waiting: Sequence[Waiting | None]
 ) -> list[Resilient | None]:
     wider: list[Prior | None] = [
         with_waiting(prior, finding.term, times.column)
