@@ -129,53 +129,65 @@ def refine(
         wanted without a call graph.
     """
     wishes = wishes or Wishes()
-    graph, memory, hooked = explored.graph, explored.known, explored.hooked
     prediction = predict_regions(program, target)
     regions = program.tree.regions
     symbols = [symbol_of(region) for region in regions]
-    unknown = np.isnan(prediction.share)
-    before = np.array([name in memory and memory[name].kept for name in symbols], dtype=bool)
-    least = np.where(before, wishes.share / 2, wishes.share)
-    distorted = prediction.mostly_hooks(wishes.hook_share)
-    seen, grew = _measured(prediction, program.extremes_s, _visits_at_largest(program))
-    share = prediction.bare_share
-    with np.errstate(invalid="ignore"):
-        large: Mask = ((share >= least) | (seen >= least)) & ~unknown & (prediction.total_s > 0)
-    busy: Mask = np.any([growing >= wishes.share for _, growing in prediction.work] or [np.zeros_like(large)], axis=0)
-    steady = prediction.constant & prediction.filterable & ~grew & ~busy
-    waiting = _waiting(prediction, program.imbalance, wishes.share) & prediction.filterable
-    # Score-P ends a program that records a parameter outside of a function with hooks.
-    always = _matching(regions, wishes.keep) | np.array([region.role == PARAMETRIZED for region in regions], dtype=bool)
-    dropped = _matching(regions, wishes.drop) & ~always
-    if wishes.constants:
-        steady = np.zeros_like(steady)
-    kernels = ((large & ~steady) | unknown | (busy & ~distorted) | waiting | always) & ~dropped
-    no_kernel = steady | dropped | distorted | unknown | prediction.main
-    kernels = _enough(prediction, kernels, ~no_kernel, wishes.coverage)
-    keep = prediction.filterable & (prediction.leading_to(kernels) | prediction.main) & ~dropped
-    if wishes.closure == "static":
-        keep |= prediction.filterable & _static_closure(graph, regions, kernels & keep) & ~dropped
-    near = np.fmax(share, seen) >= NEAR_SHARE * wishes.share
-    near &= prediction.filterable & np.isfinite(prediction.hook_s) & ~(dropped | keep | steady | distorted)
-    keep |= near
-    worth = np.where(kernels | near, np.fmax(np.nan_to_num(prediction.bare_share), seen), 0.0)
-    kept = within_overhead(prediction, keep, worth, prediction.main | always, wishes.overhead)
-    costly = keep & ~kept
-    added: dict[str, str] = {}
-    if graph is not None:
-        added = unexplored_kernels(graph, symbols, kernels & kept, memory, hooked, explored.uncounted)
-        added |= dict.fromkeys(_unmeasured(graph, wishes.keep, {*symbols, *hooked}), KEPT)
-        unwanted = _unmeasured(graph, wishes.drop, ()) - _unmeasured(graph, wishes.keep, ())
-        added = {name: why for name, why in added.items() if name not in unwanted}
-    never = tuple(sorted(set(hooked) - set(symbols) - {name for name in memory if memory[name].share is not None}))
-    choice = _Choice(kernels, kept, costly, steady, near, distorted, waiting, always, dropped)
+    choice = _choose(program, prediction, wishes, explored)
+    kernels, kept = choice.kernels, choice.kept
+    added = _never_measured(wishes, explored, symbols, kernels & kept)
+    judged = {name for name, verdict in explored.known.items() if verdict.share is not None}
+    never = tuple(sorted(set(explored.hooked) - set(symbols) - judged))
     reasons = tuple(choice.reason(prediction, i, wishes.share) for i in range(len(regions)))
     result = Refinement(prediction, kept, kernels & (kept | ~prediction.filterable), reasons, added, (), never)
     known_names = dict(zip(symbols, (region.name for region in regions), strict=True))
-    if graph is not None:
-        known_names = {**dict(zip(graph.symbols, graph.names, strict=True)), **known_names}
-    notes = (*_notes(result, wishes, costly), *_of_patterns(wishes, known_names))
-    return replace(result, notes=notes, steady=steady, share=wishes.share)
+    if explored.graph is not None:
+        known_names = {**dict(zip(explored.graph.symbols, explored.graph.names, strict=True)), **known_names}
+    notes = (*_notes(result, wishes, choice.costly), *_of_patterns(wishes, known_names))
+    return replace(result, notes=notes, steady=choice.steady, share=wishes.share)
+
+
+def _choose(program: ModelledProgram, prediction: RegionPrediction, wishes: Wishes, explored: Explored) -> _Choice:
+    """Choose among the measured functions: kernels, the way to them, what is near, as far as the overhead allows."""
+    regions, filterable, share = program.tree.regions, prediction.filterable, prediction.bare_share
+    memory = (explored.known.get(symbol_of(region)) for region in regions)
+    before = np.array([known is not None and known.kept for known in memory], dtype=bool)
+    least = np.where(before, wishes.share / 2, wishes.share)
+    unknown, distorted = np.isnan(prediction.share), prediction.mostly_hooks(wishes.hook_share)
+    seen, grew = _measured(prediction, program.extremes_s, _visits_at_largest(program))
+    # kernels: a share of the time, or of a further metric, that changes; waiting; what the user keeps
+    with np.errstate(invalid="ignore"):
+        large: Mask = ((share >= least) | (seen >= least)) & ~unknown & (prediction.total_s > 0)
+    busy: Mask = np.any([growing >= wishes.share for _, growing in prediction.work] or [np.zeros_like(large)], axis=0)
+    steady = prediction.constant & filterable & ~grew & ~busy & (not wishes.constants)
+    waiting = _waiting(prediction, program.imbalance, wishes.share) & filterable
+    # Score-P ends a program that records a parameter outside of a function with hooks.
+    always = _matching(regions, wishes.keep) | np.array([region.role == PARAMETRIZED for region in regions], dtype=bool)
+    dropped = _matching(regions, wishes.drop) & ~always
+    kernels = ((large & ~steady) | unknown | (busy & ~distorted) | waiting | always) & ~dropped
+    no_kernel = steady | dropped | distorted | unknown | prediction.main
+    kernels = _enough(prediction, kernels, ~no_kernel, wishes.coverage)
+    # kept: the way to kernels, and what has a part of the share
+    keep = filterable & (prediction.leading_to(kernels) | prediction.main) & ~dropped
+    if wishes.closure == "static":
+        keep |= filterable & _static_closure(explored.graph, regions, kernels & keep) & ~dropped
+    near = np.fmax(share, seen) >= NEAR_SHARE * wishes.share
+    near &= filterable & np.isfinite(prediction.hook_s) & ~(dropped | keep | steady | distorted)
+    keep |= near
+    # what costs too much goes
+    worth = np.where(kernels | near, np.fmax(np.nan_to_num(share), seen), 0.0)
+    kept = within_overhead(prediction, keep, worth, prediction.main | always, wishes.overhead)
+    return _Choice(kernels, kept, keep & ~kept, steady, near, distorted, waiting, always, dropped)
+
+
+def _never_measured(wishes: Wishes, explored: Explored, symbols: Sequence[str], kernels: Mask) -> dict[str, str]:
+    """Return why functions that were never measured are tried, by linker symbol; none without a call graph."""
+    graph, hooked = explored.graph, explored.hooked
+    if graph is None:
+        return {}
+    added = unexplored_kernels(graph, symbols, kernels, explored.known, hooked, explored.uncounted)
+    added |= dict.fromkeys(_unmeasured(graph, wishes.keep, {*symbols, *hooked}), KEPT)
+    unwanted = _unmeasured(graph, wishes.drop, ()) - _unmeasured(graph, wishes.keep, ())
+    return {name: why for name, why in added.items() if name not in unwanted}
 
 
 def _matching(regions: Sequence[Region], patterns: Sequence[str]) -> Mask:
