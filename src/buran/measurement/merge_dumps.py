@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,8 @@ from buran.profiles.reuse import FIRST_RATE, LAST_RATE, REUSE_METRICS
 TASK_CLOCK = "task_clock"  # counts nanoseconds
 NO_CLOCK = "none"
 CPU_TIME = "cpu_time"
+
+Values = NDArray[np.generic]
 
 
 def read_dumps(folder: Path, ranks: int) -> Profile:
@@ -111,109 +114,156 @@ def _check_together(dumps: Sequence[Dump], folder: Path, ranks: int) -> None:
 
 def _merge(dumps: Sequence[Dump]) -> Profile:
     """Merge the call trees of all threads; equal call paths become one."""
-    threads = [(dump, thread) for dump in dumps for thread in sorted(dump.threads)]
-    parts = [dump.threads[thread] for dump, thread in threads]
-    nodes, sizes = np.concatenate(parts), np.array([len(part) for part in parts])
-    roots, location = np.cumsum(sizes) - sizes, np.repeat(np.arange(len(parts)), sizes)
-    parent = nodes["parent"].astype(np.int64) + roots[location]
-    parent[roots] = -1
-    index_of: dict[Region, int] = {}
-    numbers = {
-        dump.rank: np.array([index_of.setdefault(region, len(index_of)) for region in dump.regions], dtype=np.int64)
-        for dump in dumps
-    }
-    region = np.concatenate([numbers[dump.rank][dump.threads[thread]["region"]] for dump, thread in threads])
-    ticks_per_second = np.repeat([dump.ticks_per_second for dump, _ in threads], sizes)
-    path, tree = _unite(parent, region, tuple(index_of))
-    locations = tuple(Location(dump.rank, thread) for dump, thread in threads)
-    at = (path, location)
-    shape = (len(tree), len(locations))
-
-    def added_up(values: NDArray[np.generic], dtype: type[np.generic]) -> NDArray[np.generic]:
-        out = np.zeros(shape, dtype=dtype)
-        np.add.at(out, at, values)
-        return out
-
-    smallest = np.full(shape, np.inf)
-    np.minimum.at(smallest, at, np.where(nodes["comm_min"] > 0, nodes["comm_min"].astype(np.float64), np.inf))
-    largest = np.zeros(shape)
-    np.maximum.at(largest, at, nodes["comm_max"].astype(np.float64))
-    values: dict[str, NDArray[np.generic]] = {"visits": added_up(nodes["visits"], np.uint64)}
+    merged = _Merged.of(dumps)
+    values: dict[str, Values] = {"visits": merged.added_up(merged.nodes["visits"])}
     if all(dump.info.get("clock") != NO_CLOCK for dump in dumps):
-        has_cpu_clock = not any(dump.info.get("cpu_clock_missing") for dump in dumps)
-        is_mpi = _is_mpi(index_of)[region]
-        idles = np.zeros(len(nodes), dtype=bool)
-        idles[roots] = [thread > 0 for _, thread in threads]
-        for name, ticks in _ticks(nodes, is_mpi if has_cpu_clock else np.ones_like(is_mpi), len(parts) > len(dumps)):
-            if name != CPU_TIME or has_cpu_clock:
-                seconds = added_up(np.where(idles, 0, ticks) / ticks_per_second, np.float64).astype(np.float64)
-                values[name] = tree.inclusive(seconds) if metric_of(name).kind == "inclusive" else seconds
+        values |= _times(merged)
     if dumps[0].counts_blocks:
-        values["basic_blocks"] = added_up(nodes["blocks"], np.uint64)
-    # One-sided operations put and get: as Score-P does, these bytes are kept apart.
-    one_sided = _is_mpi(index_of, ONE_SIDED)[region]
-    values |= {
-        "bytes_sent": added_up(np.where(one_sided, 0, nodes["bytes_sent"]), np.uint64),
-        "bytes_received": added_up(np.where(one_sided, 0, nodes["bytes_received"]), np.uint64),
-    }
-    if one_sided.any():
-        values |= {
-            "bytes_put": added_up(np.where(one_sided, nodes["bytes_sent"], 0), np.uint64),
-            "bytes_get": added_up(np.where(one_sided, nodes["bytes_received"], 0), np.uint64),
-        }
-    values |= {
-        "communicator_size_sum": added_up(nodes["comm_sum"], np.uint64),
-        "communicator_size_min": np.where(np.isfinite(smallest), smallest, 0.0),
-        "communicator_size_max": largest,
-    }
-    for name in _common_counters(dumps):
-        counts = np.concatenate([dump.counts[thread][:, dump.counters.index(name)] for dump, thread in threads])
-        if name == HEAP_PEAK:
-            values[name] = np.zeros(shape)
-            np.maximum.at(values[name], at, counts.astype(np.float64))
-        elif name == HEAP_BYTES:  # an MPI needs more or less of it, as the run goes
-            values[name] = added_up(np.where(_is_mpi(index_of)[region], 0, counts), np.uint64)
-        elif name == TASK_CLOCK:
-            values[name] = tree.inclusive(added_up(counts / 1e9, np.float64).astype(np.float64, copy=False))
-        else:
-            values[name] = added_up(counts, np.uint64)
+        values["basic_blocks"] = merged.added_up(merged.nodes["blocks"])
+    values |= _traffic(merged) | _counters(merged)
     for name in ("resident_bytes", HEAP_PEAK):
         if all(of_ranks := _numbers(dumps, name)):
-            first = [at for at, (dump, thread) in enumerate(threads) if thread == min(dump.threads)]
-            values.setdefault(name, np.zeros(shape))[0, first] = of_ranks
-    values |= _reuse_distances(dumps, threads, added_up)
+            first = [at for at, (dump, thread) in enumerate(merged.threads) if thread == min(dump.threads)]
+            values.setdefault(name, np.zeros(merged.shape))[0, first] = of_ranks
+    values |= _reuse_distances(merged)
     metrics = {name: REUSE_METRICS.get(name) or metric_of(name) for name in values}
-    return Profile(tree, locations, metrics, values, _attributes(dumps, tree))
+    locations = tuple(Location(dump.rank, thread) for dump, thread in merged.threads)
+    return Profile(merged.tree, locations, metrics, values, _attributes(dumps, merged.tree))
 
 
-def _reuse_distances(
-    dumps: Sequence[Dump],
-    threads: Sequence[tuple[Dump, int]],
-    added_up: Callable[[NDArray[np.generic], type[np.generic]], NDArray[np.generic]],
-) -> dict[str, NDArray[np.generic]]:
+@dataclass(frozen=True, eq=False)
+class _Merged:
+    """The nodes of all threads, and the call tree that they make up.
+
+    Attributes
+    ----------
+    dumps, threads
+        One for each rank; one for each location, with the thread's number.
+    nodes, region, path, location
+        Shape (node,): what was measured, and where it belongs in `tree` and among the locations.
+    tree
+        Call paths of all threads.
+    """
+
+    dumps: Sequence[Dump]
+    threads: Sequence[tuple[Dump, int]]
+    nodes: NDArray[np.void]
+    region: NDArray[np.int64]
+    path: NDArray[np.int64]
+    location: NDArray[np.int64]
+    tree: CallTree
+
+    @classmethod
+    def of(cls, dumps: Sequence[Dump]) -> _Merged:
+        """Put the trees of all threads behind each other, and unite equal call paths."""
+        threads = [(dump, thread) for dump in dumps for thread in sorted(dump.threads)]
+        parts = [dump.threads[thread] for dump, thread in threads]
+        nodes, sizes = np.concatenate(parts), np.array([len(part) for part in parts])
+        roots, location = np.cumsum(sizes) - sizes, np.repeat(np.arange(len(parts)), sizes)
+        parent = nodes["parent"].astype(np.int64) + roots[location]
+        parent[roots] = -1
+        index_of: dict[Region, int] = {}
+        numbers = {
+            dump.rank: np.array([index_of.setdefault(region, len(index_of)) for region in dump.regions], dtype=np.int64)
+            for dump in dumps
+        }
+        region = np.concatenate([numbers[dump.rank][dump.threads[thread]["region"]] for dump, thread in threads])
+        path, tree = _unite(parent, region, tuple(index_of))
+        return cls(dumps, threads, nodes, region, path, location, tree)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of call paths and of locations."""
+        return len(self.tree), len(self.threads)
+
+    def added_up(self, values: Values, dtype: type[np.generic] = np.uint64) -> Values:
+        """Return shape (call path, location) of values (node,)."""
+        out = np.zeros(self.shape, dtype=dtype)
+        np.add.at(out, (self.path, self.location), values)
+        return out
+
+    def seconds(self, values: Values) -> NDArray[np.float64]:
+        """Return shape (call path, location): times (node,) added up."""
+        return self.added_up(values, np.float64).astype(np.float64, copy=False)
+
+    def extreme(self, which: np.ufunc, values: Values, start: float = 0.0) -> Values:
+        """Return shape (call path, location): the largest or smallest of values (node,) and a first one."""
+        out = np.full(self.shape, start)
+        which.at(out, (self.path, self.location), values.astype(np.float64))
+        return out
+
+    def is_mpi(self, operations: frozenset[str] | None = None) -> NDArray[np.bool_]:
+        """Return shape (node,): whether it is one of these MPI operations, or any."""
+        return _is_mpi(self.tree.regions, operations)[self.region]
+
+
+def _times(merged: _Merged) -> dict[str, Values]:
+    """Return the times by metric, those of computing and of waiting among them; at the roots of first threads alone."""
+    threads, nodes = merged.threads, merged.nodes
+    has_cpu_clock = not any(dump.info.get("cpu_clock_missing") for dump in merged.dumps)
+    ticks_per_second = np.array([dump.ticks_per_second for dump, _ in threads])[merged.location]
+    idles = np.zeros(len(nodes), dtype=bool)
+    idles[np.unique(merged.location, return_index=True)[1]] = [thread > 0 for _, thread in threads]
+    on_wall_clock = merged.is_mpi() if has_cpu_clock else np.ones(len(nodes), dtype=bool)
+    ticks = {
+        "time": np.where(on_wall_clock, nodes["ticks"], nodes["cpu"] + nodes["waited"]),
+        "wall_time": nodes["ticks"],
+    }
+    if has_cpu_clock:
+        ticks[CPU_TIME] = nodes["cpu"]
+    if len(threads) > len(merged.dumps):
+        ticks |= {"team_idle_time": nodes["idle"], "team_imbalance": nodes["imbalance"]}
+    seconds = {name: merged.seconds(np.where(idles, 0, each) / ticks_per_second) for name, each in ticks.items()}
+    return {
+        name: merged.tree.inclusive(each) if metric_of(name).kind == "inclusive" else each
+        for name, each in seconds.items()
+    }
+
+
+def _traffic(merged: _Merged) -> dict[str, Values]:
+    """Return bytes and communicators of MPI; one-sided operations put and get, apart as with Score-P."""
+    nodes, one_sided = merged.nodes, merged.is_mpi(ONE_SIDED)
+    out = {name: merged.added_up(np.where(one_sided, 0, nodes[name])) for name in ("bytes_sent", "bytes_received")}
+    if one_sided.any():
+        apart = {"bytes_put": nodes["bytes_sent"], "bytes_get": nodes["bytes_received"]}
+        out |= {name: merged.added_up(np.where(one_sided, each, 0)) for name, each in apart.items()}
+    sizes = np.where(nodes["comm_min"] > 0, nodes["comm_min"].astype(np.float64), np.inf)
+    smallest = merged.extreme(np.minimum, sizes, np.inf)
+    return out | {
+        "communicator_size_sum": merged.added_up(nodes["comm_sum"]),
+        "communicator_size_min": np.where(np.isfinite(smallest), smallest, 0.0),
+        "communicator_size_max": merged.extreme(np.maximum, nodes["comm_max"]),
+    }
+
+
+def _counters(merged: _Merged) -> dict[str, Values]:
+    """Return what all processes counted, by metric."""
+    out: dict[str, Values] = {}
+    for name in _common_counters(merged.dumps):
+        counts = np.concatenate([dump.counts[thread][:, dump.counters.index(name)] for dump, thread in merged.threads])
+        if name == HEAP_PEAK:
+            out[name] = merged.extreme(np.maximum, counts)
+        elif name == HEAP_BYTES:  # an MPI needs more or less of it, as the run goes
+            out[name] = merged.added_up(np.where(merged.is_mpi(), 0, counts))
+        elif name == TASK_CLOCK:
+            out[name] = merged.tree.inclusive(merged.seconds(counts / 1e9))
+        else:
+            out[name] = merged.added_up(counts)
+    return out
+
+
+def _reuse_distances(merged: _Merged) -> dict[str, Values]:
     """Return accesses by reuse distance; a process names those that it has."""
     out = {}
-    for name in (name for name in REUSE_METRICS if any(name in dump.counters for dump in dumps)):
+    for name in (name for name in REUSE_METRICS if any(name in dump.counters for dump in merged.dumps)):
         columns = (
             dump.counts[thread][:, dump.counters.index(name)]
             if name in dump.counters
             else np.zeros(len(dump.threads[thread]), dtype=np.uint64)
-            for dump, thread in threads
+            for dump, thread in merged.threads
         )
-        out[name] = added_up(np.concatenate([*columns]), np.uint64)
+        out[name] = merged.added_up(np.concatenate([*columns]))
     return out
-
-
-def _ticks(
-    nodes: NDArray[np.void], on_wall_clock: NDArray[np.bool_], has_teams: bool
-) -> Iterator[tuple[str, NDArray[np.uint64]]]:
-    """Return the times of the profile by metric, in ticks; those of computing and of waiting are the time."""
-    yield "time", np.where(on_wall_clock, nodes["ticks"], nodes["cpu"] + nodes["waited"])
-    yield "wall_time", nodes["ticks"]
-    yield CPU_TIME, nodes["cpu"]
-    if has_teams:
-        yield "team_idle_time", nodes["idle"]
-        yield "team_imbalance", nodes["imbalance"]
 
 
 def _is_mpi(regions: Iterable[Region], operations: frozenset[str] | None = None) -> NDArray[np.bool_]:
@@ -260,13 +310,7 @@ def _sampling(dumps: Sequence[Dump]) -> dict[str, str]:
 
 
 # What the runtime says of each process, and how it is summed up for all of them.
-_ADDED_UP = (
-    "visits_below_depth_limit",
-    LOST_VISITS,
-    "threads_sharing_a_location",
-    "threads_running_at_exit",
-    "forks",
-)
+_ADDED_UP = ("visits_below_depth_limit", LOST_VISITS, "threads_sharing_a_location", "threads_running_at_exit", "forks")
 _GREATEST = ("call_paths", "memory_bytes", "threads")
 _SAME = ("clock", "recursion", "depth_limit", "call_path_limit")
 
