@@ -360,6 +360,37 @@ def _check_format(path: Path) -> None:
         )
 
 
+def _declared(parser: Any, with_data: set[int]) -> list[Any]:
+    """Return the metrics of a file; each has a name of its own, and none has values without being there."""
+    declared = [metric for top in parser.get_metrics() for metric in top.get_all_children()]
+    if len({metric.name for metric in declared}) != len(declared):
+        raise _Corrupt("two metrics have the same name")
+    for number in with_data - {metric.id for metric in declared}:
+        raise _Corrupt(f"there are values of a metric {number} that is not declared")
+    return declared
+
+
+def _definition(metric: Any, has_data: bool) -> Metric | str:
+    """Return what a metric is, or its name and kind where its values are no plain numbers."""
+    if metric.metric_type in _DERIVED[:3]:  # an expression over other metrics, without values of its own
+        if has_data:
+            raise _Corrupt(f"metric {metric.name} is {metric.metric_type}, and has values of its own")
+        return f"{metric.name} ({metric.metric_type})"
+    dtype = _DTYPES.get(metric.data_type)
+    if dtype is None:
+        if not _COMPOUND.match(metric.data_type):
+            raise _Corrupt(f"metric {metric.name} has the unknown data type {metric.data_type!r}")
+        return f"{metric.name} ({metric.data_type})"
+    return replace(
+        metric_of(metric.name),
+        unit=metric.units or "",
+        kind="inclusive" if metric.metric_type == "INCLUSIVE" else "exclusive",
+        dtype=dtype,
+        title=metric.display_name or "",
+        description=metric.description or "",
+    )
+
+
 def _read(path: Path) -> Profile:
     _check_format(path)
     with _deep_recursion(), _opened(path) as parser:
@@ -373,56 +404,33 @@ def _read(path: Path) -> Profile:
         streams = layout.streams if len(kernels) else {}
         skipped_locations = layout.others + len(layout.streams) - len(streams)
         check_memory(8 * len(tree) * len(locations) * len(with_data), path.stat().st_size, path)
-        declared = [metric for top in parser.get_metrics() for metric in top.get_all_children()]
-        if len({metric.name for metric in declared}) != len(declared):
-            raise _Corrupt("two metrics have the same name")
-        for number in with_data - {metric.id for metric in declared}:
-            raise _Corrupt(f"there are values of a metric {number} that is not declared")
+        columns = np.concatenate([layout.columns, np.array(list(streams), dtype=np.int64)])
         metrics: dict[str, Metric] = {}
         values: dict[str, NDArray[np.generic]] = {}
         skipped: list[str] = []
         below_zero: list[str] = []
-        for metric in declared:
-            if metric.metric_type in _DERIVED[:3]:  # an expression over other metrics, without values of its own
-                if metric.id in with_data:
-                    raise _Corrupt(f"metric {metric.name} is {metric.metric_type}, and has values of its own")
-                skipped.append(f"{metric.name} ({metric.metric_type})")
+        for metric in _declared(parser, with_data):
+            definition = _definition(metric, metric.id in with_data)
+            if isinstance(definition, str):
+                skipped.append(definition)
                 continue
-            dtype = _DTYPES.get(metric.data_type)
-            if dtype is None:
-                if not _COMPOUND.match(metric.data_type):
-                    raise _Corrupt(f"metric {metric.name} has the unknown data type {metric.data_type!r}")
-                skipped.append(f"{metric.name} ({metric.data_type})")
-                continue
-            definition = replace(
-                metric_of(metric.name),
-                unit=metric.units or "",
-                kind="inclusive" if metric.metric_type == "INCLUSIVE" else "exclusive",
-                dtype=dtype,
-                title=metric.display_name or "",
-                description=metric.description or "",
-            )
             if metric.id in with_data:
-                columns = np.concatenate([layout.columns, np.array(list(streams), dtype=np.int64)])
-                stored, on_streams = np.split(_values(parser, metric, dtype, index, columns), [len(locations)], axis=1)
+                every = _values(parser, metric, definition.dtype, index, columns)
+                stored, on_streams = np.split(every, [len(locations)], axis=1)
                 if streams:
                     add_kernels(stored, on_streams, list(streams.values()), definition, tree, kernels)
                 if _fell(definition, stored, tree):
                     below_zero.append(definition.name)
                     continue
                 _check_values(definition, stored)
-                values[definition.name] = stored
             else:
-                zero = np.zeros((), dtype=_ARRAYS.get(dtype, np.float64))
-                values[definition.name] = np.broadcast_to(zero, (len(tree), len(locations)))
-            metrics[definition.name] = definition
+                zero = np.zeros((), dtype=_ARRAYS.get(definition.dtype, np.float64))
+                stored = np.broadcast_to(zero, (len(tree), len(locations)))
+            metrics[definition.name], values[definition.name] = definition, stored
         attributes = {key: value or "" for key, value in anchor.attrs.items() if key is not None}
-    if skipped:
-        attributes[SKIPPED] = ", ".join(skipped)
-    if below_zero:
-        attributes[BELOW_ZERO] = ", ".join(below_zero)
-    if skipped_locations:
-        attributes[SKIPPED_LOCATIONS] = str(skipped_locations)
+    left_out = {SKIPPED: ", ".join(skipped), BELOW_ZERO: ", ".join(below_zero)}
+    left_out[SKIPPED_LOCATIONS] = str(skipped_locations or "")
+    attributes |= {key: text for key, text in left_out.items() if text}
     profile = Profile(tree, locations, metrics, values, attributes)
     return _without_wrapper(profile) if WRAPPED in attributes else profile
 
