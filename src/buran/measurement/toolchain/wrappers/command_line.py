@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,60 +73,49 @@ class CommandLine:
 
 def inspect(arguments: Sequence[str]) -> CommandLine:
     """Tell what a command line does. Response files (``@file``) are read."""
-    words = expanded(arguments)
-    only_answers = header_given = language_given = language_seen = False
-    lto = shares = stops_early = only_reads = precompiles = names_mpi = False
-    linker: list[str] = []
-    inputs: list[str] = []
-    at = 0
-    while at < len(words):
-        word = words[at]
-        at += 1
-        if word in WITH_VALUE:
-            value = words[at] if at < len(words) else ""
-            at += 1
-            if word == "-x":
-                language_given, header_given = value != "none", value.endswith("-header")
-            elif word in ("-Xlinker", "-z"):
-                linker.append(f"-z {value}" if word == "-z" else value)
-            elif word == "-Xclang" and value == "-emit-pch":
-                precompiles = True
-            elif word == "-l":
-                names_mpi |= _is_mpi_library(f"-l{value}")
-        elif word in ASKING or word.startswith(ASKING_PREFIXES):
-            only_answers = True
-        elif word.startswith("-x"):
-            language_given, header_given = word != "-xnone", word.endswith("-header")
-        elif word.startswith("-flto"):
-            lto = True
-        elif word == "-fno-lto":
-            lto = False
-        elif word in NO_LINK:
-            stops_early = True
-            only_reads |= word in NO_CODE
-            shares |= word.endswith("-shared")
-        elif word.startswith("-Wl,"):
-            linker.extend(word.split(",")[1:])
-        elif word == "-" or not word.startswith("-"):
-            inputs.append(word)
-            language_seen |= language_given
-            precompiles |= header_given or (not language_given and Path(word).suffix in HEADER_SUFFIXES)
-            names_mpi |= _is_mpi_library(word)
-        else:
-            names_mpi |= _is_mpi_library(word)
-    if only_answers or not inputs:
+    options = list(_with_values(expanded(arguments)))
+    words = [word for word, value in options if value is None]
+    inputs = list(_inputs(options))
+    lto = [word != "-fno-lto" for word in words if word.startswith("-flto") or word == "-fno-lto"][-1:] == [True]
+    if not inputs or any(word in ASKING or word.startswith(ASKING_PREFIXES) for word in words):
         return CommandLine(compiles=False, links=False, lto=lto)
-    has_source = language_seen or any(Path(name).suffix in SOURCE_SUFFIXES for name in inputs)
+    stops = NO_LINK.intersection(words)
+    only_reads = not stops.isdisjoint(NO_CODE)
+    has_source = any(language is not None or Path(name).suffix in SOURCE_SUFFIXES for name, language in inputs)
+    precompiles = ("-Xclang", "-emit-pch") in options or any(
+        Path(name).suffix in HEADER_SUFFIXES if language is None else language.endswith("-header")
+        for name, language in inputs
+    )
+    libraries = [f"-l{value}" for word, value in options if word == "-l"]
+    libraries += [word for word in words if not word.startswith("-Wl,")]
     return CommandLine(
         compiles=has_source and not only_reads and not precompiles,
-        links=not stops_early and not precompiles,
+        links=not stops and not precompiles,
         lto=lto,
-        shares=shares,
+        shares=any(word.endswith("-shared") for word in stops),
         precompiles=precompiles and not only_reads,
-        refuses_undefined=_refuses_undefined(linker),
-        names_mpi=names_mpi,
+        refuses_undefined=_refuses_undefined(options),
+        names_mpi=any(map(_is_mpi_library, libraries)),
         reads=has_source and only_reads,
     )
+
+
+def _with_values(words: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    """Yield each option with the next word where that is its value, inputs and other options with None."""
+    rest = iter(words)
+    for word in rest:
+        yield word, next(rest, "") if word in WITH_VALUE else None
+
+
+def _inputs(options: Sequence[tuple[str, str | None]]) -> Iterator[tuple[str, str | None]]:
+    """Yield the inputs with the language that ``-x`` gives them, None where the suffix decides."""
+    language: str | None = None
+    for word, value in options:
+        if word == "-x" or (value is None and word.startswith("-x")):
+            given = word[2:] if value is None else value
+            language = None if given == "none" else given
+        elif value is None and (word == "-" or not word.startswith("-")):
+            yield word, language
 
 
 def expanded(arguments: Sequence[str], depth: int = 0) -> list[str]:
@@ -145,9 +134,15 @@ def expanded(arguments: Sequence[str], depth: int = 0) -> list[str]:
     return words
 
 
-def _refuses_undefined(linker: Sequence[str]) -> bool:
-    words = " ".join(linker)
-    return any(text in f" {words} " for text in (" --no-undefined ", " -no-undefined ", " -z defs ", " -zdefs "))
+def _refuses_undefined(options: Sequence[tuple[str, str | None]]) -> bool:
+    linker: list[str] = []
+    for word, value in options:
+        if word in ("-Xlinker", "-z"):
+            linker.append(f"-z {value}" if word == "-z" else value or "")
+        elif word.startswith("-Wl,"):
+            linker.extend(word.split(",")[1:])
+    words = f" {' '.join(linker)} "
+    return any(text in words for text in (" --no-undefined ", " -no-undefined ", " -z defs ", " -zdefs "))
 
 
 def _is_mpi_library(word: str) -> bool:
