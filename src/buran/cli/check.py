@@ -17,6 +17,8 @@ from buran.wording import counted, named
 
 if TYPE_CHECKING:
     from buran.campaign.config import Campaign
+    from buran.errors import ToolError
+    from buran.measurement.schedulers.base import Scheduler
 
 HELP = "check a campaign file and show what it requests; nothing is built or run"
 
@@ -40,33 +42,11 @@ def run(arguments: argparse.Namespace) -> int:
     ToolError
         The measurement system is missing here, after the summary.
     """
-    from buran.campaign.layout import Layout
-    from buran.campaign.load import load_campaign
     from buran.campaign.mistakes import CampaignError
-    from buran.features import FEATURES
-    from buran.files import try_folder
-    from buran.measurement.backends.registry import SYSTEMS, check_system
-    from buran.measurement.schedulers.base import spread
-    from buran.measurement.schedulers.none import NONE
-    from buran.workflow.correct import check_base_models
-    from buran.workflow.crowded import neighbours_ahead, sharing_ahead
-    from buran.workflow.engine.controller import find_profile
-    from buran.workflow.engine.partition import check_now, local_room
-    from buran.workflow.imported import check_measurements
+    from buran.measurement.backends.registry import SYSTEMS
 
     try:
-        campaign = load_campaign(arguments.file, environment=arguments.environment)
-        check_system(campaign)
-        check_base_models(campaign)
-        check_measurements(campaign, Layout(campaign.results_root))
-        try_folder(campaign.results_root)
-        where = find_profile(arguments.profile)
-        scheduler, job = where.scheduler, ""
-        if scheduler is not NONE and not campaign.is_simulated:
-            campaign = check_now(campaign, scheduler)
-        elif where.executor == "local":
-            partitions, job = local_room(campaign)
-            campaign = spread(campaign, partitions)
+        campaign, scheduler, job = _checked(arguments)
     except CampaignError as error:
         if not arguments.json:
             raise
@@ -74,13 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps({"file": str(arguments.file), "valid": False, "mistakes": mistakes}, indent=2))
         return int(Exit.USAGE)
     summary = summarise(campaign)
-    is_local = scheduler is NONE and not job
-    summary["notes"] += [*filter(None, [job]), *(sharing_ahead if is_local else neighbours_ahead)(campaign)]
     obstacle = SYSTEMS.load(campaign.config.backend).obstacle(campaign)
-    if obstacle is not None:
-        summary["notes"].append(f"`buran run` would fail here: {obstacle.line}")
-    for feature in FEATURES:
-        summary["notes"] += () if feature.ahead is None else feature.ahead(campaign, scheduler)
+    summary["notes"] += _notes_ahead(campaign, scheduler, job, obstacle)
     redirected = redirected_into_source(campaign)
     if redirected is not None:
         print(f"warning: {redirected}", file=sys.stderr)
@@ -93,6 +68,47 @@ def run(arguments: argparse.Namespace) -> int:
     if obstacle is not None:
         raise obstacle
     return int(Exit.DONE)
+
+
+def _checked(arguments: argparse.Namespace) -> tuple[Campaign, Scheduler, str]:
+    """Return the campaign as it would be measured, what schedules it, and what the job around us has room for."""
+    from buran.campaign.layout import Layout
+    from buran.campaign.load import load_campaign
+    from buran.files import try_folder
+    from buran.measurement.backends.registry import check_system
+    from buran.measurement.schedulers.base import spread
+    from buran.measurement.schedulers.none import NONE
+    from buran.workflow.correct import check_base_models
+    from buran.workflow.engine.controller import find_profile
+    from buran.workflow.engine.partition import check_now, local_room
+    from buran.workflow.imported import check_measurements
+
+    campaign = load_campaign(arguments.file, environment=arguments.environment)
+    check_system(campaign)
+    check_base_models(campaign)
+    check_measurements(campaign, Layout(campaign.results_root))
+    try_folder(campaign.results_root)
+    where = find_profile(arguments.profile)
+    if where.scheduler is not NONE and not campaign.is_simulated:
+        return check_now(campaign, where.scheduler), where.scheduler, ""
+    if where.executor == "local":
+        partitions, job = local_room(campaign)
+        return spread(campaign, partitions), where.scheduler, job
+    return campaign, where.scheduler, ""
+
+
+def _notes_ahead(campaign: Campaign, scheduler: Scheduler, job: str, obstacle: ToolError | None) -> Iterator[str]:
+    """Yield what is known before anything runs."""
+    from buran.features import FEATURES
+    from buran.measurement.schedulers.none import NONE
+    from buran.workflow.crowded import neighbours_ahead, sharing_ahead
+
+    yield from filter(None, [job])
+    yield from (sharing_ahead if scheduler is NONE and not job else neighbours_ahead)(campaign)
+    if obstacle is not None:
+        yield f"`buran run` would fail here: {obstacle.line}"
+    for feature in FEATURES:
+        yield from () if feature.ahead is None else feature.ahead(campaign, scheduler)
 
 
 def redirected_into_source(campaign: Campaign) -> str | None:

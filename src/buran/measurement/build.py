@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -126,29 +127,72 @@ def _filter_at_run_time(
 
 
 def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slot, temporary: Path) -> None:
-    folder = tree(layout, spec.hash)
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    filter_file: Path | None = None
-    if spec.filter_text:
-        filter_file = folder.with_name(FILTER)
-        write_text(filter_file, spec.filter_text)
-        shutil.copy(filter_file, temporary / FILTER)
-    copy_source(target.source, folder, target.skipped)
-    campaign, backend = target.campaign, target.backend
-    command = campaign.build_command(dict(spec.values), backend.tools(spec.mode))
+    folder, campaign, backend = tree(layout, spec.hash), target.campaign, target.backend
+    filter_file = _lay_out(target, spec, folder, temporary)
     environment = {**os.environ, **campaign.active_environment.variables}
     environment.update(backend.build_environment(spec.mode, filter_file))
     binary, log = folder / campaign.binary, temporary / LOG
     log.write_text("", encoding="utf-8")
-    copy = working_copy(target.source.folder)
+    record = _begun(target, layout, spec, environment, temporary)
+    job = BuildJob(
+        argv=["bash", "-c", campaign.with_modules(f"exec 2>&1\n{record.command}")],
+        cwd=folder,
+        environment=environment,
+        stdout=log,
+        stderr=temporary / "build.err",
+        time_limit_s=TIME_LIMIT_S,
+        binary=binary,
+        spec=spec,
+    )
+    try:
+        outcome = backend.machine.build(job)
+    except Interrupted:
+        record.write(temporary)
+        store.keep_failure(slot, temporary)
+        raise
+    job.stderr.unlink(missing_ok=True)
+    record = replace(record, status=Status.MEASURED, reason=None, wall_s=outcome.wall_s)
+    if campaign.config.budget.build_cores is not None:
+        record = replace(record, cost_core_hours=outcome.wall_s * campaign.config.budget.build_cores / 3600.0)
+    reason = None
+    if outcome.failure:
+        known, error = backend.why_failed(log), first_error(log.read_text(errors="replace", encoding="utf-8"))
+        reason = f"the build command failed: {outcome.failure}{f' ({known})' if known else error and f', {error}'}"
+    try:
+        record = _inspected(target, reason, record, binary, folder, temporary)
+    except BuranError as error:
+        replace(record, status=Status.FAILED, reason=str(error)).write(temporary)
+        _book(layout, store.keep_failure(slot, temporary))
+        return
+    record = replace(record, binary=str(binary.relative_to(layout.root)), binary_sha256=file_sha256(binary))
+    replace(record, libraries=_libraries(binary)).write(temporary)
+    _book(layout, store.commit(slot, temporary))
+
+
+def _lay_out(target: Target, spec: BuildSpec, folder: Path, temporary: Path) -> Path | None:
+    """Copy the sources into an empty folder, with the filter beside it; return the latter's file."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    filter_file = folder.with_name(FILTER) if spec.filter_text else None
+    if filter_file is not None:
+        write_text(filter_file, spec.filter_text)
+        shutil.copy(filter_file, temporary / FILTER)
+    copy_source(target.source, folder, target.skipped)
+    return filter_file
+
+
+def _begun(
+    target: Target, layout: Layout, spec: BuildSpec, environment: Mapping[str, str], temporary: Path
+) -> BuildRecord:
+    """Return the record of a build that was interrupted; write what the sources have beyond their commit."""
+    campaign, backend, copy = target.campaign, target.backend, working_copy(target.source.folder)
     if copy["diff"]:
         (temporary / "source.diff").write_text(copy["diff"], encoding="utf-8")
-    record = BuildRecord(
+    return BuildRecord(
         status=Status.INTERRUPTED,
         reason="interrupted",
         spec=spec,
-        command=command,
+        command=campaign.build_command(dict(spec.values), backend.tools(spec.mode)),
         source={"identity": target.source.identity, "revision": target.source.revision, "commit": copy["commit"]},
         backend=backend.identity,
         toolchain=dict(backend.description),
@@ -160,40 +204,6 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
         tools=tool_versions(),
         node=record_node(layout.store),
     )
-    try:
-        outcome = backend.machine.build(
-            BuildJob(
-                argv=["bash", "-c", campaign.with_modules(f"exec 2>&1\n{command}")],
-                cwd=folder,
-                environment=environment,
-                stdout=log,
-                stderr=temporary / "build.err",
-                time_limit_s=TIME_LIMIT_S,
-                binary=binary,
-                spec=spec,
-            )
-        )
-    except Interrupted:
-        record.write(temporary)
-        store.keep_failure(slot, temporary)
-        raise
-    (temporary / "build.err").unlink(missing_ok=True)
-    record = replace(record, status=Status.MEASURED, reason=None, wall_s=outcome.wall_s)
-    if campaign.config.budget.build_cores is not None:
-        record = replace(record, cost_core_hours=outcome.wall_s * campaign.config.budget.build_cores / 3600.0)
-    reason = None
-    if outcome.failure:
-        known, error = backend.why_failed(log), first_error(log.read_text(errors="replace", encoding="utf-8"))
-        reason = f"the build command failed: {outcome.failure}{f' ({known})' if known else error and f', {error}'}"
-    try:
-        record = _inspected(target, spec, reason, record, binary, folder, temporary)
-    except BuranError as error:
-        replace(record, status=Status.FAILED, reason=str(error)).write(temporary)
-        _book(layout, store.keep_failure(slot, temporary))
-        return
-    record = replace(record, binary=str(binary.relative_to(layout.root)), binary_sha256=file_sha256(binary))
-    replace(record, libraries=_libraries(binary)).write(temporary)
-    _book(layout, store.commit(slot, temporary))
 
 
 def _libraries(binary: Path) -> tuple[str, ...] | None:
@@ -212,13 +222,7 @@ def first_error(log: str) -> str:
 
 
 def _inspected(
-    target: Target,
-    spec: BuildSpec,
-    failure: str | None,
-    record: BuildRecord,
-    binary: Path,
-    folder: Path,
-    temporary: Path,
+    target: Target, failure: str | None, record: BuildRecord, binary: Path, folder: Path, temporary: Path
 ) -> BuildRecord:
     """Look at what a build has made; write the features of the program and return the record with what they tell.
 
@@ -227,7 +231,7 @@ def _inspected(
     BuranError
         There is no program that can be run.
     """
-    name, backend = target.campaign.binary, target.backend
+    name, backend, spec = target.campaign.binary, target.backend, record.spec
     if failure is not None:
         raise BuildError(failure)
     if not binary.is_file():
