@@ -47,9 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="measure a point again as a new generation, and keep the old one (repeatable)",
     )
     parser.add_argument(
-        "--adopt",
-        action="store_true",
-        help="accept earlier runs although sources, flags or tools have changed",
+        "--adopt", action="store_true", help="accept earlier runs although sources, flags or tools have changed"
     )
     parser.add_argument(
         "--mark-only", action="store_true", help="with --remeasure and --adopt: leave measuring to the next run"

@@ -199,7 +199,7 @@ class _Merged:
 
 def _times(merged: _Merged) -> dict[str, Values]:
     """Return the times by metric, those of computing and of waiting among them; at the roots of first threads alone."""
-    threads, nodes = merged.threads, merged.nodes
+    threads, nodes, inclusive = merged.threads, merged.nodes, merged.tree.inclusive
     has_cpu_clock = not any(dump.info.get("cpu_clock_missing") for dump in merged.dumps)
     ticks_per_second = np.array([dump.ticks_per_second for dump, _ in threads])[merged.location]
     idles = np.zeros(len(nodes), dtype=bool)
@@ -214,10 +214,7 @@ def _times(merged: _Merged) -> dict[str, Values]:
     if len(threads) > len(merged.dumps):
         ticks |= {"team_idle_time": nodes["idle"], "team_imbalance": nodes["imbalance"]}
     seconds = {name: merged.seconds(np.where(idles, 0, each) / ticks_per_second) for name, each in ticks.items()}
-    return {
-        name: merged.tree.inclusive(each) if metric_of(name).kind == "inclusive" else each
-        for name, each in seconds.items()
-    }
+    return {name: inclusive(each) if metric_of(name).kind == "inclusive" else each for name, each in seconds.items()}
 
 
 def _traffic(merged: _Merged) -> dict[str, Values]:

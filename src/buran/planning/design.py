@@ -80,20 +80,14 @@ class Design:
             return Advice(stop=_no_run_helps(measured, space), expected_error=error)
         belief, plan = found
         counts = whole_runs(belief, plan, cost, left, room)
-        chosen = self._this_round(belief, counts, cost, left, state)
+        chosen = self._now(belief, counts, cost, left, state)
         gain = gains(belief)
-        apart = _distinguishes(belief)
-        reasons = [
-            _new_values(measured, space, index)
-            or ("distinguishes hypotheses" if apart[index] else "makes coefficients certain")
-            for index in chosen
-        ]
+        usual = np.where(_distinguishes(belief), "distinguishes hypotheses", "makes coefficients certain").tolist()
+        reasons = [_new_values(measured, space, index) or usual[index] for index in chosen]
         out = suggestions(chosen, forecast, [float(gain[index]) for index in chosen], reasons, budget)
         return Advice(out, expected_error=error) if out else nothing_left(forecast)
 
-    def _this_round(
-        self, belief: TargetBelief, counts: Ids, cost: Array, left: float, state: PlanningState
-    ) -> list[int]:
+    def _now(self, belief: TargetBelief, counts: Ids, cost: Array, left: float, state: PlanningState) -> list[int]:
         """Return the runs of a plan (point,) to make before there are new models, as far as a round may go."""
         one = np.ones(len(cost))
         if state.points is not None:
@@ -285,10 +279,7 @@ def whole_runs(belief: TargetBelief, plan: Array, cost: Array, budget: float, ro
     indices = np.flatnonzero(_matters(plan * cost) & (cost <= budget) & (plan > 0))
     heavy = _matters(belief.share**2 * (belief.factors[:, -1] ** 2).sum(axis=1))
     part = replace(
-        belief,
-        factors=belief.factors[heavy][:, [*indices, -1]],
-        noise=belief.noise[heavy],
-        share=belief.share[heavy],
+        belief, factors=belief.factors[heavy][:, [*indices, -1]], noise=belief.noise[heavy], share=belief.share[heavy]
     )
     price, most = cost[indices], room[indices]
     whole = np.floor(plan[indices]).astype(np.int64)

@@ -27,6 +27,7 @@ from buran.modeling.numerics.tuning import COMBINATIONS, MATTERS
 FEWEST_POINTS = 8
 
 Errors = Mapping[str, float]
+Candidates = Mapping[str, Corrected]
 
 _FOLDS, _TRIALS = 0, 1  # first numbers of the seeds' keys
 
@@ -70,7 +71,8 @@ def correct_robustly(base: BaseModel, data: Data, options: Competition) -> Corre
     if not formulas:
         return _refused(plain, "no term of the library has any influence at these points")
     if options.gate is None:
-        chosen = min((candidates[name] for name in formulas), key=_own_cost)
+        some = [candidates[name] for name in formulas]
+        chosen = min(some, key=lambda one: one.terms.best.cost if one.terms else np.inf)
         against = objection(chosen, data.points)
         return _refused(plain, against) if against else _taken(plain, chosen, reason="taken without a test")
     errors, beyond = contest.cross_validated(gate, list(candidates))
@@ -98,12 +100,7 @@ def _taken(plain: Corrected, candidate: Corrected, **report: Any) -> Corrected:
 
 
 def _best_taken(
-    gate: Gate,
-    problem: Problem,
-    plain: Corrected,
-    candidates: Mapping[str, Corrected],
-    errors: Errors,
-    beyond: Mapping[str, Array],
+    gate: Gate, problem: Problem, plain: Corrected, candidates: Candidates, errors: Errors, beyond: Mapping[str, Array]
 ) -> Corrected:
     """Return the best candidate that the gate and the domain let pass, else the base model.
 
@@ -124,15 +121,11 @@ def _best_taken(
             return _refused(plain, "; ".join([*objections, reason]), errors, ahead)
         against = reason or objection(candidate, problem.points)
         if against is None:
-            why = (
-                f"{chosen}: at points that were left out the error falls from {100 * errors['base']:.2g} % to "
-                f"{100 * errors[chosen]:.2g} %"
-            )
+            fall = f"from {100 * errors['base']:.2g} % to {100 * errors[chosen]:.2g} %"
+            why = f"{chosen}: at points that were left out the error falls {fall}"
             thresholds = () if candidate.terms is None else find_thresholds(problem, candidate.terms.best)
-            notes = (*plain.report.notes, *objections)
-            return _taken(
-                plain, candidate, reason=why, errors=errors, forward=ahead, thresholds=thresholds, notes=notes
-            )
+            said = {"thresholds": thresholds, "notes": (*plain.report.notes, *objections)}
+            return _taken(plain, candidate, reason=why, errors=errors, forward=ahead, **said)
         objections.append(f"{chosen} is not taken: {against}")
         del remaining[chosen]
     return _refused(plain, "; ".join(objections), errors, ahead)
@@ -157,13 +150,8 @@ def _errors_alone(
 
 
 def _corrected(base: BaseModel, fitted: TermModel, points: Array) -> Corrected:
-    return Corrected(
-        base,
-        fitted.theta,
-        tuple(points.min(axis=0).tolist()),
-        tuple(points.max(axis=0).tolist()),
-        CorrectionReport(True, ""),
-    )
+    low, high = tuple(points.min(axis=0).tolist()), tuple(points.max(axis=0).tolist())
+    return Corrected(base, fitted.theta, low, high, CorrectionReport(True, ""))
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,16 +226,9 @@ class _Contest:
         return dict(zip(names, errors.mean(axis=1).tolist(), strict=True)), dict(zip(names, ahead, strict=True))
 
 
-def _fewer(candidates: Mapping[str, Corrected], name: str) -> Corrected:
+def _fewer(candidates: Candidates, name: str) -> Corrected:
     process = "process" in name
     return next(model for model in reversed(list(candidates.values())) if (model.process is not None) == process)
-
-
-def _own_cost(model: Corrected) -> float:
-    if model.terms is not None:
-        return model.terms.best.cost
-    assert model.evolved is not None
-    return float("inf")
 
 
 def _scale(base: BaseModel, points: Array, theta: Array) -> Array:
@@ -265,9 +246,7 @@ def _notes(base: BaseModel, fitted: TermModel, data: Data) -> tuple[str, ...]:
     notes = []
     for (name, parameter), value in zip(base.parameters.items(), fitted.theta, strict=True):
         for end, bound in (("lower", parameter.lower), ("upper", parameter.upper)):
-            if abs(value - bound) <= 1e-6 * (parameter.upper - parameter.lower) or abs(value - bound) <= 1e-6 * abs(
-                bound
-            ):
+            if abs(value - bound) <= 1e-6 * max(parameter.upper - parameter.lower, abs(bound)):
                 notes.append(f"{name} was fitted to its {end} bound {bound:g}")
     for i, (name, variable) in enumerate(base.variables.items()):
         low, high = data.points[:, i].min(), data.points[:, i].max()

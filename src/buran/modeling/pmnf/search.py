@@ -398,19 +398,11 @@ def _dictionary(grid: _Grid, values: Array, weights: Array) -> Dictionary:
     centred = y - along * unit[:, :count]
     plain = [table.plain[rows[..., p]] | (rows[..., p] == 0) for p, table in enumerate(tables)]
     simple = np.asarray(np.logical_and.reduce(plain))
-    return Dictionary(
-        rows,
-        columns[..., :count],
-        columns[..., count:],
-        usable,
-        simple,
-        np.asarray(simple[0] if len(tables) == 1 else (products > 0).sum(axis=1) == 1),
-        along[:, 0] / length[:, 0],
-        np.asarray((values >= 0).all(axis=1)),
-        unit[:, :count],
-        centred,
-        np.matmul(columns[..., :count], centred[..., None])[..., 0],
-    )
+    always = np.asarray(simple[0] if len(tables) == 1 else (products > 0).sum(axis=1) == 1)
+    level, positive = along[:, 0] / length[:, 0], np.asarray((values >= 0).all(axis=1))
+    here, there, unit = columns[..., :count], columns[..., count:], unit[:, :count]
+    gain = np.matmul(here, centred[..., None])[..., 0]
+    return Dictionary(rows, here, there, usable, simple, always, level, positive, unit, centred, gain)
 
 
 def _orthonormal_products(

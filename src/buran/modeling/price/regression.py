@@ -136,14 +136,8 @@ def regress(
     # h_i = w_i^2 x_i' (X' W^2 X)^-1 x_i, and the covariance s^2 (X' W^2 X)^-1
     leverage = np.einsum("pk,ckl,pl->cp", columns, solution.inverse, columns) * weights**2
     covariance = solution.inverse * (share**2)[:, None, None] / scale[:, None] / scale
-    return Fitted(
-        solution.coefficients / scale,
-        covariance,
-        spread,
-        degrees.astype(np.float64),
-        weights,
-        np.minimum(leverage, 1.0),
-    )
+    coefficients, leverage = solution.coefficients / scale, np.minimum(leverage, 1.0)
+    return Fitted(coefficients, covariance, spread, degrees.astype(np.float64), weights, leverage)
 
 
 def _column_sizes(design: Array, values: Array, belief: Belief | None) -> Array:
