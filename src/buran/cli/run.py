@@ -128,26 +128,19 @@ def drive(
 ) -> int:
     """Run the workflow for a campaign, show progress, say how it ended."""
     from buran.cli.check import redirected_into_source
-    from buran.measurement.machine.process import Interrupted, interruptible
+    from buran.measurement.machine.process import Interrupted
     from buran.measurement.schedulers.none import NONE
     from buran.workflow.engine import controller
-    from buran.workflow.engine.partition import measured_in, measured_locally
     from buran.workflow.history import History
     from buran.workflow.plan import first_plan
     from buran.workflow.views.changes import changes_in_words
 
     where = controller.find_profile(profile)
-    if where.scheduler is not NONE:
-        where.scheduler.check_submission()
-        try:
-            with interruptible(), hushed():
-                session = measured_in(session, where.scheduler, _say, patient=not dry_run)
-        except Interrupted:
-            print("interrupted; nothing was submitted")
-            return Exit.INTERRUPTED
-    elif where.executor == "local":
-        with hushed():
-            session = measured_locally(session, _say)
+    try:
+        session = _placed(session, where, patient=not dry_run)
+    except Interrupted:
+        print("interrupted; nothing was submitted")
+        return Exit.INTERRUPTED
     options = [*(["--dry-run"] if dry_run else []), *extra]
     command = controller.engine_command(session.campaign.path, session.layout, where, options)
     with hushed():
@@ -182,6 +175,20 @@ def drive(
         print("interrupted; finished runs are kept, `buran run` resumes")
         return Exit.INTERRUPTED
     return _finish(session, end.code, log, since)
+
+
+def _placed(session: Session, where: EngineProfile, patient: bool) -> Session:
+    """Return the session with its runs spread over the nodes that are there."""
+    from buran.measurement.machine.process import interruptible
+    from buran.measurement.schedulers.none import NONE
+    from buran.workflow.engine.partition import measured_in, measured_locally
+
+    if where.scheduler is not NONE:
+        where.scheduler.check_submission()
+        with interruptible(), hushed():
+            return measured_in(session, where.scheduler, _say, patient=patient)
+    with hushed():
+        return measured_locally(session, _say) if where.executor == "local" else session
 
 
 def _with_todays_program(session: Session) -> Session:
