@@ -400,9 +400,9 @@ def _dictionary(grid: _Grid, values: Array, weights: Array) -> Dictionary:
     simple = np.asarray(np.logical_and.reduce(plain))
     always = np.asarray(simple[0] if len(tables) == 1 else (products > 0).sum(axis=1) == 1)
     level, positive = along[:, 0] / length[:, 0], np.asarray((values >= 0).all(axis=1))
-    here, there, unit = columns[..., :count], columns[..., count:], unit[:, :count]
-    gain = np.matmul(here, centred[..., None])[..., 0]
-    return Dictionary(rows, here, there, usable, simple, always, level, positive, unit, centred, gain)
+    seen, there, unit = columns[..., :count], columns[..., count:], unit[:, :count]
+    gain = np.matmul(seen, centred[..., None])[..., 0]
+    return Dictionary(rows, seen, there, usable, simple, always, level, positive, unit, centred, gain)
 
 
 def _orthonormal_products(
@@ -422,14 +422,14 @@ def _orthonormal_products(
     columns, usable
         Shape (call path, product, place) and (call path, product): False where a product is constant.
     """
-    (calls, places), present = constant.shape, products > 0
-    columns, usable = np.empty((calls, len(products), places)), np.empty((calls, len(products)), dtype=bool)
+    (calls, width), present = constant.shape, products > 0
+    columns, usable = np.empty((calls, len(products), width)), np.empty((calls, len(products)), dtype=bool)
     starts = [0, *(1 + np.flatnonzero((present[1:] != present[:-1]).any(axis=1))).tolist(), len(products)]
     for start, end in pairwise(starts):  # products of the same parameters
         block = constant[:, None]
         for p in np.flatnonzero(present[start]).tolist():
             some = factors[p][:, : products[end - 1, p]]
-            block = (block[:, :, None] * some[:, None]).reshape(calls, -1, places)
+            block = (block[:, :, None] * some[:, None]).reshape(calls, -1, width)
         # b - (u'b) u, by Gram and Schmidt
         before = np.vecdot(block[..., :count], block[..., :count])
         for _ in range(2):  # the second pass removes what rounding left of the first
