@@ -22,6 +22,8 @@ Polynomial = dict[tuple[Factor, ...], Array]
 """Coefficient of each term, by its factors, followed by its derivatives with respect to the hypothesis's ones."""
 Subset = tuple[int, ...]  # of the parameters
 
+_TINY = 1e-70  # what is smaller has inverse powers that overflow, and is 0
+
 
 def with_structures(
     alternatives: Sequence[Alternative], points: Array, values: Array, left_open: OpenStructure | None
@@ -129,7 +131,7 @@ def structures(alternative: Alternative, base: Array, pairs: Pairs) -> list[Alte
     subsets = [subset for size in range(len(used) + 1) for subset in combinations(used, size)]
     shown = [subset for subset in subsets if not any(i in subset and j in subset for i, j in pairs)]
     candidates = [_added(effects.get(subset, {}) for subset in shown)]
-    if middle[0] > 0:
+    if middle[0] > _TINY:
         hidden = [
             [effects.get(part, {}) for part in _parts(subset, shown)] for subset in subsets if subset not in shown
         ]
