@@ -96,6 +96,13 @@ def test_the_core_does_not_know_its_plugins() -> None:
     assert known == {"src/buran/extensions.py"}
 
 
+def test_tests_of_the_core_need_no_plugin() -> None:
+    own = ROOT / "tests" / "plugins"
+    files = [path for path in (ROOT / "tests").rglob("*.py") if own not in path.parents]
+    found = [path for path in files if re.search(r"^(from|import) buran\.plugins\.", path.read_text(), re.MULTILINE)]
+    assert not found
+
+
 def test_no_plugin_imports_another() -> None:
     for path in (PACKAGE / "plugins").rglob("*.py"):
         own = path.relative_to(PACKAGE / "plugins").parts[0]

@@ -16,7 +16,6 @@ from buran.modeling.pmnf import Factor, ModelFunction, PowerLog, Term, fit_model
 from buran.modeling.pmnf.derived import DerivedValue, with_blocks
 from buran.modeling.pmnf.model import Model
 from buran.modeling.pmnf.text import growth_class
-from buran.plugins.versions.compare import faster_in
 
 NAMES = ("p", "n")
 POINTS = np.array(list(product((1, 2, 3, 4, 6, 8), (9, 10, 11, 12, 14, 16))), dtype=float)
@@ -115,8 +114,6 @@ def test_growth_follows_what_is_derived() -> None:
     cells = model_of(lambda p, n, x, y, z: 7 * x * y * z, CELLS).function
     assert cells.terms[0].lead(0) == (-1, 0)
     assert cells.terms[0].lead(1) == (3, 0)
-    faces = model_of(lambda p, n, x, y, z: 7 * x * y, CELLS)
-    assert faster_in(faces, model_of(lambda p, n, x, y, z: 7 * x * y * z, CELLS), 2) == (1,)
     moved = cells.terms[0].factors[0].moved([1, 0])
     assert moved.evaluate(POINTS[:, ::-1]) == pytest.approx(CELLS[0].evaluate(POINTS))
 

@@ -9,7 +9,9 @@ import pytest
 
 from buran.errors import UsageError
 from buran.modeling.experiments import model_experiment
-from buran.plugins.versions.compare import compare_sides
+from buran.modeling.pmnf import fit_models
+from buran.modeling.pmnf.derived import DerivedValue, with_blocks
+from buran.plugins.versions.compare import compare_sides, faster_in
 from buran.plugins.versions.condition import Condition, broken_by
 from buran.plugins.versions.difference import Comparison, Difference
 from buran.plugins.versions.side import Side
@@ -173,3 +175,12 @@ def test_simulated_times_are_said_to_be_simulated() -> None:
     here, there = side(), replace(side("after", seed=2), simulated_on="a simulated machine: torus")
     assert "Before: measured. After: on a simulated machine: torus." in " ".join(compare_sides(here, there).notes)
     assert not any("imulated" in note for note in compare_sides(here, side("after", seed=2)).notes)
+
+
+def test_growth_with_values_that_are_rounded_is_compared_along_their_parameters() -> None:
+    names, points = ("p", "n"), np.array([(p, n) for p in (1, 2, 3, 4, 6, 8) for n in range(9, 17)], dtype=float)
+    given = [DerivedValue.of(f"c{i}", f"floor(0.73 * n / grid3(p, {i}))", names) for i in (1, 2, 3)]
+    x, y, z = (value.evaluate(points) for value in given)
+    values, variables = np.stack([7 * x * y, 7 * x * y * z]), with_blocks(given, names, points)
+    faces, cells = fit_models(points, values, exact=np.array([True, True]), variables=variables).models
+    assert faces is not None and cells is not None and faster_in(faces, cells, 2) == (1,)
