@@ -17,6 +17,7 @@ import data_of_others
 
 settings.register_profile("thorough", deadline=None)  # how long an example takes says nothing on a shared machine
 settings.register_profile("buran", settings.get_profile("thorough"), max_examples=40)
+settings.register_profile("quick", settings.get_profile("thorough"), max_examples=10)
 settings.load_profile("buran")
 
 COSTLIEST = 25

@@ -16,6 +16,8 @@ from buran.campaign.records import RunKey
 from buran.cli import main
 from buran.errors import Exit
 
+pytestmark = pytest.mark.slow
+
 DATA = Path(__file__).parents[1] / "data" / "extrap" / "stencil.txt"
 WITHOUT = """
 import os, signal, sys, warnings

@@ -45,3 +45,14 @@ def test_points_without_any_time_do_not_make_outliers_of_the_others() -> None:
     fitted = regress(design, times, nonnegative=True, outliers=2.0)
     assert np.median(fitted.noise) < 1 and fitted.noise.max() < 3
     assert np.median(fitted.coefficients @ [1.0, 1.0, 16.0]) == pytest.approx(0.064 * np.exp(0.18), rel=0.25)
+
+
+def test_a_column_that_no_point_has_is_open_and_its_variance_can_be_squared() -> None:
+    """Only other points have more ranks than one; what a covariance is multiplied with later must not overflow."""
+    p = np.array([1.0, 1, 1, 1, 1, 4])
+    design = np.stack([np.ones(6), np.log2(p)], axis=1)
+    values = np.array([[1e-8, 1.1e-8, 0.9e-8, 1e-8, 1.2e-8, np.nan]])
+    fitted = regress(design, values, nonnegative=True)
+    assert fitted.coefficients[0, 0] == pytest.approx(1e-8, rel=0.1)
+    variance = fitted.covariance[0, 1, 1]
+    assert variance > 1e50 and np.isfinite(variance**2)

@@ -17,7 +17,7 @@ _SAME = 1e-10  # square of what columns of length 1 may differ by to be one: rou
 _NORMAL = 1.4826  # standard deviation of a normal distribution in median absolute deviations
 _Problem = tuple[Array, Array, Array]  # columns, values and weights of each call path
 LEAST_NOISE = 1e-6  # relative: no time is known better, and no point that is met so well is wild
-_NOTHING = 1e-100  # predictions that shrink towards values of 0: squares of their reciprocals are finite
+_NOTHING = 1e-100  # predictions near 0, and pulls of columns that no point has: squares of reciprocals are finite
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +212,7 @@ def _problem(
     """
     # pull_k = (noise / deviation_k)^2; weighted values have a size of 1
     size = weights**2 @ columns**2 / np.maximum((weights > 0).sum(axis=1, keepdims=True), 1)
-    pull, expected = noise[:, None] ** 2 * size + np.finfo(float).tiny, before
+    pull, expected = noise[:, None] ** 2 * size + _NOTHING, before
     if belief is not None:
         sure = np.isfinite(belief.deviation)
         pull = np.where(sure, (noise[:, None] / np.where(sure, belief.deviation, 1.0)) ** 2, pull)
