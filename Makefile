@@ -1,5 +1,5 @@
 # make demo   sets everything up and measures the bundled example, from source code to models and a filter list
-# make check  formatting, types and the quick tests: 3 minutes
+# make check  formatting, types and quick tests of the core: 3 minutes
 # make test   sets everything up, test tools too, and runs what guards every change: 10 minutes
 # make test-all   everything: studies, theory, all kills, faults and pages
 # make fuzz   damaged files for every reader, ten minutes at most

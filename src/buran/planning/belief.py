@@ -36,7 +36,7 @@ _SHARPEST = 1e4  # standard deviations of one run that a value is uncertain by, 
 
 @dataclass(frozen=True, eq=False)
 class TargetBelief:
-    """TargetBelief about the values at all points of a space and, last, at its target, relative to the prediction.
+    """Uncertainty of the values at all points of a space and, last, at its target, relative to the prediction.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class _Modelled:
     at
         Shape (point, parameter): the points of a space and, last, its target.
     rows
-        Places among all call paths.
+        Indices among all call paths.
     models, priors
         One for each.
     predicted
