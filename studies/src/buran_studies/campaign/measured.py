@@ -92,13 +92,17 @@ def shards(preset: str) -> list[Shard]:
 
 def rows(preset: str) -> list[Shard]:
     """Return case, way and budget of each entry of the results of all shards, in order."""
-    rivals = ways() if preset == MEASURED else []
-    every = [(MANUAL, 1.0), *rivals, *((BURAN, share) for share in _shares(preset))]
+    every = ways_of(_shares(preset), rivals=preset == MEASURED)
     return [
         {"case": shard["example"], "way": way, "share": share, "seed": 0}
         for shard in shards(preset)
         for way, share in every
     ]
+
+
+def ways_of(shares: Sequence[float], *, rivals: bool) -> list[tuple[str, float]]:
+    """Return way and budget of each result of `both_ways`, in order."""
+    return [(MANUAL, 1.0), *(ways() if rivals else []), *((BURAN, share) for share in shares)]
 
 
 def _shares(preset: str) -> tuple[float, ...]:

@@ -14,7 +14,7 @@ from buran_studies.evaluation.study import Shard
 MANUAL, PIRA, BURAN = "manual", "PIRA II with CPF", "Buran"
 _CLOSE = 0.1
 _Result = Mapping[str, Any]
-_Found = Mapping[tuple[str, str, float], Sequence[_Result]]
+Found = Mapping[tuple[str, str, float], Sequence[_Result]]
 """Results of all draws by case, way and budget."""
 
 
@@ -73,7 +73,7 @@ def summary(
         tuple(figure for case in names for figure in _figures(case, found, kind, goal_percent)),
         (
             Table("Accuracy at P+ of kernels above 1 %, and what it costs", header, tuple(map(_row, found.items()))),
-            *([_over_programs(names, found)] if len(names) > 1 else []),
+            *([over_programs(found)] if len(names) > 1 else []),
         ),
         tuple(plot for case in names for plot in _plots(case, found)),
         (f"models of the manual way: {' and '.join(modellers)}",),
@@ -91,8 +91,9 @@ def _row(item: tuple[tuple[str, str, float], Sequence[_Result]]) -> tuple[str | 
     return (case, way, 100 * share, 100 * _mean(own, spent), hours, kernels, *near, *error, len(own))
 
 
-def _over_programs(names: Sequence[str], found: _Found) -> Table:
+def over_programs(found: Found) -> Table:
     """Compare ways over programs, each of which counts once."""
+    names = list(dict.fromkeys(case for case, _, _ in found))
     rows = list[tuple[str | int | float | None, ...]]()
     for way, share in dict.fromkeys((way, share) for _, way, share in found):
         own = {case: found[case, way, share] for case in names if (case, way, share) in found}
@@ -128,7 +129,7 @@ _MEASURES: tuple[tuple[str, str, Callable[[_Result], float], int], ...] = (
 """Name, label, value and sign: 1 where more is better."""
 
 
-def _figures(case: str, found: _Found, kind: Kind, goal_percent: float) -> list[Figure]:
+def _figures(case: str, found: Found, kind: Kind, goal_percent: float) -> list[Figure]:
     manual = found[case, MANUAL, 1.0]
     own = {share: results for (name, way, share), results in found.items() if name == case and way == BURAN}
     figures = []
@@ -149,7 +150,7 @@ def _figures(case: str, found: _Found, kind: Kind, goal_percent: float) -> list[
     return figures
 
 
-def _plots(case: str, found: _Found) -> list[Plot]:
+def _plots(case: str, found: Found) -> list[Plot]:
     plots = []
     for name, label, value, sign in _MEASURES:
         curves = []
