@@ -146,7 +146,7 @@ def campaign(case: Case, seed: int, **changes: Any) -> dict[str, Any]:
     return {
         "name": case.name,
         "backend": "simulated",
-        "program": "program.yaml",
+        "simulated": "program.yaml",
         "parameters": parameters,
         "constraints": list(case.constraints),
         "repetitions": case.repetitions,

@@ -143,12 +143,11 @@ def _manual_models(own: Program, case: Case, seed: int, runs: _Runs, folder: Pat
 
 def _loop(case: Case, seed: int, folder: Path, way: str, budget: float) -> tuple[float, _Predicted, str]:
     changes: dict[str, Any] = {"budget": {"core_hours": budget}, "strategy": {"name": "design", "max_iterations": 12}}
-    changes["refinement"] = {"target": dict(case.target), "pilot": True, "constants": True}
+    changes["refinement"] = {"pilot": True, "constants": True}
     changes |= {"warmup": False, "effort_repetitions": 1, "model": {"kind": "pmnf"}}
     if way == PIRA:
         changes |= {
             "strategy": {"name": "cpf", "max_iterations": 12},
-            "target": dict(case.target),
             "refinement": {"strategy": "filter-and-expand"},
             "model": {"kind": "pmnf", "priors": "off", "terms_per_parameter": 1, "criterion": "smape"},
             "metrics": ["time", "visits"],
