@@ -52,6 +52,15 @@ def test_without_flags_what_is_unknown_is_marked(
     assert main(["check", str(folder / "campaign.yaml")]) == 0
 
 
+def test_a_folder_that_every_project_has_names_no_campaign(project: Path, tmp_path: Path) -> None:
+    (project / "src").mkdir()
+    for path in project.glob("*.c"):
+        path.rename(project / "src" / path.name)
+    (project / "Makefile").rename(project / "src" / "Makefile")
+    assert main(["init", str(tmp_path / "c"), "--no-build", "--from", str(project / "src"), "--run", "{binary} {n}"]) == 0
+    assert load_campaign(tmp_path / "c" / "campaign.yaml").name == "my-solver"
+
+
 def test_flags_leave_nothing_to_fill_in(project: Path, tmp_path: Path) -> None:
     words = [
         "--name",

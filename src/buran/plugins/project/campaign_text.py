@@ -24,6 +24,7 @@ _REPEATS = re.compile(
     r"(n_?|num_?|max_?)?(s|steps?|iter(ation)?s?|cycles?|sweeps?)", re.IGNORECASE
 )  # names of numbers of steps
 _SIZES = (16, 32, 64, 128, 256)
+_OF_EVERY_PROJECT = ("src", "source", "ref", "code", "build", "mpi")
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,12 @@ def proposed_run(answers: Answers) -> str:
     """Return a run command to begin with: the program with the parameters that were named, else with a size n."""
     names = [name for name in dict.fromkeys((*answers.sizes, *answers.point)) if name != "p"] or ["n"]
     return " ".join(["{binary}", *(f"{{{name}}}" for name in names)])
+
+
+def _name_of(folder: Path) -> str:
+    """Return what a campaign is called: as the innermost folder whose name not every project has."""
+    named = next((each.name for each in (folder, *folder.parents) if each.name.lower() not in _OF_EVERY_PROJECT), "")
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", named).strip("-") or "my-campaign"
 
 
 def first_ranks(cores: int) -> tuple[int, ...]:
@@ -122,7 +129,7 @@ def campaign_text(
     shown
         What counts say of numbers of steps, by parameter.
     """
-    name = answers.name or re.sub(r"[^A-Za-z0-9_-]+", "-", project.folder.resolve().name).strip("-") or "my-campaign"
+    name = answers.name or _name_of(project.folder.resolve())
     run = answers.run or proposed_run(answers)
     ranks = [] if not (project.uses_mpi or answers.ranks) else list(answers.ranks or first_ranks(cores))
     sizes = {parameter: answers.sizes.get(parameter, ()) for parameter in (*parameters_of(run), *answers.sizes)}
