@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from buran.planning.observations import Observations
     from buran.planning.question import ComparisonRuns, Knowledge, RunTimes
     from buran.profiles.experiment.table import Experiment
+    from buran.profiles.metrics import Metric
     from buran.profiles.profile import CallTree
     from buran.reporting.content import Answer, Report
     from buran.workflow.history import FinishedRun, History
@@ -231,6 +232,26 @@ class Simulator(Protocol):
 
 
 @dataclass(frozen=True)
+class Native:
+    """What a plug-in adds to Buran's own measurement system.
+
+    Attributes
+    ----------
+    folder
+        Headers that the runtime and the compiler plugins include where they are there, and the sources that programs
+        built for memory have in addition.
+    metrics
+        Returns what such programs tell of call paths beside all other metrics, by name; a process names those it has.
+    attributes
+        Returns those of a profile, from what its processes say of themselves.
+    """
+
+    folder: Path
+    metrics: Callable[[], Mapping[str, Metric]]
+    attributes: Callable[[Sequence[Mapping[str, str]]], Mapping[str, str]]
+
+
+@dataclass(frozen=True)
 class Feature:
     """What a plug-in adds to campaigns; each part may be left out.
 
@@ -256,6 +277,8 @@ class Feature:
     simulator
         Returns what simulates the machine of a campaign's environment, if its key asks for that. The key is one of
         each environment then.
+    native
+        What it adds to Buran's own measurement system.
     findings
         Returns what `buran doctor` says of this machine.
     watch
@@ -288,6 +311,7 @@ class Feature:
     forerunner: Callable[[Campaign], Forerunner | None] | None = None
     ahead: Callable[[Campaign, Scheduler], Iterable[str]] | None = None
     simulator: Callable[[Campaign], Simulator | None] | None = None
+    native: Native | None = None
     findings: Callable[[], Iterable[Finding]] | None = None
     watch: Callable[[Start], Watch | None] | None = None
     sampled_at: Callable[[Campaign], tuple[Point, ...] | None] | None = None
@@ -312,6 +336,16 @@ def late(target: str) -> Callable[..., Any]:
 
 
 FEATURES: ExtensionPoint[Feature] = ExtensionPoint("feature", "buran.features", Feature, {})
+
+
+def natives() -> list[Native]:
+    """Return what all features add to Buran's own measurement system."""
+    return [feature.native for feature in FEATURES if feature.native is not None]
+
+
+def sampled_metrics() -> dict[str, Metric]:
+    """Return what programs built for memory tell of call paths beside all other metrics, by name."""
+    return {name: metric for native in natives() for name, metric in native.metrics().items()}
 
 
 def sections() -> list[ReportSection]:

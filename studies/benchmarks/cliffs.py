@@ -41,8 +41,8 @@ from buran.plugins.memory.caches import models_of
 from buran.plugins.memory.costs import cache_cost
 from buran.plugins.memory.distances import DistanceModels, distance_models
 from buran.plugins.memory.machine_file import MachineFile
+from buran.plugins.memory.reuse import BINS, LEAST_DISTANCE, LINE, NEVER
 from buran.profiles.profile import Profile
-from buran.profiles.reuse import BINS, LEAST_DISTANCE, LINE, NEVER
 from buran_studies.machine.laboratory import EXAMPLES
 from buran_studies.priors.runs import Workshop
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from buran.errors import FormatError, UsageError
+from buran.plugins.memory.reuse import BINS, LEAST_DISTANCE
 from buran.profiles.profile import CallTree, Location, Profile, Region
-from buran.profiles.reuse import BINS, LEAST_DISTANCE
 from buran_studies.evaluation.study import NEEDS, Settings
 from buran_studies.memory import caches, extrapolation, program, study, times
 from buran_studies.memory.cachegrind import References, read_cachegrind

@@ -15,10 +15,15 @@ from buran.measurement.merge_dumps import read_dumps
 from buran.measurement.toolchain.runtime import find_toolchain
 from buran.measurement.toolchain.toolchain import Toolchain, environment_for
 from buran.measurement.toolchain.wrappers.translate import MPICC, MPICXX, MPIFORT, translate
+from buran.profiles.metrics import table as known_metrics
 from buran.profiles.profile import Profile
 from patience import PATIENCE_S
 
 PROGRAMS = Path(__file__).parent / "programs"
+OPERATIONS = tuple(
+    name for name in ("flops", "loads", "stores", "bytes_loaded", "bytes_stored") if name in known_metrics()
+)
+"""What is counted beside basic blocks, if the plug-in is there that does."""
 HOOK_ALL = "INCLUDE *"
 SELECTED = "EXCLUDE *\nINCLUDE main fib* catcher* jumper* MANGLED _Z4nesti _ZL6workerPv"  # of torture.cpp
 VIRTUAL_CLASSES = """

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from native_programs import (
     HOOK_ALL,
+    OPERATIONS,
     PROGRAMS,
     SELECTED,
     VIRTUAL_CLASSES,
@@ -22,7 +23,6 @@ from native_programs import (
 from buran.measurement.toolchain.elf import Elf
 from buran.measurement.toolchain.static_features import Call, read_static_features
 from buran.measurement.toolchain.toolchain import GCC_PLUGIN
-from buran.profiles.metrics import REQUIREMENTS
 
 pytestmark = pytest.mark.mpi
 
@@ -69,7 +69,7 @@ def compare_counters(gcc, reference_counter, folder, rules, *flags):
     register = counts(gcc, folder, "register", *flags, rules=rules)
     memory = counts(gcc, folder, "memory", *flags, rules=rules)
     reference = counts(gcc, folder, "none", *flags, COVERAGE, reference_counter, rules=rules)
-    for metric in ("visits", "basic_blocks", *REQUIREMENTS):
+    for metric in ("visits", "basic_blocks", *OPERATIONS):
         assert table(register, metric) == table(memory, metric)
     assert table(register, "visits") == table(reference, "visits")
     # The reference counts a function's first block before its hook, so for the caller: only sums can be compared.

@@ -3,6 +3,7 @@
 import pytest
 from native_programs import (
     HOOK_ALL,
+    OPERATIONS,
     PROGRAMS,
     SELECTED,
     all_builds,
@@ -17,7 +18,6 @@ from native_programs import (
 
 from buran.measurement.merge_dumps import read_dumps
 from buran.measurement.toolchain.toolchain import CLANG_PLUGIN
-from buran.profiles.metrics import REQUIREMENTS
 
 pytestmark = pytest.mark.mpi
 
@@ -38,7 +38,7 @@ def compare_with_reference(tmp_path, rules, *flags):
     for counter in ("register", "memory"):
         binary = build("torture.cpp", tmp_path / counter, flags=flags, filter_file=filter_file, counter=counter)
         profile = profile_of(binary, tmp_path / f"run-{counter}")
-        counts[counter] = tuple(table(profile, metric) for metric in ("basic_blocks", "visits", *REQUIREMENTS))
+        counts[counter] = tuple(table(profile, metric) for metric in ("basic_blocks", "visits", *OPERATIONS))
     assert counts["register"] == counts["memory"]
     assert sum(map(sum, counts["register"][0].values())) > 10_000
     return counts["register"][:2]

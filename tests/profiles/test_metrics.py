@@ -9,7 +9,7 @@ import pytest
 from buran.campaign.shape import CampaignFile
 from buran.errors import PluginError
 from buran.profiles import metrics
-from buran.profiles.metrics import DETAILS, METRICS, REQUIREMENTS, Metric, metric_of
+from buran.profiles.metrics import METRICS, Metric, metric_of
 
 FORMATS = Path(__file__).parents[2] / "docs" / "reference" / "formats.md"
 
@@ -40,20 +40,9 @@ def test_each_group_of_metrics_is_asked_of_the_table() -> None:
     assert metrics.noise_resilient(everything) == metrics.counted(everything) == metrics.work_metrics(everything)
     assert metrics.stands_for("computation", everything) == ("basic_blocks", "instructions")
     assert metrics.reported(everything) == ("basic_blocks", "bytes_sent", "bytes_received", "visits")
-    assert set(CampaignFile.model_fields["metrics"].default) == {*metrics.requested_by("metrics")} - {
-        *REQUIREMENTS,
-        *DETAILS,
-        *("heap_bytes", "heap_peak", "minor_faults"),
-        *metrics.sampled(metrics.table()),
-        "resident_bytes",
-    }
-
-
-def test_requirements_are_exact_and_no_effort() -> None:
-    everything = [*REQUIREMENTS, "basic_blocks"]
-    assert set(metrics.noise_resilient(everything)) == set(everything)
-    assert metrics.work_metrics(everything) == ("basic_blocks",)  # their growth is that of the blocks they stand in
-    assert metrics.reported(everything) == ("basic_blocks", *REQUIREMENTS)
+    assert set(CampaignFile.model_fields["metrics"].default) == {
+        name for name, metric in METRICS.items() if metric.key == "metrics"
+    } - {"heap_bytes", "heap_peak", "minor_faults", "resident_bytes"}
 
 
 def test_an_unknown_metric_is_a_sampled_sum() -> None:

@@ -17,7 +17,6 @@ from buran.errors import Exit, StorageError
 from buran.files import not_synced
 from buran.instrumentation.filter_file import format_filter, only, parse
 from buran.instrumentation.start import EVERYTHING
-from buran.modeling.pmnf.model_set import read_models
 from buran.workflow import report as loop_report
 from buran.workflow.history import History
 from buran.workflow.model import make_models
@@ -59,21 +58,6 @@ def pages(folder: Path) -> str:
     """Page and text: what is said must be in both."""
     page, text = (folder / "report.html").read_text(), (folder / "report.txt").read_text()
     return page + text
-
-
-def test_requirements_that_no_run_has_are_said(tmp_path: Path) -> None:
-    program = copy.deepcopy(PROGRAM)
-    program["program"]["main"]["calls"]["solve"]["flops"] = "7 * n**3"
-    asked = ["time", "visits", "basic_blocks", "flops", "loads", "bytes_stored"]
-    session, folder = finished(tmp_path, program, metrics=asked)
-    assert "No run has loads, bytes_stored (key metrics)" in pages(folder)
-    last = History.open(session).plans[-1].iteration - 1
-    models = {each.metric: each for each in read_models(session.layout.models(session.id, last))}
-    assert not {"loads", "bytes_stored"} & set(models)
-    row = models["flops"].call_paths.index("simulated->main->solve")
-    solve = models["flops"].models[row]
-    assert solve is not None and solve.function.evaluate([[64, 100]]) == pytest.approx(7e6)
-    assert "Floating-point operations" in (folder / "report.txt").read_text()
 
 
 def test_a_campaign_without_a_finished_run(tmp_path: Path) -> None:

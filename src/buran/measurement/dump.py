@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import RunError
+from buran.features import sampled_metrics
 from buran.measurement.toolchain.mpi_table import ROLES
-from buran.profiles.metrics import DETAILS, HEAP_BYTES, HEAP_PEAK, MINOR_FAULTS, REQUIREMENTS, requested_by
+from buran.profiles.metrics import requested_by
 from buran.profiles.profile import Region
-from buran.profiles.reuse import REUSE_METRICS
 
 MAGIC, END = b"BURANDMP", b"BURANEND"
 VERSION = 3
@@ -77,8 +77,7 @@ class Dump:
     threads
         By thread number, records of `NODE`; node 0 is the root, parents come first.
     counters
-        Names of the counters that were read, out of those that campaigns can ask for, of counted requirements, and of
-        bins of reuse distances.
+        Names of the counters that were read, out of those that campaigns can ask for, and of what features add.
     counts
         By thread number, shape (node, counter).
     """
@@ -131,7 +130,7 @@ def read_dump(path: Path, regions_read: dict[bytes, Region] | None = None) -> Du
             hint=FEWER_CALL_PATHS if NODE_LIMIT in why else "look at the run's output",
         )
     counters = tuple(cursor.text() for _ in range(cursor.plausible(n_counters, 4)))
-    known = {*requested_by("counters"), *REQUIREMENTS, *DETAILS, HEAP_BYTES, HEAP_PEAK, MINOR_FAULTS, *REUSE_METRICS}
+    known = {*requested_by("counters"), *requested_by("metrics"), *sampled_metrics()}
     if unknown := [name for name in counters if name not in known]:
         cursor.fail(f"it has a counter {unknown[0]!r}")
     regions = tuple(cursor.regions(cursor.plausible(n_regions, 20), info.get("executable", ""), regions_read))

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import RunError
+from buran.features import natives, sampled_metrics
 from buran.measurement.dump import COMMON_INFO, LOST_VISITS, Dump, read_dump
 from buran.measurement.toolchain.mpi_table import ONE_SIDED, POLLING
-from buran.profiles.metrics import DETAILS, HEAP_BYTES, HEAP_PEAK, MINOR_FAULTS, REQUIREMENTS, metric_of, requested_by
+from buran.profiles.metrics import HEAP_BYTES, HEAP_PEAK, metric_of, table
 from buran.profiles.profile import CallTree, Location, Profile, Region
 from buran.profiles.regroup import preorder
-from buran.profiles.reuse import FIRST_RATE, LAST_RATE, REUSE_METRICS
 
 TASK_CLOCK = "task_clock"  # counts nanoseconds
 NO_CLOCK = "none"
@@ -125,8 +125,9 @@ def _merge(dumps: Sequence[Dump]) -> Profile:
         if all(of_ranks := _numbers(dumps, name)):
             first = [at for at, (dump, thread) in enumerate(merged.threads) if thread == min(dump.threads)]
             values.setdefault(name, np.zeros(merged.shape))[0, first] = of_ranks
-    values |= _reuse_distances(merged)
-    metrics = {name: REUSE_METRICS.get(name) or metric_of(name) for name in values}
+    sampled = sampled_metrics()
+    values |= _sampled(merged, sampled)
+    metrics = {name: sampled.get(name) or metric_of(name) for name in values}
     locations = tuple(Location(dump.rank, thread) for dump, thread in merged.threads)
     return Profile(merged.tree, locations, metrics, values, _attributes(dumps, merged.tree))
 
@@ -249,10 +250,10 @@ def _counters(merged: _Merged) -> dict[str, Values]:
     return out
 
 
-def _reuse_distances(merged: _Merged) -> dict[str, Values]:
-    """Return accesses by reuse distance; a process names those that it has."""
+def _sampled(merged: _Merged, names: Iterable[str]) -> dict[str, Values]:
+    """Return what features sample; a process names those numbers that it has."""
     out = {}
-    for name in (name for name in REUSE_METRICS if any(name in dump.counters for dump in merged.dumps)):
+    for name in (name for name in names if any(name in dump.counters for dump in merged.dumps)):
         columns = (
             dump.counts[thread][:, dump.counters.index(name)]
             if name in dump.counters
@@ -273,8 +274,7 @@ def _is_mpi(regions: Iterable[Region], operations: frozenset[str] | None = None)
 
 def _common_counters(dumps: Sequence[Dump]) -> list[str]:
     """Return the counters of all processes: a sum without some of the ranks would be wrong."""
-    names = (*requested_by("counters"), *REQUIREMENTS, *DETAILS, HEAP_BYTES, HEAP_PEAK, MINOR_FAULTS)
-    return [name for name in names if all(name in dump.counters for dump in dumps)]
+    return [name for name in table() if all(name in dump.counters for dump in dumps)]
 
 
 def _unavailable_counters(dumps: Sequence[Dump]) -> dict[str, str]:
@@ -292,18 +292,6 @@ def _missing_cpu_clock(dumps: Sequence[Dump]) -> dict[str, str]:
     reasons = (dump.info.get("cpu_clock_missing", "") for dump in dumps if dump.info.get("clock") != NO_CLOCK)
     reason = next(filter(None, reasons), "")
     return {"cpu_clock_missing": reason} if reason else {}
-
-
-def _sampling(dumps: Sequence[Dump]) -> dict[str, str]:
-    """Return how accesses were sampled, where they were: one cache line in so many, first and last; and the caches.
-
-    Machines whose caches differ have none that could be named.
-    """
-    rates = {key: max(_numbers(dumps, key)) for key in (FIRST_RATE, LAST_RATE)}
-    if not rates[LAST_RATE]:
-        return {}
-    caches = {dump.info.get("caches", "") for dump in dumps}
-    return {**{key: str(rate) for key, rate in rates.items()}, "caches": caches.pop() if len(caches) == 1 else ""}
 
 
 # What the runtime says of each process, and how it is summed up for all of them.
@@ -330,7 +318,7 @@ def _attributes(dumps: Sequence[Dump], tree: CallTree) -> dict[str, str]:
         **{f"{key}_per_rank": str(max(_numbers(dumps, key))) for key in _GREATEST},
         **_unavailable_counters(dumps),
         **_missing_cpu_clock(dumps),
-        **_sampling(dumps),
+        **{key: text for native in natives() for key, text in native.attributes([d.info for d in dumps]).items()},
         "placement": placement_of(
             {dump.rank: (dump.info.get("host", ""), dump.info.get("cpus", "")) for dump in dumps}
         ),

@@ -58,6 +58,8 @@ class Metric:
         opens parallel regions, whose time they take.
     is_whole
         Whether it is one number of the whole program: no share of a process is modelled.
+    is_detail
+        Whether builds that count have it only where a campaign asks for it or for another such metric.
     """
 
     name: str
@@ -75,6 +77,7 @@ class Metric:
     perf: str = ""
     of_threads: OfThreads = "add"
     is_whole: bool = False
+    is_detail: bool = False
 
     @property
     def heading(self) -> str:
@@ -114,35 +117,12 @@ def _count(name: str, title: str, description: str, builds: tuple[Build, ...], e
     return Metric(name, unit, "exclusive", "UINT64", title, description, "exact", builds, effort, "metrics", True)
 
 
-def _requirement(name: str, title: str, description: str, unit: str = "occ") -> Metric:
-    """Return something that counted blocks ask of the machine."""
-    builds: tuple[Build, ...] = ("effort",)
-    return Metric(name, unit, "exclusive", "UINT64", title, description, "exact", builds, key="metrics", reported=True)
-
-
 def _counter(name: str, perf: str, title: str, description: str, effort: Effort = "") -> Metric:
     """Return a counter of the processor or the kernel that timed runs read at every visit."""
     return Metric(
         name, "occ", "exclusive", "UINT64", title, description, effort=effort, key="counters", perf=perf
     )  # fmt: skip
 
-
-REQUIREMENTS = ("flops", "loads", "stores", "bytes_loaded", "bytes_stored")
-"""What the embedded backend's compiler plugins count in addition to basic blocks."""
-
-DETAILS: Mapping[str, tuple[str, str]] = {
-    "flops_add": ("Floating-point additions", "Additions and subtractions of numbers with a point"),
-    "flops_multiply": ("Floating-point multiplications", "Of numbers with a point"),
-    "flops_divide": ("Floating-point divisions", "Of numbers with a point"),
-    "flops_sqrt": ("Square roots", "Of numbers with a point"),
-    "flops_single": ("Operations in single precision", "On floating-point numbers of at most 32 bits"),
-    "flops_double": ("Operations in double precision", "On floating-point numbers of 64 bits"),
-    "flops_extended": ("Operations in extended precision", "On floating-point numbers of more than 64 bits"),
-    "branches": ("Branches", "Decisions where to go on"),
-    "function_calls": ("Calls", "Of functions that were not inlined"),
-    "integer_operations": ("Integer operations", "Arithmetic, shifts and bits, without that of addresses"),
-}
-"""Title and description of what the plugins count where a campaign asks for any of it."""
 
 HEAP_BYTES, HEAP_PEAK = "heap_bytes", "heap_peak"
 """What effort builds count of memory of the heap."""
@@ -188,13 +168,10 @@ METRICS: Mapping[str, Metric] = {
             "Work of the thread that worked longest in a parallel region, less the mean of its team", role="time",
         ),
         _count("basic_blocks", "Basic blocks", "Executed basic blocks", ("effort",), "computation"),
-        _requirement("flops", "Floating-point operations", "Additions, multiplications, divisions, square roots"),
-        _requirement("loads", "Loads", "Readings of memory, whether a cache holds it or not"),
-        _requirement("stores", "Stores", "Writings to memory"),
-        _requirement("bytes_loaded", "Bytes loaded", "What loads read", "bytes"),
-        _requirement("bytes_stored", "Bytes stored", "What stores write", "bytes"),
-        *(_requirement(name, title, description) for name, (title, description) in DETAILS.items()),
-        _requirement(HEAP_BYTES, "Bytes of the heap", "What functions ask for, given back or not", "bytes"),
+        Metric(
+            HEAP_BYTES, "bytes", "exclusive", "UINT64", "Bytes of the heap",
+            "What functions ask for, given back or not", role="exact", builds=("effort",), key="metrics", reported=True,
+        ),
         Metric(
             HEAP_PEAK, "bytes", "exclusive", "MAXDOUBLE", "Heap in use",
             "The most that the rank had at a time, when something was allocated there; of the whole rank at the root",

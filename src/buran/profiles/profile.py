@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Container, Mapping
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -154,6 +154,12 @@ class Profile:
     metrics: Mapping[str, Metric]
     values: Mapping[str, NDArray[np.generic]]
     attributes: Mapping[str, str]
+
+    def without(self, names: Container[str]) -> Profile:
+        """Return it without the metrics of these names."""
+        values = {name: each for name, each in self.values.items() if name not in names}
+        metrics = {name: metric for name, metric in self.metrics.items() if name not in names}
+        return replace(self, metrics=metrics, values=values)
 
     def exclusive(self, metric: str) -> NDArray[np.float64]:
         """Return shape (call path, location): values without those of the children."""

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point
 from buran.campaign.records import RECORD
+from buran.features import sampled_metrics
 from buran.instrumentation.measured import Overhead
 from buran.measurement.bundle import PROFILE
 from buran.profiles.call_paths import read_profile
 from buran.profiles.experiment.build import Repetition, Run, experiment_from_profiles, unique_points
 from buran.profiles.experiment.table import AGGREGATES, Experiment
 from buran.profiles.profile import CallTree, Region
-from buran.profiles.reuse import without_distances
 from buran.workflow.history import FinishedRun
 
 
@@ -47,10 +47,11 @@ def experiment_of(runs: Sequence[FinishedRun], parameters: Sequence[str]) -> Exp
 def counts_of(runs: Sequence[FinishedRun], parameters: Sequence[str]) -> Experiment | None:
     """Read the profiles of runs that count into one table, whatever they tell beside; None without runs."""
     met: Counter[Point] = Counter()
+    sampled = sampled_metrics()
 
     def numbered() -> Iterator[Run]:
         for run, (point, _, profile) in zip(runs, profiles_of(runs, parameters), strict=True):
-            yield point, met[run.point], without_distances(profile)
+            yield point, met[run.point], profile.without(sampled)
             met[run.point] += 1
 
     return experiment_from_profiles(numbered()) if runs else None

@@ -11,7 +11,6 @@ from buran.campaign.plan import Mode, Purpose
 from buran.campaign.point import Point, Value
 from buran.features import FEATURES
 from buran.modeling.priors.steps import Repeats
-from buran.profiles.metrics import DETAILS, REQUIREMENTS
 from buran.reporting.content import AccountItem
 from buran.wording import counted
 from buran.workflow import program_model
@@ -35,7 +34,6 @@ def notes_of(history: History, findings: Findings, account: Sequence[AccountItem
     notes += [note for record in history.build_records for note in record.notes]
     notes += _missing_counters(history)
     notes += _lost_visits(history)
-    notes += _missing_requirements(history)
     for feature in FEATURES:
         notes += () if feature.notes is None else feature.notes(history)
     notes += _builds_of_models(history, findings)
@@ -84,16 +82,6 @@ def _lost_visits(history: History) -> list[str]:
         "interrupted the instrumentation; what they called then is in no count, and its time is the interrupted "
         "function's. If the counts matter, do not instrument the handlers (key refinement.drop)."
     ]
-
-
-def _missing_requirements(history: History) -> list[str]:
-    """Say which requirements the campaign asks for in vain."""
-    missing = not_measured(history, (*REQUIREMENTS, *DETAILS))
-    why = (
-        "blocks were counted by an earlier version of Buran or without its compiler plugins. Runs in another results "
-        "folder, with clang or gcc and its headers, would have them."
-    )
-    return [f"No run has {', '.join(missing)} (key metrics): {why}"] if missing else []
 
 
 def not_measured(history: History, names: Collection[str]) -> list[str]:

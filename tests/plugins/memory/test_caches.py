@@ -14,9 +14,7 @@ from buran.modeling.pmnf.model_set import ModelSet
 from buran.plugins.memory.cache_table import cache_text, header_of, rows_of, size_text
 from buran.plugins.memory.caches import cache_table
 from buran.plugins.memory.misses import with_misses
-from buran.plugins.memory.sampling import crowded, crowds_in_words, misses_of_runs, ways_of_caches
-from buran.profiles.profile import CallTree, Location, Profile, Region
-from buran.profiles.reuse import (
+from buran.plugins.memory.reuse import (
     BIN_METRICS,
     CROWDED,
     LEAST_DISTANCE,
@@ -26,6 +24,8 @@ from buran.profiles.reuse import (
     OF_OWN_SET,
     REUSE_METRICS,
 )
+from buran.plugins.memory.sampling import crowded, crowds_in_words, misses_of_runs, ways_of_caches
+from buran.profiles.profile import CallTree, Location, Profile, Region
 from buran.reporting.html import render_page
 from buran.workflow import collect
 from made_up import data_of, headline_about, report

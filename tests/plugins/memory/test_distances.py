@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from buran.plugins.memory.distances import DistanceModels, distance_models
 from buran.plugins.memory.laws import counts_of
-from buran.profiles.reuse import BINS, LEAST_DISTANCE, LINE, NEVER
+from buran.plugins.memory.reuse import BINS, LEAST_DISTANCE, LINE, NEVER
 
 SMALL = np.array([8.0, 12.0, 16.0, 20.0, 24.0])
 

@@ -12,7 +12,7 @@ from buran.modeling.pmnf.model import predict_models
 from buran.modeling.priors.resilient import fit_priors
 from buran.plugins.memory.account import CacheCost, MemoryAccount, MissCost
 from buran.plugins.memory.elsewhere import Drawing, Elsewhere, Speed, carried
-from buran.profiles.reuse import LINE
+from buran.plugins.memory.reuse import LINE
 
 SMALL = POINTS[:, 0]
 FAR = np.array([[24.0], [60.0]])

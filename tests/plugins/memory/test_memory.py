@@ -23,7 +23,7 @@ from buran.plugins.memory.account import CacheCost, MemoryAccount, MissCost, Pag
 from buran.plugins.memory.costs import cache_cost, scattered_s, streamed_s
 from buran.plugins.memory.machine_file import Level, MachineFile
 from buran.plugins.memory.outgrown import OUTGROWN, Outgrown
-from buran.profiles.reuse import LINE
+from buran.plugins.memory.reuse import LINE
 
 MACHINE = MachineFile(
     *("node1", "a processor", "6.1", "cc 12", "2026-01-01T00:00:00+00:00"),

@@ -12,10 +12,10 @@ from buran.errors import UsageError
 from buran.measurement.toolchain.toolchain import GCC_FALLBACK
 from buran.measurement.toolchain.wrappers.translate import CC, FC, translate
 from buran.plugins.memory.misses import caches_of, histogram, misses, streamed, ways_of, with_misses
+from buran.plugins.memory.reuse import FAR, FIRST_RATE, FOLLOWED, LAST_RATE, LINE, NEVER, SETS
 from buran.plugins.memory.sampling import USUAL_RATE
 from buran.plugins.memory.sets import conflict_share, misses_of_sets, used_sets
 from buran.profiles.profile import Profile
-from buran.profiles.reuse import FAR, FIRST_RATE, FOLLOWED, LAST_RATE, LINE, NEVER, SETS
 
 LINES, ROUNDS = 20_000, 5
 TABLE = 65_536  # lines that a thread looks at together, as native/reuse.c has it

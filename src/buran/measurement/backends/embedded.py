@@ -22,7 +22,7 @@ from buran.measurement.toolchain.runtime import check_compiler, find_toolchain
 from buran.measurement.toolchain.static_features import StaticFeatures, notes_on, read_static_features
 from buran.measurement.toolchain.toolchain import FOR_A_PLUGIN, GCC_FALLBACK, Toolchain
 from buran.measurement.toolchain.wrappers import ccache
-from buran.profiles.metrics import DETAILS, MINOR_FAULTS, sampled
+from buran.profiles.metrics import MINOR_FAULTS, metric_of, sampled
 from buran.profiles.profile import Profile
 
 DETAILED = "detailed"
@@ -191,7 +191,7 @@ class Embedded(MeasurementSystem):
     def open(self, campaign: Campaign, scratch: Path) -> Backend:
         """Find a compiler and an MPI, or what simulates the machine."""
         compiler = campaign.compiler
-        detailed = not DETAILS.keys().isdisjoint(campaign.config.metrics)
+        detailed = any(metric_of(name).is_detail for name in campaign.config.metrics)
         if campaign.simulator is not None:
             return campaign.simulator.open(scratch, detailed=detailed)
         faults = MINOR_FAULTS in campaign.config.metrics

@@ -20,5 +20,4 @@ const char *const buran_build_info[] = {
 };
 const int buran_counts_blocks = BURAN_INFO_COUNTS_BLOCKS;
 const int buran_counts_requirements = BURAN_INFO_COUNTS_REQUIREMENTS;
-const int buran_samples_reuse = BURAN_INFO_SAMPLES_REUSE;
 const char JOIN(buran_objects_are_for_, BURAN_INFO_MODE) = 1;

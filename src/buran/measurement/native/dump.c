@@ -146,16 +146,26 @@ static uint64_t resident_bytes(void) {
     return at ? 1024 * strtoull(at + strlen("VmHWM:"), NULL, 10) : 0;
 }
 
-#define NUMBERS 15
-#define TEXTS 10
+#define NUMBERS 13
+#define TEXTS 9
 
 static int heap_is_in_dump;
 
+static uint32_t count_texts(const char *const *texts) {
+    uint32_t count = 0;
+    while (texts[count])
+        count++;
+    return count;
+}
+
+static void put_texts(writer *out, const char *const *texts) {
+    for (uint32_t i = 0; texts[i]; i++)
+        put_text(out, texts[i]);
+}
+
 static void put_info(writer *out, const buran_dump_source *source, const totals *sum) {
-    char missing[2048], caches[256] = "";
+    char missing[2048];
     buran_missing_counters(missing, sizeof missing);
-    if (buran_samples_reuse)
-        buran_describe_caches(caches, sizeof caches);
     const char *texts[TEXTS][2] = {
         {"executable", source->executable},
         {"build_id", source->build_id},
@@ -166,7 +176,6 @@ static void put_info(writer *out, const buran_dump_source *source, const totals 
         {"recursion", source->settings->folds_recursion ? "fold" : "unfold"},
         {"incomplete", source->incomplete ? source->incomplete : ""},
         {"counters_unavailable", missing},
-        {"caches", caches},
     };
     for (int i = 0; i < TEXTS; i++) {
         put_text(out, texts[i][0]);
@@ -185,47 +194,22 @@ static void put_info(writer *out, const buran_dump_source *source, const totals 
     put_number(out, "forks", source->forks);
     put_number(out, "resident_bytes", resident_bytes());
     put_number(out, "heap_peak", heap_is_in_dump ? buran_heap_peak() : 0);
-    put_number(out, "sampled_lines_first", buran_reuse_first_rate());
-    put_number(out, "sampled_lines_last", buran_reuse_last_rate());
-    for (uint32_t i = 0; buran_build_info[i]; i++)
-        put_text(out, buran_build_info[i]);
+    put_texts(out, buran_build_info);
+    if (buran_sampler_info)
+        put_texts(out, buran_sampler_info());
 }
 
 static uint32_t count_info(void) {
-    uint32_t count = 2 * (TEXTS + NUMBERS);
-    for (uint32_t i = 0; buran_build_info[i]; i++)
-        count++;
-    return count;
+    uint32_t count = 2 * (TEXTS + NUMBERS) + count_texts(buran_build_info);
+    return count + (buran_sampler_info ? count_texts(buran_sampler_info()) : 0);
 }
 
-static const char *const requirement_names[] = {
-    "flops", "loads", "stores", "bytes_loaded", "bytes_stored",
-    "flops_add", "flops_multiply", "flops_divide", "flops_sqrt", "flops_single", "flops_double", "flops_extended",
-    "branches", "function_calls", "integer_operations",
-};
-_Static_assert(sizeof requirement_names / sizeof *requirement_names == BURAN_REQUIREMENTS, "one name each");
+static const char *const requirement_names[BURAN_REQUIREMENTS + 1] = {BURAN_REQUIREMENT_NAMES};
 
-static const char *bin_name(uint32_t bin) {
-    static char name[32];
-    if (bin == BURAN_REUSE_FAR || bin == BURAN_REUSE_FOLLOWED)
-        return bin == BURAN_REUSE_FAR ? "reuse_far" : "reuse_followed";
-    if (bin >= BURAN_REUSE_CROWDED)
-        return bin == BURAN_REUSE_CROWDED ? "reuse_crowded_any" : "reuse_crowded_set";
-    if (bin >= BURAN_REUSE_ANY) {
-        int is_of_set = bin >= BURAN_REUSE_SET;
-        snprintf(name, sizeof name, "reuse_%s_%02u", is_of_set ? "set" : "any",
-                 bin - (is_of_set ? BURAN_REUSE_SET : BURAN_REUSE_ANY));
-        return name;
-    }
-    snprintf(name, sizeof name, "reuse_bin_%03u", bin);
-    return name;
-}
-
-static uint8_t bin_is_used[BURAN_REUSE_BINS];
-static uint32_t bins_in_dump;
+static uint32_t sampled_in_dump;
 
 static uint32_t counters_in_dump(void) {
-    uint32_t count = buran_requirements_counted() + bins_in_dump + (heap_is_in_dump ? 2 : 0);
+    uint32_t count = buran_requirements_counted() + sampled_in_dump + (heap_is_in_dump ? 2 : 0);
     for (uint32_t event = 0; event < BURAN_EVENTS; event++)
         count += buran_counter_name(event) != NULL;
     return count;
@@ -253,10 +237,9 @@ static void put_counts(writer *out, const buran_thread *thread, uint32_t count) 
                 if (buran_counter_name(event))
                     put(out, &value, sizeof value);
             }
-            for (uint32_t bin = 0; bins_in_dump && bin < BURAN_REUSE_BINS; bin++) {
-                uint64_t value = buran_reuse_count(thread, node, bin);
-                if (bin_is_used[bin])
-                    put(out, &value, sizeof value);
+            for (uint32_t number = 0; number < sampled_in_dump; number++) {
+                uint64_t value = buran_sampler_value(thread, node, number);
+                put(out, &value, sizeof value);
             }
         }
 }
@@ -318,7 +301,7 @@ static void put_all(writer *out, const buran_dump_source *source) {
     totals sum = add_up(source);
     buran_settle_counters();
     heap_is_in_dump = buran_heap_is_counted && buran_heap_is_counted();
-    bins_in_dump = buran_settle_reuse(source->threads, bin_is_used);
+    sampled_in_dump = buran_sampler_settle ? buran_sampler_settle(source->threads) : 0;
     put(out, "BURANDMP", 8);
     put_u32(out, DUMP_VERSION);
     put_u32(out, (source->incomplete ? 0u : 1u) | (buran_counts_blocks ? 2u : 0u));
@@ -339,9 +322,8 @@ static void put_all(writer *out, const buran_dump_source *source) {
     for (uint32_t event = 0; event < BURAN_EVENTS; event++)
         if (buran_counter_name(event))
             put_text(out, buran_counter_name(event));
-    for (uint32_t bin = 0; bin < BURAN_REUSE_BINS; bin++)
-        if (bin_is_used[bin])
-            put_text(out, bin_name(bin));
+    for (uint32_t number = 0; number < sampled_in_dump; number++)
+        put_text(out, buran_sampler_name(number));
     for (uint32_t i = 0; i < source->region_count; i++) {
         const buran_known_region *region = &source->regions[i];
         put_text(out, region->name);

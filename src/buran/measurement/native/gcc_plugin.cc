@@ -1,15 +1,13 @@
-// Compiler plugin for gcc: hooks in selected functions, and counts of executed basic blocks and of what they ask of the
-// machine (gcc_requirements.h). C, C++ and Fortran.
+// Compiler plugin for gcc: hooks in selected functions, and counts of executed basic blocks; C, C++ and Fortran. A feature's
+// headers tell what these blocks ask of the machine (gcc_requirements.h), and add passes (gcc_sampling.h).
 //
-// Three passes, like those of llvm_plugin.cpp, which has the reasons:
+// Two passes, like those of llvm_plugin.cpp, which has the reasons:
 //   hooks    before anything is inlined, when functions have a control flow graph but are not in SSA form. A hooked
 //            function gets a clean-up region around all of its code, so that it is left in the shadow stack also where
 //            an exception passes through it;
 //   counting where gcc itself would instrument for coverage (`sancov`): after inlining and scalar optimisation, before
 //            the loop passes. Each count is a local variable in SSA form; it is added to the thread's counter before
-//            calls after which control may not come back here or the call path may change, and before returns;
-//   sampling behind all optimisation of trees (`sanopt`), beside counting: each access to memory asks whether its cache
-//            line is in the sample (gcc_sampling.h).
+//            calls after which control may not come back here or the call path may change, and before returns.
 //
 // For gcc 10 and later; must be built with the headers of the very gcc that loads it. Settings come from the
 // environment, set by the compiler wrapper:
@@ -236,7 +234,16 @@ bool isSimpleBuiltin(const gcall *Call) {
 // Several translation units may bring it along, and the linker keeps one.
 bool isShared(tree Decl) { return DECL_ONE_ONLY(Decl) || DECL_COMDAT(Decl) || DECL_WEAK(Decl); }
 
+#if __has_include("gcc_requirements.h")
 #include "gcc_requirements.h"
+#else
+using Amounts = std::array<uint64_t, BURAN_REQUIREMENTS>;
+struct Requirements {
+  static void add(gimple *, Amounts &) {}
+  static tree copied(const gimple *) { return NULL_TREE; }
+  static std::set<unsigned> grownBy(const gimple *) { return {}; }
+};
+#endif
 #include "gcc_static.h"
 
 // Decides which functions are hooked. Looks at the code of callees, so all decisions come before the first hook.
@@ -300,14 +307,11 @@ private:
 
 // ---- what is shared by the passes; trees that outlive a pass are known to the garbage collector
 
-tree ThreadBlocks, ThreadRequirements, SampledBelow, SampledAccesses, SampledRange;
+tree ThreadBlocks, ThreadRequirements;
 
 const ggc_root_tab Roots[] = {
     {&ThreadBlocks, 1, sizeof ThreadBlocks, &gt_ggc_mx_tree_node, &gt_pch_nx_tree_node},
     {&ThreadRequirements, 1, sizeof ThreadRequirements, &gt_ggc_mx_tree_node, &gt_pch_nx_tree_node},
-    {&SampledBelow, 1, sizeof SampledBelow, &gt_ggc_mx_tree_node, &gt_pch_nx_tree_node},
-    {&SampledAccesses, 1, sizeof SampledAccesses, &gt_ggc_mx_tree_node, &gt_pch_nx_tree_node},
-    {&SampledRange, 1, sizeof SampledRange, &gt_ggc_mx_tree_node, &gt_pch_nx_tree_node},
     LAST_GGC_ROOT_TAB};
 
 // Region of a hook -> the function it was made for, both by DECL_UID; clones of a function share its origin.
@@ -354,7 +358,20 @@ tree hook(const char *Name, tree Type) {
   return Decl;
 }
 
+constexpr int EveryPlace = 0; // where the reference pass stands several times in the list
+
+void insertPass(const char *Plugin, opt_pass *Pass, const char *Before, int Place) {
+  register_pass_info Info = {Pass, Before, Place, PASS_POS_INSERT_BEFORE};
+  register_callback(Plugin, PLUGIN_PASS_MANAGER_SETUP, nullptr, &Info);
+}
+
+} // namespace
+
+#if __has_include("gcc_sampling.h")
 #include "gcc_sampling.h"
+#endif
+
+namespace {
 
 // ---- hooks
 
@@ -677,8 +694,8 @@ private:
   static bool isInMemory() { return Settings::get().Counter == Settings::Memory; }
 
   static bool counts(const Stretch &This, unsigned Which) {
-    bool IsLength = Which == 1 + BURAN_BYTES_LOADED || Which == 1 + BURAN_BYTES_STORED;
-    return This.Counts[Which] || (IsLength && !This.Copies.empty());
+    auto Grows = [Which](gimple *Copy) { return Requirements::grownBy(Copy).count(Which - 1) > 0; };
+    return This.Counts[Which] || std::any_of(This.Copies.begin(), This.Copies.end(), Grows);
   }
 
   // Counts of other blocks reach the first flush of a block, so that later ones only have what came since.
@@ -695,9 +712,8 @@ private:
     gimple_stmt_iterator At = gsi_for_stmt(Copy);
     tree Length = create_tmp_var(uint64_type_node);
     place(At, gimple_build_assign(Length, NOP_EXPR, Requirements::copied(Copy)));
-    count(At, 1 + BURAN_BYTES_STORED, Length);
-    if (Requirements::copies(Copy))
-      count(At, 1 + BURAN_BYTES_LOADED, Length);
+    for (unsigned Kind : Requirements::grownBy(Copy))
+      count(At, 1 + Kind, Length);
   }
 
   void count(gimple_stmt_iterator &At, unsigned Which, tree Amount) {
@@ -788,29 +804,6 @@ struct CountPass : gimple_opt_pass {
 };
 std::unordered_set<unsigned> CountPass::Counted;
 
-const pass_data SamplePassData = {
-    GIMPLE_PASS, "buran_sample", OPTGROUP_NONE, TV_NONE, PROP_ssa | PROP_cfg, 0, 0, 0, TODO_update_ssa};
-
-struct SamplePass : gimple_opt_pass {
-  explicit SamplePass(gcc::context *Context) : gimple_opt_pass(SamplePassData, Context) {}
-
-  bool gate(function *Body) final override {
-    return Settings::get().Samples && canCarryCode(cgraph_node::get(Body->decl));
-  }
-
-  unsigned int execute(function *) final override {
-    Sampling().add();
-    return 0;
-  }
-};
-
-constexpr int EveryPlace = 0; // where the reference pass stands several times in the list
-
-void insertPass(const char *Plugin, opt_pass *Pass, const char *Before, int Place) {
-  register_pass_info Info = {Pass, Before, Place, PASS_POS_INSERT_BEFORE};
-  register_callback(Plugin, PLUGIN_PASS_MANAGER_SETUP, nullptr, &Info);
-}
-
 } // namespace
 
 int plugin_init(plugin_name_args *Plugin, plugin_gcc_version *Version) {
@@ -826,6 +819,8 @@ int plugin_init(plugin_name_args *Plugin, plugin_gcc_version *Version) {
   insertPass(Name, new HookPass(g), "visibility", 1);
   insertPass(Name, new CountPass(g), "sancov", EveryPlace);
   insertPass(Name, new CountPass(g), "sancov_O0", EveryPlace); // without optimisation only this place is passed
-  insertPass(Name, new SamplePass(g), "sanopt", 1);
+#ifdef BURAN_GCC_SAMPLING_H
+  addSampling(Name);
+#endif
   return 0;
 }

@@ -70,7 +70,7 @@ typedef struct buran_thread {
     uint32_t busy; /* inside a hook: a signal handler must not touch this structure */
     int counts_more; /* than time and blocks: requirements, or what follows */
     struct buran_counts *counts; /* counters.c; NULL if there are none */
-    struct buran_reuse *reuse;   /* reuse.c; NULL until a line of the sample is touched */
+    struct buran_sampler *sampler; /* of a feature's sources; NULL until it is needed */
     buran_cpu_clock cpu_clock;
     uint64_t last_requirements[BURAN_REQUIREMENTS]; /* as last_blocks */
 
@@ -125,7 +125,7 @@ extern buran_settings buran_the_settings;
 
 /* Key, value, key, value, ..., NULL: what the toolchain knows of the build (build_info.c). */
 extern const char *const buran_build_info[];
-extern const int buran_counts_blocks, buran_counts_requirements, buran_samples_reuse;
+extern const int buran_counts_blocks, buran_counts_requirements;
 
 /* How many requirements compiled code counts: all of them, only those before the details, or none. */
 extern const char buran_counts_details __attribute__((weak));
@@ -196,37 +196,20 @@ const char *buran_counter_name(uint32_t event);
 void buran_settle_counters(void);
 void buran_missing_counters(char *text, size_t size);
 
-/* ---- reuse.c */
+/* ---- what a feature's sources add to builds for memory; NULL in all others */
 
-/* Distance 0, then four bins to each doubling up to 2^40 lines, then lines that were never touched before. Behind them,
- * how many of all these are far, and how many of the far ones came after the other line of their pair. Then, of accesses
- * that are watched: how many lines came in between, in 64 each, and how many of their own of 64 sets, up to the most ways
- * of a cache that are told apart; and of those among them that crowd, the sums of lines and of lines of their set. */
-#define BURAN_REUSE_WAYS 16u
-#define BURAN_REUSE_NEVER 161u
-#define BURAN_REUSE_FAR 162u
-#define BURAN_REUSE_FOLLOWED 163u
-#define BURAN_REUSE_ANY 164u
-#define BURAN_REUSE_SET (BURAN_REUSE_ANY + BURAN_REUSE_WAYS + 1)
-#define BURAN_REUSE_CROWDED (BURAN_REUSE_SET + BURAN_REUSE_WAYS + 1)
-#define BURAN_REUSE_BINS (BURAN_REUSE_CROWDED + 2)
+/* Before anything is recorded; gives up where a setting is wrong. */
+void buran_sampler_start(void) __attribute__((weak));
 
-typedef struct buran_reuse buran_reuse;
+/* Of the thread that ends: its numbers stay. */
+void buran_sampler_close(buran_thread *thread) __attribute__((weak));
 
-/* `rate` is BURAN_REUSE_RATE or NULL. Returns what is wrong with it, or NULL. */
-const char *buran_reuse_start(const char *rate);
-
-/* Of the thread that ends: its histograms stay. */
-void buran_close_reuse(buran_thread *thread);
-
-/* For the dump: one line in so many was looked at, in the beginning and in the end, 0 where none were; which bins
- * have accesses, and how many are these; accesses of a call path; the sizes of this machine's caches in bytes, and their
- * ways if it tells them, as in "1:32768/8 2:1048576/16", empty if it does not tell. */
-uint64_t buran_reuse_first_rate(void);
-uint64_t buran_reuse_last_rate(void);
-uint32_t buran_settle_reuse(const buran_thread *threads, uint8_t *is_used);
-uint64_t buran_reuse_count(const buran_thread *thread, const buran_node *node, uint32_t bin);
-void buran_describe_caches(char *text, size_t size);
+/* For the dump: settle which numbers it has, and how many these are; their names, and those of a call path; and what else
+ * is to know: key, value, key, value, ..., NULL. */
+uint32_t buran_sampler_settle(const buran_thread *threads) __attribute__((weak));
+const char *buran_sampler_name(uint32_t number) __attribute__((weak));
+uint64_t buran_sampler_value(const buran_thread *thread, const buran_node *node, uint32_t number) __attribute__((weak));
+const char *const *buran_sampler_info(void) __attribute__((weak));
 
 /* ---- heap.c */
 

@@ -1,15 +1,13 @@
-// Compiler plugin for clang: hooks in selected functions, and counts of executed basic blocks and of what they ask of the
-// machine (llvm_requirements.h).
+// Compiler plugin for clang: hooks in selected functions, and counts of executed basic blocks. A feature's headers tell what
+// these blocks ask of the machine (llvm_requirements.h), and add passes (llvm_sampling.h).
 //
-// Three passes:
+// Two passes:
 //   hooks    at the start of the pipeline, so that call paths are those of the source even where functions are
 //            inlined later;
 //   counting after inlining and scalar simplification, before vectorisation. Each count is kept in a local variable
 //            that becomes a virtual register; it is added to the thread's counter (`buran_blocks`,
 //            `buran_requirements`) before every instruction after which control may not come back here or the call
-//            path may change. Counted loops then shrink to "+ trip count" by the optimiser's own means;
-//   sampling at the end of the pipeline, beside counting: each access to memory asks whether its cache line is in
-//            the sample (llvm_sampling.h).
+//            path may change. Counted loops then shrink to "+ trip count" by the optimiser's own means.
 //
 // One source for LLVM 14 and later. Settings come from the environment, set by the compiler wrapper:
 //   BURAN_PLUGIN_MODE     time | effort | memory
@@ -44,15 +42,28 @@
 #include "llvm/Transforms/Utils/ModuleUtils.h"
 #include "llvm/Transforms/Utils/PromoteMemToReg.h"
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
-#include "llvm_requirements.h"
-#include "llvm_sampling.h"
 #include "llvm_static.h"
 #include "plugin.h"
 #include "runtime.h"
+
+#if __has_include("llvm_requirements.h")
+#include "llvm_requirements.h"
+#else
+namespace buran {
+using Amounts = std::array<uint64_t, BURAN_REQUIREMENTS>;
+struct Requirements {
+  explicit Requirements(const llvm::DataLayout &) {}
+  static void add(const llvm::Instruction &, Amounts &) {}
+  static llvm::Value *copied(const llvm::Instruction &) { return nullptr; }
+  static llvm::SmallVector<unsigned, 2> grownBy(const llvm::Instruction &) { return {}; }
+};
+} // namespace buran
+#endif
 
 using namespace llvm;
 
@@ -496,9 +507,8 @@ private:
       }
       if (Value *Length = Asks.copied(I)) {
         Length = IRBuilder<>(&I).CreateZExtOrTrunc(Length, Int64);
-        Found.push_back({&I, 1 + BURAN_BYTES_STORED, Length});
-        if (isa<AnyMemTransferInst>(I))
-          Found.push_back({&I, 1 + BURAN_BYTES_LOADED, Length});
+        for (unsigned Kind : Asks.grownBy(I))
+          Found.push_back({&I, 1 + Kind, Length});
       }
     }
   }
@@ -670,23 +680,6 @@ struct CountFunctionPass : PassInfoMixin<CountFunctionPass> {
 };
 #endif
 
-struct SamplePass : PassInfoMixin<SamplePass> {
-  static bool isRequired() { return true; }
-
-  PreservedAnalyses run(Module &M, ModuleAnalysisManager &Analyses) {
-    auto &Functions = Analyses.getResult<FunctionAnalysisManagerModuleProxy>(M).getManager();
-    buran::Sampling Sample(M);
-    SmallVector<Function *, 64> Own;
-    for (Function &F : M)
-      if (canCarryCode(F))
-        Own.push_back(&F);
-    for (Function *F : Own)
-      Sample.add(*F, Functions.getResult<ScalarEvolutionAnalysis>(*F), Functions.getResult<LoopAnalysis>(*F),
-                 Functions.getResult<DominatorTreeAnalysis>(*F));
-    return nothingPreserved();
-  }
-};
-
 // Lets the optimiser turn "+1 per iteration" into "+ trip count" before the vectoriser looks at the loops.
 void addSimplification(FunctionPassManager &Passes) {
   Passes.addPass(InstCombinePass());
@@ -706,16 +699,20 @@ void addCounting(ModulePassManager &Passes, OptimizationLevel Level) {
 }
 #endif
 
+} // namespace
+
+#if __has_include("llvm_sampling.h")
+#include "llvm_sampling.h"
+#endif
+
+namespace {
+
 void registerPasses(PassBuilder &Builder) {
   Builder.registerPipelineStartEPCallback(
       [](ModulePassManager &Passes, OptimizationLevel) { Passes.addPass(HookPass()); });
+#ifdef BURAN_LLVM_SAMPLING_H
   if (Settings::get().Samples)
-#if LLVM_VERSION_MAJOR >= 20
-    Builder.registerOptimizerLastEPCallback(
-        [](ModulePassManager &Passes, OptimizationLevel, ThinOrFullLTOPhase) { Passes.addPass(SamplePass()); });
-#else
-    Builder.registerOptimizerLastEPCallback(
-        [](ModulePassManager &Passes, OptimizationLevel) { Passes.addPass(SamplePass()); });
+    buran::registerSampling(Builder);
 #endif
   if (!Settings::get().Effort)
     return;

@@ -17,13 +17,6 @@ constexpr const char *RegionPrefix = "__buran_region.";
 // functions, are not hooked: accessors, as in `double &at(int i, int j) { return values[i * n + j]; }`.
 constexpr unsigned TinyBlocks = 8;
 
-// Of sampled accesses to memory: local variables of up to a page are always near, and so many groups of accesses are
-// looked at for one to join.
-constexpr uint64_t Page = 4096;
-constexpr size_t Compared = 16;
-constexpr unsigned LineBits = 6;
-static_assert(1u << LineBits == BURAN_LINE && BURAN_LINES_OF_PAIR == 2, "as in runtime.h");
-
 // Ends the compilation with a message about the filter file; each compiler has its own way.
 [[noreturn]] void refuseFilter(const std::string &Path, int Line, const char *Problem);
 

@@ -184,9 +184,8 @@ void buran_start_process(void) {
     wrong = buran_counters_start(getenv("BURAN_COUNTERS"));
     if (wrong)
         buran_give_up("BURAN_COUNTERS", wrong);
-    wrong = buran_reuse_start(getenv("BURAN_REUSE_RATE"));
-    if (wrong)
-        buran_give_up("BURAN_REUSE_RATE", wrong);
+    if (buran_sampler_start)
+        buran_sampler_start();
     wrong = buran_filter_start(getenv("BURAN_RUN_FILTER"));
     if (wrong)
         buran_give_up("BURAN_RUN_FILTER", wrong);

@@ -379,7 +379,8 @@ static void on_end_of_thread(void *argument) {
     lock_registry(&signals);
     thread->blocks = thread->requirements = NULL; /* go with the thread */
     buran_close_counters(thread);
-    buran_close_reuse(thread);
+    if (buran_sampler_close)
+        buran_sampler_close(thread);
     buran_cpu_clock_stop(&thread->cpu_clock);
     thread->state = BURAN_THREAD_ENDED;
     thread->depth = 0;

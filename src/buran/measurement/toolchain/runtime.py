@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from buran.errors import ToolError
+from buran.features import natives
 from buran.measurement.toolchain import gnu, mpi_wrappers
 from buran.measurement.toolchain.installed import (
     Compiler,
@@ -179,11 +180,17 @@ def _for_simulation(compiler: Compiler, mpi: Mpi) -> Mpi:
     return replace(mpi, mpicc=compiler.cc, mpicxx=compiler.cxx, mpifort=mpifort)
 
 
+def _folders() -> tuple[Path, ...]:
+    """Return where sources and headers are: our own, and those of features."""
+    return NATIVE, *(native.folder for native in natives())
+
+
 def _fingerprint(compiler: Compiler, mpi: Mpi, wrappers: str) -> str:
     """Return a hash of what C and C++ builds are compiled with, and of what their runtime is compiled from."""
     total = hashlib.sha256()
     simulated = mpi.in_one_process
-    for path in (*sorted(NATIVE.iterdir()), *((simulated.clock, simulated.library) if simulated else ())):
+    own = (path for folder in _folders() for path in sorted(folder.iterdir()))
+    for path in (*own, *((simulated.clock, simulated.library) if simulated else ())):
         if path.is_file():
             total.update(path.name.encode() + b"\0" + path.read_bytes())
     total.update(wrappers.encode())
@@ -200,10 +207,15 @@ def _fortran_plugin(folder: Path, compiler: Compiler) -> str | None:
     return str(folder / (PLUGIN if compiler.kind == GCC_PLUGIN else FORTRAN_PLUGIN))
 
 
+def _includes() -> list[str]:
+    return [f"-I{folder}" for folder in _folders()]
+
+
 def _object_names(kind: str, mpi: Mpi, mode: str) -> tuple[str, ...]:
     clock = "clock.o" if mpi.in_one_process is None else f"{mpi.in_one_process.clock.stem}.o"
-    recording = ("runtime.o", "process.o", "cpu_clock.o", "counters.o", "reuse.o", "threads.o", "dump.o")
-    common = (*recording, "mpi.o", clock, "mpi_fortran.o")
+    recording = ("runtime.o", "process.o", "cpu_clock.o", "counters.o", "threads.o", "dump.o")
+    further = [path for folder in _folders()[1:] for path in sorted(folder.glob("*.c")) if mode == "memory"]
+    common = (*recording, *(f"{path.stem}.o" for path in further), "mpi.o", clock, "mpi_fortran.o")
     hooks = ("fallback.o",) if kind == GCC_FALLBACK else ()
     if mode in ("effort", "memory") and kind != GCC_FALLBACK and mpi.in_one_process is None:
         hooks = ("heap.o",)  # the fallback's hooks ask for memory; ranks of a simulated machine are one process
@@ -242,14 +254,16 @@ def _compile_all(scratch: Path, toolchain: Toolchain, compiler: Compiler, mpi: M
     if mpi.in_one_process is not None:
         of_mpi.append("-DBURAN_SIMULATED=1")
         further[mpi.in_one_process.clock.stem] = mpi.in_one_process.clock
-    flags = [*_RUNTIME_FLAGS, f"-I{NATIVE}", f"-I{scratch}", *of_mpi]
+    flags = [*_RUNTIME_FLAGS, *_includes(), f"-I{scratch}", *of_mpi]
+    sources = {path.stem: path for folder in reversed(_folders()) for path in folder.glob("*.c")} | further
     for mode in MODES:
         for name in _object_names(toolchain.kind, mpi, mode):
             stem = name.removesuffix(".o").split("-")[0]
-            source = further.get(stem, NATIVE / f"{stem}.c")
             macros = _info_macros(toolchain, mode) if name.startswith("build_info") else []
             if not (scratch / name).exists():
-                run_tool([toolchain.mpicc, *flags, *macros, "-c", source, "-o", scratch / name], what=what, env=env)
+                run_tool(
+                    [toolchain.mpicc, *flags, *macros, "-c", sources[stem], "-o", scratch / name], what=what, env=env
+                )
                 if name.startswith("mpi"):
                     run_tool(["objcopy", "--weaken", scratch / name, scratch / f"{WEAK}{name}"], what=what)
     if mpi.in_one_process is not None:
@@ -292,7 +306,7 @@ def _build_plugin(plugin: Path, compiler: str, cxx: str, headers: str | None, *,
     source, flags, option = (
         ("gcc_plugin.cc", _GCC_PLUGIN_FLAGS, "-fplugin") if gnu else ("llvm_plugin.cpp", _PLUGIN_FLAGS, "-fpass-plugin")
     )
-    command: list[str | Path] = [cxx, *flags, f"-I{NATIVE}", "-isystem", headers, NATIVE / source, "-o", plugin]
+    command: list[str | Path] = [cxx, *flags, *_includes(), "-isystem", headers, NATIVE / source, "-o", plugin]
     run_tool(command, what="the compiler plugin does not compile")
     # A plugin that does not load (headers of another build) must show here, not during a campaign.
     language, text = ("f95", "end\n") if "gfortran" in Path(compiler).name else ("c", "int main(void){return 0;}\n")
@@ -318,5 +332,4 @@ def _info_macros(toolchain: Toolchain, mode: str) -> list[str]:
         f"-DBURAN_INFO_MODE={mode}",
         f"-DBURAN_INFO_COUNTS_BLOCKS={int(counts)}",
         f"-DBURAN_INFO_COUNTS_REQUIREMENTS={int(by_plugin)}",
-        f"-DBURAN_INFO_SAMPLES_REUSE={int(mode == 'memory')}",
     ]

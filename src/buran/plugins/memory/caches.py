@@ -15,11 +15,11 @@ from buran.modeling.priors.projection import taken_up
 from buran.plugins.memory.cache_table import CachedPath, CacheTable, Leaving
 from buran.plugins.memory.distances import DistanceModels, distance_models
 from buran.plugins.memory.misses import streamed
+from buran.plugins.memory.reuse import BIN_METRICS, FAR, FOLLOWED, LAST_RATE, LINE
 from buran.plugins.memory.tuning import SHOWN_KIND
 from buran.profiles.experiment.build import Run, experiment_from_profiles
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import CallTree
-from buran.profiles.reuse import BIN_METRICS, FAR, FOLLOWED, LAST_RATE, LINE
 from buran.reporting.curves import rounded
 
 MOST_ROWS = 10

@@ -17,11 +17,11 @@ from buran.modeling.priors.projection import taken_up
 from buran.plugins.memory.account import CacheCost, MemoryAccount, MissCost, PageAccount, derived_or_none, is_written
 from buran.plugins.memory.caches import Divided, models_of
 from buran.plugins.memory.machine_file import Level, MachineFile
+from buran.plugins.memory.reuse import LINE
 from buran.profiles.experiment.build import Run
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.metrics import MINOR_FAULTS
 from buran.profiles.profile import CallTree
-from buran.profiles.reuse import LINE
 
 # Of a line's time at full bandwidth, which it costs where other work hides it. Tuned: judgement.
 HIDDEN = 0.1

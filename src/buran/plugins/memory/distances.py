@@ -22,8 +22,8 @@ from buran.modeling.numerics.tuning import NEARLY
 from buran.modeling.pmnf.powers import PowerLog
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
 from buran.plugins.memory.laws import STEPS, Laws, beyond_edge
+from buran.plugins.memory.reuse import LINE, NEVER
 from buran.plugins.memory.tuning import RESOLVED
-from buran.profiles.reuse import LINE, NEVER
 
 # Times what the jackknife reaches: which laws take part is chosen once, from all points. Tuned: of 1, 1.5 and 2 what
 # holds nine tenths of the study's programs.
@@ -286,7 +286,7 @@ def distance_models(
     points
         Shape (point, parameter), distinct rows, positive.
     accesses
-        Shape (call path, point, bin), as `buran.profiles.reuse` has the bins.
+        Shape (call path, point, bin), as `buran.plugins.memory.reuse` has the bins.
     rates
         Shape (point,): one line in so many was looked at in the end; 1 by default.
     streams

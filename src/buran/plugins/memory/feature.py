@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buran.campaign.identity import requested
-from buran.features import Feature, Key, ReportSection, late
+from buran.features import Feature, Key, Native, ReportSection, late
 from buran.plugins.memory.keys import KEY, MemoryKeys, keys_of, machine_of, mistakes_of, sampled_at
 
 if TYPE_CHECKING:
@@ -54,6 +54,11 @@ FEATURE = Feature(
     misfits=mistakes_of,
     identity=_identity,
     sampled_at=sampled_at,
+    native=Native(
+        Path(__file__).with_name("native"),
+        late("buran.plugins.memory.reuse:reuse_metrics"),
+        late("buran.plugins.memory.reuse:sampling_of"),
+    ),
     table=_table,
     accounts=late("buran.plugins.memory.section:accounts"),
     notes=late("buran.plugins.memory.section:notes"),

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from buran.modeling.numerics.least_squares import nonnegative, unit_columns
 from buran.modeling.numerics.tuning import COMBINATIONS, FEW, FLOOR, NOISE
 from buran.modeling.pmnf.terms import Array
+from buran.plugins.memory.reuse import LEAST_DISTANCE, NEVER
 from buran.plugins.memory.tuning import RESOLVED
-from buran.profiles.reuse import LEAST_DISTANCE, NEVER
 
 # Share of a second product of powers at the largest point: in a distance, and in accesses, without boundaries. Tuned:
 # of 0.1 to 0.3 what places the cliffs of the stencil and the blocked product; an eighth is missing in HPCCG.

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.plugins.memory.metrics import FIRST_TOUCHES, MISSES
+from buran.plugins.memory.reuse import BIN_METRICS, BINS, LEAST_DISTANCE, LINE, NEVER, REUSE_METRICS
 from buran.profiles.metrics import metric_of
 from buran.profiles.profile import Profile
-from buran.profiles.reuse import BIN_METRICS, BINS, LEAST_DISTANCE, LINE, NEVER, without_distances
 
 _CACHE = re.compile(r"(\d+):(\d+)(?:/(\d+))?")
 
@@ -75,7 +75,7 @@ def _stated(profile: Profile) -> list[tuple[int, int | None]]:
 
 def with_misses(profile: Profile, caches: tuple[int, ...]) -> Profile:
     """Return the profile with misses of caches of these sizes, in bytes and nearest first, instead of distances."""
-    accesses, values = histogram(profile), dict(without_distances(profile).values)
+    accesses, values = histogram(profile), dict(profile.without(REUSE_METRICS).values)
     values[FIRST_TOUCHES.name] = accesses[..., NEVER]
     values |= {name: misses(accesses, size) for name, size in zip(MISSES, caches, strict=False)}
     metrics = {name: profile.metrics.get(name) or metric_of(name) for name in values}

@@ -15,10 +15,10 @@ from buran.modeling.priors.campaign import PathPrior
 from buran.modeling.priors.paths import waits
 from buran.plugins.memory.caches import models_of
 from buran.plugins.memory.machine_file import MachineFile
+from buran.plugins.memory.reuse import LINE
 from buran.plugins.memory.roofline_table import BLOCKS, MPI, WAITING, BoundPath, Roofline, Work, level_names
 from buran.profiles.experiment.build import Run
 from buran.profiles.profile import CallTree
-from buran.profiles.reuse import LINE
 from buran.profiles.startup import is_startup_or_shutdown
 from buran.workflow.counts import counts_at
 

@@ -14,6 +14,7 @@ from buran.plugins.memory.caches import cache_table
 from buran.plugins.memory.costs import memory_account, page_account, sharing
 from buran.plugins.memory.keys import caches_kib, machine_of
 from buran.plugins.memory.metrics import FIRST_TOUCHES, MISSES
+from buran.plugins.memory.operations import OPERATIONS
 from buran.plugins.memory.roofline import roofline_of
 from buran.plugins.memory.roofline_table import Roofline, roofline_page, roofline_plot, roofline_text
 from buran.plugins.memory.sampling import cache_sizes, misses_of_runs, sample_notes
@@ -85,11 +86,16 @@ def write_misses(history: History, folder: Path) -> None:
 
 def notes(history: History) -> Iterator[str]:
     """Say what is missing, which samples are thin, and whether the machine file is of another processor."""
-    missing = not_measured(history, (FIRST_TOUCHES.name, *MISSES))
-    if missing:
+    if missing := not_measured(history, (FIRST_TOUCHES.name, *MISSES)):
         yield (
             f"No run has {', '.join(missing)} (key metrics): the machine has fewer levels of caches, or no run that "
             "samples accesses to memory succeeded. Sizes of further caches can be named: memory.caches_kib."
+        )
+    if missing := not_measured(history, OPERATIONS):
+        yield (
+            f"No run has {', '.join(missing)} (key metrics): blocks were counted by an earlier version of Buran or "
+            "without its compiler plugins. Runs in another results folder, with clang or gcc and its headers, would "
+            "have them."
         )
     yield from sample_notes(history)
     machine, cpus = machine_of(history.session.campaign), sorted({str(node["cpu"]) for node in nodes_of(history)})

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.plugins.memory.misses import histogram, misses
+from buran.plugins.memory.reuse import CROWDED, LINE, MOST_WAYS, NEVER, OF_ANY_SET, OF_OWN_SET, SETS
 from buran.profiles.profile import Profile
-from buran.profiles.reuse import CROWDED, LINE, MOST_WAYS, NEVER, OF_ANY_SET, OF_OWN_SET, SETS
 
 FEWEST = 1000
 """Watched accesses of a call path, from which on they are named: of fewer, some are too many."""

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from buran.campaign.plan import Mode
 from buran.plugins.memory.distances import distance_models
 from buran.plugins.memory.misses import histogram, misses
+from buran.plugins.memory.reuse import BINS, LAST_RATE
 from buran.profiles.profile import Profile
-from buran.profiles.reuse import BINS, LAST_RATE
 from buran_studies.evaluation.evaluation import Figure, Kind, Table
 from buran_studies.evaluation.study import Settings, Shard
 from buran_studies.machine.codes import CODES

@@ -13,7 +13,7 @@ from buran.campaign.expressions import Expression, ExpressionError, compile_expr
 from buran.campaign.mistakes import did_you_mean, listed
 from buran.campaign.point import Value
 from buran.errors import ConfigError, FormatError
-from buran.profiles.metrics import REQUIREMENTS, metric_of, requested_by
+from buran.profiles.metrics import METRICS, metric_of, requested_by
 from buran.profiles.profile import SEPARATOR
 from buran_studies.simulate.truth import TRUTH_SCHEMA, program_of_truth
 
@@ -125,9 +125,9 @@ class Program:
 
     @cached_property
     def counted(self) -> tuple[str, ...]:
-        """Metrics that its runs count: requirements only if a function has them."""
+        """Metrics that its runs count: those of plug-ins only if a function has them."""
         counts = [node.counts for node in self.nodes]
-        return tuple(n for n in counts[0] if n not in REQUIREMENTS or any(count[n].text != "0" for count in counts))
+        return tuple(n for n in counts[0] if n in METRICS or any(count[n].text != "0" for count in counts))
 
     @property
     def paths(self) -> tuple[str, ...]:

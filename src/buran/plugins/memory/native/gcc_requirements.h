@@ -33,6 +33,12 @@ public:
     return gimple_call_arg(Statement, 2);
   }
 
+  // The kinds to which that number is added.
+  static std::set<unsigned> grownBy(const gimple *Statement) {
+    return copies(Statement) ? std::set<unsigned>{BURAN_BYTES_LOADED, BURAN_BYTES_STORED}
+                             : std::set<unsigned>{BURAN_BYTES_STORED};
+  }
+
   static bool copies(const gimple *Statement) { return !gimple_call_builtin_p(Statement, BUILT_IN_MEMSET); }
 
   static bool fills(const gimple *Statement) {

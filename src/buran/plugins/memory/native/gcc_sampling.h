@@ -5,6 +5,18 @@
 #ifndef BURAN_GCC_SAMPLING_H
 #define BURAN_GCC_SAMPLING_H
 
+#include "reuse.h"
+
+namespace {
+
+tree SampledBelow, SampledAccesses, SampledRange;
+
+const ggc_root_tab SampleRoots[] = {
+    {&SampledBelow, 1, sizeof SampledBelow, &gt_ggc_mx_tree_node, &gt_pch_nx_tree_node},
+    {&SampledAccesses, 1, sizeof SampledAccesses, &gt_ggc_mx_tree_node, &gt_pch_nx_tree_node},
+    {&SampledRange, 1, sizeof SampledRange, &gt_ggc_mx_tree_node, &gt_pch_nx_tree_node},
+    LAST_GGC_ROOT_TAB};
+
 class Sampling {
 public:
   // For the function that cfun is.
@@ -259,5 +271,29 @@ private:
     return Known;
   }
 };
+
+const pass_data SamplePassData = {
+    GIMPLE_PASS, "buran_sample", OPTGROUP_NONE, TV_NONE, PROP_ssa | PROP_cfg, 0, 0, 0, TODO_update_ssa};
+
+struct SamplePass : gimple_opt_pass {
+  explicit SamplePass(gcc::context *Context) : gimple_opt_pass(SamplePassData, Context) {}
+
+  bool gate(function *Body) final override {
+    return Settings::get().Samples && canCarryCode(cgraph_node::get(Body->decl));
+  }
+
+  unsigned int execute(function *) final override {
+    Sampling().add();
+    return 0;
+  }
+};
+
+// Behind all optimisation of trees, beside counting: each access to memory asks whether its cache line is in the sample.
+void addSampling(const char *Plugin) {
+  register_callback(Plugin, PLUGIN_REGISTER_GGC_ROOTS, nullptr, const_cast<ggc_root_tab *>(SampleRoots));
+  insertPass(Plugin, new SamplePass(g), "sanopt", 1);
+}
+
+} // namespace
 
 #endif

@@ -6,7 +6,8 @@ import pytest
 from native_programs import HOOK_ALL, build, profile_of, table, toolchain, write_filter
 
 from buran.measurement.toolchain.toolchain import GCC_FALLBACK
-from buran.profiles.metrics import DETAILS, REQUIREMENTS
+from buran.plugins.memory.operations import DETAILS, REQUIREMENTS
+from buran.profiles import metrics as known_metrics
 from buran.profiles.profile import Profile
 
 pytestmark = pytest.mark.mpi
@@ -83,7 +84,7 @@ def test_kinds_of_operations_are_counted_where_they_are_asked_for(tmp_path, monk
 @pytest.mark.parametrize("compiler", ["clang", "gcc"])
 def test_other_builds_have_no_kinds(tmp_path, compiler):
     profile = profile_of(compiled(compiler, tmp_path, "-O2"), tmp_path / "run", str(N))
-    assert set(REQUIREMENTS) <= set(profile.metrics) and not DETAILS.keys() & set(profile.metrics)
+    assert set(REQUIREMENTS) <= set(profile.metrics) and not set(DETAILS) & set(profile.metrics)
 
 
 @pytest.mark.parametrize("compiler", ["clang", "gcc"])
@@ -102,3 +103,10 @@ def test_the_fallback_without_a_plugin_has_no_requirements(tmp_path):
 def test_timed_builds_have_no_requirements(tmp_path):
     profile = profile_of(compiled("auto", tmp_path, "-O2", mode="time"), tmp_path / "run", str(N))
     assert not set(REQUIREMENTS) & set(profile.metrics)
+
+
+def test_requirements_are_exact_and_no_effort() -> None:
+    everything = [*REQUIREMENTS, "basic_blocks"]
+    assert set(known_metrics.noise_resilient(everything)) == set(everything)
+    assert known_metrics.work_metrics(everything) == ("basic_blocks",)  # they grow as the blocks that they stand in
+    assert set(known_metrics.reported(everything)) == {"basic_blocks", *REQUIREMENTS}

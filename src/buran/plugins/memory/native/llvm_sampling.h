@@ -28,7 +28,7 @@
 #include <optional>
 
 #include "plugin.h"
-#include "runtime.h"
+#include "reuse.h"
 
 namespace buran {
 
@@ -467,6 +467,34 @@ private:
   llvm::FunctionCallee Accesses, Range, Loops;
   llvm::StringMap<llvm::Function *> Touched, Walked;
 };
+
+struct SamplePass : llvm::PassInfoMixin<SamplePass> {
+  static bool isRequired() { return true; }
+
+  llvm::PreservedAnalyses run(llvm::Module &M, llvm::ModuleAnalysisManager &Analyses) {
+    auto &Functions = Analyses.getResult<llvm::FunctionAnalysisManagerModuleProxy>(M).getManager();
+    Sampling Sample(M);
+    llvm::SmallVector<llvm::Function *, 64> Own;
+    for (llvm::Function &F : M)
+      if (canCarryCode(F))
+        Own.push_back(&F);
+    for (llvm::Function *F : Own)
+      Sample.add(*F, Functions.getResult<llvm::ScalarEvolutionAnalysis>(*F), Functions.getResult<llvm::LoopAnalysis>(*F),
+                 Functions.getResult<llvm::DominatorTreeAnalysis>(*F));
+    return nothingPreserved();
+  }
+};
+
+// At the end of the pipeline, beside counting.
+inline void registerSampling(llvm::PassBuilder &Builder) {
+#if LLVM_VERSION_MAJOR >= 20
+  Builder.registerOptimizerLastEPCallback([](llvm::ModulePassManager &Passes, llvm::OptimizationLevel,
+                                             llvm::ThinOrFullLTOPhase) { Passes.addPass(SamplePass()); });
+#else
+  Builder.registerOptimizerLastEPCallback(
+      [](llvm::ModulePassManager &Passes, llvm::OptimizationLevel) { Passes.addPass(SamplePass()); });
+#endif
+}
 
 } // namespace buran
 

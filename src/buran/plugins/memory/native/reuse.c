@@ -35,6 +35,20 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "reuse.h"
+
+/* Distance 0, then four bins to each doubling up to 2^40 lines, then lines that were never touched before. Behind them,
+ * how many of all these are far, and how many of the far ones came after the other line of their pair. Then, of accesses
+ * that are watched: how many lines came in between, in 64 each, and how many of their own of 64 sets, up to the most ways
+ * of a cache that are told apart; and of those among them that crowd, the sums of lines and of lines of their set. */
+#define BURAN_REUSE_WAYS 16u
+#define BURAN_REUSE_NEVER 161u
+#define BURAN_REUSE_FAR 162u
+#define BURAN_REUSE_FOLLOWED 163u
+#define BURAN_REUSE_ANY 164u
+#define BURAN_REUSE_SET (BURAN_REUSE_ANY + BURAN_REUSE_WAYS + 1)
+#define BURAN_REUSE_CROWDED (BURAN_REUSE_SET + BURAN_REUSE_WAYS + 1)
+#define BURAN_REUSE_BINS (BURAN_REUSE_CROWDED + 2)
 
 #define FEWEST_SLOTS (1u << 14) /* of the hash table at first: small, so that it leaves the caches to the program */
 #define MOST_SLOTS (1u << 17)
@@ -96,14 +110,14 @@ typedef struct watched {
     uint64_t sets[SETS][SET_DEPTH]; /* their lines and 1, newest first */
 } watched;
 
-struct buran_reuse {
+typedef struct buran_sampler {
     table *table; /* NULL when its thread has ended, as is the next */
     watched *watched;
     histogram **histograms; /* by the call path's index; NULL for those that touch nothing */
     uint32_t capacity;
     histogram *spare;
     uint32_t spares;
-};
+} buran_reuse;
 
 /* ---- the rate */
 
@@ -121,21 +135,16 @@ static void sample_below(uint32_t threshold) {
     __atomic_store_n(&buran_reuse_threshold, threshold, __ATOMIC_RELAXED);
 }
 
-const char *buran_reuse_start(const char *rate) {
+void buran_sampler_start(void) {
+    const char *rate = getenv("BURAN_REUSE_RATE");
     char *end = NULL;
     adapted_below = rate && *rate ? 0 : USUAL_RATE;
     unsigned long long asked = rate && *rate ? strtoull(rate, &end, 10) : 1;
     if ((end && *end) || !asked || asked > MOST_RATE || asked & (asked - 1))
-        return "must be a power of 2, at most 1048576: one cache line in so many is looked at";
+        buran_give_up("BURAN_REUSE_RATE", "must be a power of 2, at most 1048576: one cache line in so many is looked at");
     first_rate = used_rate = (uint32_t)asked;
-    if (buran_samples_reuse)
-        sample_below(threshold_of(first_rate));
-    return NULL;
+    sample_below(threshold_of(first_rate));
 }
-
-uint64_t buran_reuse_first_rate(void) { return buran_samples_reuse ? first_rate : 0; }
-
-uint64_t buran_reuse_last_rate(void) { return buran_samples_reuse ? used_rate : 0; }
 
 /* ---- which bin: 0 is distance 0, then four to each doubling */
 
@@ -262,7 +271,7 @@ static void make_room(table *held) {
 /* ---- call paths */
 
 static __attribute__((noinline)) histogram *histogram_of(buran_thread *thread, uint32_t index) {
-    buran_reuse *reuse = thread->reuse;
+    buran_reuse *reuse = thread->sampler;
     if (index >= reuse->capacity) {
         uint32_t capacity = reuse->capacity ? reuse->capacity : 512;
         while (capacity <= index)
@@ -309,9 +318,9 @@ static table *new_table(buran_thread *thread, uint32_t slots, uint32_t most_slot
 }
 
 static __attribute__((noinline)) buran_reuse *opened(buran_thread *thread) {
-    if (!thread->reuse)
-        thread->reuse = buran_touched_memory(thread, sizeof *thread->reuse);
-    buran_reuse *reuse = thread->reuse;
+    if (!thread->sampler)
+        thread->sampler = buran_touched_memory(thread, sizeof *thread->sampler);
+    buran_reuse *reuse = thread->sampler;
     if (reuse && !reuse->table) {
         reuse->table = new_table(thread, FEWEST_SLOTS, MOST_SLOTS);
         reuse->watched = buran_touched_memory(thread, sizeof *reuse->watched);
@@ -325,8 +334,8 @@ static __attribute__((noinline)) buran_reuse *opened(buran_thread *thread) {
     return reuse;
 }
 
-void buran_close_reuse(buran_thread *thread) {
-    buran_reuse *reuse = thread->reuse;
+void buran_sampler_close(buran_thread *thread) {
+    buran_reuse *reuse = thread->sampler;
     if (!reuse || !reuse->table)
         return;
     buran_reuse_last.line = 0;
@@ -406,7 +415,7 @@ static void watch(watched *own, histogram *counts, uint64_t line, uint64_t acces
 
 /* One access, and others to the same line right behind it; all of them so many times, each as far as the first time. */
 static void touch(buran_thread *thread, uint64_t line, uint64_t accesses, uint64_t times) {
-    buran_reuse *reuse = thread->reuse && thread->reuse->table ? thread->reuse : opened(thread);
+    buran_reuse *reuse = thread->sampler && thread->sampler->table ? thread->sampler : opened(thread);
     table *held = reuse->table;
     uint32_t threshold = __atomic_load_n(&sampled_below, __ATOMIC_RELAXED);
     if (held->threshold > threshold)
@@ -576,22 +585,42 @@ void buran_reuse_range(uint64_t address, uint64_t length) {
 
 /* ---- for the dump */
 
-uint64_t buran_reuse_count(const buran_thread *thread, const buran_node *node, uint32_t bin) {
-    const buran_reuse *reuse = thread->reuse;
-    histogram *counts = reuse && node->index < reuse->capacity ? reuse->histograms[node->index] : NULL;
-    return counts ? (*counts)[bin] : 0;
+static uint32_t bins_in_dump[BURAN_REUSE_BINS];
+
+uint32_t buran_sampler_settle(const buran_thread *threads) {
+    bool is_used[BURAN_REUSE_BINS] = {false};
+    for (const buran_thread *thread = threads; thread; thread = thread->next)
+        for (uint32_t i = 0; thread->sampler && i < thread->sampler->capacity; i++)
+            for (uint32_t bin = 0; thread->sampler->histograms[i] && bin < BURAN_REUSE_BINS; bin++)
+                is_used[bin] |= (*thread->sampler->histograms[i])[bin] != 0;
+    uint32_t bins = 0;
+    for (uint32_t bin = 0; bin < BURAN_REUSE_BINS; bin++)
+        if (is_used[bin])
+            bins_in_dump[bins++] = bin;
+    return bins;
 }
 
-uint32_t buran_settle_reuse(const buran_thread *threads, uint8_t *is_used) {
-    uint32_t bins = 0;
-    memset(is_used, 0, BURAN_REUSE_BINS);
-    for (const buran_thread *thread = threads; thread; thread = thread->next)
-        for (uint32_t i = 0; thread->reuse && i < thread->reuse->capacity; i++)
-            for (uint32_t bin = 0; thread->reuse->histograms[i] && bin < BURAN_REUSE_BINS; bin++)
-                is_used[bin] |= (*thread->reuse->histograms[i])[bin] != 0;
-    for (uint32_t bin = 0; bin < BURAN_REUSE_BINS; bin++)
-        bins += is_used[bin];
-    return bins;
+const char *buran_sampler_name(uint32_t number) {
+    uint32_t bin = bins_in_dump[number];
+    static char name[32];
+    if (bin == BURAN_REUSE_FAR || bin == BURAN_REUSE_FOLLOWED)
+        return bin == BURAN_REUSE_FAR ? "reuse_far" : "reuse_followed";
+    if (bin >= BURAN_REUSE_CROWDED)
+        return bin == BURAN_REUSE_CROWDED ? "reuse_crowded_any" : "reuse_crowded_set";
+    if (bin >= BURAN_REUSE_ANY) {
+        int is_of_set = bin >= BURAN_REUSE_SET;
+        snprintf(name, sizeof name, "reuse_%s_%02u", is_of_set ? "set" : "any",
+                 bin - (is_of_set ? BURAN_REUSE_SET : BURAN_REUSE_ANY));
+        return name;
+    }
+    snprintf(name, sizeof name, "reuse_bin_%03u", bin);
+    return name;
+}
+
+uint64_t buran_sampler_value(const buran_thread *thread, const buran_node *node, uint32_t number) {
+    const buran_reuse *reuse = thread->sampler;
+    histogram *counts = reuse && node->index < reuse->capacity ? reuse->histograms[node->index] : NULL;
+    return counts ? (*counts)[bins_in_dump[number]] : 0;
 }
 
 /* ---- the machine's caches */
@@ -608,7 +637,8 @@ static const char *read_line(char *text, int size, int index, const char *name) 
     return text;
 }
 
-void buran_describe_caches(char *text, size_t size) {
+/* Their sizes in bytes, and their ways if it tells them, as in "1:32768/8 2:1048576/16"; empty if it does not tell. */
+static void describe_caches(char *text, size_t size) {
     *text = '\0';
     for (int index = 0; index < 16; index++) {
         char kind[32], level[32], bytes[32], ways[32];
@@ -623,4 +653,16 @@ void buran_describe_caches(char *text, size_t size) {
         if (number && *level && (!strcmp(kind, "Data") || !strcmp(kind, "Unified")))
             snprintf(text + used, size - used, "%s%s:%llu%s%s", used ? " " : "", level, number, *ways ? "/" : "", ways);
     }
+}
+
+/* One line in so many was looked at, in the beginning and in the end of the run; and the caches. */
+const char *const *buran_sampler_info(void) {
+    static char first[16], last[16], caches[256];
+    static const char *const info[] = {
+        "sampled_lines_first", first, "sampled_lines_last", last, "caches", caches, NULL,
+    };
+    snprintf(first, sizeof first, "%u", first_rate);
+    snprintf(last, sizeof last, "%u", used_rate);
+    describe_caches(caches, sizeof caches);
+    return info;
 }

@@ -8,6 +8,7 @@
 #define BURAN_LLVM_REQUIREMENTS_H
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/IR/DataLayout.h"
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/IntrinsicInst.h"
@@ -56,6 +57,13 @@ public:
   static llvm::Value *copied(const llvm::Instruction &I) {
     auto *Memory = llvm::dyn_cast<llvm::AnyMemIntrinsic>(&I);
     return Memory && !llvm::isa<llvm::ConstantInt>(Memory->getLength()) ? Memory->getLength() : nullptr;
+  }
+
+  // The kinds to which that number is added.
+  static llvm::SmallVector<unsigned, 2> grownBy(const llvm::Instruction &I) {
+    if (llvm::isa<llvm::AnyMemTransferInst>(I))
+      return {BURAN_BYTES_STORED, BURAN_BYTES_LOADED};
+    return {BURAN_BYTES_STORED};
   }
 
 private:

@@ -6,23 +6,21 @@ time. A cache that holds C lines, and drops the one that was unused for the long
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from buran.profiles.metrics import CACHE_LINE, Metric
-from buran.profiles.profile import Profile
 
 LINE = CACHE_LINE
 BINS = 162
-"""Distance 0, then four to each doubling, then lines that were never touched before; as in native/internal.h."""
+"""Distance 0, then four to each doubling, then lines that were never touched before; as in native/reuse.c."""
 NEVER = BINS - 1
 FAR, FOLLOWED = "reuse_far", "reuse_followed"
 """Further metrics: accesses that may miss a cache, and those that followed the other line of their pair."""
 SETS, MOST_WAYS = 64, 16
-"""Sets and ways of the caches whose conflicts are watched; as in native/reuse.c and native/internal.h."""
+"""Sets and ways of the caches whose conflicts are watched; as in native/reuse.c."""
 CROWDED = ("reuse_crowded_any", "reuse_crowded_set")
 """Metrics of watched accesses before which lines of their set came: sums of lines with their own, and of those of
 their set."""
@@ -84,8 +82,19 @@ REUSE_METRICS: Mapping[str, Metric] = {
 """All that builds for memory sample."""
 
 
-def without_distances(profile: Profile) -> Profile:
-    """Return what a profile tells in addition to distances."""
-    kept = [name for name in profile.values if name not in REUSE_METRICS]
-    metrics = {name: profile.metrics[name] for name in kept if name in profile.metrics}
-    return replace(profile, metrics=metrics, values={name: profile.values[name] for name in kept})
+def reuse_metrics() -> Mapping[str, Metric]:
+    """Return all that builds for memory sample."""
+    return REUSE_METRICS
+
+
+def sampling_of(processes: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """Return how accesses were sampled, where they were: one cache line in so many, first and last; and the caches.
+
+    Machines whose caches differ have none that could be named.
+    """
+    sampled = [info for info in processes if FIRST_RATE in info]
+    if not sampled:
+        return {}
+    caches = {info["caches"] for info in sampled}
+    rates = {key: str(max(int(info[key]) for info in sampled)) for key in (FIRST_RATE, LAST_RATE)}
+    return {**rates, "caches": caches.pop() if len(caches) == 1 else ""}
