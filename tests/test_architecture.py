@@ -127,11 +127,12 @@ def test_no_scheduler_is_known_by_name_outside_of_its_file() -> None:
     here = "measurement/schedulers"
     assert known == {
         f"{here}/slurm.py",
-        f"{here}/slurm_energy.py",
         f"{here}/slurm_partition.py",
         f"{here}/slurm_words.py",
         f"{here}/registry.py",
         "measurement/native/process.c",
+        "plugins/energy/meter.py",
+        "plugins/energy/slurm_steps.py",
     }
 
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buran.measurement.energy import NoMeter
 from buran.measurement.schedulers.none import NONE
 from buran.measurement.schedulers.slurm import SLURM
+from buran.plugins.energy.consumption import NoMeter
 from buran.plugins.energy.meter import FirstOf, why_no_energy
 from buran.plugins.energy.powercap import FOLDER_VARIABLE, PowercapMeter, power_zones, why_no_powercap
 

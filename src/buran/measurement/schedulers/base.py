@@ -17,7 +17,6 @@ from buran.campaign.packing import NodeKind
 from buran.campaign.sections import PartitionKeys
 from buran.errors import ToolError
 from buran.files import Stored
-from buran.measurement.energy import EnergyMeter, NoMeter
 from buran.measurement.finding import Finding
 from buran.measurement.schedulers.submission import JobReport, NotSubmitted, Refusal, Submission
 
@@ -306,14 +305,6 @@ class Scheduler(Protocol):
     def cluster(self) -> str | None:
         """Return the name of the cluster; None if it has none. Raises `ToolError` if it does not answer."""
         return None
-
-    def why_no_energy(self, launcher: str) -> str:
-        """Return why it does not know what programs in its jobs consume with a launcher; empty if it does."""
-        return f"{self.title} is not asked for energy"
-
-    def energy_meter(self, allocation: Allocation, nodes: int, command: Sequence[str]) -> EnergyMeter:
-        """Return what measures the energy of a command that is about to start on so many nodes of this job."""
-        return NoMeter(self.why_no_energy(" ".join(command)))
 
     # Jobs of others
 

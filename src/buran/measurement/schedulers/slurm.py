@@ -14,7 +14,6 @@ from datetime import datetime
 from pathlib import Path
 
 from buran.errors import RunError, ToolError
-from buran.measurement.energy import EnergyMeter, NoMeter
 from buran.measurement.finding import Finding, Health
 from buran.measurement.schedulers.base import (
     Allocation,
@@ -27,12 +26,11 @@ from buran.measurement.schedulers.base import (
 )
 from buran.measurement.schedulers.job_states import meaning_of, report_of, state_in_full
 from buran.measurement.schedulers.node_lists import expand_nodes
-from buran.measurement.schedulers.slurm_energy import StepMeter, why_not_a_step, why_nothing_is_gathered
 from buran.measurement.schedulers.slurm_partition import NODES_FORMAT, partition_of, usual_or_named
 from buran.measurement.schedulers.slurm_words import next_step, refusal_of, seconds, step_to_start
 from buran.measurement.schedulers.submission import JobReport, NotSubmitted, Refusal, Submission, purpose_of
 
-_CONFIG = ("scontrol", "show", "config")
+CONFIG = ("scontrol", "show", "config")
 _TIMEOUT_S = 30.0  # of one of Slurm's commands
 _PATIENCE_S = 900.0  # with a Slurm that does not answer
 _ASK_AGAIN_S = 5.0  # between two tries meanwhile
@@ -67,8 +65,7 @@ class Slurm(Scheduler):
             return Finding(
                 "Slurm", Health.LIMITED, "answers, but keeps no accounting", costs, "ask the site for slurmdbd"
             )
-        energy = f"; {why}" if (why := self.why_no_energy("srun")) else " and energy"
-        return Finding("Slurm", Health.WORKS, f"answers, with accounting{energy}")
+        return Finding("Slurm", Health.WORKS, "answers, with accounting")
 
     def this_job(self) -> str | None:
         """Return the number of the Slurm job this process runs in."""
@@ -101,19 +98,6 @@ class Slurm(Scheduler):
             return None
         return f"Slurm ended its job {allocation.job} ({fields['JobState']})"
 
-    def why_no_energy(self, launcher: str) -> str:
-        """Return why it does not know what programs in its jobs consume with a launcher; empty if it does."""
-        shown = _ask(_CONFIG)
-        if shown is None or shown.returncode != 0:
-            return "Slurm does not answer"
-        why = why_nothing_is_gathered(shown.stdout) or ("" if has_accounting() else "Slurm keeps no accounting")
-        return why or why_not_a_step(launcher)
-
-    def energy_meter(self, allocation: Allocation, nodes: int, command: Sequence[str]) -> EnergyMeter:
-        """Return what asks the accounting for the steps of a command."""
-        why = self.why_no_energy(" ".join(command))
-        return NoMeter(why) if why else StepMeter(allocation.job, nodes, _ask)
-
     def outages(self) -> SlurmOutages:
         """Notice outages of its controller."""
         return SlurmOutages()
@@ -140,7 +124,7 @@ class Slurm(Scheduler):
         fields = usual_or_named([line for line in lines if "PartitionName" in line], name)
         nodes = _answer(["sinfo", "--noheader", "--partition", fields["PartitionName"], "--format", NODES_FORMAT])
         whose = ["show", "associations", f"user={getpass.getuser()}", "format=Account,QOS"]
-        own = _ask(["sacctmgr", "--noheader", "--parsable2", *whose]) if has_accounting() else None
+        own = ask(["sacctmgr", "--noheader", "--parsable2", *whose]) if has_accounting() else None
         return partition_of(fields, nodes, constraint, own.stdout if own and own.returncode == 0 else None)
 
     def partitions(self) -> tuple[str, ...]:
@@ -151,7 +135,7 @@ class Slurm(Scheduler):
     def cluster(self) -> str | None:
         """Return what jobs are told, or the controller's own name."""
         given = os.environ.get("SLURM_CLUSTER_NAME")
-        shown = None if given else re.search(r"^ClusterName\s*=\s*(\S+)", _answer(_CONFIG), re.MULTILINE)
+        shown = None if given else re.search(r"^ClusterName\s*=\s*(\S+)", _answer(CONFIG), re.MULTILINE)
         return given or (shown and shown[1])
 
     # Jobs of others
@@ -170,7 +154,7 @@ class Slurm(Scheduler):
 
     def campaign_jobs(self, folder: Path) -> list[Job] | None:
         """Return the queued and running jobs that work in a campaign's folder; None if Slurm does not answer."""
-        done = _ask(["squeue", "--me", "--array", "--noheader", "--format", "%i|%T|%k|%R|%Z"])
+        done = ask(["squeue", "--me", "--array", "--noheader", "--format", "%i|%T|%k|%R|%Z"])
         if done is None or done.returncode != 0 or not _is_a_queue(done.stdout):
             return None
         campaign_folder = folder.resolve()
@@ -192,7 +176,7 @@ class Slurm(Scheduler):
         """Cancel jobs; raises `ToolError` if Slurm does not answer."""
         if not jobs:
             return
-        done = _ask(["scancel", *(job.id for job in jobs)])
+        done = ask(["scancel", *(job.id for job in jobs)])
         if done is None or done.returncode != 0:
             why = done.stderr.strip() if done else "scancel is missing or does not answer"
             raise ToolError(
@@ -229,7 +213,7 @@ class Slurm(Scheduler):
         options = [f"--{name}={value}" for name, value in wanted.items() if value is not None]
         options += ["--exclusive"] if request.exclusive else []
         own = shlex.split(request.extra) if request.extra else []
-        done = _ask(["sbatch", "--parsable", "--no-requeue", *options, *own, str(script)], of_job=False, partly=True)
+        done = ask(["sbatch", "--parsable", "--no-requeue", *options, *own, str(script)], of_job=False, partly=True)
         if done is None:
             raise NotSubmitted("sbatch is missing, or does not answer", Refusal.PASSING)
         number = done.stdout.strip().rpartition("\n")[2].partition(";")[0]  # a list of clusters adds which
@@ -240,7 +224,7 @@ class Slurm(Scheduler):
 
     def reports(self, jobs: Sequence[str]) -> Mapping[str, JobReport] | None:
         """Ask the queue, which knows jobs for minutes after their end, and then the accounting for those it forgot."""
-        queue = _ask(["squeue", "--me", "--array", "--noheader", "--states=all", "--format", "%i|%T"])
+        queue = ask(["squeue", "--me", "--array", "--noheader", "--states=all", "--format", "%i|%T"])
         answered = queue is not None and queue.returncode == 0 and _is_a_queue(queue.stdout)
         states = _states(queue) if queue is not None and answered else {}
         missing = [job for job in jobs if job not in states]
@@ -252,7 +236,7 @@ class Slurm(Scheduler):
                 "--format=JobID,State",
                 f"--jobs={','.join(missing)}",
             ]
-            known = _ask(["sacct", *arguments])
+            known = ask(["sacct", *arguments])
             if known is not None and known.returncode == 0:
                 # It may be behind: only ends are sure.
                 ended = {job: state for job, state in _states(known).items() if report_of(state).is_over}
@@ -295,7 +279,7 @@ class SlurmOutages:
 
 def _setting(name: str) -> str | None:
     """Return a line of Slurm's configuration; None without one, or without an answer."""
-    shown = _ask(_CONFIG)
+    shown = ask(CONFIG)
     match = re.search(rf"^{name}\s*=\s*(\S+)", shown.stdout, re.MULTILINE) if shown else None
     return match and match[1]
 
@@ -312,7 +296,7 @@ def _states(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
     return {job: state_in_full(state) for job, state in pairs}
 
 
-def _ask(
+def ask(
     command: Sequence[str], *, of_job: bool = True, partly: bool = False
 ) -> subprocess.CompletedProcess[str] | None:
     """Run one of Slurm's commands; None if it is missing or does not answer in time.
@@ -339,12 +323,12 @@ def _ask(
 
 
 def _answer(command: Sequence[str]) -> str:
-    return answer_of(command, _ask, "Slurm", "`scontrol ping` asks its controller")
+    return answer_of(command, ask, "Slurm", "`scontrol ping` asks its controller")
 
 
 def show_job(job: str) -> dict[str, str] | JobState:
     """Return what Slurm's controller knows of a job; `ENDED` if it has forgotten it, `UNKNOWN` without an answer."""
-    done = _ask(["scontrol", "show", "job", "--details", "--oneliner", job])
+    done = ask(["scontrol", "show", "job", "--details", "--oneliner", job])
     if done is None:
         return JobState.UNKNOWN
     fields = parse_job(done.stdout) if done.returncode == 0 else {}
@@ -375,7 +359,7 @@ def has_accounting() -> bool:
     """Tell whether ``sacct`` answers from a database; without one it answers too, but knows nothing."""
     if _setting("AccountingStorageType") in (None, "(null)", "accounting_storage/none"):
         return False
-    done = _ask(["sacct", "-X", "--noheader", "--starttime", "now-1minutes", "--format", "JobIDRaw"])
+    done = ask(["sacct", "-X", "--noheader", "--starttime", "now-1minutes", "--format", "JobIDRaw"])
     return done is not None and done.returncode == 0
 
 

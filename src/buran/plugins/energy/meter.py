@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from buran.campaign.config import Campaign
 from buran.campaign.records import RunRecord
 from buran.features import Start
-from buran.measurement.energy import Consumption, EnergyMeter, NoMeter
 from buran.measurement.finding import Finding, Health
 from buran.measurement.schedulers.base import Scheduler
 from buran.measurement.schedulers.none import NONE
+from buran.plugins.energy.consumption import Consumption, EnergyMeter, NoMeter
 from buran.plugins.energy.keys import is_requested
 from buran.plugins.energy.powercap import PowercapMeter, power_zones, why_no_powercap
+from buran.plugins.energy.slurm_steps import StepMeter, why_no_step_energy
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,9 @@ def watch(start: Start) -> EnergyWatch | None:
     local = PowercapMeter() if nodes == 1 else NoMeter(f"powercap reads one node, and the run had {nodes}")
     if allocation is None:
         return EnergyWatch(local)
-    return EnergyWatch(FirstOf((start.scheduler.energy_meter(allocation, nodes, job.argv), local)))
+    why = why_no_step_energy(start.scheduler, " ".join(job.argv))
+    steps = NoMeter(why) if why else StepMeter(allocation.job, nodes)
+    return EnergyWatch(FirstOf((steps, local)))
 
 
 def why_no_energy(scheduler: Scheduler, launcher: str) -> str:
@@ -82,7 +85,7 @@ def why_no_energy(scheduler: Scheduler, launcher: str) -> str:
 
     With a scheduler this machine may be a login node, and nothing is known of its compute nodes.
     """
-    missing = scheduler.why_no_energy(launcher) if scheduler is not NONE else ""
+    missing = why_no_step_energy(scheduler, launcher) if scheduler is not NONE else ""
     local = (why_no_powercap() or "") if missing or scheduler is NONE else ""
     where = " on this node" if missing and local else ""
     return "; ".join(filter(None, (missing, local + where))) if local else ""

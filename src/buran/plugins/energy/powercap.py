@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from buran.measurement.energy import Consumption
+from buran.plugins.energy.consumption import Consumption
 
 POWERCAP = "powercap"
 """Name of the interface, as a source of a run's energy."""

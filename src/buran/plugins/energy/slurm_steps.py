@@ -7,8 +7,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from buran.measurement.energy import Consumption
-from buran.measurement.schedulers.base import Ask
+from buran.measurement.schedulers.base import Ask, Scheduler
+from buran.measurement.schedulers.slurm import CONFIG, ask, has_accounting
+from buran.plugins.energy.consumption import Consumption
 
 _TYPE = re.compile(r"^AcctGatherEnergyType\s*=\s*(\S+)", re.MULTILINE)
 _NONE = ("(null)", "acct_gather_energy/none", "")
@@ -58,6 +59,17 @@ def why_not_a_step(command: str) -> str:
     return "" if _SRUN.search(command) else why
 
 
+def why_no_step_energy(scheduler: Scheduler, launcher: str) -> str:
+    """Return why a scheduler does not know what programs in its jobs consume with a launcher; empty if it does."""
+    if scheduler.name != "slurm":
+        return f"{scheduler.title} is not asked for energy"
+    shown = ask(CONFIG)
+    if shown is None or shown.returncode != 0:
+        return "Slurm does not answer"
+    why = why_nothing_is_gathered(shown.stdout) or ("" if has_accounting() else "Slurm keeps no accounting")
+    return why or why_not_a_step(launcher)
+
+
 class StepMeter:
     """Adds up what the steps of a job consumed that start from its making on.
 
@@ -65,12 +77,12 @@ class StepMeter:
     ----------
     nodes
         That the steps must have had, as another node's energy would be missing.
-    ask
+    runs
         Runs one of Slurm's commands; None if it does not answer.
     """
 
-    def __init__(self, job: str, nodes: int, ask: Ask) -> None:
-        self._job, self._nodes, self._ask = job, nodes, ask
+    def __init__(self, job: str, nodes: int, runs: Ask = ask) -> None:
+        self._job, self._nodes, self._ask = job, nodes, runs
         before = self._steps()
         # Steps of earlier runs could not be told from those of this one where they are not known.
         self._why, self._before = (before, frozenset[str]()) if isinstance(before, str) else ("", frozenset(before))

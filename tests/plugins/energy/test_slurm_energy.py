@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from buran.measurement.schedulers import slurm_energy
-from buran.measurement.schedulers.slurm_energy import StepMeter, parse_steps, why_not_a_step, why_nothing_is_gathered
+from buran.plugins.energy import slurm_steps
+from buran.plugins.energy.slurm_steps import StepMeter, parse_steps, why_not_a_step, why_nothing_is_gathered
 
 BOOKED = """12|RUNNING|2|
 12.batch|RUNNING|1|
@@ -35,8 +35,8 @@ class Sacct:
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(slurm_energy, "_PATIENCE_S", 0.05)
-    monkeypatch.setattr(slurm_energy, "_ASK_AGAIN_S", 0.001)
+    monkeypatch.setattr(slurm_steps, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(slurm_steps, "_ASK_AGAIN_S", 0.001)
     return
 
 
