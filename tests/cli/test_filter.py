@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from buran.cli import main
-from buran.instrumentation.callgraph import CALL, make_graph
-from buran.instrumentation.metacg import write_metacg
+from buran.measurement.toolchain.static_features import Call, Loop, StaticFeatures, StaticFunction
 from buran.profiles.experiment.extrap_tree import write_extrap_tree
 from buran.profiles.metrics import METRICS
 from buran.profiles.profile import CallTree, Location, Profile, Region
@@ -40,18 +39,30 @@ def runs(tmp_path: Path) -> Path:
     return folder
 
 
+def function(
+    symbol: str, calls: tuple[str, ...] = (), *, inline: bool = False, depth: int = 0, statements: int = 1
+) -> StaticFunction:
+    loops = (Loop(1, depth, 1),) if depth else ()
+    called = tuple(Call(each, 0, 1) for each in calls)
+    sizes = (1, statements, statements, 0, "", False)
+    return StaticFunction(symbol, symbol, symbol, "", 0, "a.cpp", "external", inline, True, *sizes, loops, called)
+
+
+def written(path: Path, *functions: StaticFunction) -> Path:
+    path.write_text(StaticFeatures(functions, ("a.cpp",), (), None).to_jsonl())
+    return path
+
+
 @pytest.fixture
 def graph(tmp_path: Path) -> Path:
-    names = ("main", "_Z6kerneli", "_Z8accessorv", "_Z5setupv", "_Z5innerv")
-    path = tmp_path / "graph.mcg"
-    made = make_graph(
-        names,
-        [(0, 1, CALL), (1, 2, CALL), (0, 3, CALL), (1, 4, CALL)],
-        inline=(False, False, True, False, True),
-        features={"loop_depth": (0, 2, 0, 1, 3), "loops": (0, 1, 0, 1, 1), "statements": (1, 9, 1, 3, 8)},
+    return written(
+        tmp_path / "static.jsonl",
+        function("main", ("_Z6kerneli", "_Z5setupv")),
+        function("_Z6kerneli", ("_Z8accessorv", "_Z5innerv"), depth=2, statements=9),
+        function("_Z8accessorv", inline=True),
+        function("_Z5setupv", depth=1, statements=3),
+        function("_Z5innerv", inline=True, depth=3, statements=8),
     )
-    write_metacg(made, path)
-    return path
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: str, expect: int = 0) -> str:
@@ -196,17 +207,9 @@ def test_bad_targets(runs: Path, target: str, why: str, capsys: pytest.CaptureFi
     assert why in said(capsys, "--from", str(runs), "--target", target, expect=2)
 
 
-def test_a_call_graph_is_written_for_metacg(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "out.mcg"
-    said(capsys, "--from", str(runs), "--format", "metacg", "-o", str(path))
-    assert len(json.loads(path.read_text())["_CG"]["nodes"]) == 4
-    assert "written to a file" in said(capsys, "--from", str(runs), "--format", "metacg", expect=2)
-
-
 def test_measured_functions_that_the_call_graph_lacks(
     runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / "small.mcg"
-    write_metacg(make_graph(["main"], []), path)
+    path = written(tmp_path / "small.jsonl", function("main"))
     words = ("--from", str(runs), "--callgraph", str(path), "--target", "n=500", "--format", "plain")
     assert said(capsys, *words).split() == ["_Z6kerneli", "main"]

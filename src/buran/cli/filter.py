@@ -10,20 +10,22 @@ from buran.cli.points import named_numbers
 from buran.cli.terminal import note, print_data
 from buran.errors import Exit, UsageError
 from buran.files import write_text
+from buran.instrumentation.graph_formats import GRAPH_FORMATS
 
 HELP = "print, check, compare or make lists of functions worth instrumenting"
-FORMATS = ("scorep", "tau", "plain", "xray", "json", "metacg")
+FORMATS = ("scorep", "tau", "plain", "xray", "json")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_optional_campaign_file(parser, f": its newest filter (default: {CAMPAIGN_FILE})")
     parser.add_argument("-o", "--output", type=Path, help="write there instead of printing")
-    parser.add_argument("--format", choices=FORMATS, default="scorep", help="of the list (default scorep)")
+    formats = (*FORMATS, *GRAPH_FORMATS.possible_names)
+    parser.add_argument("--format", choices=formats, default="scorep", help="of the list (default scorep)")
     parser.add_argument("--json", action="store_true", help="same as --format json; also for --check and --diff")
     source = parser.add_argument_group("from elsewhere than a campaign")
     source.add_argument("--from", dest="experiment", type=Path, metavar="EXPERIMENT", help="measurements to model")
-    source.add_argument("--callgraph", type=Path, metavar="CG", help="MetaCG file, or static.jsonl of a build")
+    source.add_argument("--callgraph", type=Path, metavar="CG", help="static.jsonl of a build, or a MetaCG file")
     source.add_argument("--functions", type=Path, metavar="FILE", help="linker symbols, one per line, for --check")
     choice = parser.add_argument_group("how functions are chosen")
     choice.add_argument("--target", metavar="P=64,N=512", help="point of interest (default: largest values)")
@@ -97,10 +99,11 @@ def run(arguments: argparse.Namespace) -> int:
         keep=tuple(arguments.keep),
         drop=tuple(arguments.drop),
     )
-    if arguments.format == "metacg":
+    if arguments.format not in FORMATS:
+        graph_format = GRAPH_FORMATS.load(arguments.format)
         if arguments.output is None:
             raise UsageError("a call graph is written to a file", hint="-o FILE")
-        universe.write_graph(arguments.output)
+        graph_format.write(universe.needed, arguments.output)
         print(f"written: {arguments.output}")
         return 0
     text = filters.make(universe, request, arguments.format)

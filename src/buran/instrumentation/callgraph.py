@@ -7,15 +7,14 @@ the number of call sites. Nothing here recurses, so neither deep recursion nor l
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from buran.errors import UsageError
-from buran.files import JsonObject
 
 if TYPE_CHECKING:  # it takes a quarter of a second, and most steps need no call graph
     from scipy.sparse import csr_array
@@ -32,29 +31,6 @@ CALL, POINTER, OVERRIDE, MEASURED = 1, 2, 4, 8
 replaces the called one, a call that happened in a run."""
 
 _CHUNK = 1 << 15  # components whose reachability is worked out at once: 4 KiB a component
-
-
-@dataclass(frozen=True)
-class GraphFile:
-    """What a file held next to a graph, kept for writing.
-
-    Attributes
-    ----------
-    is_fourth
-        Whether it was of MetaCG's version 4, of which the others are.
-    rest, meta
-        Further keys of the file and metadata of the graph.
-    keys
-        Of the functions.
-    overrides
-        Pairs of functions: what overrides, and what is overridden by it.
-    """
-
-    is_fourth: bool = False
-    rest: JsonObject = field(default_factory=dict)
-    meta: JsonObject = field(default_factory=dict)
-    keys: tuple[str, ...] = ()
-    overrides: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +53,6 @@ class CallGraph:
         Shape (edge,): bits of `CALL`, `POINTER`, `OVERRIDE`, `MEASURED`.
     entry
         Number of the function the program begins with, if a file said so.
-    metadata, edge_metadata, document
-        What a file held next to it: by function, by edge, of the whole.
     """
 
     ids: tuple[str, ...]
@@ -93,9 +67,6 @@ class CallGraph:
     callee: Ids
     kind: NDArray[np.int8]
     entry: int | None = None
-    metadata: tuple[JsonObject, ...] = ()
-    edge_metadata: Mapping[tuple[int, int], Any] = field(default_factory=dict)
-    document: GraphFile = GraphFile()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -328,7 +299,7 @@ def make_graph(
     inline: Sequence[bool] | None = None,
     system: Sequence[bool] | None = None,
     features: Mapping[str, Sequence[int]] | None = None,
-    **rest: Any,
+    entry: int | None = None,
 ) -> CallGraph:
     """Build a graph of lists; edges (caller, callee, kind) that are there several times become one.
 
@@ -362,7 +333,7 @@ def make_graph(
         caller=caller,
         callee=callee,
         kind=kind,
-        **rest,
+        entry=entry,
     )
 
 

@@ -126,5 +126,4 @@ def _extended(
         inline=np.concatenate([graph.inline, none]),
         system=np.concatenate([graph.system, none]),
         features={name: np.concatenate([values, unknown]) for name, values in graph.features.items()},
-        metadata=(*graph.metadata, *({} for _ in ids)) if graph.metadata else (),
     )

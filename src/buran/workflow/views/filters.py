@@ -17,9 +17,9 @@ from buran.instrumentation.aggregation import CUTS, Cut, Size, initial_selection
 from buran.instrumentation.callgraph import CallGraph, make_graph
 from buran.instrumentation.filter_file import Filter, Rule, read_filter
 from buran.instrumentation.filter_list import WRITERS, FilterList, list_of, unknown
+from buran.instrumentation.graph_formats import GRAPH_FORMATS
 from buran.instrumentation.graph_sources import graph_of_features, graph_of_tree, with_measured
 from buran.instrumentation.measured import extremes_s, imbalance_s, threads_of
-from buran.instrumentation.metacg import read_metacg, write_metacg
 from buran.instrumentation.pattern import named_by, plain
 from buran.instrumentation.prediction import ModelledProgram
 from buran.instrumentation.refine import Explored, refine
@@ -166,13 +166,9 @@ class Universe:
             raise UsageError("no functions are known", hint="name a campaign, --callgraph CG or --functions FILE")
         return self.graph
 
-    def write_graph(self, path: Path) -> None:
-        """Write the call graph for MetaCG's tools."""
-        write_metacg(self.needed, path)
-
 
 def read_callgraph(path: Path) -> CallGraph:
-    """Read a call graph of MetaCG or of a build of a campaign.
+    """Read a call graph of a build of a campaign, or in one of the formats of call graphs.
 
     Raises
     ------
@@ -185,7 +181,11 @@ def read_callgraph(path: Path) -> CallGraph:
         raise FormatError("the call graph cannot be read", where=path, why=error.strerror) from error
     if '"unmatched_lines"' in first:
         return graph_of_features(StaticFeatures.from_jsonl(path.read_text(encoding="utf-8"), path))
-    return read_metacg(path)
+    for each in GRAPH_FORMATS:
+        if each.recognises(path):
+            return each.read(path)
+    formats = ", ".join(("static.jsonl of a build in the store", *GRAPH_FORMATS.names))
+    raise FormatError("this is no call graph", where=path, why=f"known are: {formats}")
 
 
 def _lines(path: Path) -> list[str]:

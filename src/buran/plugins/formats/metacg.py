@@ -1,4 +1,4 @@
-"""MetaCG's call graph files: reading versions 2 and 4, and writing version 4; metadata of others kept.
+"""MetaCG's call graph files: reading versions 2 and 4, and writing version 4.
 
 Version 2 knows functions by their symbols alone; version 4 has numbers, so that functions of one name stay apart.
 Both name for a call of a virtual function only the one that is named in the source. The functions that may run in its
@@ -10,23 +10,14 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from buran import __version__
 from buran.errors import FormatError
 from buran.files import JsonObject, write_text
-from buran.instrumentation.callgraph import (
-    CALL,
-    MEASURED,
-    OVERRIDE,
-    POINTER,
-    CallGraph,
-    GraphFile,
-    make_graph,
-    with_edges,
-)
+from buran.instrumentation.callgraph import CALL, OVERRIDE, CallGraph, make_graph, with_edges
 
 _HEAD = "_MetaCG"
 _META_KEYS = {"statements": "numStatements", "branches": "numConditionalBranches", "loop_depth": "loopDepth"}
@@ -73,13 +64,11 @@ class _Node:
     key
         How others of the file name it.
     callees
-        Their keys, each with the metadata of the call.
+        Their keys.
     features
         By name, -1 where the file does not say.
     overrides, overridden_by
         Keys of functions, directly.
-    entry
-        All that the file holds.
     """
 
     key: str
@@ -89,10 +78,9 @@ class _Node:
     is_inline: bool
     is_system: bool
     features: Mapping[str, int]
-    callees: Mapping[str, Any]
+    callees: Sequence[str]
     overrides: Sequence[str]
     overridden_by: Sequence[str]
-    entry: JsonObject
 
     @classmethod
     def from_json(cls, key: str, entry: JsonObject, *, is_fourth: bool) -> _Node:
@@ -108,10 +96,9 @@ class _Node:
             is_inline=bool((meta.get("inlineInfo") or {}).get("markedInline")),
             is_system=bool(origin.get("systemInclude")),
             features={name: int(meta.get(key, -1)) for name, key in _META_KEYS.items()},
-            callees=entry["callees"] if is_fourth else dict.fromkeys(entry["callees"]),
+            callees=list(entry["callees"]),
             overrides=[str(other) for other in overriding.get("overrides") or ()],
             overridden_by=[str(other) for other in overriding.get("overriddenBy") or ()],
-            entry=entry,
         )
 
 
@@ -120,21 +107,19 @@ def _read(data: JsonObject, *, is_fourth: bool) -> CallGraph:
     entries = graph["nodes"] if is_fourth else graph
     nodes = [_Node.from_json(key, entry, is_fourth=is_fourth) for key, entry in entries.items()]
     number = {node.key: i for i, node in enumerate(nodes)}
-    edge_metadata: dict[tuple[int, int], Any] = {}
+    calls: list[tuple[int, int, int]] = []
     overrides: list[tuple[int, int]] = []
     for i, node in enumerate(nodes):
-        edge_metadata |= {(i, _number(number, callee, node.key)): meta for callee, meta in node.callees.items()}
+        calls += [(i, _number(number, callee, node.key), CALL) for callee in node.callees]
         overrides += [(_number(number, other, node.key), i) for other in node.overridden_by]
         overrides += [(i, _number(number, other, node.key)) for other in node.overrides]
     symbols, files = [node.symbol for node in nodes], [node.file for node in nodes]
     features = {name: [node.features[name] for node in nodes] for name in _META_KEYS}
     features["loops"] = [-1 if depth < 0 else int(depth > 0) for depth in features["loop_depth"]]
-    meta = (graph.get("meta") or {}) if is_fourth else {}
-    entry = meta.get("entryFunction")
-    rest = {key: value for key, value in data.items() if key not in ("_CG", _HEAD)}
+    entry = (graph.get("meta") or {}).get("entryFunction") if is_fourth else None
     made = make_graph(
         _unique_ids(symbols, files),
-        [(caller, callee, CALL) for caller, callee in edge_metadata],
+        calls,
         symbols=symbols,
         files=files,
         has_body=[node.has_body for node in nodes],
@@ -142,9 +127,6 @@ def _read(data: JsonObject, *, is_fourth: bool) -> CallGraph:
         system=[node.is_system for node in nodes],
         features=features,
         entry=None if entry is None else _number(number, str(entry), "entryFunction"),
-        metadata=tuple(node.entry for node in nodes),
-        edge_metadata=edge_metadata,
-        document=GraphFile(True, rest, meta, tuple(number)) if is_fourth else GraphFile(),
     )
     return _with_overriders(made, overrides)
 
@@ -173,9 +155,7 @@ def _unique_ids(symbols: Sequence[str], files: Sequence[str]) -> list[str]:
 def _with_overriders(graph: CallGraph, overrides: Iterable[tuple[int, int]]) -> CallGraph:
     """Add calls of everything that overrides a called function, directly or by way of others."""
     above: dict[int, list[int]] = {}
-    direct = sorted(set(overrides))
-    graph = replace(graph, document=replace(graph.document, overrides=tuple(direct)))
-    for function, other in direct:
+    for function, other in sorted(set(overrides)):
         above.setdefault(other, []).append(function)
     reach: dict[int, list[int]] = {}
     extra: list[tuple[int, int, int]] = []
@@ -198,67 +178,48 @@ def _closure(above: Mapping[int, list[int]], start: int) -> list[int]:
 
 
 def write_metacg(graph: CallGraph, path: Path) -> None:
-    """Write a graph; what a file of the same version held next to it is written again."""
-    written = (graph.kind & (CALL | POINTER | MEASURED)) != 0
-    callees: list[list[int]] = [[] for _ in graph.ids]
-    for a, b in zip(graph.caller[written].tolist(), graph.callee[written].tolist(), strict=True):
-        callees[a].append(b)
-    head = {"version": "4.0", "generator": {"name": "buran", "version": __version__, "sha": ""}}
-    write_text(path, json.dumps({_HEAD: head, **graph.document.rest, "_CG": _body(graph, callees)}) + "\n")
-
-
-def _own_meta(graph: CallGraph, i: int) -> dict[str, Any]:
-    """Return the metadata of a function, whichever version it was read from, with what the graph knows."""
-    sizes = {key: int(graph.features[name][i]) for name, key in _META_KEYS.items() if graph.features[name][i] >= 0}
-    out: dict[str, Any] = {**(_entry(graph, i).get("meta") or {}), **sizes}
-    out.setdefault("fileProperties", {"origin": graph.files[i], "systemInclude": bool(graph.system[i])})
-    if graph.inline[i]:
-        out.setdefault("inlineInfo", {"markedInline": True})
-    return out
-
-
-def _entry(graph: CallGraph, i: int) -> JsonObject:
-    """Return what the file that it was read from held of a function."""
-    return graph.metadata[i] if i < len(graph.metadata) else {}
-
-
-def _overrides(graph: CallGraph) -> tuple[list[list[int]], list[list[int]]]:
-    """Return for each function what it overrides and what overrides it, directly."""
-    down: list[list[int]] = [[] for _ in graph.ids]
-    up: list[list[int]] = [[] for _ in graph.ids]
-    for function, other in graph.document.overrides:
-        down[function].append(other)
-        up[other].append(function)
-    return down, up
-
-
-def _body(graph: CallGraph, callees: list[list[int]]) -> dict[str, Any]:
-    keys = list(graph.document.keys)
-    taken = set(keys)
-    free = (str(i) for i in range(len(graph) + len(keys) + 1))
-    while len(keys) < len(graph):
-        key = next(number for number in free if number not in taken)
-        taken.add(key)
-        keys.append(key)
-    meta = dict(graph.document.meta)
-    if graph.entry is not None:
-        meta["entryFunction"] = keys[graph.entry]
-    down, up = _overrides(graph)
-    virtual = [
-        {"overrideMD": {"overrides": [keys[j] for j in down[i]], "overriddenBy": [keys[j] for j in up[i]]}}
-        if down[i] or up[i]
-        else {}
-        for i in range(len(graph))
-    ]
+    """Write a graph as version 4; calls of what overrides a function are calls like all others there."""
+    callees: list[dict[str, None]] = [{} for _ in graph.ids]
+    for caller, callee in zip(graph.caller.tolist(), graph.callee.tolist(), strict=True):
+        callees[caller][str(callee)] = None
     nodes = {
-        keys[i]: {
-            **(_entry(graph, i) if graph.document.is_fourth else {}),
+        str(i): {
             "functionName": graph.symbols[i],
             "origin": graph.files[i] or None,
             "hasBody": bool(graph.has_body[i]),
-            "callees": {keys[j]: graph.edge_metadata.get((i, j)) for j in callees[i]},
-            "meta": {**virtual[i], **_own_meta(graph, i)},
+            "callees": callees[i],
+            "meta": _meta(graph, i),
         }
         for i in range(len(graph))
     }
-    return {"nodes": nodes, "meta": meta}
+    meta = {} if graph.entry is None else {"entryFunction": str(graph.entry)}
+    head = {"version": "4.0", "generator": {"name": "buran", "version": __version__, "sha": ""}}
+    write_text(path, json.dumps({_HEAD: head, "_CG": {"nodes": nodes, "meta": meta}}) + "\n")
+
+
+def _meta(graph: CallGraph, i: int) -> dict[str, Any]:
+    sizes = {key: int(graph.features[name][i]) for name, key in _META_KEYS.items() if graph.features[name][i] >= 0}
+    origin = {"origin": graph.files[i], "systemInclude": bool(graph.system[i])}
+    return {**sizes, "fileProperties": origin, "inlineInfo": {"markedInline": bool(graph.inline[i])}}
+
+
+@dataclass(frozen=True)
+class MetaCG:
+    """MetaCG's files as a format of call graphs."""
+
+    name: str = "metacg"
+
+    def recognises(self, path: Path) -> bool:
+        """Look for what only such files have."""
+        return f'"{_HEAD}"' in path.read_text(encoding="utf-8", errors="replace")
+
+    def read(self, path: Path) -> CallGraph:
+        """Read version 2 or 4."""
+        return read_metacg(path)
+
+    def write(self, graph: CallGraph, path: Path) -> None:
+        """Write version 4."""
+        write_metacg(graph, path)
+
+
+METACG = MetaCG()
