@@ -50,7 +50,6 @@ def changes(bench: Workbench) -> dict[str, Callable[[], object]]:
     program = source / "program.c"
     return {
         "another constant": lambda: edit(program, "sum += (double)i / (j + 1)", "sum += (double)i / (j + 2)"),
-        "another name": lambda: edit(program, "work(", "toil("),
         "a file to read": lambda: (source / "input.dat").write_text("3\n"),
         "a build that fails": lambda: edit(program, "int main(", "int main["),
     }
@@ -60,9 +59,8 @@ def changes(bench: Workbench) -> dict[str, Callable[[], object]]:
     ("change", "why"),
     [
         ("another constant", "it is another program: program differs"),
-        ("another name", "it is another program: program differs"),
         ("a file to read", "it is another program: input.dat has changed, and a run may read it"),
-        ("a build that fails", "it is another program: it does not build (vanilla)"),
+        ("a build that fails", "it is another program: it does not build"),
     ],
 )
 def test_what_could_change_a_number_is_another_program(copy: Workbench, change: str, why: str) -> None:
@@ -78,11 +76,6 @@ def test_code_that_compiles_to_the_same_is_the_same_program(copy: Workbench) -> 
     edit(copy.folder / "source" / "program.c", "sum += (", "total += (")
     edit(copy.folder / "source" / "program.c", "sink = sum;", "sink = total;")
     assert looked_at(copy)[1][-1] == "it is the same program: what was measured stays in use"
-
-
-def test_what_only_builds_with_hooks_show_is_another_program(copy: Workbench) -> None:
-    edit(copy.folder / "source" / "program.c", "double sum = 0;", "double sum = 0; if (n > 7) {}")
-    assert looked_at(copy)[1][-1] == "it is another program: its functions differ"
 
 
 @pytest.mark.thorough

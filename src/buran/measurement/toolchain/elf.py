@@ -172,11 +172,6 @@ class Elf:
         )
 
     @cached_property
-    def function_names(self) -> frozenset[str]:
-        """Names of all functions it defines, local ones too; none if the symbol table was stripped."""
-        return frozenset(n for n, info, section, _ in self._symbols() if info & 15 == FUNCTION and section != UNDEFINED)
-
-    @cached_property
     def undefined(self) -> frozenset[str]:
         """Names that others must define; none if the symbol table was stripped."""
         return frozenset(name for name, _, section, _ in self._symbols() if section == UNDEFINED)

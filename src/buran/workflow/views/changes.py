@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 
-from buran.campaign.plan import BuildSpec, Mode
+from buran.campaign.plan import Mode
 from buran.campaign.records import BuildRecord, Status
-from buran.measurement.recorded import RecordedBackend
 from buran.measurement.same_program import measured_targets
 from buran.measurement.store import ledger
 from buran.measurement.store.ledger import Entry
@@ -24,8 +22,6 @@ _TOOLS = {
     "mpi": "the MPI",
     "scorep": "Score-P",
 }
-_WRAPPER = re.compile(r"'?/[^'=:;&|]*/((?:buran|scorep)-\w+)'?")
-_RUNTIME = re.compile(r"embedded-([0-9a-f]{16})")
 
 
 def changes_in_words(history: History, entries: Iterable[Entry] | None = None) -> tuple[str, ...]:
@@ -74,45 +70,18 @@ def as_measured(session: Session) -> tuple[Session, tuple[str, ...]]:
 
 def differences(record: BuildRecord, target: Target) -> tuple[str, ...]:
     """Return what of a target is not as it was when a build was made, from the build's record; at least one thing."""
-    return tuple(_differences(record, target)) or ("the path of the program, or the environment's variables",)
-
-
-def _differences(record: BuildRecord, target: Target) -> Iterator[str]:
     target = target.at(dict(record.spec.values))
-    campaign, backend, then = target.campaign, target.backend, record.toolchain
-    if record.source["identity"] != target.source.identity:
-        yield "the sources"
-    if record.flags != campaign.flags:
-        yield f"the flags ({record.flags!r} then, {campaign.flags!r} now)"
-    elif not isinstance(backend, RecordedBackend) and _command(record.command) != _command_now(record.spec, target):
-        yield "the build command"
-    if list(record.modules) != list(campaign.active_environment.modules):
-        yield "the modules"
-    tools = [
-        f"{what} ({then[key]} then, {backend.description.get(key)} now)"
+    then, now = dict(record.toolchain), dict(target.backend.description)
+    changed = [] if record.source["identity"] == target.source.identity else ["the sources"]
+    if list(record.modules) != list(target.campaign.active_environment.modules):
+        changed.append("the modules")
+    compared = [("the flags", record.flags, target.campaign.flags)]
+    compared += [
+        (what, then[key], now.get(key))
         for key, what in _TOOLS.items()
-        if key in then and then[key] != backend.description.get(key) and (key != "fortran" or target.source.has_fortran)
+        if key in then and (key != "fortran" or target.source.has_fortran)
     ]
-    yield from tools
-    if not tools and record.backend != backend.identity:
-        yield _what_of_backend(record, backend.identity)
-
-
-def _what_of_backend(record: BuildRecord, now: str) -> str:
-    runtimes = [match and match[1] for match in map(_RUNTIME.search, (record.backend, now))]
-    if record.backend.partition("-")[0] != now.partition("-")[0]:
-        return f"the backend ({record.backend.partition('-')[0]} then, {now.partition('-')[0]} now)"
-    if runtimes[0] != runtimes[1]:
-        return f"Buran's measurement runtime (Buran {record.tools['buran']} built it then)"
-    return "what the backend was to measure (counters, the effort metric or, simulated, the seed)"
-
-
-def _command_now(spec: BuildSpec, target: Target) -> str | None:
-    if {name for name, _ in spec.values} != set(target.campaign.build_parameters):
-        return None
-    return _command(target.campaign.build_command(dict(spec.values), target.backend.tools(spec.mode)))
-
-
-def _command(text: str) -> str:
-    """Return a build command without the folders of our wrappers, which may move."""
-    return _WRAPPER.sub(r"\1", text)
+    changed += [f"{what} ({before!r} then, {after!r} now)" for what, before, after in compared if before != after]
+    if record.backend != target.backend.identity and len(changed) == 0:
+        changed.append(f"the measurement system, or what it measures ({record.backend} then)")
+    return tuple(changed) or ("the build command, the path of the program, or the environment's variables",)

@@ -31,7 +31,6 @@ class Buran(PythonPackage):
         depends_on("py-jinja2@3.1:")
         depends_on("py-markupsafe@2.1:")
         depends_on("py-rich@14:")
-        depends_on("py-pygments@2.18:")
         depends_on("py-sympy@1.13:")
         depends_on("py-snakemake-executor-plugin-cluster-generic@1.0.9:1", when="+cluster")
 
