@@ -106,8 +106,6 @@ def measure_resources(request):
 
 def measured(plan):
     """What the measurements of a plan leave behind: of each bundle, or of the jobs that it shares with others."""
-    if plan.imported:
-        return [PATHS.imports(SESSION.id, plan.iteration)]
     return division_of(SESSION, plan, in_arrays=in_arrays()).pointers(PATHS, plan)
 
 

@@ -286,6 +286,9 @@ class Feature:
     sampled_at
         Returns at which modelling points accesses to memory are sampled, if a metric asks for that; None where the
         strategy chooses.
+    foreign
+        Returns times of call paths that were measured elsewhere, at points of the campaign, which are not timed here;
+        None without any. Raises `ConfigError`.
     table
         Returns values at the points of runs, which are modelled, with the call tree of the other tables, if there is
         one; None without any.
@@ -315,6 +318,7 @@ class Feature:
     findings: Callable[[], Iterable[Finding]] | None = None
     watch: Callable[[Start], Watch | None] | None = None
     sampled_at: Callable[[Campaign], tuple[Point, ...] | None] | None = None
+    foreign: Callable[[Campaign], Experiment | None] | None = None
     table: Callable[[History, Sequence[FinishedRun], CallTree | None], Experiment | None] | None = None
     accounts: Callable[[Campaign, Sequence[FinishedRun], Experiment, Experiment | None], Iterable[Account]] | None = (
         None

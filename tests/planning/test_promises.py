@@ -14,6 +14,7 @@ from simulated import measured, plain, space
 from test_planner import adaptive_question, question
 
 from buran.campaign.checks import choice_mistakes
+from buran.campaign.plan import Mode
 from buran.campaign.sections import StrategyKeys
 from buran.campaign.strategies import BUILT_IN, KEYS, Abilities, abilities_of
 from buran.campaign.validation import schema_of, validate
@@ -196,9 +197,10 @@ def test_campaigns_are_planned_by_it_as_its_abilities_say() -> None:
     assert [bundle.point for bundle in next_plan(asked, Knowledge()).bundles] == [asked.points[0]]
     ends = next_plan(question(strategy="ends"), Knowledge())
     assert [bundle.point for bundle in ends.bundles] == [question().points[0], question().points[-1]]
-    imported = replace(Knowledge(), imported=frozenset(question().points[-1:]))
+    elsewhere = question(strategy="ends", foreign=frozenset(question().points[-1:]))
     assert not question(strategy="ends").adaptive and adaptive_question(strategy="first").adaptive
-    assert question().points[-1] in {bundle.point for bundle in next_plan(question(strategy="ends"), imported).bundles}
+    runs = {bundle.point: bundle.runs for bundle in next_plan(elsewhere, Knowledge()).bundles}
+    assert not [run for run in runs[question().points[-1]] if run.mode is Mode.TIME]
 
 
 def mistakes(**strategy: Any) -> list[str]:

@@ -28,6 +28,7 @@ FEATURES = {
     "energy": ("check joules.yaml", "the key 'energy' is not known here"),
     "formats": ("convert --from caliper stencil.txt out.json", "the format 'caliper' is not installed"),
     "history": ("history", "the verb 'history' is not installed"),
+    "imports": ("check imports.yaml", "the key 'measurements' is not known here"),
     "memory": ("check caches.yaml", "the key 'memory' is not known here"),
     "project": ("init new --from .", "the option 'init.from' is not installed"),
     "versions": ("check versions.yaml", "the key 'compare_with' is not known here"),
@@ -113,6 +114,7 @@ def test_the_core_works_without_plugins(tmp_path: Path, missing: list[str]) -> N
     (tmp_path / "scaled.yaml").write_text(CAMPAIGN + "scaling: weak\n")
     (tmp_path / "caches.yaml").write_text(CAMPAIGN + "memory: {caches_kib: [32]}\n")
     (tmp_path / "misses.yaml").write_text(CAMPAIGN + "metrics: [time, visits, misses_level_1]\n")
+    (tmp_path / "imports.yaml").write_text(CAMPAIGN + "measurements: [{path: old}]\n")
     (tmp_path / "printed.yaml").write_text(CAMPAIGN + "sanity: {found: [PASSED]}\n")
     (tmp_path / "measured.yaml").write_text(CAMPAIGN + "measure: perf\n")
     (tmp_path / "versions.yaml").write_text(CAMPAIGN + "compare_with: before\n")

@@ -388,24 +388,6 @@ def _command_mistakes(config: CampaignFile) -> Iterator[Mistake]:
                 yield Mistake(("command", key), "there is no profile that this is about", hint="add command.profile")
 
 
-def measurement_mistakes(config: CampaignFile) -> Iterator[Mistake]:
-    """Check what is said of measurements that exist already; the files themselves are looked at later."""
-    parameters = tuple(config.parameters)
-    for i, entry in enumerate(config.measurements):
-        path = ("measurements", i)
-        if entry.path in [other.path for other in config.measurements[:i]]:
-            yield Mistake((*path, "path"), f"{entry.path!r} stands twice", hint="leave one of them out")
-        for name, parameter in entry.names.items():
-            if parameter not in parameters:
-                yield no_parameter((*path, "names", name), parameter, parameters)
-        for name in entry.fixed:
-            if name not in parameters:
-                yield no_parameter((*path, "fixed", name), name, parameters)
-            elif name in entry.names.values():
-                what = f"{name!r} has a fixed value and a name in the runs"
-                yield Mistake((*path, "fixed", name), what, hint="keep one of them")
-
-
 def _strategy_mistakes(config: CampaignFile) -> Iterator[Mistake]:
     strategy = config.strategy
     set_keys = [key for key in sorted(KEYS) if getattr(strategy, key) is not None]

@@ -33,7 +33,7 @@ from buran.wording import Category
 
 _STAND_FOR_OTHERS = (
     *("environment", "environments", "parameters", "constraints", "points", "points_file", "evaluation_points"),
-    *("correct", "measurements", "simulated"),
+    *("correct", "simulated"),
 )
 """Keys that only name what is requested: a simulated program's description is in its identity."""
 
@@ -68,8 +68,6 @@ class Campaign:
     computed
         Placeholders of the commands and of filled inputs that are neither parameters nor tools: named values, and
         expressions with their ``=``.
-    imported_core_hours
-        For each entry of `measurements` what a run had cost, in core hours; None where the profiles tell it.
     node_kinds
         Node kinds of the partitions that are measured in, by name; None for the scheduler's usual one.
     on_shared_node
@@ -89,7 +87,6 @@ class Campaign:
     run: tuple[Template, ...]
     filled: Mapping[str, tuple[Template, ...]] = field(default_factory=dict)
     computed: Mapping[str, Expression] = field(default_factory=dict)
-    imported_core_hours: tuple[Expression | None, ...] = ()
     node_kinds: Mapping[str | None, NodeKind] = field(default_factory=dict)
     on_shared_node: bool = False
 
@@ -557,14 +554,6 @@ class Campaign:
                 kernel: file_sha256(path) if path.is_file() else path.name
                 for kernel, path in ((kernel, below(self.folder, base)) for kernel, base in self.config.correct.items())
             },
-            "measurements": [
-                {
-                    **requested(entry),
-                    "files": _stamps(below(self.folder, entry.path)),
-                    "filter": entry.filter and _stamps(below(self.folder, entry.filter)),
-                }
-                for entry in self.config.measurements
-            ],
             "inputs": self.input_contents,
         }
         for identity in named.values():
@@ -576,11 +565,3 @@ def _of_environment(environment: EnvironmentKeys) -> dict[str, Any]:
     """Return what is requested in an environment, by the first names of keys."""
     keys: dict[str, Any] = with_first_names({"environments": {"": requested(environment)}})["environments"][""]
     return keys
-
-
-def _stamps(path: Path) -> list[tuple[str, int, int]]:
-    """Return name, size and time of a file, or of the profiles in a folder of runs; nothing where there is none."""
-    profiles = (*path.glob("*/*.cubex"), *path.glob("*.cali"), *path.glob("*/*.cali"))
-    files = sorted(profiles) if path.is_dir() else [path]
-    stats = [(file.relative_to(path.parent).as_posix(), file.stat()) for file in files if file.is_file()]
-    return [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]

@@ -180,10 +180,6 @@ class Layout:
         """Plan of an iteration."""
         return self.iteration(campaign, iteration) / "plan.json"
 
-    def imports(self, campaign: str, iteration: int) -> Path:
-        """Path of what became of the measurements that an iteration imports."""
-        return self.iteration(campaign, iteration) / "imports.json"
-
     def batches(self, campaign: str, iteration: int) -> Path:
         """Which bundles of an iteration share jobs."""
         return self.iteration(campaign, iteration) / "batches.json"

@@ -118,7 +118,7 @@ class _Loading:
     def campaign(self) -> Campaign:
         config, mistakes = self.config, self.mistakes
         mistakes.add(*checks.name_mistakes(config), *checks.value_mistakes(config), *checks.choice_mistakes(config))
-        mistakes.add(*checks.source_mistakes(config, self.path.parent), *checks.measurement_mistakes(config))
+        mistakes.add(*checks.source_mistakes(config, self.path.parent))
         mistakes.add(*checks.input_mistakes(config, self.path.parent))
         points = self._listed_points()
         environments = environments_of(config, points or ())
@@ -130,7 +130,7 @@ class _Loading:
         build, run = self._commands(environments)
         filled = self._filled()
         constraints = self._constraints()
-        formulas, imported_core_hours = self._formulas(), self._costs()
+        formulas = self._formulas()
         of_run = tuple(name for word in run for name in word.names)
         of_inputs = tuple(name for line in chain(*filled.values()) for name in line.names if name not in of_run)
         placeholders = {"build": build.names, "run": of_run, "inputs": of_inputs}
@@ -169,7 +169,6 @@ class _Loading:
             run=run,
             filled=filled,
             computed=computed,
-            imported_core_hours=imported_core_hours,
         )
         mistakes.add(*checks.full_step_mistakes(campaign), *checks.partition_mistakes(campaign))
         self._check_budget(campaign)
@@ -293,15 +292,6 @@ class _Loading:
             elif expression is not None:
                 out.append(Constraint(expression, ("constraints", i)))
         return out
-
-    def _costs(self) -> tuple[Expression | None, ...]:
-        """Return what an imported run of each entry had cost, where the file says so."""
-        return tuple(
-            None
-            if entry.core_hours is None
-            else self._compiled(("measurements", i, "core_hours"), entry.core_hours, "number")
-            for i, entry in enumerate(self.config.measurements)
-        )
 
     def _formulas(self) -> Formulas | None:
         resources = self.config.resources

@@ -34,7 +34,6 @@ class Mode(StrEnum):
     TIME = "time"  # hooks of the selected functions
     EFFORT = "effort"  # hooks and basic-block counters
     MEMORY = "memory"  # hooks, counters, and accesses to memory that are sampled
-    IMPORTED = "imported"  # nothing is built: times that were measured elsewhere
 
 
 COUNTING = (Mode.EFFORT, Mode.MEMORY)
@@ -68,12 +67,8 @@ class BuildSpec(Stored):
         Parameters that the build command itself uses.
     hooks
         Filter that the program is compiled with, if the one in force is applied when it runs; None if they are one.
-    origin
-        Where imported measurements are from, as the campaign file says it; None for builds.
     environment
         Identity of what it is built with and runs in, where a parameter chooses that; None if it is the target's.
-    pooled
-        Whether times may be mixed with those of other builds under the same filter; no part of the identity.
     """
 
     kind_of_file = "specification of a build"
@@ -84,8 +79,6 @@ class BuildSpec(Stored):
     filter_text: str = ""
     values: tuple[tuple[str, _AnyValue], ...] = ()
     hooks: str | None = None
-    origin: str | None = None
-    pooled: bool = True
     environment: str | None = None
 
     @property
@@ -96,7 +89,7 @@ class BuildSpec(Stored):
     @property
     def hash(self) -> str:
         """Identity of the build, part of every path below it."""
-        special = [part for part in (self.hooks, self.origin, self.environment) if part is not None]
+        special = [part for part in (self.hooks, self.environment) if part is not None]
         return digest([self.target, self.mode, self.filter_text, self.values, *special], 16)
 
     @property
@@ -108,8 +101,6 @@ class BuildSpec(Stored):
         """Return plain data for `from_json`."""
         values = tuple((name, plain_value(value)) for name, value in self.values)
         plain = {**asdict(self), "values": values, "hash": self.hash}
-        if self.origin is None:
-            del plain["origin"], plain["pooled"]
         if self.environment is None:
             del plain["environment"]
         return plain
@@ -263,12 +254,10 @@ class Plan(Stored):
     def phase(self) -> str:
         """Part of the campaign.
 
-        ``import``, ``comparison``, ``first look``, ``refinement``, ``times``, ``evaluation`` or ``end``.
+        ``comparison``, ``first look``, ``refinement``, ``times``, ``evaluation`` or ``end``.
         """
         if self.done:
             return "end"
-        if self.imported:
-            return "import"
         if self.comparison:
             return "comparison"
         if self.pilot:
@@ -279,11 +268,6 @@ class Plan(Stored):
     def most_core_hours(self) -> float | None:
         """What may be spent until its end; None without a limit."""
         return self.budget_core_hours if self.limit_core_hours is None else self.limit_core_hours
-
-    @property
-    def imported(self) -> bool:
-        """Whether its runs were measured elsewhere."""
-        return any(build.mode is Mode.IMPORTED for build in self.builds)
 
     @property
     def pilot(self) -> bool:

@@ -179,7 +179,7 @@ class RunRecord(Record):
     Attributes
     ----------
     clock
-        ``real``, ``virtual`` for simulated runs, ``elsewhere`` for imported ones.
+        ``real``, ``virtual`` for simulated runs.
     machine
         The simulated machine that the program ran on, as text; None for a real one.
     clock_ahead_s
@@ -206,10 +206,6 @@ class RunRecord(Record):
         Wall-clock time (``wall_s``) and CPU time (``cpu_s``) of computation, over the first threads of all ranks.
     cpu_clock_missing
         Why times of computation are wall-clock times; None where they are CPU times.
-    content, metrics
-        Digest and metrics of an imported profile.
-    had_cost_core_hours, cost_from
-        What an imported run had cost, and how that is known.
     output_left_out
         Bytes that the run wrote and that were not kept, by file.
     energy_j
@@ -258,12 +254,6 @@ class RunRecord(Record):
     computation: Mapping[str, float] | None = None
     cpu_clock_missing: str | None = None
     max_rss_kib: int | None = None
-    imported: str | None = None
-    source: Mapping[str, str] | None = None
-    content: str | None = None
-    metrics: tuple[str, ...] | None = None
-    had_cost_core_hours: float | None = None
-    cost_from: str | None = None
     output_left_out: Mapping[str, int] | None = None
     energy_j: float | None = None
     energy_from: str | None = None

@@ -24,9 +24,7 @@ from buran.campaign.values import (
     OfRun,
     OfTarget,
     ParameterValue,
-    Pattern,
     Plain,
-    PointMapping,
     Seconds,
     StrategyName,
     Terms,
@@ -352,50 +350,6 @@ class RefinementKeys(Keys, title="Refinement"):
         "`hybrid`: a build per `rebuild_every` filters.",
     )
     rebuild_every: OfPlan[Annotated[int, Field(ge=2, le=100)]] = Field(2, description="For `filtering: hybrid`.")
-
-
-class MeasurementsKeys(Keys, title="Measurements"):
-    """Profiles that were measured elsewhere and are imported as finished runs."""
-
-    path: OfPlan[Text] = Field(
-        description="Folder of runs named like `prefix.p4n100.r1` with a cubex file in each, as Extra-P reads them; or "
-        "a file in one of Extra-P's formats. Relative to this file.",
-        examples=["../old/sweep"],
-    )
-    names: OfPlan[dict[Text, Text]] = Field(
-        default_factory=dict,
-        description="What the runs' folders, or the file, call this campaign's parameters.",
-        examples=[{"size": "n"}],
-    )
-    pattern: OfPlan[Pattern | None] = Field(
-        None,
-        description="Regular expression for the paths of runs' folders below `path`, where they are not named for "
-        "Extra-P: a named group for each parameter; a group `repetition`, or else runs of a point count in the order "
-        "of their names.",
-        examples=[r"p(?P<p>\d+)/n(?P<n>\d+)/scorep-"],
-    )
-    fixed: OfPlan[PointMapping] = Field(
-        default_factory=dict,
-        description="Values of parameters that were not varied, and so are missing from the runs' names.",
-        examples=[{"n": 100}],
-    )
-    pool: OfPlan[bool] = Field(
-        False,
-        description="`true` states that they were measured as this campaign measures: the same program, machine and "
-        "measurement system. Times under the same filter are then mixed with this campaign's, and their points are not "
-        "measured again. `false`: they choose the first filter, predict costs and get models of their own.",
-    )
-    filter: OfPlan[Text | None] = Field(
-        None,
-        description="Filter in Score-P's format that they were measured under, relative to this file; by default the "
-        "measurement system's own choice.",
-        examples=["../old/scorep.filter"],
-    )
-    core_hours: OfPlan[Formula | None] = Field(
-        None,
-        description="What a run had cost; by default the time of its slowest location times the cores of its point.",
-        examples=["0.02 * p"],
-    )
 
 
 class CommandKeys(Keys, title="Command"):

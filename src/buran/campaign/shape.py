@@ -231,7 +231,6 @@ class CampaignFile(Keys):
         default_factory=sections.StrategyKeys, description="How points are chosen in each iteration."
     )
     model: sections.ModelKeys = Field(default_factory=sections.ModelKeys, description="How models are made.")
-    measurements: tuple[sections.MeasurementsKeys, ...] = Field((), description="Existing profiles to start from.")
     correct: OfAnalysis[dict[Text, Text]] = Field(
         default_factory=dict,
         description="Analytical models that measurements correct: call path or region, and its base model: a YAML "

@@ -72,7 +72,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _checked(arguments: argparse.Namespace) -> tuple[Campaign, Scheduler, str]:
     """Return the campaign as it would be measured, what schedules it, and what the job around us has room for."""
-    from buran.campaign.layout import Layout
     from buran.campaign.load import load_campaign
     from buran.files import try_folder
     from buran.measurement.backends.registry import check_system
@@ -81,12 +80,12 @@ def _checked(arguments: argparse.Namespace) -> tuple[Campaign, Scheduler, str]:
     from buran.workflow.correct import check_base_models
     from buran.workflow.engine.controller import find_profile
     from buran.workflow.engine.partition import check_now, local_room
-    from buran.workflow.imported import check_measurements
+    from buran.workflow.foreign import foreign_points
 
     campaign = load_campaign(arguments.file, environment=arguments.environment)
     check_system(campaign)
     check_base_models(campaign)
-    check_measurements(campaign, Layout(campaign.results_root))
+    foreign_points(campaign)
     try_folder(campaign.results_root)
     where = find_profile(arguments.profile)
     if where.scheduler is not NONE and not campaign.is_simulated:

@@ -213,7 +213,7 @@ def _preview(session: Session, where: EngineProfile, extra: list[str]) -> None:
     print(style(f"iteration {ahead.iteration}: {ahead.reason}", "bold"))
     show_estimate(ahead)
     plan = next_plan_of(history)
-    if not plan.bundles or plan.imported or where.submit_program is None:
+    if not plan.bundles or where.submit_program is None:
         return
     bundle = plan.bundles[-1]
     print(

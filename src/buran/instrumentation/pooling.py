@@ -223,7 +223,7 @@ def pool(direct: Iterable[Run], earlier: Sequence[EarlierRuns], cost: HookCost) 
                 yield point, numbered(number, repetition), _marked(corrected)
 
     def numbered(number: int, run: int | Repetition) -> Repetition:
-        repetition = Repetition(number, 0, run) if isinstance(run, int) else run._replace(filter=number)
+        repetition = Repetition(number, run) if isinstance(run, int) else run._replace(filter=number)
         used.add(repetition)
         return repetition
 

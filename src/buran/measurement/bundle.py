@@ -82,8 +82,7 @@ def configuration(target: Target, point: Point) -> dict[str, Any]:
 
 def slots_of(target: Target, layout: Layout, bundle: Bundle) -> list[tuple[Run, store.Slot]]:
     """Return the runs of a bundle with their places in the store."""
-    is_run_locally = any(run.mode is not Mode.IMPORTED for run in bundle.runs)
-    chosen = digest(configuration(target, bundle.point), 8) if is_run_locally else Mode.IMPORTED
+    chosen = digest(configuration(target, bundle.point), 8)
     keys = {run: RunKey(run.build, bundle.point.key, chosen, run.name) for run in bundle.runs}
     generations = {key.folder: store.current_generation(layout.store, key) for key in keys.values()}
     return [

@@ -40,7 +40,7 @@ def measured_targets(layout: Layout) -> list[tuple[str, list[BuildRecord]]]:
 def _with_runs(layout: Layout) -> set[str]:
     """Return the targets that have finished runs of their own, from the ledger alone."""
     entries = (entry for entry in ledger.read(layout.store) if entry.status == Status.MEASURED)
-    return {entry.target for entry in entries if entry.mode != Mode.IMPORTED and not entry.is_of_build}
+    return {entry.target for entry in entries if not entry.is_of_build}
 
 
 def take_over(target: Target, layout: Layout, measured: str, why: str) -> Target:

@@ -186,5 +186,5 @@ class RunCosts:
 
     @cached_property
     def _filters(self) -> frozenset[str]:
-        plans = self.knowledge.run_plans
+        plans = self.knowledge.plans
         return frozenset({plan.filter_text for plan in plans} or {self.knowledge.filter_text})

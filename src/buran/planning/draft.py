@@ -108,7 +108,7 @@ class Draft(RunCosts):
         variants = [(Mode.VANILLA, ""), (Mode.TIME, filter_text)][self.question.counts_with_times :]
         if purpose is Purpose.COMPARISON:
             return variants
-        guard = purpose is Purpose.PILOT and not self.knowledge.run_plans
+        guard = purpose is Purpose.PILOT and not self.knowledge.plans
         if self.question.effort_runs and not guard:
             variants.append((Mode.EFFORT, ""))
         if purpose is Purpose.MODEL and self._unsampled:

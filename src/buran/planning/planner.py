@@ -20,7 +20,6 @@ from buran.planning.pilot import pilot_indices
 from buran.planning.protocol import Advice, Budget, PlanningState
 from buran.planning.question import Knowledge, Question
 from buran.planning.shortfalls import shortfalls
-from buran.planning.strategies import base_of
 from buran.profiles.metrics import counted
 
 # Runs a round for strategies that rate one run after the other. Tuned: judgement.
@@ -64,12 +63,12 @@ def find_functions(draft: Draft) -> Plan | None:
     question, knowledge = draft.question, draft.knowledge
     if knowledge.rounds:
         return None
-    if len(knowledge.run_plans) > 1 and not question.models:
+    if len(knowledge.plans) > 1 and not question.models:
         return _pilots_again(draft)
-    alone = question.models and question.adaptive and bool(knowledge.run_plans)
-    if not question.pilot or len(knowledge.run_plans) > 1 or alone or (question.models and knowledge.tells_growth):
+    alone = question.models and question.adaptive and bool(knowledge.plans)
+    if not question.pilot or len(knowledge.plans) > 1 or alone:
         return None
-    if not knowledge.run_plans:
+    if not knowledge.plans:
         reason = "pilot run at the smallest point, to find functions whose instrumentation costs too much"
         return _affordable(draft, question.points[:1], reason)
     indices = pilot_indices(question.space.points)
@@ -102,8 +101,8 @@ def settle_filter(draft: Draft) -> Plan | None:
     if knowledge.rounds or question.models:
         return None
     if not knowledge.any_measured:
-        nothing = "the budget does not reach for a single run" if not knowledge.run_plans else "no run succeeded"
-        return draft.done(nothing, budget_reached=not knowledge.run_plans)
+        nothing = "the budget does not reach for a single run" if not knowledge.plans else "no run succeeded"
+        return draft.done(nothing, budget_reached=not knowledge.plans)
     if knowledge.complete and knowledge.filter_text == knowledge.plans[-1].filter_text:
         return draft.done(f"the filter gets no smaller, but {missed}" if missed else "the filter has settled")
     newest = replace(draft.done("", budget_reached=True), filter_text=knowledge.filter_text)
@@ -119,7 +118,7 @@ def first_round(draft: Draft) -> Plan | None:
     if knowledge.rounds:
         return None
     base, advice = _chosen(draft)
-    base |= _off_imported(draft, base)
+    base = _without_foreign(draft, base)
     if base:
         base |= dict.fromkeys((point for point in draft.to_sample if point not in base), 0)
     if not base and _only_looked(draft):
@@ -147,7 +146,7 @@ def next_round(draft: Draft) -> Plan | None:
     last = knowledge.plans[-1]
     again = _again(draft) if question.refine and knowledge.filter_text != last.filter_text else {}
     changed = bool(again) and _can_change(draft, again)
-    settled = not question.adaptive and (knowledge.run_plans == knowledge.plans or knowledge.measured is None)
+    settled = not question.adaptive and (knowledge.plans == knowledge.plans or knowledge.measured is None)
     is_open = not settled and not (changed and question.weighs_runs)
     rest, advice = _chosen(draft) if is_open else (dict[Point, int](), Advice())
     left_out = dict[Point, int]() if is_open or question.adaptive else _left_out(draft)
@@ -206,7 +205,7 @@ def _left_out(draft: Draft) -> dict[Point, int]:
     What is kept of the budget for a new filter pays for them where the filter stays, or costs less than was expected.
     """
     question, knowledge = draft.question, draft.knowledge
-    tried = knowledge.failed | knowledge.imported | draft.runs_before.keys()
+    tried = knowledge.failed | question.foreign | draft.runs_before.keys()
     indices = question.chooser.indices(question.space).tolist()
     points = (question.points[index] for index in indices)
     return {point: question.repetitions for point in points if point not in tried}
@@ -224,7 +223,7 @@ def _why(advice: Advice) -> str:
 def _only_looked(draft: Draft) -> bool:
     """Tell whether pilots are all that a budget paid for, although there are points that have not failed."""
     knowledge, question = draft.knowledge, draft.question
-    if not knowledge.run_plans or knowledge.imported or knowledge.changes:
+    if not knowledge.plans or knowledge.changes:
         return False
     return draft.budget(Purpose.MODEL) is not None and not knowledge.failed.issuperset(question.points)
 
@@ -234,37 +233,25 @@ def _first_reason(draft: Draft, base: Mapping[Point, int]) -> str:
     question, knowledge = draft.question, draft.knowledge
     every = len(base) == len(question.points)
     which = "every point of the campaign" if every else f"{len(base)} base points of strategy {question.strategy!r}"
-    if knowledge.imported:
-        new = len(base.keys() - knowledge.imported)
-        timed = sum(base[point] > 0 for point in base.keys() & knowledge.imported)
-        which = (
-            f"{new} points in addition to the {len(knowledge.imported)} whose times are imported; {timed} of these are "
-            "timed here too, and counts of effort"
-        )
-    hooks = "the filter of the pilot runs" if knowledge.run_plans else "the filter that imported times have chosen"
-    if not knowledge.plans:
-        hooks = "the first filter"
+    if question.foreign:
+        which = f"{which}; {len(question.foreign)} points were timed elsewhere (measurements)"
+    hooks = "the filter of the pilot runs" if knowledge.plans else "the first filter"
     if knowledge.changes:
         hooks = "the earlier version's filter"
     return f"first times: {which}, with {hooks if knowledge.filter_text else 'the default instrumentation'}"
 
 
-def _off_imported(draft: Draft, base: Mapping[Point, int]) -> dict[Point, int]:
-    """Return further points to run where times are imported, with the number of timed runs.
+def _without_foreign(draft: Draft, base: Mapping[Point, int]) -> dict[Point, int]:
+    """Return points with the number of timed runs: none where times were measured elsewhere.
 
-    Effort is counted where it would have been without them, and one point is timed here too, for comparison.
+    One is timed all the same if all were, so that there is a filter, and a run without hooks.
     """
-    question, imported = draft.question, draft.knowledge.imported
-    if not imported:
-        return {}
-    out: dict[Point, int] = {}
-    if counted(question.metrics):
-        chosen = base_of(question.strategy, question.base) if question.adaptive else question.chooser
-        indices = chosen.indices(question.space)
-        out = dict.fromkeys((question.points[index] for index in indices.tolist()), 0)
-    if not imported & base.keys():
-        out[next(point for point in question.points if point in imported)] = 1
-    return {point: count for point, count in out.items() if point in imported and point not in base}
+    question = draft.question
+    counting = counted(question.metrics)
+    out = {point: 0 if point in question.foreign else runs for point, runs in base.items()}
+    if base and not any(out.values()):
+        out[next(iter(base))] = 1
+    return {point: runs for point, runs in out.items() if runs or counting or point not in question.foreign}
 
 
 def _again(draft: Draft) -> dict[Point, int]:
@@ -278,8 +265,7 @@ def _again(draft: Draft) -> dict[Point, int]:
     if question.weighs_runs and question.pooled:
         planned = set(points)
         points = [point for point in question.points if point in planned][: draft.enough_compared]
-    if not question.adaptive:
-        points += [point for point in question.points if point in knowledge.imported - set(points)]
+    points = [point for point in points if point not in question.foreign]
     timed: dict[Point, dict[str, set[int]]] = {}
     bundles = (bundle for plan in knowledge.plans for bundle in plan.bundles if bundle.purpose is Purpose.MODEL)
     for bundle in bundles:

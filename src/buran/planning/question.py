@@ -94,6 +94,8 @@ class Question:
         Whether times of counting runs are used, corrected, where they prove to agree with those of timed runs.
     memory_points
         Where the user wants accesses to memory sampled; None where the points are the strategy's to choose.
+    foreign
+        Points whose times were measured elsewhere: none is timed here.
     """
 
     table: Mapping[Point, Candidate]
@@ -129,6 +131,7 @@ class Question:
     counts_only: bool = False
     counting_tells_times: bool = False
     memory_points: frozenset[Point] | None = frozenset()
+    foreign: frozenset[Point] = frozenset()
 
     @cached_property
     def chooser(self) -> ValidatedStrategy:
@@ -231,7 +234,7 @@ class Knowledge:
     plans
         All earlier plans.
     outcomes
-        What became of their bundles, as the bundle pointers say; without imported ones.
+        What became of their bundles, as the bundle pointers say.
     predicted_s
         Wall times of runs from models.
     filter_text
@@ -243,10 +246,6 @@ class Knowledge:
         SMAPE of the program's model after each iteration.
     build_core_hours
         What builds were charged.
-    imported
-        Points whose imported times go into the models of the last filter.
-    tells_growth
-        Whether imported times were taken at enough values of every parameter to choose functions by.
     unsteady
         Call paths whose counts differ between runs of a point, by metric.
     comparison
@@ -276,8 +275,6 @@ class Knowledge:
     measured: Observations | None = None
     errors: tuple[float, ...] = ()
     build_core_hours: float = 0.0
-    imported: frozenset[Point] = frozenset()
-    tells_growth: bool = False
     unsteady: Mapping[str, Sequence[str]] = field(default_factory=dict)
     comparison: ComparisonRuns | None = None
     changes: str = ""
@@ -295,14 +292,9 @@ class Knowledge:
         return self.build_core_hours + core_hours(self.outcomes)
 
     @cached_property
-    def run_plans(self) -> tuple[Plan, ...]:
-        """The plans without the one that imports what was measured elsewhere."""
-        return tuple(plan for plan in self.plans if not plan.imported)
-
-    @cached_property
     def rounds(self) -> tuple[Plan, ...]:
         """The plans that measure, without those that only find functions, or tell whether the program changed."""
-        return tuple(plan for plan in self.run_plans if not plan.pilot and not plan.comparison)
+        return tuple(plan for plan in self.plans if not plan.pilot and not plan.comparison)
 
     @property
     def complete(self) -> bool:
@@ -340,5 +332,5 @@ class Knowledge:
 
     def planned(self, purpose: Purpose) -> list[Point]:
         """Return the points planned so far, in the order of planning."""
-        bundles = (bundle for plan in self.run_plans for bundle in plan.bundles if bundle.purpose == purpose)
+        bundles = (bundle for plan in self.plans for bundle in plan.bundles if bundle.purpose == purpose)
         return list(dict.fromkeys(bundle.point for bundle in bundles))

@@ -11,10 +11,10 @@ from buran.measurement.store.ledger import Entry
 from buran.reporting.content import AccountItem
 
 PHASES = (
-    "imported", "builds", "warm-ups", "vanilla", "comparison", "refinement", "effort", "memory", "time", "evaluation",
+    "builds", "warm-ups", "vanilla", "comparison", "refinement", "effort", "memory", "time", "evaluation",
     "failures", "aborted", "duplicates", "other versions",
 )  # fmt: skip
-"""In the order of reports. ``imported``: runs that were made elsewhere and cost nothing here; ``comparison``: runs that
+"""In the order of reports. ``comparison``: runs that
 only showed whether the program changed; ``refinement``: pilots,
 and times under filters that were replaced; ``time``: under the last one; ``duplicates``: finished runs that were made
 again; ``other versions``: runs that this version of the campaign file does not ask for."""
@@ -29,11 +29,7 @@ def account_of(entries: Iterable[Entry], plans: Sequence[Plan], target: str) -> 
         The ledger, in the order of booking.
     """
     phases = _phases(plans)
-    charged = [
-        entry
-        for entry in entries
-        if entry.target == target or (entry.mode == Mode.IMPORTED and entry.question in phases)
-    ]
+    charged = [entry for entry in entries if entry.target == target]
     newest = {entry.question: entry.run for entry in charged if entry.status == Status.MEASURED}
     costs: dict[str, list[float]] = {phase: [] for phase in PHASES}
     for entry in charged:
@@ -63,8 +59,6 @@ def _phases(plans: Sequence[Plan]) -> dict[Question, str]:
 
 
 def _phase_of_run(purpose: Purpose, run: Run, *, is_last: bool) -> str:
-    if run.mode is Mode.IMPORTED:
-        return "imported"
     if purpose is Purpose.PILOT:
         return "refinement"
     if purpose is Purpose.COMPARISON:

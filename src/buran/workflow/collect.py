@@ -60,7 +60,7 @@ def counts_of(runs: Sequence[FinishedRun], parameters: Sequence[str]) -> Experim
 def profiles_of(runs: Iterable[FinishedRun], parameters: Sequence[str]) -> Iterator[Run]:
     """Read the profiles of some runs, one after the other."""
     for run in runs:
-        repetition = Repetition(0, run.origin, run.repetition)
+        repetition = Repetition(0, run.repetition)
         yield {name: run.point[name] for name in parameters}, repetition, read_profile(run.folder / PROFILE)
 
 

@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-import numpy as np
 from pydantic import BeforeValidator, PlainValidator
 
 from buran.campaign.point import Value
@@ -18,7 +17,6 @@ from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.priors.campaign import PathPrior
 from buran.profiles.profile import CallTree
 from buran.reporting.content import EvaluationTest
-from buran.wording import counted
 
 SCHEMA = "buran-findings/2"
 
@@ -28,79 +26,7 @@ def _account(data: Any) -> Any:
     return data and {name.replace("doubt", "uncertainty"): value for name, value in data.items()}
 
 
-def _imports(data: Any) -> Any:
-    """Return what became of imports; older files have the sentences as well."""
-    return [{name: value for name, value in each.items() if name != "words"} for each in data]
-
-
 _Models = Annotated[ModelSet, PlainValidator(ModelSet.from_json)]
-_FAR = 0.1  # times of the same points that differ by more deserve a word
-
-
-@dataclass(frozen=True)
-class ImportAssessment:
-    """What became of the runs of one import.
-
-    Attributes
-    ----------
-    origin, build
-        Where they are from, and what stands for their build.
-    had_cost_core_hours
-        What they had cost, elsewhere.
-    same_filter
-        Whether they were taken under the filter of the models.
-    pooled
-        Whether they may be mixed with times of the campaign.
-    refused
-        Why not, although the campaign file asks for it; empty otherwise.
-    compared
-        Points that both have.
-    extra, missing
-        Shares of the time at these points in call paths that only the imported runs have, or only the campaign's.
-    extra_paths, missing_paths
-        Some of them, those with the most time.
-    ratio
-        Time of the campaign's runs over that of the imported ones, at these points; None without any.
-    """
-
-    origin: str
-    build: str
-    runs: int
-    points: int
-    had_cost_core_hours: float
-    same_filter: bool
-    pooled: bool
-    refused: str
-    compared: int
-    extra: float
-    missing: float
-    extra_paths: tuple[str, ...]
-    missing_paths: tuple[str, ...]
-    ratio: float | None
-
-    def in_words(self) -> str:
-        """Say in a sentence or two what the import is used for."""
-        text = (
-            f"imported from {self.origin}: {counted(self.runs, 'run')} at {counted(self.points, 'point')}; they had "
-            f"cost {self.had_cost_core_hours:.4g} core hours elsewhere and cost nothing here."
-        )
-        if self.refused:
-            return f"{text} Their times are not mixed with those of the campaign: {self.refused}."
-        if not self.pooled:
-            return (
-                f"{text} Their times have models of their own: the campaign file does not say (measurements.pool) that "
-                "they were measured as the campaign measures."
-            )
-        if not self.compared:
-            return f"{text} Their times are used as they are: no point was measured here too."
-        if not self.same_filter:
-            return f"{text} They were taken under another filter: their times are corrected, where that is certain."
-        assert self.ratio is not None
-        far = " Are they of the same machine?" if abs(np.log(self.ratio)) > np.log1p(_FAR) else ""
-        return (
-            f"{text} Their times are mixed with those of the campaign, which are {self.ratio:.3g} times theirs at the "
-            f"points that both have ({self.compared}).{far}"
-        )
 
 
 @dataclass(frozen=True)
@@ -137,8 +63,6 @@ class Findings(Stored):
         Functions that ranks share unevenly, at the point that takes longest.
     pooled
         What of times under earlier filters went into the models, and how it was corrected; None where nothing did.
-    imported
-        What became of each import.
     comparison
         What runs that are compared with an earlier version told; empty for others.
     threads
@@ -152,6 +76,7 @@ class Findings(Stored):
 
     kind_of_file = "file of findings"
     schema_read = SCHEMA
+    derived = frozenset(("imported",))  # of earlier versions
     formerly: ClassVar[Mapping[str, str]] = {"ends_s": "extremes_s", "ends": "startup", "held": "absorbed"}
 
     iteration: int
@@ -168,7 +93,6 @@ class Findings(Stored):
     balance: tuple[Balance, ...] = ()
     program_model: tuple[str, str] = ("pmnf", "")
     pooled: Annotated[Mapping[str, Value] | None, BeforeValidator(_account)] = None
-    imported: Annotated[tuple[ImportAssessment, ...], BeforeValidator(_imports)] = ()
     startup: _Models | None = None
     absorbed: _Models | None = None
     comparison: JsonObject = field(default_factory=dict)
@@ -184,10 +108,7 @@ class Findings(Stored):
                 name: None if models is None else models.to_json()
                 for name, models in (("runtime", self.runtime), ("startup", self.startup), ("absorbed", self.absorbed))
             },
-            **{
-                name: [asdict(each) for each in plain[name]]
-                for name in ("overhead", "evaluation", "imported", "balance")
-            },
+            **{name: [asdict(each) for each in plain[name]] for name in ("overhead", "evaluation", "balance")},
             "priors": [prior.to_json() for prior in self.priors],
         }
         if not self.comparison:

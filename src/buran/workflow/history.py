@@ -37,12 +37,8 @@ class FinishedRun:
 
     Attributes
     ----------
-    repetition
-        Its number: as the plan has it, or among those of a point that are imported together.
     hooks_free
         Whether hooks cost nothing there.
-    origin
-        0 for runs of the campaign itself, else the number of the import that it comes from.
     """
 
     iteration: int
@@ -55,7 +51,6 @@ class FinishedRun:
     wall_s: float
     cpu_s: float
     hooks_free: bool = False
-    origin: int = 0
 
     @property
     def is_baseline(self) -> bool:
@@ -129,11 +124,6 @@ class History:
         """Number of the next plan."""
         return len(self.plans)
 
-    @property
-    def imports(self) -> tuple[Plan, ...]:
-        """The plan that takes measurements over, if there is one."""
-        return tuple(plan for plan in self.plans[:1] if plan.imported)
-
     @cached_property
     def outcome(self) -> Callable[[str], BundleOutcome]:
         """What became of a bundle."""
@@ -155,11 +145,10 @@ class History:
     def runs_of(self, plans: Sequence[Plan]) -> list[FinishedRun]:
         """Return the finished runs of some plans, warm-ups left out; a run that plans share counts once."""
         builds = {build.hash: build for plan in plans for build in plan.builds}
-        origins = {build: n for n, build in enumerate((b for b, s in builds.items() if s.origin), start=1)}
         runs: dict[Path, FinishedRun] = {}
         for plan in plans:
             for outcome in self.outcomes([plan]):
-                for number, run in enumerate(outcome.runs):
+                for run in outcome.runs:
                     if run.status is not Status.MEASURED or run.repetition < 0 or run.folder is None:
                         continue
                     folder = self.layout.root / run.folder
@@ -169,12 +158,11 @@ class History:
                         outcome.purpose,
                         run.mode,
                         builds[run.build],
-                        number if run.build in origins else run.repetition,
+                        run.repetition,
                         folder,
                         run.wall_s or 0.0,
                         run.cpu_s or 0.0,
                         self.session.campaign.counts_with_times,
-                        origins.get(run.build, 0),
                     )
         return list(runs.values())
 

@@ -45,12 +45,11 @@ from buran.profiles.profile import NO_CALL_PATHS
 from buran.reporting.content import EvaluationTest
 from buran.workflow import collect
 from buran.workflow.crowded import crowded_points, points_without_cores
-from buran.workflow.findings import Findings, ImportAssessment
+from buran.workflow.findings import Findings
+from buran.workflow.foreign import with_foreign
 from buran.workflow.history import FinishedRun, History
-from buran.workflow.mixing import judge
 from buran.workflow.pool import PooledTimes, pooled_times
 from buran.workflow.program_model import FILE, choose_kind, cross_validated, fit_program, in_words, write_program
-from buran.workflow.refine import tell_growth
 from buran.workflow.run_time import add_up
 from buran.workflow.session import Session
 
@@ -70,9 +69,7 @@ class Material:
     runs
         Finished runs of all iterations that models may be made from.
     modelled
-        Those of call paths' models: whole, at the target's choices, imported ones only where they may be mixed.
-    imports
-        What became of each import.
+        Those of call paths' models: whole, at the target's choices.
     pooled
         Times under the filter; None without any.
     timed
@@ -88,7 +85,6 @@ class Material:
     filter_text: str
     runs: list[FinishedRun]
     modelled: list[FinishedRun]
-    imports: tuple[ImportAssessment, ...]
     pooled: PooledTimes | None
     timed: Experiment | None
     counted: Experiment | None
@@ -123,10 +119,6 @@ def make_models(history: History, models_path: Path, findings_path: Path, table_
     program = _fit_program(history, material.runs, sets.get("time"))
     if program.tensor is not None:
         write_program(models_path.with_name(FILE), program.tensor, program.reason)
-    for judged in material.imports if len(history.plans) > 1 else ():
-        if not judged.pooled:
-            alone = _models_of_import(session, [run for run in material.runs if run.build.hash == judged.build])
-            write_models(models_path.with_name(imported_models(judged.build)), list(alone.values()))
     table = merge_metrics(*tables) if tables else None
     if table is None:
         table_path.write_text("", encoding="utf-8")
@@ -142,7 +134,7 @@ def make_models(history: History, models_path: Path, findings_path: Path, table_
 def _nothing_new(history: History) -> bool:
     """Tell whether the models of the iteration before were made from the same runs and builds under the same filter."""
     plan, earlier, layout = history.plans[-1], history.plans[:-1], history.layout
-    if not earlier or history.imports:
+    if not earlier:
         return False
     last = earlier[-1]
     files = [of(history.campaign, last.iteration) for of in (layout.models, layout.findings, layout.table)]
@@ -186,9 +178,8 @@ def gather(history: History, all_steps: Mapping[str, tuple[str, ...]] | None = N
     full = {name: session.campaign.steps[name] for name in all_steps or ()}
     runs = [run for run in history.runs if run.purpose is plan.modelled and has_all_steps(run.point, full)]
     # Models of call paths have numbers only: they are made at the target's choices.
-    stored = collect.in_store(run for run in runs if all(run.point[name] == at[name] for name in choices))
+    modelled = collect.in_store(run for run in runs if all(run.point[name] == at[name] for name in choices))
     earlier = session.campaign.config.model.pool_filters == "auto" and not plan.pilot
-    modelled, imports = judge(history, stored, parameters, plan.filter_text, earlier)
     counting = (Mode.TIME,) if session.campaign.counts_with_times else COUNTING
     wanted = (
         [run for run in modelled if run.mode in counting] if counted_metrics(session.campaign.config.metrics) else []
@@ -200,13 +191,15 @@ def gather(history: History, all_steps: Mapping[str, tuple[str, ...]] | None = N
         run for run in modelled if earlier or (run.mode is not Mode.EFFORT and run.filter_text == plan.filter_text)
     ]
     pooled = pooled_times(history, poolable, parameters, plan.filter_text)
+    if plan.modelled is Purpose.MODEL:
+        pooled = with_foreign(session.campaign, pooled)
     tree = None if pooled is None else pooled.table.tree
-    added = (feature.table(history, stored, tree) for feature in FEATURES if feature.table is not None)
+    added = (feature.table(history, modelled, tree) for feature in FEATURES if feature.table is not None)
     further = tuple(experiment for experiment in added if experiment is not None)
     timed = None if pooled is None else pooled.table
     if timed is not None and session.campaign.config.model.waiting == "auto":
         timed = without_waiting_at(collect.as_array(crowded_points(history, modelled), parameters), timed, counted)
-    return Material(plan.filter_text, runs, modelled, imports, pooled, timed, counted, further, all_steps or {})
+    return Material(plan.filter_text, runs, modelled, pooled, timed, counted, further, all_steps or {})
 
 
 def without_waiting_at(at: NDArray[np.float64], timed: Experiment, counted: Experiment | None) -> Experiment:
@@ -335,19 +328,11 @@ def path_models(
     )
 
 
-def _models_of_import(session: Session, runs: Sequence[FinishedRun]) -> dict[str, ModelSet]:
-    table = collect.experiment_of(runs, session.campaign.parameters)
-    assert table is not None
-    return _models(session, collect.only(table, _timed_metrics(session)))
-
-
 def _fit_program(history: History, runs: Sequence[FinishedRun], times: ModelSet | None) -> _Program:
     """Fit models of the program's run time."""
     campaign = history.session.campaign
     parameters, choices = campaign.parameters, campaign.choices
     walls = collect.run_times(runs, Purpose.MODEL)  # those of pilots are too small to predict others
-    if history.imports and not tell_growth(walls, campaign):
-        walls = {}  # a few runs beside imported ones do not say how the program's run time grows
     points, medians = collect.as_array(walls, parameters), np.array([median(times) for times in walls.values()])
     runtime = _runtime(points, medians, parameters) if walls else None
     shortest_s = float(min(map(min, walls.values()), default=0.0))
@@ -403,14 +388,8 @@ def _findings(
         priors=made[1],
         balance=_balance(material.modelled, material.filter_text),
         pooled=None if material.pooled is None else material.pooled.account,
-        imported=material.imports,
         not_repeated=material.not_repeated,
     )
-
-
-def imported_models(build: str) -> str:
-    """Return the name of the file with models of imported times that are not mixed with others."""
-    return f"imported-{build}.json"
 
 
 def _models(
@@ -447,7 +426,7 @@ def _models(
 
 def _balance(runs: Sequence[FinishedRun], filter_text: str) -> tuple[Balance, ...]:
     """Look at the instrumented run that took most CPU time: there ranks are as uneven as it was seen."""
-    timed = [run for run in runs if run.mode in (Mode.TIME, Mode.IMPORTED) and run.filter_text == filter_text]
+    timed = [run for run in runs if run.mode is Mode.TIME and run.filter_text == filter_text]
     if not timed:
         return ()
     return balance_of(read_profile(max(timed, key=lambda run: run.cpu_s).folder / PROFILE))

@@ -37,7 +37,6 @@ def notes_of(history: History, findings: Findings, account: Sequence[AccountItem
     for feature in FEATURES:
         notes += () if feature.notes is None else feature.notes(history)
     notes += _builds_of_models(history, findings)
-    notes += [judged.in_words() for judged in findings.imported]
     return [
         *_lost(history),
         *_of_other_versions(account),
@@ -58,17 +57,12 @@ def _missed_limit(history: History, findings: Findings) -> list[str]:
 
 
 def _missing_counters(history: History) -> list[str]:
-    """Say which counters the campaign asks for in vain, or had to leave out of what it imports, and why."""
-    config = history.session.campaign.config
-    said = {
-        Mode.TIME: "Counters that are not available (key counters)" if config.counters else "",
-        Mode.IMPORTED: "Counters left out of imported runs" if config.measurements else "",
-    }
-    if not any(said.values()):
+    """Say which counters the campaign asks for in vain, and why."""
+    if not history.session.campaign.config.counters:
         return []
-    wanted = in_store(run for run in history.runs if said.get(run.mode))
-    reasons = ((said[run.mode], history.run_record(run.folder).counters_unavailable) for run in wanted)
-    return sorted({f"{words}: {reason}." for words, reason in reasons if reason})
+    wanted = in_store(run for run in history.runs if run.mode is Mode.TIME)
+    reasons = {history.run_record(run.folder).counters_unavailable for run in wanted}
+    return sorted(f"Counters that are not available (key counters): {reason}." for reason in reasons if reason)
 
 
 def _lost_visits(history: History) -> list[str]:
@@ -119,8 +113,7 @@ def _of_other_versions(account: Sequence[AccountItem]) -> list[str]:
 def _builds_of_models(history: History, findings: Findings) -> list[str]:
     """Say which builds' times models take, and what becomes of others."""
     plans, last = history.plans, history.plans[-1].filter_text
-    pooled = {judged.build for judged in findings.imported if judged.pooled}
-    runs = [run for run in history.runs if run.mode is Mode.TIME or run.build.hash in pooled]
+    runs = [run for run in history.runs if run.mode is Mode.TIME]
     used = sum(run.filter_text == last for run in runs if run.purpose is Purpose.MODEL)
     other_runs = sum(run.filter_text != last for run in runs)
     counting = sum(run.mode is Mode.EFFORT and run.purpose is Purpose.MODEL for run in history.runs)

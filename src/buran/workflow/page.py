@@ -56,12 +56,9 @@ def no_models(report: Report) -> str:
 
 
 def _timed_runs(history: History) -> list[TimedRun]:
-    """Return when each finished run began; pilots and evaluation points too, as they tell of the machine.
-
-    Imported runs are none: they were made at another time, maybe elsewhere.
-    """
+    """Return when each finished run began; pilots and evaluation points too, as they tell of the machine."""
     campaign = history.session.campaign
-    runs = [run for run in in_store(history.runs) if not run.build.origin]
+    runs = list(in_store(history.runs))
     records = [history.run_record(run.folder) for run in runs]
     started = [_seconds(record.started) for record in records]
     first = min((seconds for seconds in started if seconds is not None), default=0.0)

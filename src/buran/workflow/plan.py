@@ -31,12 +31,12 @@ from buran.planning.question import Candidate, Knowledge, Question, RunTimes
 from buran.planning.space import Array
 from buran.profiles.metrics import uncounted
 from buran.workflow import program_model
-from buran.workflow.collect import as_array, baseline, experiment_of, run_times, walls_by_point
+from buran.workflow.collect import as_array, baseline, run_times
 from buran.workflow.findings import Findings
+from buran.workflow.foreign import foreign_points
 from buran.workflow.history import FinishedRun, History
-from buran.workflow.imported import import_plan
 from buran.workflow.overhead import missed_limit
-from buran.workflow.refine import begins_with_pilot, rules_of, tell_growth
+from buran.workflow.refine import begins_with_pilot, rules_of
 from buran.workflow.session import Session
 
 
@@ -58,7 +58,7 @@ def question_of(history: History) -> Question:
         max_iterations=config.strategy.max_iterations or STEPS,
         refine=config.refinement.enabled and config.goal != "models",
         seed=config.seed,
-        filters=tuple(plan.filter_text for plan in history.plans if not plan.imported),
+        filters=tuple(plan.filter_text for plan in history.plans),
         rebuild_every=rebuild_every[config.refinement.filtering],
         ranks_parameter=campaign.ranks_parameter,
         budget=config.budget,
@@ -80,6 +80,7 @@ def question_of(history: History) -> Question:
         and "basic_blocks" in config.metrics
         and not config.extra_metrics
         and not campaign.choices,
+        foreign=foreign_points(campaign),
         memory_points=None
         if campaign.memory_points and campaign.requested_memory_points is None
         else frozenset(campaign.memory_points),
@@ -88,16 +89,14 @@ def question_of(history: History) -> Question:
 
 
 def _table(history: History) -> dict[Point, Candidate]:
-    """Return what runs need at every point, and take before there are models: as the user says, else as imported."""
-    target, campaign, imported = history.session.target, history.session.campaign, history.runs_of(history.imports)
+    """Return what runs need at every point, and take before there are models, as the user says."""
+    target, campaign = history.session.target, history.session.campaign
     points = (*campaign.points, *campaign.evaluation_points)
-    is_fitted = campaign.formulas.expected_time is None and bool(imported)
-    fitted = fitted_times(walls_by_point(imported), points, campaign.parameters) if is_fitted else {}
     return {
         point: Candidate(
             target.build_spec(Mode.VANILLA, "", point),
             campaign.charged_cores(point),
-            fitted[point] if is_fitted else campaign.expected_s(point),
+            campaign.expected_s(point),
         )
         for point in points
     }
@@ -133,7 +132,7 @@ def _has_pilot(session: Session) -> bool:
 def _needs_trial(campaign: Campaign) -> bool:
     """Tell whether a few small runs are to show first what all others will cost: a budget is to pay for these."""
     config = campaign.config
-    return bool(config.budget.core_hours) and campaign.formulas.expected_time is None and not config.measurements
+    return bool(config.budget.core_hours) and campaign.formulas.expected_time is None
 
 
 def first_plan(session: Session) -> Plan:
@@ -144,8 +143,6 @@ def first_plan(session: Session) -> Plan:
     ConfigError
         The budget does not reach for the first plan.
     """
-    if session.campaign.config.measurements:
-        return import_plan(session.campaign, session.layout)
     history = History.open(session, 0)
     question = question_of(history)
     knowledge = knowledge_of(history, question)
@@ -191,7 +188,7 @@ def knowledge_of(history: History, question: Question) -> Knowledge:
     findings, filter_text = history.findings(plans[-1].iteration), history.filter(history.iteration)
     assert filter_text is not None
     trial = _trial_times(history)
-    outcomes = tuple(history.outcomes(plan for plan in plans if not plan.imported))
+    outcomes = tuple(history.outcomes(plans))
     knowledge = Knowledge(
         plans=plans,
         outcomes=outcomes,
@@ -209,13 +206,8 @@ def knowledge_of(history: History, question: Question) -> Knowledge:
     )
     if earlier is not None:
         knowledge = replace(knowledge, comparison=earlier.comparison(history, knowledge))
-    usable = list[FinishedRun]()
-    if history.imports:
-        usable = usable_imports(history, knowledge.filter_text)
-        tells_growth = tell_growth({run.point for run in history.runs_of(history.imports)}, history.session.campaign)
-        knowledge = replace(knowledge, imported=frozenset(run.point for run in usable), tells_growth=tells_growth)
-    if question.adaptive or history.imports:
-        observations = _measured(history, usable) if knowledge.rounds else _measured_elsewhere(history.session, usable)
+    if question.adaptive:
+        observations = _measured(history) if knowledge.rounds else None
         knowledge = replace(knowledge, measured=observations, errors=_errors(history))
     measured = knowledge.measured  # from the first timed run on a strategy that adapts predicts the times of its points
     foreseen = set(question.points) if measured is not None and measured.is_timed.any() else set()
@@ -240,22 +232,6 @@ def choice_of(before: str, after: str) -> str:
     )
 
 
-def usable_imports(history: History, filter_text: str) -> list[FinishedRun]:
-    """Return the imported runs whose times go into models with those of the last filter, or the one about to be used.
-
-    Parameters
-    ----------
-    filter_text
-        Filter text of the next iteration.
-    """
-    rounds = [plan for plan in history.plans if not plan.imported and not plan.pilot]
-    judged = rounds[-1].iteration if rounds else 0
-    pooled = {found.build for found in history.findings(judged).imported if found.pooled}
-    modelled_filter = rounds[-1].filter_text if rounds else filter_text
-    runs = history.runs_of(history.imports)
-    return [run for run in runs if run.build.hash in pooled and run.filter_text == modelled_filter]
-
-
 def fitted_times(
     walls: Mapping[Point, Sequence[float]], points: Sequence[Point], parameters: Sequence[str]
 ) -> dict[Point, float]:
@@ -270,16 +246,8 @@ def fitted_times(
     return dict(zip(points, values.tolist(), strict=True)) | measured
 
 
-def _measured_elsewhere(session: Session, usable: Sequence[FinishedRun]) -> Observations | None:
-    """Return what strategies choose by before the campaign's own first run: imported times."""
-    experiment = experiment_of(usable, tuple(session.campaign.points[0]))
-    if experiment is None or session.campaign.choices:
-        return None
-    return Observations.of(experiment, ["time"], session.campaign.config.aggregate)
-
-
 def _build_core_hours(history: History) -> float:
-    builds = {build.hash for plan in history.plans for build in plan.builds if not plan.imported}
+    builds = {build.hash for plan in history.plans for build in plan.builds}
     return sum(history.build_outcome(build).cost_core_hours for build in sorted(builds))
 
 
@@ -325,7 +293,7 @@ def _trial_times(history: History) -> dict[Point, list[float]]:
     return baseline(history.runs_of([plan for plan in history.plans if plan.pilot]), Purpose.PILOT)
 
 
-def _measured(history: History, imported: Sequence[FinishedRun] = ()) -> Observations | None:
+def _measured(history: History) -> Observations | None:
     """Return what strategies choose by: the call paths' times and counters, and the baseline's wall times.
 
     Without times of call paths, and with choices, at one of which they are modelled, the whole program takes their
@@ -333,7 +301,7 @@ def _measured(history: History, imported: Sequence[FinishedRun] = ()) -> Observa
     """
     campaign, last = history.session.campaign, history.iteration - 1
     names = tuple(campaign.points[0])
-    times = walls_by_point(imported) | run_times(history.runs, Purpose.MODEL)
+    times = run_times(history.runs, Purpose.MODEL)
     full = _full_steps(history)
     times = {point: runs for point, runs in times.items() if has_all_steps(point, full)}
     if not times:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
@@ -15,7 +15,6 @@ from buran.instrumentation.pooling import EarlierRuns, HookCost, hook_cost, pool
 from buran.instrumentation.prediction import reached_by_filters, symbol_of
 from buran.measurement.bundle import PROFILE
 from buran.profiles.call_paths import read_profile
-from buran.profiles.experiment.merge import without_one_sided
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import Region
 from buran.workflow.collect import experiment_of, profiles_of
@@ -79,7 +78,7 @@ def pooled_times(
     Parameters
     ----------
     runs
-        All finished runs that are modelled; imported ones among them were judged before.
+        All finished runs that are modelled.
 
     Returns
     -------
@@ -88,7 +87,7 @@ def pooled_times(
     """
     kinds: dict[tuple[bool, str], list[FinishedRun]] = {}  # by whether they count, and filter
     for run in runs:
-        if run.mode in (Mode.TIME, Mode.IMPORTED, Mode.EFFORT):
+        if run.mode in (Mode.TIME, Mode.EFFORT):
             kinds.setdefault((run.mode is Mode.EFFORT, run.filter_text), []).append(run)
     current = kinds.pop((False, filter_text), [])
     if not current:
@@ -110,8 +109,6 @@ def pooled_times(
     timed = [members for (counting, _), members in groups.items() if not counting]
     cost = _cost(visit_cost_s(history), runs, timed, parameters)
     pooled = pool(profiles_of(current, parameters), earlier, cost)
-    elsewhere = np.array([repetition.origin > 0 for repetition in pooled.repetitions])
-    pooled = replace(pooled, experiment=without_one_sided(pooled.experiment, elsewhere))
     account = None
     if pooled.runs or pooled.proven is not None:
         account = {

@@ -80,10 +80,9 @@ def refined_filter(history: History) -> str:
 
 def _settings(session: Session) -> str:
     config = session.campaign.config
-    imported = [requested(entry) for entry in config.measurements]
     earlier = [] if session.earlier is None else [session.earlier.filter_text]
     refinement = with_first_names(requested(config)).get("refinement", {})
-    return digest([refinement, config.strategy.name, *imported, *earlier], 8)
+    return digest([refinement, config.strategy.name, *earlier], 8)
 
 
 def known_verdicts(session: Session, iteration: int) -> dict[str, FunctionVerdict]:
@@ -370,7 +369,4 @@ def visit_cost_s(history: History, iteration: int | None = None) -> float:
     builds = [build for number in range(last + 1) for build in _builds(history, number, Mode.TIME)]
     records = [history.build_record(build.hash) for build in builds]
     costs = [record.visit_cost_s for record in records if record is not None and record.visit_cost_s is not None]
-    if not costs and history.imports:  # nothing is built yet
-        cost = history.session.target.backend.visit_cost()
-        costs = [] if cost is None else [cost.seconds]
     return median(costs) if costs else VISIT_COST_S

@@ -40,7 +40,6 @@ from buran.workflow.correct import correct_kernels
 from buran.workflow.filter_list import current_list, overhead_by_point, recommended_filter
 from buran.workflow.findings import Findings
 from buran.workflow.history import FinishedRun, History
-from buran.workflow.model import imported_models
 from buran.workflow.notes import notes_of
 from buran.workflow.overhead import instrumentation
 from buran.workflow.page import measured_on, no_models, write_page
@@ -99,8 +98,7 @@ def _write_results(history: History, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     _copy_campaign_file(session.campaign.path, folder / CAMPAIGN)
     results = [layout.models(session.id, last), layout.findings(session.id, last)]
-    for name in (imported_models("*"), program_model.FILE):
-        results += layout.iteration(session.id, last).glob(name)
+    results += layout.iteration(session.id, last).glob(program_model.FILE)
     for result in results:
         shutil.copy(result, folder / result.name)
     table = layout.table(session.id, last).read_bytes()
@@ -199,12 +197,11 @@ def gather(history: History) -> Report:
     campaign, last = session.campaign, plans[-1].iteration - 1
     findings, question = history.findings(last), question_of(history)
     state = progress_of(history)
-    unpooled = {judged.build for judged in findings.imported if not judged.pooled}
     runs = history.runs
     has_hooks = any(build.mode is not Mode.VANILLA for plan in plans for build in plan.builds)
     # Where there are runs with hooks, a baseline alone tells nothing of call paths.
     modelled = (run for run in runs if not has_hooks or run.mode is not Mode.VANILLA)
-    measured = {run.point for run in modelled if run.purpose is Purpose.MODEL and run.build.hash not in unpooled}
+    measured = {run.point for run in modelled if run.purpose is Purpose.MODEL}
     texts = filter(None, (history.filter(plan.iteration) for plan in reversed(plans)))
     predicted = {rules_of(text): share for text in texts if (share := predicted_overhead(text)) is not None}
     models = dict(history.models(last))
@@ -257,7 +254,6 @@ def gather(history: History) -> Report:
             "models": "latest/models.json",
             **({"run time": f"latest/{RUN_TIME} (`buran predict`)"} if findings.startup else {}),
             "measurements": "latest/experiment.jsonl (as a table), store/ (every run with profile.cubex and logs)",
-            **({"imported models": "latest/imported-*.json (of times that are not mixed)"} if unpooled else {}),
             "for Extra-P": "latest/extrap/time, latest/extrap/effort (extrap --cube FOLDER"
             + (", one in them for each combination of words)" if words else ")"),
             "filter list": "latest/scorep.filter (Score-P's format); latest/in-force.filter is what was measured last",

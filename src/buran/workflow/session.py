@@ -120,10 +120,8 @@ def open_session(path: Path, *, base_models: bool = True, to_read: bool = False)
     session = Session(campaign, Path(folder) if folder else None, to_read=to_read).in_partitions()
     if base_models:
         from buran.workflow.correct import check_base_models
-        from buran.workflow.imported import check_measurements
 
         check_base_models(campaign)
-        check_measurements(campaign, session.layout)
         _ = session.earlier  # mistakes show before anything runs
     return session
 

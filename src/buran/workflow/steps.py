@@ -10,7 +10,6 @@ from buran.campaign.plan import BuildSpec, Bundle, Plan
 from buran.files import write_text
 from buran.measurement.build import build
 from buran.workflow.history import History
-from buran.workflow.import_runs import import_runs
 from buran.workflow.measure import measure
 from buran.workflow.model import make_models
 from buran.workflow.plan import make_plan
@@ -51,13 +50,8 @@ def steps_of_plan(session: Session, plan: Plan) -> Iterator[Step]:
     layout, campaign = session.layout, session.id
     if plan.done:
         return
-    if plan.imported:
-        path = layout.imports(campaign, plan.iteration)
-        pointers = (layout.bundle_pointer(bundle.id) for bundle in plan.bundles)
-        yield Step((path, *pointers), lambda: import_runs(session, plan).write(path))
-    else:
-        yield from (_build(session, spec) for spec in plan.builds)
-        yield from (_measure(session, bundle) for bundle in plan.bundles)
+    yield from (_build(session, spec) for spec in plan.builds)
+    yield from (_measure(session, bundle) for bundle in plan.bundles)
     made = (layout.models, layout.findings, layout.table)
     models, findings, table = (path(campaign, plan.iteration) for path in made)
     history = History.open(session, plan.iteration + 1)

@@ -87,7 +87,7 @@ def _measured_build(layout: Layout) -> tuple[BuildRecord, Path]:
     raise UsageError(
         "the results have no sources",
         where=layout.store,
-        why="imported runs and simulated programs have none, and no other build is there",
+        why="simulated programs have none, and no other build is there",
         hint="`buran convert` takes experiment.jsonl to other formats",
     )
 

@@ -24,7 +24,6 @@ from buran.profiles.metrics import metric_of, stands_for
 from buran.profiles.profile import SEPARATOR, Profile
 from buran.profiles.startup import STARTUP, is_startup_or_shutdown
 from buran.reporting.content import LEVEL, Report
-from buran.workflow.collect import in_store, profiles_of
 from buran.workflow.crowded import crowded_points
 from buran.workflow.history import History
 from buran.workflow.report import counting_runs, newest_runs
@@ -41,12 +40,10 @@ At = tuple[float, ...]
 def efficiency_of_campaign(history: History, report: Report) -> EfficiencyTable | None:
     """Return the efficiencies of a campaign's runs; None for programs without ranks."""
     campaign = history.session.campaign
-    pooled = (run for run in history.runs if run.mode is Mode.IMPORTED and run.build.pooled)
-    imported = list(profiles_of(in_store(pooled), campaign.parameters))
-    counted = counting_runs(history) or imported
+    counted = counting_runs(history)
     crowded = crowded_points(history, (run for run in history.runs if run.purpose is Purpose.MODEL))
     scaling: str = getattr(campaign.config, KEY)
-    timed = [*imported, *newest_runs(history, Mode.TIME)]
+    timed = newest_runs(history, Mode.TIME)
     return efficiency_table(report, timed, counted, campaign.ranks_parameter, crowded, scaling)
 
 

@@ -81,7 +81,7 @@ def energy_notes(history: History) -> list[str]:
     """Say of which runs the energy is not known, and of which it is not theirs alone."""
     if not is_requested(history.session.campaign.config):
         return []
-    runs = [run for run in in_store(history.runs) if not run.build.origin]
+    runs = list(in_store(history.runs))
     records = [history.run_record(run.folder) for run in runs]
     reasons = Counter(record.energy_unknown or _BEFORE for record in records if record.energy_j is None)
     notes = [f"The energy of {count} of {len(runs)} runs is not known: {why}." for why, count in reasons.most_common()]

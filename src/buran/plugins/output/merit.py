@@ -71,7 +71,7 @@ class FigureOfMerit:
 def _printed(history: History, runs: Iterable[FinishedRun]) -> dict[str, dict[FinishedRun, float | str]]:
     """Return for each figure and run the number, or why there is none."""
     requested = figures_of(history.session.campaign.config)
-    there = [run for run in in_store(runs) if run.mode in OF_THE_PROGRAM and not run.build.origin]
+    there = [run for run in in_store(runs) if run.mode in OF_THE_PROGRAM]
     if not requested or not there:
         return {}
     found = figures_in(tuple(keys.pattern for keys in requested.values()), tuple(map(output_of, there)))

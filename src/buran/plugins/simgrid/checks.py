@@ -38,10 +38,6 @@ def mistakes(config: CampaignFile, environment: str) -> Iterator[Mistake]:
     if config.counters:
         why = "the counters of this machine say nothing about a simulated one"
         yield Mistake(("counters",), "counters cannot be read on a simulated machine", why, "leave them out")
-    for i, entry in enumerate(config.measurements):
-        if entry.pool:
-            why = "simulated and measured times are not mixed"
-            yield Mistake(("measurements", i, "pool"), "imported runs cannot be pooled with simulated ones", why)
 
 
 def _description_mistakes(path: tuple[str, ...], machine: MachineKeys) -> Iterator[Mistake]:

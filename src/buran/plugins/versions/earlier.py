@@ -124,9 +124,6 @@ def comparison_mistakes(campaign: Campaign) -> Iterator[Mistake]:
     if campaign.config.goal == "filter":
         what = "a filter is the goal, but a comparison with an earlier version takes its filter"
         yield Mistake(("goal",), what, hint="leave goal or compare_with out")
-    if campaign.config.measurements:
-        what = "measurements of another version are imported, or this one is compared with it, not both"
-        yield Mistake(key, what, hint="leave measurements or compare_with out")
     if below(campaign.folder, str(name_of_earlier(campaign))) in (campaign.path, campaign.results_root / "latest"):
         why = "its results are replaced when it has run"
         hint = f"name a folder that stays, such as {campaign.results_root.name}/reports/{folder.name}, or a copy of it"

@@ -30,12 +30,9 @@ class Repetition(NamedTuple):
     ----------
     filter
         0 under the filter of the models, else the number of an earlier filter.
-    origin
-        0 for runs of the campaign itself, else the number of the import that they come from.
     """
 
     filter: int
-    origin: int
     number: int
 
 
@@ -115,7 +112,7 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
     ranks = _UnsteadyRanks()
     for point, repetition, profile in runs:
         parameters = parameters or tuple(point)
-        number = repetition if isinstance(repetition, Repetition) else Repetition(0, 0, repetition)
+        number = repetition if isinstance(repetition, Repetition) else Repetition(0, repetition)
         key = (_point(point, parameters), number)
         if key in keys:
             raise UsageError(

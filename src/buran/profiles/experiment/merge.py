@@ -58,29 +58,29 @@ def merge_metrics(first: Experiment, *others: Experiment) -> Experiment:
     return Experiment(first.parameters, points, tree, values, units)
 
 
-def without_one_sided(experiment: Experiment, elsewhere: NDArray[np.bool_]) -> Experiment:
-    """Return the table without the zeros of call paths that only some of the runs can have.
+def add_points(first: Experiment, other: Experiment) -> Experiment:
+    """Add the points of another table that the first one lacks, with the metrics of the first.
 
-    Of two kinds of runs at the same points, one may not have measured a call path that the other has: what it shows
-    as 0 is missing.
-
-    Parameters
-    ----------
-    elsewhere
-        Shape (repetition,): runs of the second kind.
+    What only one of the tables knows, of call paths and metrics, is NaN at the other's points.
     """
-    if elsewhere.all() or not elsewhere.any() or "time" not in experiment.values:
-        return experiment
-    time = experiment.over_locations("time")
-    kinds = [np.where(mask, time, np.nan) for mask in (~elsewhere, elsewhere)]
-    has_points = [np.isfinite(kind).any(axis=(0, 2)) for kind in kinds]
-    common = has_points[0] & has_points[1]
-    has = [(np.nan_to_num(kind[:, common]) > 0).any(axis=(1, 2)) for kind in kinds]
-    values = {name: array.copy() for name, array in experiment.values.items()}
-    for mask, missing in ((~elsewhere, ~has[0] & has[1]), (elsewhere, has[0] & ~has[1])):
-        for array in values.values():
-            array[np.ix_(missing, np.ones(array.shape[1], dtype=bool), mask)] = np.nan
-    return replace(experiment, values=values)
+    known = set(map(tuple, first.points.tolist()))
+    there = other.points_in(first.parameters)
+    new = np.array([tuple(row) not in known for row in there.tolist()], dtype=bool)
+    union = TreeUnion()
+    numbers = [union.add(table.tree) for table in (first, other)]
+    tree, index = union.arrange()
+    points, at = unique_points(np.concatenate([first.points, there[new]]))
+    columns = (at[: len(first.points)], at[len(first.points) :])
+    values: dict[str, NDArray[np.float64]] = {}
+    for metric, array in first.values.items():
+        cells = [array, other.values[metric][:, new]] if metric in other.values else [array]
+        repetitions = max(each.shape[2] for each in cells)
+        values[metric] = np.full((len(tree), len(points), repetitions, len(AGGREGATES)), np.nan)
+        for each, paths, column in zip(cells, numbers, columns, strict=False):
+            rows, target = np.unique(index[paths], return_inverse=True)
+            merged = _fold_values(each, target, len(rows), metric)
+            values[metric][rows[:, None], column[None, :], : each.shape[2]] = merged
+    return replace(first, points=points, tree=tree, values=values)
 
 
 def _fold_values(values: NDArray[np.float64], target: NDArray[np.int64], size: int, metric: str) -> NDArray[np.float64]:

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from buran.campaign.plan import Mode
 from buran.campaign.records import BuildRecord, Status
 from buran.measurement.same_program import measured_targets
 from buran.measurement.store import ledger
@@ -35,7 +34,7 @@ def changes_in_words(history: History, entries: Iterable[Entry] | None = None) -
     session = history.session
     booked = ledger.read(session.layout.store) if entries is None else entries
     entries = (entry for entry in booked if entry.status == Status.MEASURED)
-    runs = Counter(entry.target for entry in entries if entry.mode != Mode.IMPORTED and not entry.is_of_build)
+    runs = Counter(entry.target for entry in entries if not entry.is_of_build)
     if ours := runs.pop(session.target.id, 0):
         if history.plans:
             return ()
@@ -75,7 +74,7 @@ def differences(record: BuildRecord, target: Target) -> tuple[str, ...]:
     changed = [] if record.source["identity"] == target.source.identity else ["the sources"]
     if list(record.modules) != list(target.campaign.active_environment.modules):
         changed.append("the modules")
-    compared = [("the flags", record.flags, target.campaign.flags)]
+    compared: list[tuple[str, str | None, str | None]] = [("the flags", record.flags, target.campaign.flags)]
     compared += [
         (what, then[key], now.get(key))
         for key, what in _TOOLS.items()

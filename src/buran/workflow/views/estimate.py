@@ -77,7 +77,7 @@ def estimate(history: History) -> Estimate:
         point, slots = bundle.point, slots_of(session.target, layout, bundle)
         open_runs = [run for run, slot in slots if slot.verdict() is None]
         points, runs = points + bool(open_runs), runs + len(open_runs)
-        for run in () if plan.imported else open_runs:  # what is imported is made already: it costs nothing here
+        for run in open_runs:
             run_s = program_s.get(point) if times is None else times.seconds(point, kinds[run.build])
             # What is known from runs made has their charge in it, whatever their mode.
             cores = campaign.charged_cores(point, run.mode if times is None else "")

@@ -88,7 +88,7 @@ def phase_costs(history: History) -> tuple[PhaseCost, ...]:
                 row, made=row.made + made, spent_core_hours=row.spent_core_hours + hours, spent_s=seconds
             )
     between_s, kinds = seconds_between(session, plans, entries), kinds_of(all_plans)
-    wanted = {question for question, _, _ in planned_runs(plan for plan in ahead if not plan.imported)}
+    wanted = {question for question, _, _ in planned_runs(ahead)}
     for question in sorted(wanted - settled):
         point, kind = points[question], kinds[question[0]]
         seconds_ahead = None if times is None else times.seconds(point, kind)
@@ -105,8 +105,6 @@ def _phases_of_runs(plans: Sequence[Plan]) -> tuple[dict[Question, Phase], dict[
     points: dict[Question, Point] = {}
     rounds = 0
     for plan in plans:
-        if plan.imported:
-            continue
         for question, bundle, run in planned_runs([plan]):
             points[question] = bundle.point
             phases.setdefault(question, _phase(bundle.purpose, run.mode, rounds))
@@ -143,11 +141,11 @@ def _plans_ahead(history: History) -> tuple[Plan, ...]:
     plan = (
         plans[-1] if before is not history else next_plan(question, knowledge) if plans else first_plan(history.session)
     )
-    if plan.imported or plan.comparison:
+    if plan.comparison:
         return (plan,)
     draft, out = Draft(question, knowledge), [plan]
     if plan.pilot:
-        if len(knowledge.run_plans) == 0 and (not question.adaptive or not question.models):
+        if len(knowledge.plans) == 0 and (not question.adaptive or not question.models):
             positions = pilot_indices(question.space.points)
             points = dict.fromkeys((question.points[position] for position in positions), 1)
             out.append(draft.plan(points, Purpose.PILOT, "", plan.filter_text))
@@ -179,7 +177,7 @@ def _with_new_filter(
 
 def _builds(history: History, plans: Sequence[Plan]) -> PhaseCost:
     """Return what builds have taken; those to come take what the others took."""
-    layout, hashes = history.layout, {build.hash for plan in plans if not plan.imported for build in plan.builds}
+    layout, hashes = history.layout, {build.hash for plan in plans for build in plan.builds}
     slots = [store.Slot.of_build(layout.store, name) for name in sorted(hashes)]
     folders = [folder for slot in slots if (folder := slot.verdict()) is not None and (folder / RECORD).is_file()]
     records = [read_record(folder) for folder in folders]

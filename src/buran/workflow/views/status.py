@@ -12,7 +12,7 @@ from typing import Any
 
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Plan
-from buran.campaign.records import RECORD, RunKey, Status, read_batch, read_record
+from buran.campaign.records import RunKey, Status, read_batch, read_record
 from buran.measurement.build import LOG
 from buran.measurement.bundle import BUILD_FAILED, SPARED, slots_of
 from buran.measurement.schedulers.base import Job, Scheduler
@@ -24,7 +24,6 @@ from buran.reporting.account import account_of
 from buran.reporting.content import AccountItem, Failure
 from buran.workflow.crowded import sharing
 from buran.workflow.history import History
-from buran.workflow.imported import ImportOutcome
 from buran.workflow.session import Session
 from buran.workflow.views.changes import changes_in_words
 from buran.workflow.views.remaining import Remaining
@@ -197,9 +196,6 @@ def progress_of(history: History) -> Progress:
     for plan in plans:
         in_queue = queue.bundles if queue else frozenset()
         rows.extend(_rows(session, plan, failures, ahead, in_queue, listed, measured))
-        if plan.imported:
-            failures |= dict(_not_imported(layout.imports(session.id, plan.iteration)))
-    failures |= dict(_not_mixed(history))
     last = plans[-1] if plans else None
     jobs = JobEvents.of_engine(layout.engine_log).outcomes()
     return Progress(
@@ -222,7 +218,7 @@ def progress_of(history: History) -> Progress:
             session.campaign.config.resources.points_per_job,
         ),
         queue=queue,
-        other_targets=len({entry.target for entry in entries if entry.mode != Mode.IMPORTED} - {session.target.id}),
+        other_targets=len({entry.target for entry in entries} - {session.target.id}),
         account=account_of(entries, plans, session.target.id),
         changes=changes_in_words(history, entries),
         sharing=tuple(sharing(history, [run for run, is_counted in listed.items() if is_counted])),
@@ -332,7 +328,7 @@ def _rows(
                 state = "failed"
                 reason = read_record(verdict).reason or "unknown"
                 if not reason.startswith((BUILD_FAILED, SPARED)):
-                    log = RECORD if run.mode is Mode.IMPORTED else output_of(verdict)
+                    log = output_of(verdict)
                     failures[verdict] = Failure(what, reason, _log(layout, verdict, log))
             elif claims.is_alive(slot.claim):
                 state = "running"
@@ -342,7 +338,7 @@ def _rows(
                     ahead.problems[
                         f"{slot.claim.relative_to(layout.root)} is locked by {owner}; {owner.why_unknown}"
                     ] = None
-            elif run.mode is not Mode.IMPORTED:
+            else:
                 state = "queued" if bundle.id in in_queue else "missing"
                 ahead.add(bundle, run)
                 for attempt in slot.attempts()[-1:]:
@@ -362,23 +358,6 @@ def _failed_builds(layout: Layout, plan: Plan) -> Iterator[tuple[Path, Failure]]
         if verdict and verdict != slot.folder:
             reason = read_record(verdict).reason or "unknown"
             yield verdict, Failure(f"build {build.mode}", reason, _log(layout, verdict, LOG))
-
-
-def _not_imported(path: Path) -> Iterator[tuple[Path, Failure]]:
-    """Yield what is named by measurements and could not be imported."""
-    for number, problem in enumerate(ImportOutcome.read(path).problems if path.is_file() else ()):
-        yield path / str(number), Failure(problem.what, problem.reason, problem.where)
-
-
-def _not_mixed(history: History) -> Iterator[tuple[Path, Failure]]:
-    """Yield the imports whose times the newest models leave out, against what the campaign file asks for."""
-    findings = next(history.newest_findings, None) if history.imports else None
-    if findings is None:
-        return
-    log = history.layout.findings(history.campaign, findings.iteration).relative_to(history.layout.root)
-    for judged in findings.imported:
-        if judged.refused:
-            yield Path(judged.build), Failure(f"mixing in {judged.origin}", judged.refused, str(log))
 
 
 def output_of(run: Path) -> str:

@@ -30,7 +30,6 @@ from buran.measurement.store import ledger, store
 from buran.modeling.pmnf.model_set import read_models
 from buran.profiles.experiment import TABLE
 from buran.workflow.findings import Findings
-from buran.workflow.import_runs import changed_sources
 
 _AGAIN = "`buran run` makes it again from the store"
 
@@ -78,7 +77,6 @@ def differences(layout: Layout) -> list[Deviation]:
         found += _of_pointer(layout, pointer, _bundle_in_words)
     for campaign in sorted((layout.root / "iterations").glob("*")):
         found += _of_iterations(layout, campaign)
-    found += (Deviation(Path(name), why) for name, _, why in (text.partition(": ") for text in changed_sources(layout)))
     return found
 
 
