@@ -26,7 +26,6 @@ from buran.measurement.target import open_target
 FULL: dict[str, Any] = {
     "environment": "here",
     "environments": {"here": {}, "there": {"variables": {"A": "c"}}},
-    "measurements": [{"path": "old.txt"}],
     "resources": {"ranks": "p"},
 }
 """What the campaign has beside the smallest, so that every key has a place."""
@@ -57,8 +56,6 @@ NEW: dict[str, Any] = {
     "model.strong_scaling": "p",
     "model.criterion": "rss", "model.terms_per_parameter": 1, "model.nonnegative": True, "model.repetition": "min",
     "model.space": {"n": ["4 0"]},
-    "measurements.0.path": "old2.txt", "measurements.0.names": {"size": "n"}, "measurements.0.fixed": {"n": 10},
-    "measurements.0.pattern": "n(?P<n>[0-9]+)",
     "refinement.enabled": False, "refinement.strategy": "hotspots", "refinement.start": "loops",
     "refinement.start_threshold": "median", "refinement.pilot": True, "refinement.share": 0.02,
     "refinement.threshold": 1.0, "target": {"p": 64, "n": 512}, "refinement.overhead_percent": 9.0,
@@ -135,7 +132,7 @@ def keys(part: type[Keys], path: str = "") -> Iterator[tuple[str, Decides | None
             yield own, decides(field)
         for each in below:
             listed = {"parameters": ".n" if "values" not in own else "", "environments": ".here"}
-            listed |= {"measurements": ".0", "program.inputs": ".0", "resources.partitions": ".large"}
+            listed |= {"program.inputs": ".0", "resources.partitions": ".large"}
             yield from keys(each, f"{own}{listed.get(own, '')}.")
 
 
