@@ -117,17 +117,17 @@ def test_counting_runs_tell_times_where_two_points_show_what_a_block_costs(block
     found = counted_pool(block_s, both)
     assert found.proven == pytest.approx(1.0) and found.runs > 0
     truth = {"solve": [n**2 for n in SIZES], "main": [0.01 + 2 * n for n in SIZES]}  # main has the time of setup
-    for name, values in seconds(found.experiment).items():
+    for name, values in seconds(found.table).items():
         if (own := truth.get(name.rpartition("->")[2])) is not None:
             corrected = values[both:, ~found.direct]
             assert np.allclose(corrected, np.array(own)[both:, None], rtol=2e-3)
-    assert not any(name.startswith("correction") for name in found.experiment.metrics)
+    assert not any(name.startswith("correction") for name in found.table.metrics)
 
 
 def test_counting_runs_tell_no_times_before_two_points_have_both() -> None:
     found = counted_pool(BLOCK_S, 1)
     assert found.runs == 0 and found.proven is None
-    assert np.isnan(found.experiment.over_locations("time")[:, :, ~found.direct]).all()
+    assert np.isnan(found.table.over_locations("time")[:, :, ~found.direct]).all()
 
 
 @pytest.mark.parametrize("percent", [1.0, 5.0])
@@ -139,7 +139,7 @@ def test_noise_of_timed_runs_does_not_refute_counting_runs(percent: float) -> No
 @pytest.mark.parametrize("block_s", [1e-7, 1e-6])
 def test_what_counting_costs_beyond_the_time_itself_gives_no_negative_time(block_s: float) -> None:
     found = counted_pool(block_s, 2, percent=5.0)  # 4 to 40 times what the program takes
-    for values in seconds(found.experiment).values():
+    for values in seconds(found.table).values():
         assert not (values[:, ~found.direct] < 0).any()
 
 
@@ -153,7 +153,7 @@ def test_without_noise_corrected_times_are_those_of_the_newest_filter(
 ) -> None:
     found = pooled(now, then, HookCost(COST_S, 0.01 * COST_S))
     truth = seconds(experiment_from_profiles(runs(variant(now))))
-    for name, values in seconds(found.experiment).items():
+    for name, values in seconds(found.table).items():
         own = truth.get(name)
         corrected = values[:, ~found.direct]
         if own is None:  # a call path that only the earlier filter had
@@ -163,7 +163,7 @@ def test_without_noise_corrected_times_are_those_of_the_newest_filter(
             assert np.allclose(corrected[known], np.broadcast_to(own, corrected.shape)[known], rtol=1e-9)
     if now <= then:
         # Nothing is measured now that was not then: every time is known at the points that only the earlier runs have.
-        far = np.stack([values[2:, ~found.direct] for values in seconds(found.experiment).values()])
+        far = np.stack([values[2:, ~found.direct] for values in seconds(found.table).values()])
         assert np.isfinite(far).all()
 
 
@@ -173,7 +173,7 @@ def test_what_is_more_uncertain_than_allowed_is_left_out() -> None:
     assert sure.lost == 0  # a single run may scatter by more
     assert 0.2 < sure.share < 0.25 and sure.uncertainty == pytest.approx(0.08 * sure.share)
     unsure = pooled(now, then, HookCost(COST_S, 0.5 * COST_S), visits=4e6)
-    times = seconds(unsure.experiment)
+    times = seconds(unsure.table)
     assert np.isnan(times["simulated->main->solve"][:, ~unsure.direct]).all()
     assert np.isfinite(times["simulated->main->solve->MPI_Barrier"][:, ~unsure.direct]).all()
     assert unsure.uncertainty <= SCATTER
@@ -186,7 +186,7 @@ def test_beside_uncorrected_times_of_a_point_are_those_no_more_uncertain_than_ru
     now, then = frozenset({"main", "solve"}), frozenset(NAMES)
     cost = HookCost(COST_S, 0.15 * COST_S)
     found = pooled(now, then, cost, repetitions=30, visits=1e6, noise_percent=percent)
-    solve = seconds(found.experiment)["simulated->main->solve"][:, ~found.direct]
+    solve = seconds(found.table)["simulated->main->solve"][:, ~found.direct]
     assert np.isfinite(solve[2:]).all()  # where nothing else tells the time
     assert np.isnan(solve[:2]).all() == lost
 
@@ -196,22 +196,22 @@ def test_a_wrong_cost_is_noticed_where_both_filters_measured() -> None:
     right = pooled(now, then, HookCost(COST_S, 0.02 * COST_S), visits=1e6)
     wrong = pooled(now, then, HookCost(3 * COST_S, 0.02 * COST_S), visits=1e6)
     path = "simulated->main->solve"
-    assert np.isfinite(seconds(right.experiment)[path][2:, ~right.direct]).all()
-    assert np.isnan(seconds(wrong.experiment)[path][:, ~wrong.direct]).all()
+    assert np.isfinite(seconds(right.table)[path][2:, ~right.direct]).all()
+    assert np.isnan(seconds(wrong.table)[path][:, ~wrong.direct]).all()
 
 
 def test_what_hooks_cost_beyond_the_time_itself_leaves_no_time() -> None:
     now, then = frozenset({"main", "solve"}), frozenset(NAMES)
     found = pooled(now, then, HookCost(50 * COST_S, 0.01 * COST_S), sizes=(1,), visits=1e6)  # 3 to 10 times the time
-    times = seconds(found.experiment)
+    times = seconds(found.table)
     assert np.isnan(times["simulated->main->solve"][:, ~found.direct]).all() and found.lost > 0
     assert all(not (values < 0).any() for values in times.values())
 
 
 def test_functions_that_are_measured_only_now_cannot_be_told_from_their_callers() -> None:
     found = pooled(frozenset(NAMES), frozenset(NAMES) - {"inner"}, HookCost(COST_S, 0.01 * COST_S))
-    known = {name for name, values in seconds(found.experiment).items() if np.isfinite(values[:, ~found.direct]).any()}
-    lost = set(found.experiment.tree.names) - known
+    known = {name for name, values in seconds(found.table).items() if np.isfinite(values[:, ~found.direct]).any()}
+    lost = set(found.table.tree.names) - known
     assert {name.rpartition("->")[2] for name in lost} == {"solve", "inner", "tiny"}
 
 
@@ -220,7 +220,7 @@ def test_without_earlier_runs_the_table_is_that_of_the_runs() -> None:
     found = pool(runs(variant(now)), [], HookCost(COST_S, COST_S))
     assert found.runs == 0 and found.direct.all()
     assert np.array_equal(
-        found.experiment.values["time"], experiment_from_profiles(runs(variant(now))).values["time"], equal_nan=True
+        found.table.values["time"], experiment_from_profiles(runs(variant(now))).values["time"], equal_nan=True
     )
 
 

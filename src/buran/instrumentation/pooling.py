@@ -9,7 +9,7 @@ agree with those measured without counting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from buran.instrumentation.prediction import FILTERABLE, Floats, Mask, symbol_of
 from buran.instrumentation.tuning import SCATTER
 from buran.modeling.numerics.tuning import FEW, FLOOR, MATTERS
 from buran.modeling.pmnf.repetitions import over_repetitions
-from buran.profiles.experiment.build import Repetition, Run, experiment_from_profiles
+from buran.profiles.experiment.build import Run, experiment_from_profiles
 from buran.profiles.experiment.table import AGGREGATES, Experiment
 from buran.profiles.metrics import Metric
 from buran.profiles.profile import CallTree, Profile, Region
@@ -130,7 +130,7 @@ def without_hooks(profile: Profile, keep: Mask, cost: HookCost, counts: Sequence
     return BareProfile(corrected, share, share * (cost.uncertainty_s / cost.seconds if cost.seconds > 0 else 0.0))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class EarlierRuns:
     """Runs under another filter than that of the models, or that counted basic blocks.
 
@@ -158,10 +158,14 @@ class Pooled:
 
     Attributes
     ----------
-    experiment
+    table
         Time and visits of earlier runs are corrected; their other metrics, and what is too uncertain, are NaN.
-    repetitions
-        Those of the table.
+    uncorrected
+        The runs under the filter of the models alone, on the same call paths.
+    direct
+        Shape (repetition,): those of the table that are under that filter.
+    cost
+        What was taken off for a visit.
     runs
         How many earlier runs tell the time of at least one call path.
     values, lost
@@ -173,8 +177,10 @@ class Pooled:
         without enough such points.
     """
 
-    experiment: Experiment
-    repetitions: tuple[Repetition, ...]
+    table: Experiment
+    uncorrected: Experiment
+    direct: Mask
+    cost: HookCost = HookCost(0.0, 0.0)
     runs: int = 0
     values: int = 0
     lost: int = 0
@@ -182,18 +188,28 @@ class Pooled:
     uncertainty: float = 0.0
     proven: float | None = None
 
-    @property
-    def direct(self) -> Mask:
-        """Shape (repetition,): those under the filter of the models."""
-        return np.array([repetition.filter == 0 for repetition in self.repetitions])
+    @classmethod
+    def of(cls, table: Experiment, direct: Mask, cost: HookCost) -> Pooled:
+        """Return a table of which nothing is left out so far."""
+        there = np.isfinite(table.over_locations("time")[:, :, direct]).any(axis=(0, 2))
+        values = {name: cells[:, there][:, :, direct] for name, cells in table.values.items()}
+        return cls(table, replace(table, points=table.points[there], values=values), direct, cost)
 
     @property
-    def uncorrected(self) -> Experiment:
-        """The runs under the filter of the models alone, on the same call paths."""
-        table = self.experiment
-        there = np.isfinite(table.over_locations("time")[:, :, self.direct]).any(axis=(0, 2))
-        values = {name: cells[:, there][:, :, self.direct] for name, cells in table.values.items()}
-        return replace(table, points=table.points[there], values=values)
+    def account(self) -> Mapping[str, float] | None:
+        """What was corrected, and by what; None where nothing was."""
+        if not self.runs and self.proven is None:
+            return None
+        return {
+            "runs": self.runs,
+            "values": self.values,
+            "left_out": self.lost,
+            "largest_share": self.share,
+            "largest_uncertainty": self.uncertainty,
+            "visit_cost_s": self.cost.seconds,
+            "visit_cost_uncertainty_s": self.cost.uncertainty_s,
+            **({} if self.proven is None else {"proven": self.proven}),
+        }
 
 
 def pool(direct: Iterable[Run], earlier: Sequence[EarlierRuns], cost: HookCost) -> Pooled:
@@ -210,30 +226,22 @@ def pool(direct: Iterable[Run], earlier: Sequence[EarlierRuns], cost: HookCost) 
     earlier
         By filter.
     """
+    seen: set[str] = set()
+    columns: dict[tuple[EarlierRuns | None, int], int] = {}  # of the table, in the order of runs
 
     def every() -> Iterator[Run]:
-        for point, repetition, profile in direct:
+        for point, number, profile in direct:
             seen.update(map(symbol_of, profile.tree.regions))
-            yield point, numbered(0, repetition), profile
-        for number, group in enumerate(earlier, start=1):
-            for point, repetition, profile in group.runs:
-                keep = np.array([stays(region, group) for region in profile.tree.regions], dtype=bool)
+            yield point, columns.setdefault((None, number), len(columns)), profile
+        for group in earlier:
+            for point, number, profile in group.runs:
+                keep = [_is_free(each) or symbol_of(each) in seen or group.keeps(each) for each in profile.tree.regions]
                 counts = ("basic_blocks",) if group.counting else ()
-                corrected = without_hooks(profile, keep, cost, counts)
-                yield point, numbered(number, repetition), _marked(corrected)
+                corrected = without_hooks(profile, np.array(keep, dtype=bool), cost, counts)
+                yield point, columns.setdefault((group, number), len(columns)), _marked(corrected)
 
-    def numbered(number: int, run: int | Repetition) -> Repetition:
-        repetition = Repetition(number, run) if isinstance(run, int) else run._replace(filter=number)
-        used.add(repetition)
-        return repetition
-
-    def stays(region: Region, group: EarlierRuns) -> bool:
-        return _is_free(region) or symbol_of(region) in seen or group.keeps(region)
-
-    seen: set[str] = set()
-    used: set[Repetition] = set()
     whole = experiment_from_profiles(every())
-    return _judged(whole, tuple(sorted(used)), earlier)
+    return _judged(whole, [group for group, _ in columns], earlier, cost)
 
 
 def cost_of_counting(without: Floats, with_: Floats, counted: Floats) -> tuple[Floats, Floats, Mask]:
@@ -333,12 +341,13 @@ def _marked(corrected: BareProfile) -> Profile:
     return replace(profile, metrics={**profile.metrics, **metrics}, values={**profile.values, **marks})
 
 
-def _judged(whole: Experiment, repetitions: tuple[Repetition, ...], earlier: Sequence[EarlierRuns]) -> Pooled:
-    """Leave out what is not to be trusted."""
-    groups = np.array([repetition.filter for repetition in repetitions])
+def _judged(
+    whole: Experiment, groups: Sequence[EarlierRuns | None], earlier: Sequence[EarlierRuns], cost: HookCost
+) -> Pooled:
+    """Leave out what is not to be trusted, of a table whose repetitions are of these groups, None for direct ones."""
     values = {name: cells.copy() for name, cells in whole.values.items() if name not in (_SHARE, _UNCERTAINTY, _BLOCKS)}
-    plain = Pooled(replace(whole, values=values), repetitions)
-    direct = plain.direct
+    direct: Mask = np.array([group is None for group in groups])
+    plain = Pooled.of(replace(whole, values=values), direct, cost)
     if direct.all():
         return plain
     share, uncertainty = (whole.over_locations(name) for name in (_SHARE, _UNCERTAINTY))
@@ -346,8 +355,8 @@ def _judged(whole: Experiment, repetitions: tuple[Repetition, ...], earlier: Seq
     has_direct: Mask = np.asarray(np.isfinite(time[:, :, direct]).any(axis=2))
     taken = np.zeros(time.shape, dtype=bool)
     shown: float | None = None
-    for number, group in sorted(enumerate(earlier, start=1), key=lambda one: one[1].counting):
-        columns = groups == number
+    for group in sorted(earlier, key=lambda group: group.counting):
+        columns = np.array([each is group for each in groups])
         known = time[:, :, direct]
         if group.counting:
             # compared with all times that are taken, under whatever filter: those under earlier ones are judged by now

@@ -18,7 +18,7 @@ from buran.features import sampled_metrics
 from buran.instrumentation.measured import Overhead
 from buran.measurement.bundle import PROFILE
 from buran.profiles.call_paths import read_profile
-from buran.profiles.experiment.build import Repetition, Run, experiment_from_profiles, unique_points
+from buran.profiles.experiment.build import Run, experiment_from_profiles, unique_points
 from buran.profiles.experiment.table import AGGREGATES, Experiment
 from buran.profiles.profile import CallTree, Region
 from buran.workflow.history import FinishedRun
@@ -60,8 +60,7 @@ def counts_of(runs: Sequence[FinishedRun], parameters: Sequence[str]) -> Experim
 def profiles_of(runs: Iterable[FinishedRun], parameters: Sequence[str]) -> Iterator[Run]:
     """Read the profiles of some runs, one after the other."""
     for run in runs:
-        repetition = Repetition(0, run.repetition)
-        yield {name: run.point[name] for name in parameters}, repetition, read_profile(run.folder / PROFILE)
+        yield {name: run.point[name] for name in parameters}, run.repetition, read_profile(run.folder / PROFILE)
 
 
 def only(experiment: Experiment, metrics: Iterable[str]) -> Experiment:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from buran.campaign.config import Campaign
 from buran.campaign.point import Point
 from buran.features import FEATURES
+from buran.instrumentation.pooling import HookCost, Pooled
 from buran.instrumentation.prediction import FILTERABLE, symbol_of
 from buran.profiles.experiment.merge import add_points, project
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import Region
-from buran.workflow.pool import PooledTimes
 
 
 def foreign_tables(campaign: Campaign) -> Iterator[Experiment]:
@@ -31,7 +33,7 @@ def foreign_points(campaign: Campaign) -> frozenset[Point]:
     )
 
 
-def with_foreign(campaign: Campaign, own: PooledTimes | None) -> PooledTimes | None:
+def with_foreign(campaign: Campaign, own: Pooled | None) -> Pooled | None:
     """Return the campaign's times with those of other points that were measured elsewhere.
 
     Functions that have no hooks here give their times to their callers. Where a point has times of both, those of the
@@ -39,7 +41,8 @@ def with_foreign(campaign: Campaign, own: PooledTimes | None) -> PooledTimes | N
     """
     for table in foreign_tables(campaign):
         if own is None:
-            own = PooledTimes(table, table, None)
+            repetitions = table.over_locations("time").shape[2]
+            own = Pooled.of(table, np.ones(repetitions, dtype=bool), HookCost(0.0, 0.0))
             continue
         symbols = set(map(symbol_of, own.uncorrected.tree.regions))
 

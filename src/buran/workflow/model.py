@@ -20,6 +20,7 @@ from buran.features import FEATURES, known_mpi
 from buran.files import write_bytes
 from buran.instrumentation.balance import Balance, balance_of
 from buran.instrumentation.measured import extremes_s, imbalance_s, threads_of
+from buran.instrumentation.pooling import Pooled
 from buran.measurement.bundle import PROFILE
 from buran.modeling.experiments import model_experiment
 from buran.modeling.numerics.tuning import MATTERS
@@ -48,7 +49,7 @@ from buran.workflow.crowded import crowded_points, points_without_cores
 from buran.workflow.findings import Findings
 from buran.workflow.foreign import with_foreign
 from buran.workflow.history import FinishedRun, History
-from buran.workflow.pool import PooledTimes, pooled_times
+from buran.workflow.pool import pooled_times
 from buran.workflow.program_model import FILE, choose_kind, cross_validated, fit_program, in_words, write_program
 from buran.workflow.run_time import add_up
 from buran.workflow.session import Session
@@ -85,7 +86,7 @@ class Material:
     filter_text: str
     runs: list[FinishedRun]
     modelled: list[FinishedRun]
-    pooled: PooledTimes | None
+    pooled: Pooled | None
     timed: Experiment | None
     counted: Experiment | None
     further: tuple[Experiment, ...]

@@ -2,45 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
 
-from buran.campaign.plan import BuildSpec, Mode
+from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.instrumentation.filter_file import Filter, parse
-from buran.instrumentation.pooling import EarlierRuns, HookCost, hook_cost, pool
+from buran.instrumentation.pooling import EarlierRuns, HookCost, Pooled, hook_cost, pool
 from buran.instrumentation.prediction import reached_by_filters, symbol_of
 from buran.measurement.bundle import PROFILE
 from buran.profiles.call_paths import read_profile
-from buran.profiles.experiment.table import Experiment
 from buran.profiles.profile import Region
 from buran.workflow.collect import experiment_of, profiles_of
 from buran.workflow.history import FinishedRun, History
 from buran.workflow.refine import visit_cost_s
 
 _MOST_PAIRS = 32  # of a filter, whose visits are looked up
-
-
-@dataclass(frozen=True)
-class PooledTimes:
-    """Times of one filter, and corrected ones of earlier filters.
-
-    Attributes
-    ----------
-    table
-        All of them.
-    uncorrected
-        Those of the filter itself.
-    account
-        What was corrected, and by what; None where nothing was.
-    """
-
-    table: Experiment
-    uncorrected: Experiment
-    account: Mapping[str, float] | None
 
 
 @dataclass(frozen=True)
@@ -56,11 +36,11 @@ class Hooks:
         return self.rules.matches(region.name, region.mangled, region.file) if noted is None else noted
 
 
-def hooks_of(history: History, builds: Iterable[BuildSpec]) -> Hooks:
-    """Return the hooks of builds under one filter."""
+def hooks_of(history: History, runs: Iterable[FinishedRun]) -> Hooks:
+    """Return the hooks of runs under one filter."""
     noted: dict[str, bool] = {}
     text = ""
-    for build in builds:
+    for build in {run.build.hash: run.build for run in runs}.values():
         text, features = build.filter_text, history.features(build.hash)
         for function in () if features is None else features.functions:
             noted[function.mangled] = noted.get(function.mangled, False) or function.hooked
@@ -69,7 +49,7 @@ def hooks_of(history: History, builds: Iterable[BuildSpec]) -> Hooks:
 
 def pooled_times(
     history: History, runs: Sequence[FinishedRun], parameters: Sequence[str], filter_text: str
-) -> PooledTimes | None:
+) -> Pooled | None:
     """Bring times under a filter and corrected ones, under earlier filters and of runs that count, into one table.
 
     Where filters are applied when the program runs, hooks that are switched off still cost something, in the runs that
@@ -82,7 +62,7 @@ def pooled_times(
 
     Returns
     -------
-    PooledTimes
+    Pooled
         None without a run under the filter.
     """
     kinds: dict[tuple[bool, str], list[FinishedRun]] = {}  # by whether they count, and filter
@@ -92,36 +72,18 @@ def pooled_times(
     current = kinds.pop((False, filter_text), [])
     if not current:
         return None
-    builds = {kind: {run.build.hash: run.build for run in members} for kind, members in kinds.items()}
-    compiled = all(run.build.hooks is None for run in current)
     groups = {
         kind: members
         for kind, members in kinds.items()
-        if compiled
-        and all(build.hooks is None for build in builds[kind].values())
-        and (not kind[0] or _has_times(members[0]))
+        if all(run.build.hooks is None for run in (*current, *members)) and (not kind[0] or _has_times(members[0]))
     }
-    keeps = hooks_of(history, {run.build.hash: run.build for run in current}.values())
+    keeps = hooks_of(history, current)
     earlier = [
-        EarlierRuns(profiles_of(members, parameters), hooks_of(history, builds[kind].values()), keeps, counting=kind[0])
-        for kind, members in groups.items()
+        EarlierRuns(profiles_of(members, parameters), hooks_of(history, members), keeps, counting)
+        for (counting, _), members in groups.items()
     ]
     timed = [members for (counting, _), members in groups.items() if not counting]
-    cost = _cost(visit_cost_s(history), runs, timed, parameters)
-    pooled = pool(profiles_of(current, parameters), earlier, cost)
-    account = None
-    if pooled.runs or pooled.proven is not None:
-        account = {
-            "runs": pooled.runs,
-            "values": pooled.values,
-            "left_out": pooled.lost,
-            "largest_share": pooled.share,
-            "largest_uncertainty": pooled.uncertainty,
-            "visit_cost_s": cost.seconds,
-            "visit_cost_uncertainty_s": cost.uncertainty_s,
-            **({} if pooled.proven is None else {"proven": pooled.proven}),
-        }
-    return PooledTimes(pooled.experiment, pooled.uncorrected, account)
+    return pool(profiles_of(current, parameters), earlier, _cost(visit_cost_s(history), runs, timed, parameters))
 
 
 def _has_times(run: FinishedRun) -> bool:

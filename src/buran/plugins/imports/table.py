@@ -70,10 +70,10 @@ def _read(campaign: Campaign, number: int, entry: MeasurementsKeys) -> Experimen
         runs = list_runs_like(path, re.compile(entry.pattern), [])
         return experiment_from_profiles((run.point, run.repetition, read_profile(run.path)) for run in runs)
     except (OSError, BuranError) as error:
-        why = error.why or error.what if isinstance(error, BuranError) else str(error)
-        hint = error.hint if isinstance(error, BuranError) else None
         what = f"the measurements {entry.path!r} cannot be read"
-        raise _refused(campaign, (KEY, number, "path"), what, why, hint) from error
+        if isinstance(error, BuranError):
+            raise _refused(campaign, (KEY, number, "path"), what, error.why or error.what, error.hint) from error
+        raise _refused(campaign, (KEY, number, "path"), what, str(error)) from error
 
 
 def _refused(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,21 +22,8 @@ _HASH, _SPAN = 2654435761, 2**32  # of call paths, so that what two of them swap
 _LONELY = 0.5  # share of a run's time in call paths of its own: a switch of algorithms leaves more in common
 
 
-class Repetition(NamedTuple):
-    """Which of the runs of a point it is. They stand in a table in this order.
-
-    Attributes
-    ----------
-    filter
-        0 under the filter of the models, else the number of an earlier filter.
-    """
-
-    filter: int
-    number: int
-
-
-Run = tuple[Mapping[str, float], int | Repetition, Profile]
-"""The point, the repetition or its number, and what was measured."""
+Run = tuple[Mapping[str, float], int, Profile]
+"""The point, the number of the repetition, and what was measured."""
 
 
 def unique_points(
@@ -103,7 +89,7 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
     """
     union = TreeUnion()
     parameters: tuple[str, ...] = ()
-    keys: dict[tuple[tuple[float, ...], Repetition], int] = {}
+    keys: dict[tuple[tuple[float, ...], int], int] = {}
     nodes: list[NDArray[np.int64]] = []
     metrics_of_runs: list[dict[str, NDArray[np.float64]]] = []
     units: dict[str, str] = {}
@@ -112,13 +98,12 @@ def experiment_from_profiles(runs: Iterable[Run]) -> Experiment:
     ranks = _UnsteadyRanks()
     for point, repetition, profile in runs:
         parameters = parameters or tuple(point)
-        number = repetition if isinstance(repetition, Repetition) else Repetition(0, repetition)
-        key = (_point(point, parameters), number)
+        key = (_point(point, parameters), repetition)
         if key in keys:
             raise UsageError(
                 "a repetition is there twice",
                 where=named(point),
-                why=f"two runs have the repetition {number.number}",
+                why=f"two runs have the repetition {repetition}",
             )
         keys[key] = len(keys)
         programs.append(_program(profile))
