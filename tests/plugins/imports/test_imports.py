@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -90,6 +92,21 @@ def test_names_fixed_values_and_points(tmp_path: Path, tree: Path) -> None:
     assert again is not None
     np.testing.assert_array_equal(again.points, usual.points)
     np.testing.assert_array_equal(again.over_locations("time"), usual.over_locations("time"))
+
+
+def test_folders_that_are_named_in_another_way(tmp_path: Path, tree: Path) -> None:
+    for folder in tree.iterdir():
+        (tmp_path / "runs" / folder.name.replace(".", "-")).parent.mkdir(exist_ok=True)
+        shutil.copytree(folder, tmp_path / "runs" / folder.name.replace(".", "-"))
+    usual = measured_elsewhere(importing(tmp_path / "one", tree).campaign)
+    (name, *_) = sorted(folder.name for folder in tree.iterdir())
+    words = re.findall(r"([a-z]+)(\d+)", name.split(".")[1])
+    pattern = "-" + "".join(rf"{word}(?P<{word}>\d+)" for word, _ in words) + "-"
+    found = measured_elsewhere(importing(tmp_path / "two", tmp_path / "runs", {"pattern": pattern}).campaign)
+    assert usual is not None and found is not None
+    np.testing.assert_array_equal(found.points, usual.points)
+    with pytest.raises(CampaignError, match="does not fit the pattern"):
+        measured_elsewhere(importing(tmp_path / "three", tmp_path / "runs", {"pattern": "x(?P<p>1)"}).campaign)
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
 from buran.campaign.config import Campaign
 from buran.campaign.document import below
 from buran.campaign.mistakes import CampaignError, Mistake, listed
-from buran.errors import BuranError
+from buran.errors import BuranError, FormatError
 from buran.plugins.imports.keys import KEY, MeasurementsKeys, measurements_of
 from buran.profiles.call_paths import read_profile
-from buran.profiles.experiment.build import experiment_from_profiles, unique_points
-from buran.profiles.experiment.extrap_tree import list_runs_like
+from buran.profiles.experiment.build import Run, experiment_from_profiles, unique_points
+from buran.profiles.experiment.extrap_tree import profile_in
 from buran.profiles.experiment.merge import add_points
 from buran.profiles.experiment.read import read_experiment
 from buran.profiles.experiment.table import Experiment
@@ -67,13 +69,35 @@ def _read(campaign: Campaign, number: int, entry: MeasurementsKeys) -> Experimen
     try:
         if entry.pattern is None:
             return read_experiment(path)
-        runs = list_runs_like(path, re.compile(entry.pattern), [])
-        return experiment_from_profiles((run.point, run.repetition, read_profile(run.path)) for run in runs)
+        return experiment_from_profiles(_runs_like(path, re.compile(entry.pattern)))
     except (OSError, BuranError) as error:
         what = f"the measurements {entry.path!r} cannot be read"
         if isinstance(error, BuranError):
             raise _refused(campaign, (KEY, number, "path"), what, error.why or error.what, error.hint) from error
         raise _refused(campaign, (KEY, number, "path"), what, str(error)) from error
+
+
+def _runs_like(folder: Path, pattern: re.Pattern[str]) -> Iterator[Run]:
+    """Read the profiles below a folder, the paths of whose folders fit a pattern with a group for each parameter.
+
+    Without a group ``repetition`` the runs of a point are numbered in the order of their paths.
+    """
+    met: Counter[tuple[float, ...]] = Counter()
+    for run_folder in sorted({file.parent for file in folder.rglob("*.cubex")}):
+        name = run_folder.relative_to(folder).as_posix()
+        match, path = pattern.search(name), profile_in(run_folder)
+        if match is None:
+            why = f"{name!r} does not fit the pattern {pattern.pattern!r}"
+            raise FormatError("the name of a run's folder cannot be read", where=run_folder, why=why)
+        try:
+            point = {key: float(value) for key, value in match.groupdict().items() if value is not None}
+        except ValueError as error:
+            raise FormatError("the name of a run's folder cannot be read", where=run_folder, why=str(error)) from None
+        number = point.pop("repetition", None)
+        at = tuple(point.values())
+        met[at] += 1
+        if path is not None:
+            yield point, met[at] if number is None else int(number), read_profile(path)
 
 
 def _refused(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
@@ -42,7 +41,8 @@ class RunFile:
     path: Path
 
 
-def _profile_in(folder: Path) -> Path | None:
+def profile_in(folder: Path) -> Path | None:
+    """Return the profile of a run's folder; None without any. Raises `FormatError` where it has several, or a trace."""
     files = sorted(file for file in folder.glob("*.cubex") if not file.name.startswith("."))
     if not files and (folder / _TRACE).is_file():
         raise FormatError(
@@ -102,62 +102,9 @@ def list_runs(folder: Path, problems: list[BuranError] | None = None) -> list[Ru
     return sorted(runs.values(), key=lambda run: (tuple(run.point.values()), run.repetition))
 
 
-def list_runs_like(folder: Path, pattern: re.Pattern[str], problems: list[BuranError]) -> list[RunFile]:
-    """Return the profiles below a folder whose runs are named as someone else named them, sorted by point.
-
-    Parameters
-    ----------
-    folder
-        Searched to any depth: the path of a run's folder from there is what the pattern is sought in.
-    pattern
-        A named group for each parameter, and perhaps one called ``repetition``; without it the runs of a point are
-        numbered in the order of their paths, which is that of time where Score-P named them.
-    problems
-        Takes the errors of single folders, and these are passed over.
-
-    Raises
-    ------
-    FormatError
-        There are no profiles and no traces.
-    """
-    runs: dict[tuple[tuple[float, ...], int], RunFile] = {}
-    numbers: dict[tuple[float, ...], int] = {}
-    folders = sorted({file.parent for kind in ("*.cubex", _TRACE) for file in folder.rglob(kind)})
-    if not folders:
-        raise FormatError("there are no profiles", where=folder, why="no folder below it has a cubex file")
-    for run_folder in folders:
-        try:
-            path = _profile_in(run_folder)
-            if path is None:
-                continue
-            point = _values_of(run_folder, run_folder.relative_to(folder).as_posix(), pattern)
-            repetition = point.pop("repetition", None)
-            at = tuple(point.values())
-            numbers[at] = numbers.get(at, 0) + 1
-            run = RunFile(point, numbers[at] if repetition is None else int(repetition), path)
-            before = runs.setdefault((at, run.repetition), run)
-            if before is not run:
-                why = f"so has {before.path.parent.name}"
-                raise FormatError("two folders have the same point and repetition", where=run_folder, why=why)
-        except FormatError as error:
-            problems.append(error)
-    return sorted(runs.values(), key=lambda run: (tuple(run.point.values()), run.repetition))
-
-
-def _values_of(folder: Path, name: str, pattern: re.Pattern[str]) -> dict[str, float]:
-    match = pattern.search(name)
-    if match is None:
-        why = f"{name!r} does not fit the pattern {pattern.pattern!r}"
-        raise FormatError("the name of a run's folder cannot be read", where=folder, why=why)
-    try:
-        return {key: float(value) for key, value in match.groupdict().items() if value is not None}
-    except ValueError as error:
-        raise FormatError("the name of a run's folder cannot be read", where=folder, why=str(error)) from error
-
-
 def _run_in(folder: Path, first: RunFile | None) -> RunFile | None:
     """Return the run in a folder, whose parameters are those of the first one; None if it has no profile."""
-    path = _profile_in(folder)
+    path = profile_in(folder)
     if path is None:
         return None
     try:
