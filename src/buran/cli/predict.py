@@ -1,4 +1,4 @@
-"""``buran predict``: what a tensor or corrected model says about points, and the fastest configuration."""
+"""``buran predict``: what a tensor or corrected model says about points."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from buran.cli.arguments import add_loudness
 from buran.cli.points import named_values
-from buran.cli.terminal import note, table
+from buran.cli.terminal import table
 from buran.errors import Exit, UsageError, check_coordinates
 
 if TYPE_CHECKING:
     from buran.modeling.tensor import TensorModel
 
-HELP = "predict run times with a tensor or corrected model, or find the fastest configuration"
+HELP = "predict run times with a tensor or corrected model"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,9 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("points", metavar="CSV", type=Path, nargs="?", help="points; the first row names parameters")
     parser.add_argument("--at", metavar="P=V,...", action="append", default=[], help="a point (repeatable)")
-    parser.add_argument(
-        "--fastest", metavar="N", type=int, help="the N fastest configurations, with the parameters of --at fixed"
-    )
     parser.add_argument("--level", metavar="SHARE", type=float, default=0.9, help="of the intervals (default: 0.9)")
     parser.add_argument(
         "--outside",
@@ -64,15 +61,13 @@ def run(arguments: argparse.Namespace) -> int:
     corrected = is_corrected(arguments.model)
     notes: dict[str, str] = {}
     if corrected or is_models(arguments.model):
-        if arguments.fastest is not None:
-            raise UsageError("--fastest needs a tensor model", where=arguments.model)
         of_kind = corrected_predictions if corrected else partial(predictions, level=arguments.level)
         header, rows = of_kind(arguments.model, given_points(arguments))
         notes = {} if corrected else {"metric": "run time", "unit": "s"}
         notes = {"metric": "figures of merit"} if header[-1] == "unit" else notes
     else:
         model, notes = load_model(arguments.model)
-        header, rows = (_fastest if arguments.fastest is not None else _predictions)(model, arguments)
+        header, rows = _predictions(model, arguments)
     if arguments.json:
         print(
             json.dumps({"notes": notes, "predictions": [dict(zip(header, row, strict=True)) for row in rows]}, indent=2)
@@ -95,7 +90,7 @@ def _predictions(model: TensorModel, arguments: argparse.Namespace) -> tuple[lis
 
     points = given_points(arguments)
     if not points:
-        raise UsageError("there are no points to predict", hint="give --at P=V,... or a CSV file, or --fastest N")
+        raise UsageError("there are no points to predict", hint="give --at P=V,... or a CSV file")
     for point in points:
         check_coordinates(point, model.names)
     values = np.empty((len(points), len(model.names)), dtype=object)
@@ -125,22 +120,6 @@ def _finite(value: float) -> float | None:
     return float(value) if value == value else None
 
 
-def _fastest(model: TensorModel, arguments: argparse.Namespace) -> tuple[list[str], list[list[Any]]]:
-    from buran.modeling.tensor import find_fastest
-
-    if arguments.points is not None or len(arguments.at) > 1 or arguments.fastest < 1:
-        raise UsageError("--fastest takes a number of 1 or more and at most one --at, and no CSV file")
-    fixed = _point(arguments.at[0]) if arguments.at else {}
-    fastest, complete = find_fastest(model, fixed, arguments.fastest, arguments.level)
-    if not complete:
-        note("there are too many configurations: a random part was looked at")
-    rows = [
-        [*configuration.values.values(), configuration.time, _finite(configuration.lower), _finite(configuration.upper)]
-        for configuration in fastest
-    ]
-    return [*model.names, "predicted", "lower", "upper"], rows
-
-
 def _point(text: str) -> dict[str, float | str]:
     """Read ``p=4096,solver=amg``."""
     return {name: _value(value) for name, value in named_values(text, "p=64,solver=cg").items()}
@@ -154,7 +133,7 @@ def _value(text: str) -> float | str:
 
 
 def _read_points(path: Path) -> list[dict[str, float | str]]:
-    from buran.cli.model_tensor import read_table
+    from buran.modeling.table import read_table
 
     header, rows = read_table(path)
     return [{name: _value(text) for name, text in zip(header, row, strict=True)} for row in rows]

@@ -54,8 +54,7 @@ class TensorGuided(BeginsWithBase):
             return _gap(points, space), unknown
         scale = ["categorical" if name in space.choices else "auto" for name in space.parameters]
         model = CPRegressor(
-            scale=scale, names=space.parameters, outside="clamp", unseen="mean", rank=2, trees=0, size_kb=100,
-            random_state=seed,
+            scale=scale, names=space.parameters, outside="clamp", unseen="mean", rank=2, trees=0, random_state=seed,
         ).fit(points, times)  # fmt: skip
         return model.predict_spread(space.points), unknown
 

@@ -80,7 +80,7 @@ def cross_validated(points: Array, times: Array, names: tuple[str, ...]) -> tupl
         inside, outside = part != fold, part == fold
         model = fit_models(points[inside], times[None, inside]).models[0]
         normal = np.full(int(outside.sum()), np.nan) if model is None else model.predict(points[outside])
-        tensor = CPRegressor(names=names, outside="clamp", trees=0, members=2).fit(points[inside], times[inside])
+        tensor = CPRegressor(names=names, outside="clamp", trees=0).fit(points[inside], times[inside])
         for log_errors, predicted in zip(gaps, (normal, tensor.predict(points[outside])), strict=True):
             logs = np.abs(np.log(np.where(predicted > 0, predicted, np.nan) / times[outside]))
             log_errors += np.where(np.isfinite(logs), logs, np.log(1e3)).tolist()

@@ -40,7 +40,7 @@ def test_interpolates(preset, bound):
     test[:, :2] = np.clip(test[:, :2], X[:, :2].min(0), X[:, :2].max(0))
     true = 1e-6 * test[:, 0] * test[:, 1] / test[:, 2] * (1 + test[:, 3]) + 1e-5 * test[:, 0]
     true += 1e-4 * np.log2(2 * test[:, 2])
-    options = {"rank": 4, "cells": 8, "ridge": 1e-3, "smooth": 1e-2, "trees": 40} if preset == "default" else {}
+    options = {"rank": 4, "cells": 8, "ridge": 1e-3, "trees": 40} if preset == "default" else {}
     model = CPRegressor(preset, scale=SCALE, **options).fit(X, y)
     assert mlogq(model.predict(test), true) < bound
 
@@ -159,7 +159,7 @@ def test_twenty_parameters():
     random = np.random.default_rng(0)
     X = np.exp(random.uniform(0, 3, (400, 20)))
     y = X[:, 0] * np.sqrt(X[:, 1]) + X[:, 2]
-    model = CPRegressor(rank=2, cells=4, trees=20, ridge=1e-2, smooth=1e-2).fit(X, y)
+    model = CPRegressor(rank=2, cells=4, trees=20, ridge=1e-2).fit(X, y)
     assert mlogq(model.predict(X), y) < 0.4
     with pytest.raises(UsageError, match="20 parameters"):
         CPRegressor("published", rank=1, cells=4, ridge=1e-3).fit(X, y).predict(np.sqrt(X * 2))
@@ -183,7 +183,8 @@ def test_equal_times():
         ({"extrapolate": [3], "scale": SCALE}, "categories"),
         ({"names": ["a"]}, "name"),
         ({"cells": [4, 4], "preset": "published"}, "cells"),
-        ({"nodes": [None] * 4}, "published"),
+        ({"cells": [4] * 4}, "published"),
+        ({"members": 1}, "members"),
     ],
 )
 def test_options_that_are_none(given, words):
@@ -231,34 +232,12 @@ def test_intervals_hold_new_measurements():
         model.predict_interval(test, 1.5)
 
 
-def test_updates_learn_from_new_observations():
-    X, y = sample(1600)
-    inside = np.ones(len(X), dtype=bool)
-    inside[100:] = (X[100:, :2] <= X[:100, :2].max(0)).all(1) & (X[100:, :2] >= X[:100, :2].min(0)).all(1)
-    X, y = X[inside], y[inside]
-    test, true = X[-300:], y[-300:]
-    model = CPRegressor(scale=SCALE, outside="clamp", rank=4, cells=6).partial_fit(X[:100], y[:100])
-    before = mlogq(model.predict(test), true)
-    model.partial_fit(X[100:-300], y[100:-300])
-    assert mlogq(model.predict(test), true) < before
-    assert model.model_.observations == len(X) - 300
-
-
-def test_updates_beyond_the_range_start_anew():
-    X, y = sample(120)
-    model = CPRegressor(scale=SCALE, rank=2, cells=4, ridge=1e-3).partial_fit(X, y)
-    more = X[:10].copy()
-    more[:, 0] *= 100
-    model.partial_fit(more, y[:10] * 100)
-    assert model.model_.axes[0].high == more[:, 0].max()
-
-
 # The paper's cells at the edge are half as wide as the others: their means lie inside, and slopes become too flat.
 @pytest.mark.parametrize(("preset", "bound"), [("default", 0.1), ("published", 0.4)])
 def test_extrapolates_a_product_of_powers(preset, bound):
     random = np.random.default_rng(0)
     X = np.exp(random.uniform(np.log(16), np.log(512), (800, 2)))
-    options = {"rank": 2, "cells": 6, "ridge": 1e-3, "smooth": 1e-2, "trees": 0} if preset == "default" else {}
+    options = {"rank": 2, "cells": 6, "ridge": 1e-3, "trees": 0} if preset == "default" else {}
     model = CPRegressor(preset, names=["m", "n"], extrapolate=["m"], outside="clamp", **options)
     model.fit(X, 1e-6 * X[:, 0] * X[:, 1])
     there = np.column_stack([np.full(50, 2048.0), np.exp(random.uniform(np.log(20), np.log(500), 50))])
@@ -298,8 +277,8 @@ def test_no_dense_tensor_is_built(preset):
 
     random = np.random.default_rng(0)
     X = np.exp(random.uniform(0, 5, (300, 8)))  # a grid of 12^8 cells
-    own = {} if preset == "published" else {"smooth": 1e-2, "members": 1, "trees": 0}
-    model = CPRegressor(preset, rank=2, cells=12, ridge=1e-3, sweeps=5, **own)
+    own = {} if preset == "published" else {"members": 2, "trees": 0}
+    model = CPRegressor(preset, rank=2, cells=12, ridge=1e-3, **own)
     tracemalloc.start()
     model.fit(X, X[:, 0] * X[:, 1])
     model.predict(X)

@@ -13,9 +13,9 @@ PRODUCT = "errors are UsageError"
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("preset", [pytest.param("default", marks=pytest.mark.thorough), "published"])
 def test_scikit_learn_checks(preset):
-    model = CPRegressor(preset, outside="clamp", rank=1, cells=4, ridge=1e-3, sweeps=10)
+    model = CPRegressor(preset, outside="clamp", rank=1, cells=4, ridge=1e-3)
     if preset == "default":
-        model.set_params(trees=5, smooth=1e-2)
+        model.set_params(trees=5, members=2)
     done = check_estimator(model, on_fail=None, on_skip=None)
     failed = {each["check_name"]: repr(each["exception"]) for each in done if each["status"] == "failed"}
     assert not failed

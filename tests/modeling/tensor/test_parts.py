@@ -3,8 +3,8 @@
 import numpy as np
 
 from buran.modeling.tensor.axes import columns_of, encode, fit_axes
-from buran.modeling.tensor.boost import Boosting, grow, make_features
 from buran.modeling.tensor.smooth import Coordinates, PartOptions, fit_part, make_basis
+from buran.modeling.tensor.trees import features, grow, tree_arrays
 
 
 def axes_of(X, scale):
@@ -31,7 +31,8 @@ def test_trees_find_a_ratio_of_parameters():
     X = np.exp(random.uniform(0, 5, (3000, 3)))
     target = (X[:, 0] > X[:, 1]).astype(float)
     axes, points = axes_of(X, ["log"] * 3)
-    features = make_features(points, axes, [np.zeros(2)] * 3, target)
-    bins = features.bins(points, axes)
-    trees = grow(bins[:, :2000], target[:2000], Boosting(60), random)
-    assert np.abs(trees.predict(bins[:, 2000:]) - target[2000:]).mean() < 0.1
+    values = features(points, axes, [np.zeros((0, 1))] * 3)
+    grown = grow(values[:2000], target[:2000], 60, 0)
+    found = tree_arrays(grown).predict(values[2000:])
+    assert np.abs(found - target[2000:]).mean() < 0.1
+    assert np.allclose(found, grown.predict(values[2000:]), atol=1e-5)

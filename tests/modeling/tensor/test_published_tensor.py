@@ -1,15 +1,12 @@
 """Pieces of the published tensor model: grid, least squares, positive factors, splines."""
 
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from buran.cli import main
-from buran.errors import UsageError
-from buran.modeling.tensor import CPRegressor, load_model
+from buran.modeling.tensor import load_model
 from buran.modeling.tensor.axes import columns_of, encode, fit_axes
 from buran.modeling.tensor.published.als import complete, rows_product
 from buran.modeling.tensor.published.cells import fill_cells, make_mode, unique_rows
@@ -97,13 +94,11 @@ def test_between_grid_points_times_are_interpolated():
     assert predict_log_linear(np.array([[2.7]]), [mode], factors) == pytest.approx([2.7])
 
 
-def test_the_earlier_name_is_told_the_new_one(tmp_path, capsys):
-    with pytest.raises(UsageError, match="'paper' is now called 'published'"):
-        CPRegressor("paper").fit([[1.0], [2.0]], [1.0, 2.0])
+def test_the_command_takes_the_preset(tmp_path, capsys):
     (tmp_path / "runs.csv").write_text("n,time\n" + "\n".join(f"{n},{n / 8}" for n in range(1, 40)))
     model = ["model", "--kind", "cpr", str(tmp_path / "runs.csv"), "-o", str(tmp_path / "m.npz"), "--preset"]
     assert main([*model, "paper"]) == 2
-    assert "'published'" in capsys.readouterr().err
+    assert "published" in capsys.readouterr().err
     assert main([*model, "published"]) == 0
     assert isinstance(load_model(tmp_path / "m.npz")[0].inner, PublishedModel)
     assert "within a factor of" in capsys.readouterr().out
@@ -112,24 +107,3 @@ def test_the_earlier_name_is_told_the_new_one(tmp_path, capsys):
     (tmp_path / "runs.csv").write_text("n,time\n1,1\n2,2\n3,3\n")
     assert main([*model, "published"]) == 0
     assert "too few observations" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("option", ["smooth", "members", "trees"])
-def test_what_the_paper_does_not_have_is_named(option):
-    with pytest.raises(UsageError, match=f"'published' has no {option}"):
-        CPRegressor("published", **{option: 1}).fit([[1.0], [2.0]], [1.0, 2.0])
-
-
-@pytest.mark.parametrize("has_preset", [True, False])
-def test_files_of_earlier_versions_are_read(tmp_path, has_preset):
-    X, y = np.random.default_rng(0).uniform(1, 9, (40, 2)), np.linspace(1, 2, 40)
-    model = CPRegressor("published", rank=1, cells=4, ridge=1e-3).fit(X, y)
-    model.save(tmp_path / "model.npz")
-    with np.load(tmp_path / "model.npz") as file:
-        arrays = {name.replace("published", "paper"): file[name] for name in file.files}
-    header = json.loads(arrays["header"].tobytes())
-    header["paper"] = header.pop("published")
-    header |= {"preset": "paper"} if has_preset else {}
-    arrays["header"] = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-    np.savez(tmp_path / "earlier.npz", **arrays)
-    assert (load_model(tmp_path / "earlier.npz")[0].predict(columns_of(X))[0] == model.predict(X)).all()

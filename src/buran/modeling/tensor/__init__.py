@@ -2,14 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from buran.modeling.tensor.finder import Configuration, find_fastest
 from buran.modeling.tensor.model import TensorModel
 from buran.modeling.tensor.store import load_model, save_model
 
 if TYPE_CHECKING:
     from buran.modeling.tensor.regressor import CPRegressor
 
-__all__ = ["CPRegressor", "Configuration", "TensorModel", "find_fastest", "load_model", "save_model"]
+__all__ = ["CPRegressor", "TensorModel", "load_model", "save_model"]
 
 
 def __getattr__(name: str) -> Any:

@@ -60,31 +60,6 @@ class Axis:
         """Return values where they are equidistant: their logarithms or themselves."""
         return np.log(x) if self.scale == "log" else x
 
-    def to_json(self) -> dict[str, Any]:
-        """Return everything as JSON values."""
-        return {
-            "name": self.name,
-            "scale": self.scale,
-            "low": self.low,
-            "high": self.high,
-            "values": self.values.tolist(),
-            "whole": self.whole,
-            "categories": list(self.categories),
-        }
-
-    @classmethod
-    def from_json(cls, data: dict[str, Any]) -> Axis:
-        """Read what `to_json` made."""
-        return cls(
-            str(data["name"]),
-            data["scale"],
-            float(data["low"]),
-            float(data["high"]),
-            np.asarray(data["values"], dtype=np.float64),
-            bool(data["whole"]),
-            tuple(data["categories"]),
-        )
-
 
 def columns_of(X: ArrayLike) -> list[NDArray[Any]]:
     """Return the columns of a table, each an array of numbers or of texts.

@@ -13,11 +13,11 @@ from sklearn.utils import Tags, check_random_state, column_or_1d
 
 from buran.modeling.numerics.intervals import of_logarithm
 from buran.modeling.tensor.axes import Array, InputError, columns_of, encode, fit_axes
-from buran.modeling.tensor.blend import Blend, fit_blend
+from buran.modeling.tensor.blend import MEMBERS, Blend, Choices, fit_blend
 from buran.modeling.tensor.growth import fit_growth
 from buran.modeling.tensor.model import TensorModel
 from buran.modeling.tensor.published.model import GridOptions, PublishedModel, fit_published
-from buran.modeling.tensor.trial import UserChoices
+from buran.modeling.tensor.trees import MOST_TREES
 
 Outside = Literal["error", "clamp", "nan"]
 
@@ -28,7 +28,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     preset
-        ``default``: smooth CP parts with main effects and boosted trees, small enough for `size_kb`.
+        ``default``: smooth CP parts with main effects, and boosted trees on what they leave over.
         ``published``: the CPR paper's model (`buran.modeling.tensor.published`).
     scale
         For each parameter ``auto``, ``log``, ``linear`` or ``categorical``; None: all ``auto``. ``auto`` takes texts
@@ -44,19 +44,11 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         What becomes of categories that were never measured: ``error``, or ``mean`` of all of them.
     cells
         Nodes along parameters with more than 16 values; with `preset` ``published`` also one number for each parameter.
-    nodes
-        For each parameter its nodes or None; `preset` ``published`` only.
-    rank, ridge, smooth
-        Products of functions, weight of their squares (the paper's lambda), and of their second differences
-        (``default`` only). None: chosen on observations that are left out, as `cells` is.
-    size_kb
-        Size of the saved model, ``default`` only: CP parts and trees are as many as fit.
+    rank, ridge
+        Products of functions, and weight of their squares (the paper's lambda). None: chosen on observations that are
+        left out, as `cells` is.
     members, trees
-        CP parts and trees; None: as `size_kb` allows.
-    sweeps
-        Sweeps of the paper's least squares.
-    growth_rank
-        Rank of the paper's positive tensor; None: chosen on the largest values.
+        ``default`` only: CP parts, each fitted without another part of the observations; trees, at most.
     random_state
         Seed; equal seeds give equal models.
 
@@ -78,15 +70,10 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         outside: Outside = "error",
         unseen: str = "error",
         cells: int | Sequence[int] | None = None,
-        nodes: Sequence[ArrayLike | None] | None = None,
         rank: int | None = None,
         ridge: float | None = None,
-        smooth: float | None = None,
-        size_kb: float = 20.0,
-        members: int | None = None,
-        trees: int | None = None,
-        sweeps: int = 100,
-        growth_rank: int | None = None,
+        members: int = MEMBERS,
+        trees: int = MOST_TREES,
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.preset = preset
@@ -96,15 +83,10 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.outside = outside
         self.unseen = unseen
         self.cells = cells
-        self.nodes = nodes
         self.rank = rank
         self.ridge = ridge
-        self.smooth = smooth
-        self.size_kb = size_kb
         self.members = members
         self.trees = trees
-        self.sweeps = sweeps
-        self.growth_rank = growth_rank
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Tags:
@@ -130,12 +112,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._check_preset()
         columns, times = self._checked(X, y)
-        self._learn(columns, times, self._names(X, len(columns)))
-        if hasattr(X, "columns"):
-            self.feature_names_in_ = np.asarray(X.columns, dtype=object)
-        return self
-
-    def _learn(self, columns: list[NDArray[Any]], times: Array, names: list[str]) -> CPRegressor:
+        names = self._names(X, len(columns))
         axes = fit_axes(columns, self.scale, names)
         points = encode(columns, axes)
         free = tuple(sorted({_axis_index(parameter, names) for parameter in self.extrapolate}))
@@ -149,42 +126,22 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         inner: Blend | PublishedModel
         growth = None
         if self.preset == "default":
-            if self.nodes is not None or not isinstance(self.cells, int | np.integer | None):
-                raise InputError("nodes of one's own need the preset 'published'")
-            choices = UserChoices(
-                self.cells, self.rank, self.ridge, self.smooth, self.members, self.trees, self.size_kb
-            )
+            if not isinstance(self.cells, int | np.integer | None):
+                raise InputError("cells of each parameter need the preset 'published'", hint="give one number")
+            if self.members < 2 or self.trees < 0:
+                raise InputError("there are at least two members, and no fewer than no trees")
+            choices = Choices(self.cells, self.rank, self.ridge, self.members, self.trees)
             inner = fit_blend(points, np.log(times), axes, choices, random)
             if free:
                 growth = fit_growth(points, np.log(times), axes, free, random)
         else:
-            for name in ("smooth", "members", "trees"):
-                if getattr(self, name) is not None:
-                    raise InputError(f"the preset 'published' has no {name}", hint="leave it out, or take 'default'")
-            options = GridOptions(
-                None if self.cells is None else _spread(self.cells, len(axes)),
-                self._given_nodes(len(axes)),
-                self.rank,
-                self.ridge,
-                self.sweeps,
-                self.growth_rank,
-            )
-            inner = fit_published(points, times, axes, free, options, random)
-        self.model_ = self._of_size(TensorModel(axes, free, inner, growth, len(times)))
-        self._seen = (columns, times)
+            cells = None if self.cells is None else _spread(self.cells, len(axes))
+            inner = fit_published(points, times, axes, free, GridOptions(cells, self.rank, self.ridge), random)
+        self.model_ = TensorModel(axes, free, inner, growth, len(times))
         self.n_features_in_ = len(axes)
+        if hasattr(X, "columns"):
+            self.feature_names_in_ = np.asarray(X.columns, dtype=object)
         return self
-
-    def partial_fit(self, X: ArrayLike, y: ArrayLike) -> CPRegressor:
-        """Fit again, to all observations so far and these."""
-        columns, times = self._checked(X, y)
-        if not hasattr(self, "model_"):
-            return self.fit(X, y)
-        self._check_width(len(columns))
-        old_columns, old_times = self._seen
-        table = np.array([[*a, *b] for a, b in zip(old_columns, columns, strict=True)], dtype=object).T
-        names = [axis.name for axis in self.model_.axes]
-        return self._learn(columns_of(table), np.concatenate([old_times, times]), names)
 
     def predict(self, X: ArrayLike) -> Array:
         """Return times, shape (point,).
@@ -236,14 +193,7 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"unseen cannot be {self.unseen!r}", hint="choose from error, mean")
         return self.model_.predict(columns, self.outside, self.unseen)  # type: ignore[arg-type]
 
-    def _of_size(self, model: TensorModel) -> TensorModel:
-        from buran.modeling.tensor.store import fit_to_size
-
-        return fit_to_size(model, self.size_kb, trees=self.trees is None, members=self.members is None)
-
     def _check_preset(self) -> None:
-        if self.preset == "paper":
-            raise InputError("the preset 'paper' is now called 'published'")
         if self.preset not in ("default", "published"):
             raise InputError(f"no preset is called {self.preset!r}", hint="choose from default, published")
 
@@ -291,13 +241,6 @@ class CPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 )
             return list(self.names)
         return list(map(str, X.columns)) if hasattr(X, "columns") else [f"x{j}" for j in range(count)]
-
-    def _given_nodes(self, count: int) -> list[Array | None]:
-        if self.nodes is None:
-            return [None] * count
-        if len(self.nodes) != count:
-            raise InputError("nodes are given for each parameter, or None", why=f"{len(self.nodes)} for {count}")
-        return [None if nodes is None else np.asarray(nodes, dtype=np.float64) for nodes in self.nodes]
 
 
 def _axis_index(parameter: int | str, names: Sequence[str]) -> int:

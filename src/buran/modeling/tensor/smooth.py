@@ -7,7 +7,7 @@ cells.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -147,7 +147,6 @@ def fit_part(
     bases: Sequence[Basis],
     options: PartOptions,
     random: np.random.Generator,
-    watch: Callable[[int, CPPart], bool] | None = None,
 ) -> CPPart:
     """Fit main effects and factors by alternating least squares, one mode at a time.
 
@@ -155,8 +154,6 @@ def fit_part(
     ----------
     values
         Shape (point,): standardised logarithms of times.
-    watch
-        Called after each sweep; True ends the fit.
     """
     modes = [_Mode(coordinates, j, basis) for j, basis in enumerate(bases)]
     part, alone = CPPart([np.zeros(basis.size) for basis in bases]), replace(options, rank=0)
@@ -168,11 +165,17 @@ def fit_part(
         (0.05 if j == 0 else 0.3) * random.standard_normal((basis.size, options.rank)) + (j > 0)
         for j, basis in enumerate(bases)
     ]
-    for sweep in range(options.sweeps):
+    for _ in range(options.sweeps):
         _sweep(coordinates, values, modes, part, options)
-        if watch is not None and watch(sweep + 1, part):
-            break
     return part
+
+
+def between(main: CPPart, part: CPPart, share: float) -> CPPart:
+    """Return ``(1 - share) * main + share * part``, of main effects alone and of a part on the same nodes."""
+    mains = [(1 - share) * one + share * other for one, other in zip(main.main, part.main, strict=True)]
+    factors = [share * factor if j == 0 else factor for j, factor in enumerate(part.factors)]
+    # single precision: far below the error of any model, and half the file
+    return CPPart([one.astype(np.float32) for one in mains], [factor.astype(np.float32) for factor in factors])
 
 
 def _sweep(coordinates: Coordinates, values: Array, modes: Sequence[_Mode], part: CPPart, options: PartOptions) -> None:

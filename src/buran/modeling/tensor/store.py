@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-import warnings
 import zipfile
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +17,21 @@ from buran.errors import BuranError, FormatError
 from buran.files import write_bytes
 from buran.modeling.tensor.axes import Arrays, Axis
 from buran.modeling.tensor.blend import Blend
-from buran.modeling.tensor.boost import Features, Trees
-from buran.modeling.tensor.growth import Extrapolation, GrowthModel, Monomials, StraightLines
+from buran.modeling.tensor.growth import Extrapolation, Monomials, StraightLines
 from buran.modeling.tensor.model import TensorModel
-from buran.modeling.tensor.published.files import get_published, put_published
+from buran.modeling.tensor.published.cells import TensorMode
+from buran.modeling.tensor.published.model import Choice, Grown, PublishedModel
+from buran.modeling.tensor.published.spline import Hinges
 from buran.modeling.tensor.smooth import Basis, CPPart, PartOptions
+from buran.modeling.tensor.trees import Trees
 
 FORMAT = "buran-tensor-model"
-VERSION = 1
-_NOTES = 300  # bytes for texts such as the metric and its unit
+VERSION = 2
+_OWN = (TensorModel, Axis, Blend, Basis, CPPart, PartOptions, Trees, Extrapolation, Monomials, StraightLines)
+_OF_PAPER = (PublishedModel, TensorMode, Choice, Grown, Hinges)
+_CLASSES = {cls.__name__: cls for cls in (*_OWN, *_OF_PAPER)}
+_AGAIN = "write one with buran model --kind cpr INPUT -o MODEL.npz"
+_Parts = dict[str, list[np.ndarray[Any, Any]]]
 
 
 def save_model(path: Path, model: TensorModel, notes: Mapping[str, str] | None = None) -> None:
@@ -41,22 +46,10 @@ def save_model(path: Path, model: TensorModel, notes: Mapping[str, str] | None =
 
 
 def to_bytes(model: TensorModel, notes: Mapping[str, str] | None = None) -> bytes:
-    """Return the content of a model file."""
-    arrays: Arrays = {}
-    header: dict[str, Any] = {
-        "format": FORMAT,
-        "version": VERSION,
-        "axes": [axis.to_json() for axis in model.axes],
-        "free": list(model.free),
-        "observations": model.observations,
-        "notes": dict(notes or {}),
-    }
-    if isinstance(model.inner, Blend):
-        header["blend"] = _put_blend(model.inner, arrays)
-    else:
-        header["published"] = put_published(model.inner, arrays)
-    if model.growth is not None:
-        header["growth"] = _put_growth(model.growth, arrays)
+    """Return the content of a model file: one long array of each type, and JSON that says what is where."""
+    parts: _Parts = {}
+    header = {"format": FORMAT, "version": VERSION, "model": _put(model, parts), "notes": dict(notes or {})}
+    arrays: Arrays = {name: np.concatenate(flat) for name, flat in parts.items()}
     text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
     arrays["header"] = np.frombuffer(text, dtype=np.uint8)
     out = io.BytesIO()
@@ -64,30 +57,17 @@ def to_bytes(model: TensorModel, notes: Mapping[str, str] | None = None) -> byte
     return out.getvalue()
 
 
-def fit_to_size(model: TensorModel, size_kb: float, *, trees: bool = True, members: bool = True) -> TensorModel:
-    """Return the model with as many of its trees and CP parts as its file has room for.
-
-    The last trees go first: each is grown on what those before it leave over. A model that is still too large is
-    returned with a warning that says how large it is.
-
-    Parameters
-    ----------
-    trees, members
-        Whether trees, and parts, may go; not what the user fixed.
-    """
-    limit = 1000 * size_kb - _NOTES
-    while isinstance(blend := model.inner, Blend) and (excess := len(to_bytes(model)) - limit) > 0:
-        number, size = len(blend.trees.values), blend.trees.values.nbytes + blend.trees.bound.nbytes
-        if trees and number:
-            fewer = max(number - max(int(np.ceil(excess * number / size)), 1), 0)
-            model = replace(model, inner=replace(blend, trees=blend.trees.first(fewer)))
-        elif members and len(blend.parts) > 1:
-            model = replace(model, inner=replace(blend, parts=blend.parts[:-1]))
-        else:
-            least = (excess + limit + _NOTES) / 1000
-            warnings.warn(f"the model takes {least:.1f} kB, more than size_kb={size_kb:g}", stacklevel=3)
-            break
-    return model
+def _put(value: Any, parts: _Parts) -> Any:
+    """Return a value as JSON; elements of arrays go to `parts`, by their type, and JSON has where they begin."""
+    if is_dataclass(value):
+        content = {field.name: _put(getattr(value, field.name), parts) for field in fields(value)}
+        return {"class": type(value).__name__, **content}
+    if isinstance(value, np.ndarray):
+        flat = parts.setdefault(value.dtype.name, [])
+        begin = sum(map(len, flat))
+        flat.append(value.ravel())
+        return {"array": value.dtype.name, "begin": begin, "shape": value.shape}
+    return [_put(each, parts) for each in value] if isinstance(value, list | tuple) else value
 
 
 def load_model(path: Path) -> tuple[TensorModel, dict[str, str]]:
@@ -96,7 +76,7 @@ def load_model(path: Path) -> tuple[TensorModel, dict[str, str]]:
     Raises
     ------
     FormatError
-        The file is missing, damaged, no model, or of a newer version.
+        The file is missing, damaged, no model, or of another version.
     """
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
@@ -105,18 +85,18 @@ def load_model(path: Path) -> tuple[TensorModel, dict[str, str]]:
         header = json.loads(arrays["header"].tobytes())
         if header["format"] != FORMAT:
             raise ValueError(f"its format is {header['format']!r}")
-        if header["version"] > VERSION:
+        if header["version"] != VERSION:
+            newer = header["version"] > VERSION
             raise FormatError(
-                "a model file is newer than this program",
+                f"a model file is {'newer' if newer else 'older'} than this program",
                 where=path,
-                why=f"version {header['version']}; versions up to {VERSION} are read",
+                why=f"version {header['version']}; version {VERSION} is read",
+                hint="use the Buran that wrote it" if newer else _AGAIN,
             )
-        axes = tuple(Axis.from_json(axis) for axis in header["axes"])
-        inner = _get_blend(header["blend"], arrays, axes) if "blend" in header else get_published(header, arrays, axes)
-        growth = _get_growth(header["growth"], arrays, axes) if "growth" in header else None
-        return TensorModel(axes, tuple(header["free"]), inner, growth, int(header["observations"])), dict(
-            header["notes"]
-        )
+        model = _get(header["model"], arrays)
+        if not isinstance(model, TensorModel):
+            raise ValueError("it has no model")
+        return model, dict(header["notes"])
     except OSError as error:
         why = error.strerror or str(error)
         hint = "name a file that buran model or buran run wrote"
@@ -125,121 +105,17 @@ def load_model(path: Path) -> tuple[TensorModel, dict[str, str]]:
         raise
     except Exception as error:  # zipfile, zlib, numpy's headers and JSON meet arbitrary bytes with any of theirs
         why = f"{type(error).__name__}: {error}" if zipfile.is_zipfile(path) else "it does not begin as one"
-        hint = "write one with buran model --kind cpr INPUT -o MODEL.npz"
-        raise FormatError("a file is no tensor model", where=path, why=why, hint=hint) from error
+        raise FormatError("a file is no tensor model", where=path, why=why, hint=_AGAIN) from error
 
 
-def _put_part(name: str, part: CPPart, arrays: Arrays) -> None:
-    # Half precision costs less than a thousandth of a factor, far below the error of any model, and halves the file.
-    arrays[f"{name}.main"] = np.concatenate(part.main).astype(np.float32)
-    if part.factors:
-        arrays[f"{name}.factors"] = np.concatenate(part.factors).astype(np.float16)
-
-
-def _get_part(name: str, sizes: list[int], arrays: Arrays) -> CPPart:
-    bounds = np.cumsum(sizes)[:-1]
-    main = np.split(arrays[f"{name}.main"].astype(np.float64), bounds)
-    factors = arrays.get(f"{name}.factors")
-    return CPPart(main, [] if factors is None else np.split(factors.astype(np.float64), bounds))
-
-
-def _put_bases(name: str, bases: tuple[Basis, ...], arrays: Arrays) -> list[int]:
-    arrays[f"{name}.nodes"] = np.concatenate([basis.nodes for basis in bases])
-    return [basis.size for basis in bases]
-
-
-def _get_bases(name: str, sizes: list[int], arrays: Arrays, axes: tuple[Axis, ...]) -> tuple[Basis, ...]:
-    parts = np.split(arrays[f"{name}.nodes"], np.cumsum(sizes)[:-1])
-    return tuple(Basis(axis, nodes) for axis, nodes in zip(axes, parts, strict=True))
-
-
-def _put_blend(blend: Blend, arrays: Arrays) -> dict[str, Any]:
-    sizes = _put_bases("blend", blend.bases, arrays)
-    for i, part in enumerate(blend.parts):
-        _put_part(f"part{i}", part, arrays)
-    _put_part("main", blend.main, arrays)
-    arrays |= {
-        "features": blend.features.weights.astype(np.int8),
-        "ranges": np.stack([blend.features.low, blend.features.high]),
-        "questions": np.stack([blend.trees.feature, blend.trees.bound]),
-        "values": blend.trees.values,
-        "residuals": blend.residuals.astype(np.float32),
-    }
-    if blend.features.orders:
-        arrays["orders"] = np.concatenate([order for _, order in blend.features.orders]).astype(np.int16)
-    return {
-        "sizes": sizes,
-        "centre": blend.centre,
-        "spread": blend.spread,
-        "share": blend.share,
-        "parts": len(blend.parts),
-        "ordered": [j for j, _ in blend.features.orders],
-        "bins": blend.features.count,
-        "options": asdict(blend.options),
-    }
-
-
-def _get_blend(header: dict[str, Any], arrays: Arrays, axes: tuple[Axis, ...]) -> Blend:
-    sizes = header["sizes"]
-    features = Features(
-        arrays["features"].astype(np.float64),
-        arrays["ranges"][0],
-        arrays["ranges"][1],
-        _get_orders(header["ordered"], arrays, axes),
-        int(header["bins"]),
-    )
-    return Blend(
-        axes,
-        _get_bases("blend", sizes, arrays, axes),
-        float(header["centre"]),
-        float(header["spread"]),
-        tuple(_get_part(f"part{i}", sizes, arrays) for i in range(header["parts"])),
-        _get_part("main", sizes, arrays),
-        float(header["share"]),
-        features,
-        Trees(arrays["questions"][0], arrays["questions"][1], arrays["values"]),
-        PartOptions(**header["options"]),
-        arrays["residuals"].astype(np.float64),
-    )
-
-
-def _get_orders(columns: list[int], arrays: Arrays, axes: tuple[Axis, ...]) -> tuple[tuple[int, Any], ...]:
-    cuts = np.cumsum([len(axes[j].categories) for j in columns])
-    return tuple(zip(columns, np.split(arrays["orders"].astype(np.float64), cuts[:-1]) if columns else (), strict=True))
-
-
-def _put_growth(growth: Extrapolation, arrays: Arrays) -> dict[str, Any]:
-    arrays["slopes"] = growth.slopes
-    arrays["growth.errors"] = growth.errors.astype(np.float32)
-    kinds: list[dict[str, Any]] = []
-    for i, model in enumerate(growth.models):
-        if isinstance(model, Monomials):
-            arrays[f"growth{i}.exponents"] = model.exponents
-            arrays[f"growth{i}.coefficients"] = model.coefficients
-            arrays[f"growth{i}.low"] = model.low
-            kinds.append({"places": list(model.columns)})
-        else:
-            sizes = _put_bases(f"growth{i}", model.bases, arrays)
-            _put_part(f"growth{i}", model.part, arrays)
-            kinds.append({"sizes": sizes, "centre": model.centre, "spread": model.spread})
-    return {"free": list(growth.free), "models": kinds, "reason": growth.reason}
-
-
-def _get_growth(header: dict[str, Any], arrays: Arrays, axes: tuple[Axis, ...]) -> Extrapolation:
-    models: list[GrowthModel] = []
-    for i, kind in enumerate(header["models"]):
-        if "places" in kind:
-            models.append(
-                Monomials(
-                    tuple(kind["places"]),
-                    arrays[f"growth{i}.exponents"],
-                    arrays[f"growth{i}.coefficients"],
-                    arrays[f"growth{i}.low"],
-                )
-            )
-        else:
-            bases = _get_bases(f"growth{i}", kind["sizes"], arrays, axes)
-            part = _get_part(f"growth{i}", kind["sizes"], arrays)
-            models.append(StraightLines(bases, part, float(kind["centre"]), float(kind["spread"])))
-    errors = arrays.get("growth.errors", np.zeros((0, 1))).astype(np.float64)  # not in files of earlier versions
-    return Extrapolation(tuple(header["free"]), tuple(models), arrays["slopes"], header["reason"], errors)
+def _get(value: Any, arrays: Arrays) -> Any:
+    """Return what `_put` turned into JSON."""
+    if isinstance(value, list):
+        return tuple(_get(each, arrays) for each in value)
+    if not isinstance(value, dict):
+        return value
+    if "array" in value:
+        size = int(np.prod(value["shape"]))
+        return arrays[value["array"]][value["begin"] : value["begin"] + size].reshape(value["shape"])
+    content = {name: _get(each, arrays) for name, each in value.items() if name != "class"}
+    return _CLASSES[value["class"]](**content)

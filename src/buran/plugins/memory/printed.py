@@ -31,8 +31,6 @@ def predict(arguments: argparse.Namespace, points: Sequence[Mapping[str, float |
     from buran.plugins.memory.machine_file import MachineFile
     from buran.workflow.session import open_session
 
-    if arguments.fastest is not None:
-        raise UsageError("--fastest needs a tensor model", where=arguments.model, hint="leave --machine out")
     there = MachineFile.read(arguments.machine)
     session = open_session(arguments.model, base_models=False)
     if not points:

@@ -107,12 +107,10 @@ def run_shard(shard: Shard, settings: Settings) -> Any:
     as_published, chosen = fit_and_test(train, test, name, preset="published", random_state=seed)
     rows.append({"method": "published", **as_published.to_json()})
     rows += published_seeds(train, test, name, chosen, [seed + 100 * i for i in range(_SEEDS)])
-    small, options = fit_and_test(train, test, name, random_state=seed)
-    rows.append({"method": "default, 20 kB", **small.to_json()})
-    large_one, _ = fit_and_test(train, test, name, size_kb=100.0, random_state=seed, **options)
-    rows.append({"method": "default, 100 kB", **large_one.to_json()})
-    single, _ = fit_and_test(train, test, name, members=1, trees=0, random_state=seed, **options)
-    rows.append({"method": "default, one CP part", **single.to_json()})
+    own, options = fit_and_test(train, test, name, random_state=seed)
+    rows.append({"method": "default", **own.to_json()})
+    parts, _ = fit_and_test(train, test, name, trees=0, random_state=seed, **options)
+    rows.append({"method": "default, CP parts alone", **parts.to_json()})
     return {**shard, "rows": rows}
 
 
@@ -134,8 +132,8 @@ def fit_and_test(train: Sample, test: Sample, name: str, **given: Any) -> tuple[
     options: dict[str, Any] = {}
     if isinstance(inner, Blend):
         chosen = inner.options
-        options = {"cells": chosen.nodes, "rank": chosen.rank, "ridge": chosen.ridge, "smooth": chosen.smooth}
-        setting = f"{options}, CP parts {len(inner.parts)}, trees {len(inner.trees.values)}, share {inner.share:g}"
+        options = {"cells": chosen.nodes, "rank": chosen.rank, "ridge": chosen.ridge}
+        setting = f"{options}, CP parts {len(inner.parts)}, trees {len(inner.trees.roots)}, share {inner.share:g}"
     else:
         assert isinstance(inner, PublishedModel)
         own = inner.choice

@@ -40,7 +40,7 @@ class TensorMode:
         return np.searchsorted(self.bounds, x, side="left").astype(np.int64)
 
 
-def make_mode(axis: Axis, cells: int, own: Array | None = None) -> TensorMode:
+def make_mode(axis: Axis, cells: int) -> TensorMode:
     """Return the nodes of a parameter, both ends included.
 
     Parameters
@@ -48,15 +48,11 @@ def make_mode(axis: Axis, cells: int, own: Array | None = None) -> TensorMode:
     axis
         The parameter.
     cells
-        Number of nodes where there are more distinct values than `FEW`.
-    own
-        Nodes that the user gave.
+        Number of nodes where there are more distinct values than `FEW_NODES`.
     """
     if axis.is_categorical:
         return TensorMode(axis, np.arange(len(axis.categories), dtype=np.float64), np.empty(0))
-    if own is not None:
-        nodes = np.unique(np.asarray(own, dtype=np.float64))
-    elif len(axis.values):
+    if len(axis.values):
         nodes = axis.values
     else:
         limits = axis.position(np.array([axis.low, axis.high]))

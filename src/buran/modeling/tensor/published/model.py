@@ -19,6 +19,8 @@ from buran.modeling.tensor.published.spline import Hinges, fit_hinges
 # Equal parts of the observations, of which one is left out. Tuned: no record of its own; choices were made under
 # seeds other than the reported one (evidence/tensor.md).
 PARTS = 5
+# Sweeps of alternating least squares. Published: 100, as in the authors' program.
+SWEEPS = 100
 # Nodes that are tried. Tuned: within those of Section 6.0.4 of the CPR paper (ranks 1 to 64, 4 to 256 cells, lambda
 # 1e-6 to 1e-3); these no record of its own; choices were made under seeds other than the reported one
 # (evidence/tensor.md).
@@ -52,16 +54,13 @@ class GridOptions:
 
     Attributes
     ----------
-    cells, nodes
+    cells
         For each parameter; None where they are chosen.
     """
 
     cells: Sequence[int] | None
-    nodes: Sequence[Array | None]
     rank: int | None
     ridge: float | None
-    sweeps: int
-    growth_rank: int | None
 
 
 @dataclass(frozen=True)
@@ -170,31 +169,30 @@ def fit_published(
     seed = int(random.integers(2**31))
     order = random.permutation(len(times))
     choice, residuals = _choose(points, times, axes, order, options, seed)
-    modes = _modes(axes, choice.cells, options.nodes)
+    modes = _modes(axes, choice.cells)
     elements = fill_cells(points, times, modes)
-    factors = _complete(elements, modes, choice, options.sweeps, seed)
+    factors = _complete(elements, modes, choice, seed)
     grown = None
     if free:
-        ranks = GROWTH_RANKS if options.growth_rank is None else (options.growth_rank,)
         counts = [(c,) * len(axes) for c in GROWTH_CELLS] if options.cells is None else [choice.cells]
-        tried = list(product(counts, ranks))
-        grown = _choose_grown(points, times, axes, free, tried, options.nodes, choice.ridge, seed)
+        tried = list(product(counts, GROWTH_RANKS))
+        grown = _choose_grown(points, times, axes, free, tried, choice.ridge, seed)
     quantiles = np.quantile(np.abs(residuals), np.linspace(0, 1, 101)) if len(residuals) else np.full(101, np.nan)
     return PublishedModel(tuple(modes), tuple(factors), grown, choice, quantiles)
 
 
-def _modes(axes: Sequence[Axis], cells: Sequence[int], nodes: Sequence[Array | None]) -> list[TensorMode]:
-    return [make_mode(axis, count, axis_nodes) for axis, count, axis_nodes in zip(axes, cells, nodes, strict=True)]
+def _modes(axes: Sequence[Axis], cells: Sequence[int]) -> list[TensorMode]:
+    return [make_mode(axis, count) for axis, count in zip(axes, cells, strict=True)]
 
 
-def _complete(elements: Elements, modes: Sequence[TensorMode], choice: Choice, sweeps: int, seed: int) -> list[Array]:
+def _complete(elements: Elements, modes: Sequence[TensorMode], choice: Choice, seed: int) -> list[Array]:
     return complete(
         elements.index,
         np.log(elements.mean),
         [mode.size for mode in modes],
         choice.rank,
         choice.ridge,
-        sweeps,
+        SWEEPS,
         np.random.default_rng(seed),
     )
 
@@ -218,8 +216,8 @@ def _choose(
 
     def error(choice: Choice) -> float:
         if choice not in tried:
-            modes = _modes(axes, choice.cells, options.nodes)
-            factors = _complete(fill_cells(points[inside], times[inside], modes), modes, choice, options.sweeps, seed)
+            modes = _modes(axes, choice.cells)
+            factors = _complete(fill_cells(points[inside], times[inside], modes), modes, choice, seed)
             found = np.log(np.maximum(predict_log_linear(points[outside], modes, factors), 1e-14))
             rest = found - np.log(times[outside])
             tried[choice] = float(np.abs(rest).mean()), rest
@@ -243,14 +241,13 @@ def _choose_grown(
     axes: tuple[Axis, ...],
     free: tuple[int, ...],
     configurations: list[tuple[tuple[int, ...], int]],
-    nodes: Sequence[Array | None],
     ridge: float,
     seed: int,
 ) -> Grown:
     """Fit the positive tensor whose grid and rank best predict the largest measured values from smaller ones."""
 
     def fit(rows: Whole, own: tuple[Axis, ...], cells: tuple[int, ...], rank: int) -> Grown:
-        modes = _modes(own, cells, nodes)
+        modes = _modes(own, cells)
         elements = fill_cells(points[rows], times[rows], modes)
         return _grow(points[rows], elements, modes, rank, ridge, np.random.default_rng(seed))
 
