@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from buran.modeling.correction import BaseModel, Corrected
 
 HELP = "correct an analytical model by measurements"
-_FORMATS = ("text", "latex", "python", "json")
+_FORMATS = ("text", "latex", "json")
 _CASES: dict[str, Literal["terms", 1, 2, 3, 4]] = {"terms": "terms", "1": 1, "2": 2, "3": 3, "4": 4}
 
 
@@ -69,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     trials = PROCEDURE.trials if arguments.trials is None else arguments.trials
     if arguments.seed < 0:
         raise UsageError("a seed is 0 or more", why=f"it is {arguments.seed}")
-    style: Literal["text", "latex", "python", "json"] = "json" if arguments.json else arguments.format
+    style: Literal["text", "latex", "json"] = "json" if arguments.json else arguments.format
     base = _base_model(arguments)
     points, values = _measurements(arguments, base)
     line = ProgressLine(sys.stderr)
@@ -123,10 +123,10 @@ def _base_model(arguments: argparse.Namespace) -> BaseModel:
 
 def _measurements(arguments: argparse.Namespace, base: BaseModel) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Return columns by name and times."""
-    from buran.modeling.correction.table import read_table
+    from buran.modeling.correction.table import read_times
 
     if arguments.data.suffix.lower() == ".csv":
-        return read_table(arguments.data, list(base.variables), arguments.value)
+        return read_times(arguments.data, list(base.variables), arguments.value)
     from buran.modeling.values import one_call_path
     from buran.profiles.experiment.read import read_experiment
 

@@ -28,6 +28,10 @@ class Average:
     models: tuple[TermModel, ...]
     weights: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        if not self.models or len(self.weights) != len(self.models) or not math.isclose(sum(self.weights), 1):
+            raise ValueError("the weights of the terms do not add up to 1")
+
     @property
     def best(self) -> TermModel:
         """The model with the largest weight."""

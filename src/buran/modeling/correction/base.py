@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import keyword
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+import sympy
 from numpy.typing import ArrayLike
+from pydantic import BeforeValidator
 
 from buran.campaign.expressions import FUNCTIONS
 from buran.errors import UsageError
-from buran.modeling.correction.formula import Array, Formula, Values, parse_formula
+from buran.modeling.correction.formula import Array, compiled, exact, parse_formula
 
 Monotone = Literal["increasing", "decreasing"]
-_LINEAR = 1e-9  # relative: what a sum may differ by
+Text = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, int | float) else value)]
+"""A text of a file, where YAML may read a number."""
 
 
 @dataclass(frozen=True)
@@ -31,15 +34,15 @@ class Parameter:
     log
         Whether it is searched on a logarithmic scale, as latencies and bandwidths should be.
     unit, meaning
-        For checks and for people; the empty unit is not checked, ``1`` is a plain number.
+        For people.
     """
 
     value: float
     lower: float
     upper: float
     log: bool = False
-    unit: str = ""
-    meaning: str = ""
+    unit: Text = ""
+    meaning: Text = ""
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,8 @@ class Variable:
 
     Attributes
     ----------
-    lower, upper
-        Declared domain; None for the range of the measurements.
+    range
+        Declared domain; None for that of the measurements.
     scale
         Whether it says how large a run is: tested by holding out its largest values.
     thresholds
@@ -60,13 +63,12 @@ class Variable:
         As for parameters.
     """
 
-    lower: float | None = None
-    upper: float | None = None
+    range: tuple[float, float] | None = None
     scale: bool = False
     thresholds: bool | None = None
     monotone: Monotone | None = None
-    unit: str = ""
-    meaning: str = ""
+    unit: Text = ""
+    meaning: Text = ""
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,8 @@ class Constant:
     """A number that is known."""
 
     value: float
-    unit: str = ""
-    meaning: str = ""
+    unit: Text = ""
+    meaning: Text = ""
 
 
 @dataclass(frozen=True)
@@ -109,26 +111,24 @@ class BaseModel:
         Named parts, in order; corrections are made of them.
     let
         Abbreviations, each of what stands before it.
-    unit
-        Unit of the value.
-    name, meaning
-        For people.
+    unit, name, meaning
+        For people; the unit is that of the value.
 
     Raises
     ------
     UsageError
-        If a formula is not allowed, a name stands for two things, or bounds or units contradict each other.
+        If a formula is not allowed, a name stands for two things, or bounds contradict each other.
     """
 
-    expression: str
+    expression: Text
     parameters: Mapping[str, Parameter]
     variables: Mapping[str, Variable]
-    components: Mapping[str, str] = field(default_factory=dict)
-    let: Mapping[str, str] = field(default_factory=dict)
+    components: Mapping[str, Text] = field(default_factory=dict)
+    let: Mapping[str, Text] = field(default_factory=dict)
     constants: Mapping[str, Constant] = field(default_factory=dict)
-    unit: str = "s"
-    name: str = "model"
-    meaning: str = ""
+    unit: Text = "s"
+    name: Text = "model"
+    meaning: Text = ""
 
     def __post_init__(self) -> None:
         names = [*self.parameters, *self.variables, *self.constants, *self.let, *self.components]
@@ -142,43 +142,68 @@ class BaseModel:
         for name, parameter in self.parameters.items():
             _check_bounds(parameter, f"{self.name}, parameter {name}")
         for name, variable in self.variables.items():
-            low, high = variable.lower, variable.upper
-            if (low is not None and not low > 0) or (low is not None and high is not None and not low < high):
-                why = f"[{low}, {high}] is not"
+            if variable.range is not None and not 0 < variable.range[0] < variable.range[1]:
+                why = f"{list(variable.range)} is not"
                 raise UsageError("a variable's range rises and is positive", where=f"{self.name}, {name}", why=why)
-        unused = [name for name in self.parameters if name not in self._used]
+        used = self.total.free_symbols
+        unused = [name for name in self.parameters if self.symbols[name] not in used]
         if unused:
             why = "a parameter that changes nothing cannot be fitted"
             raise UsageError(f"the expression does not use {', '.join(unused)}", where=self.name, why=why)
-        parts: tuple[Parameter | Variable | Constant, ...] = (
-            *self.parameters.values(),
-            *self.variables.values(),
-            *self.constants.values(),
+
+    @cached_property
+    def symbols(self) -> dict[str, sympy.Symbol]:
+        """The variables, then the parameters, then the components, by name."""
+        variables = {name: sympy.Symbol(name, positive=True) for name in self.variables}
+        return variables | {name: sympy.Symbol(name, real=True) for name in (*self.parameters, *self.components)}
+
+    @cached_property
+    def _parts(self) -> dict[str, sympy.Expr]:
+        """The components, of variables and parameters, by name; the expression, of components too, without a name."""
+        known: dict[str, Any] = {name: self.symbols[name] for name in (*self.variables, *self.parameters)}
+        known |= {name: exact(constant.value) for name, constant in self.constants.items()}
+        for name, text in self.let.items():
+            known[name] = parse_formula(text, known, f"{self.name}, {name}")
+        components = {}
+        for name, text in self.components.items():
+            components[name] = known[name] = parse_formula(text, known, f"{self.name}, {name}")
+        known |= {name: self.symbols[name] for name in self.components}
+        return {**components, "": parse_formula(self.expression, known, f"{self.name}, expression")}
+
+    def _with(self, components: Mapping[str, sympy.Expr]) -> sympy.Expr:
+        """Return the expression of variables and parameters, with these components."""
+        return self._parts[""].subs(
+            [(self.symbols[name], each) for name, each in components.items()], simultaneous=True
         )
-        if any(part.unit for part in parts):
-            from buran.modeling.correction.units import check_units
-
-            check_units(self)
 
     @cached_property
-    def formulas(self) -> dict[str, Formula]:
-        """All formulas by name, in the order they are computed; the expression is the empty name."""
-        names = [*self.parameters, *self.variables, *self.constants]
-        out = {}
-        for name, text in (*self.let.items(), *self.components.items()):
-            out[name] = parse_formula(text, names, f"{self.name}, {name}")
-            names.append(name)
-        out[""] = parse_formula(self.expression, names, f"{self.name}, expression")
-        return out
+    def total(self) -> sympy.Expr:
+        """The value, of variables and parameters."""
+        return self._with({name: self._parts[name] for name in self.components})
 
     @cached_property
-    def _used(self) -> set[str]:
-        """Names that the expression depends on."""
-        used = set(self.formulas[""].names)
-        for name in reversed([*self.let, *self.components]):
-            if name in used:
-                used |= self.formulas[name].names
-        return used
+    def outer_factor(self) -> sympy.Expr | None:
+        """The factor in front of the components, if the expression is their sum times one that has none of them."""
+        if not self.components:
+            return None
+        components = [self.symbols[name] for name in self.components]
+        factor = sympy.diff(self._parts[""], components[0])
+        is_sum = sympy.expand(self._parts[""] - factor * sympy.Add(*components)) == 0
+        return factor if is_sum and not factor.free_symbols & set(components) else None
+
+    @cached_property
+    def carriers(self) -> tuple[sympy.Expr, ...]:
+        """What each component adds to the total, and the factor in front of them, which a missing one has too."""
+        components = {name: self._parts[name] for name in self.components}
+        if self.outer_factor is not None:
+            return (*(self.outer_factor * each for each in components.values()), self.outer_factor)
+        added = [self._with({**components, name: 2 * each}) - self.total for name, each in components.items()]
+        return (*(added or [self.total]), sympy.Integer(1))
+
+    @cached_property
+    def _compiled(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        names = [self.symbols[name] for name in (*self.variables, *self.parameters)]
+        return compiled(names, [self.total]), compiled(names, [self.total, *self.carriers])
 
     @property
     def start(self) -> Array:
@@ -216,75 +241,27 @@ class BaseModel:
 
     def evaluate(self, theta: Array, points: Array) -> Array:
         """Return values of shape (..., point) for parameters (..., parameter) at points (point, variable)."""
-        values = self._environment(theta, points)
-        return self._whole(values, np.shape(theta)[:-1], len(points))
+        return self._computed(self._compiled[0], theta, points)[0]
 
     def parts(self, theta: Array, points: Array) -> Parts:
         """Return the values and what they are made of."""
-        shape, number = np.shape(theta)[:-1], len(points)
-        values = self._environment(theta, points)
-        total = self._whole(values, shape, number)
-        carriers = [self._whole({**values, name: 2 * values[name]}, shape, number) - total for name in self.components]
-        if not carriers:
-            carriers.append(total)
-        outer = np.ones_like(total)
-        if self.has_outer_factor:
-            name = next(iter(self.components))
-            with np.errstate(all="ignore"):
-                outer = carriers[0] / values[name]
-        return Parts(total, np.stack([*carriers, outer]))
+        total, *carriers = self._computed(self._compiled[1], theta, points)
+        return Parts(total, np.stack(carriers))
 
-    @cached_property
-    def has_outer_factor(self) -> bool:
-        """Whether the expression is a sum of the components times a factor in front of it.
-
-        Found by trying: adding 1 to any component, anywhere, must change the value by the same.
-        """
-        if not self.components:
-            return False
-        random = np.random.default_rng(0)
-        points = random.uniform(2.0, 100.0, (5, len(self.variables)))
-        values = self._environment(self.start, points)
-        changes = []
-        for _ in range(2):
-            values |= {name: random.uniform(0.5, 2.0, 5) for name in self.components}
-            total = self.formulas[""](values)
-            changes += [self.formulas[""]({**values, name: values[name] + 1}) - total for name in self.components]
-        nothing = self.formulas[""]({**values, **dict.fromkeys(self.components, np.zeros(5))})
-        same = all(np.allclose(change, changes[0], rtol=1e-9, atol=0) for change in changes)
-        return bool(same and np.all(np.abs(nothing) <= _LINEAR * np.abs(total)))
+    def _computed(self, function: Callable[..., Any], theta: Array, points: Array) -> list[Array]:
+        parameters = np.asarray(theta)
+        values = function(*points.T, *(parameters[..., i, None] for i in range(len(self.parameters))))
+        shape = (*parameters.shape[:-1], len(points))
+        return [np.broadcast_to(np.asarray(value, dtype=np.float64), shape) for value in values]
 
     @property
     def carrier_names(self) -> tuple[str, ...]:
         """Names of the carriers of `parts`; the last one is the missing component."""
         return (*(self.components or ("model",)), "missing")
 
-    def _environment(self, theta: Array, points: Array) -> dict[str, Any]:
-        values: dict[str, Any] = {name: constant.value for name, constant in self.constants.items()}
-        values |= {name: points[:, i] for i, name in enumerate(self.variables)}
-        values |= {name: np.asarray(theta)[..., i, None] for i, name in enumerate(self.parameters)}
-        for name, formula in self.formulas.items():
-            if name:
-                values[name] = formula(values)
-        return values
-
-    def _whole(self, values: Values, shape: tuple[int, ...], number: int) -> Array:
-        return np.broadcast_to(np.asarray(self.formulas[""](values), dtype=np.float64), (*shape, number))
-
     def to_json(self) -> dict[str, Any]:
         """Return the keys of a base model's YAML file."""
-        out: dict[str, Any] = {"name": self.name, "meaning": self.meaning, "unit": self.unit}
-        out |= {"expression": self.expression, "components": dict(self.components), "let": dict(self.let)}
-        out["parameters"] = {name: asdict(parameter) for name, parameter in self.parameters.items()}
-        out["variables"] = {name: _variable_to_json(variable) for name, variable in self.variables.items()}
-        out["constants"] = {name: asdict(constant) for name, constant in self.constants.items()}
-        return out
-
-
-def _variable_to_json(variable: Variable) -> dict[str, Any]:
-    keys = asdict(variable)
-    low, high = keys.pop("lower"), keys.pop("upper")
-    return {"range": None if low is None else [low, high], **keys}
+        return asdict(self)
 
 
 def _check_bounds(parameter: Parameter, where: str) -> None:

@@ -54,8 +54,7 @@ def correct(
     if case not in (None, "terms", *CASES):
         raise UsageError(f"there is no case {case!r}", hint="one of terms, 1, 2, 3, 4")
     if preset not in ("robust", "published"):
-        hint = {"paper": "it is called published now"}.get(preset, "robust or published")
-        raise UsageError(f"there is no preset {preset!r}", hint=hint)
+        raise UsageError(f"there is no preset {preset!r}", hint="robust or published")
     data = prepare(base, points, values)
     if preset == "robust":
         number = None if case in (None, "terms") else case

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import NormalDist
 from typing import Annotated, Any, Literal
@@ -13,22 +13,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BeforeValidator
 
-from buran.files import JsonObject, decode, finite_numbers, finite_or_none, read_document, write_json
+from buran.files import JsonObject, decode, finite_or_none, read_document, write_json
 from buran.modeling.correction.average import Average
 from buran.modeling.correction.base import BaseModel
-from buran.modeling.correction.base_file import base_from
 from buran.modeling.correction.formula import Array
 from buran.modeling.correction.gate import Gate
-from buran.modeling.correction.mecp.expression import Evolved, evolved_from
+from buran.modeling.correction.mecp.expression import BASE, Evolved
 from buran.modeling.correction.residual import Residual
-from buran.modeling.correction.terms import CorrectionTerm, Growth, TermModel
 from buran.modeling.correction.tuning import FREEZE
 
-SCHEMA = "buran-corrected/2"
+SCHEMA = "buran-corrected/3"
 KIND = "corrected"
 Preset = Literal["robust", "published"]
-_PRESETS: Mapping[str, Preset] = {"robust": "robust", "published": "published", "paper": "published"}
-"""By their names in files; the last one is of earlier versions."""
 _NORMAL = NormalDist().inv_cdf(19 / 20) * math.sqrt(math.pi / 2)
 """What 90 % of normal errors stay below, over their mean absolute value."""
 _SCATTER = math.sqrt(math.pi / 2 - 1)
@@ -161,6 +157,22 @@ class Corrected:
     evolved: Evolved | None = None
     preset: Preset = "robust"
 
+    def __post_init__(self) -> None:
+        variables, parameters = len(self.base.variables), len(self.base.parameters)
+        if not len(self.low) == len(self.high) == variables:
+            raise ValueError("the trained range has other variables than the base model")
+        models = () if self.terms is None else self.terms.models
+        thetas = [self.theta, *(each.theta for each in models), *([self.evolved.theta] if self.evolved else [])]
+        if any(len(theta) != parameters for theta in thetas):
+            raise ValueError("there are more or fewer parameters than the base model has")
+        terms = [term for each in models for term in each.terms]
+        if any(term.carrier >= len(self.base.carriers) or term.growth.variable >= variables for term in terms):
+            raise ValueError("a term has a component or a variable that the base model does not have")
+        if self.evolved is not None and not self.evolved.program.terminals <= {BASE, *self.base.variables}:
+            raise ValueError("the program has a variable that the base model does not have")
+        if self.process is not None and self.process.points.shape[1] != variables:
+            raise ValueError("the process has other variables than the base model")
+
     @property
     def method(self) -> str:
         """Name of what corrects."""
@@ -227,52 +239,27 @@ class Corrected:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        report = self.report
-        return {
-            "schema": SCHEMA,
-            "kind": KIND,
-            "preset": self.preset,
-            "method": self.method,
-            "base": self.base.to_json(),
-            "theta": list(self.theta),
-            "trained": {name: list(pair) for name, *pair in zip(self.base.variables, self.low, self.high, strict=True)},
-            "terms": None if self.terms is None else _terms_to_json(self.terms, self.base),
-            "process": None if self.process is None else {k: v.tolist() for k, v in vars(self.process).items()},
-            "program": None if self.evolved is None else self.evolved.to_json(),
-            "report": vars(report)
-            | {
-                "errors": {name: finite_or_none(error) for name, error in report.errors.items()},
-                "forward": {name: finite_or_none(error) for name, error in report.forward.items()},
-                "thresholds": [vars(threshold) for threshold in report.thresholds],
-                "trials": [vars(trial) for trial in report.trials],
-            },
-        }
+        return {"schema": SCHEMA, "kind": KIND, **_plain(asdict(self))}
 
     @classmethod
-    def from_json(cls, data: JsonObject, where: str = "corrected model") -> Corrected:
+    def from_json(cls, data: JsonObject) -> Corrected:
         """Read what `to_json` gives.
 
         Raises
         ------
-        KeyError, TypeError, ValueError, UsageError
+        ValueError, UsageError
             Where a key is missing or a value is not what it should be.
         """
-        base = base_from(data["base"], where)
-        size = len(base.parameters)
-        if list(data["trained"]) != list(base.variables):
-            raise ValueError("the trained range has other variables than the base model")
-        preset = _PRESETS[data["preset"]]
-        return cls(
-            base,
-            finite_numbers(data["theta"], size),
-            tuple(float(pair[0]) for pair in data["trained"].values()),
-            tuple(float(pair[1]) for pair in data["trained"].values()),
-            decode(CorrectionReport, data["report"]),
-            None if data["terms"] is None else _terms_from_json(data["terms"], base),
-            None if data["process"] is None else _process_from_json(data["process"], len(base.variables)),
-            None if data["program"] is None else evolved_from(data["program"], base),
-            preset,
-        )
+        return decode(cls, {key: value for key, value in data.items() if key not in ("schema", "kind")})
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: lists for arrays, nothing for what is not finite."""
+    if isinstance(value, Mapping):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(each) for each in value]
+    return finite_or_none(value) if isinstance(value, float) else value
 
 
 def write_corrected(path: Path, model: Corrected) -> None:
@@ -291,59 +278,7 @@ def load_corrected(path: Path) -> Corrected:
     return read_document(
         path,
         SCHEMA,
-        lambda data: Corrected.from_json(data, str(path)),
+        Corrected.from_json,
         what="corrected model",
         hint="write one with: buran correct MODEL.yaml DATA -o FILE",
     )
-
-
-def _terms_to_json(average: Average, base: BaseModel) -> list[dict[str, Any]]:
-    names, variables = base.carrier_names, list(base.variables)
-    return [
-        {
-            "weight": weight,
-            "theta": list(model.theta),
-            "cost": model.cost,
-            "added": [
-                {
-                    "component": names[term.carrier],
-                    "shape": term.growth.shape,
-                    "variable": variables[term.growth.variable],
-                    "number": term.growth.number,
-                    "coefficient": term.coefficient,
-                }
-                for term in model.terms
-            ],
-        }
-        for weight, model in zip(average.weights, average.models, strict=True)
-    ]
-
-
-def _terms_from_json(data: Sequence[JsonObject], base: BaseModel) -> Average:
-    models = tuple(_model_from_json(entry, base) for entry in data)
-    weights = finite_numbers([entry["weight"] for entry in data], len(models))
-    if not models or min(weights) < 0 or abs(sum(weights) - 1) > 1e-6:
-        raise ValueError("the weights of the terms do not add up to 1")
-    return Average(models, weights)
-
-
-def _model_from_json(data: JsonObject, base: BaseModel) -> TermModel:
-    names, variables = list(base.carrier_names), list(base.variables)
-    terms = []
-    for entry in data["added"]:
-        if entry["shape"] not in ("power", "log2", "hinge", "one"):
-            raise ValueError(f"there is no shape {entry['shape']!r}")
-        growth = Growth(entry["shape"], variables.index(entry["variable"]), float(entry["number"]))
-        terms.append(CorrectionTerm(names.index(entry["component"]), growth, float(entry["coefficient"])))
-    return TermModel(finite_numbers(data["theta"], len(base.parameters)), tuple(terms), float(data["cost"]))
-
-
-def _process_from_json(data: JsonObject, size: int) -> Residual:
-    arrays = {key: np.array(data[key], dtype=np.float64) for key in ("centre", "spread", "points", "lengths", "pull")}
-    draws, points = arrays["pull"].shape
-    shapes = {"centre": (size,), "spread": (size,), "points": (points, size), "lengths": (draws, size)}
-    if any(arrays[key].shape != shape for key, shape in shapes.items()):
-        raise ValueError("the process has arrays of the wrong shape")
-    if not all(np.isfinite(array).all() for array in arrays.values()):
-        raise ValueError("the process has numbers that are not finite")
-    return Residual(**arrays)

@@ -19,8 +19,8 @@ def domain(base: BaseModel, points: Array) -> tuple[Array, Array]:
     """Return the ends of what the declared ranges and the points cover, by variable."""
     low, high = points.min(axis=0), points.max(axis=0)
     for i, variable in enumerate(base.variables.values()):
-        low[i] = low[i] if variable.lower is None else min(low[i], variable.lower)
-        high[i] = high[i] if variable.upper is None else max(high[i], variable.upper)
+        least, most = variable.range or (low[i], high[i])
+        low[i], high[i] = min(low[i], least), max(high[i], most)
     return low, high
 
 

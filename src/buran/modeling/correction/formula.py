@@ -1,58 +1,34 @@
-"""Formulas over arrays: the expressions of campaign files, computed for all points and candidates at once."""
+"""Formulas of base models: the expressions of campaign files as sympy's, computed for all points at once."""
 
 from __future__ import annotations
 
 import ast
-import itertools
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+import functools
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import sympy
 from numpy.typing import NDArray
+from sympy.codegen.cfunctions import log2
 
 from buran.campaign.expressions import FUNCTIONS, ExpressionError, compile_expression
 from buran.errors import UsageError
 
 Array = NDArray[np.float64]
-Values = Mapping[str, Array | float]  # arrays broadcast
-_Evaluator = Callable[[Values], Any]
 
 
-@dataclass(frozen=True)
-class Formula:
-    """A formula that was checked against the whitelist of expressions.
-
-    Attributes
-    ----------
-    text
-        As written.
-    names
-        What it uses.
-    tree
-        Its syntax tree, of allowed nodes only.
-    """
-
-    text: str
-    names: frozenset[str]
-    tree: ast.expr
-    _evaluator: _Evaluator
-
-    def __call__(self, values: Values) -> Any:
-        """Compute the formula; where it has no value, the result is NaN or infinite."""
-        with np.errstate(all="ignore"):
-            return self._evaluator(values)
-
-
-def parse_formula(text: str | float, names: Collection[str], where: str) -> Formula:
+def parse_formula(text: str | float, symbols: Mapping[str, sympy.Expr], where: str) -> sympy.Expr:
     """Read a formula.
 
     Parameters
     ----------
     text
         An expression, or a number.
-    names
-        What it may use.
+    symbols
+        What it may use: each name, and what stands for it.
     where
         What the formula is, for messages.
 
@@ -62,7 +38,7 @@ def parse_formula(text: str | float, names: Collection[str], where: str) -> Form
         If it is no expression, or uses a name, call or size that is not allowed.
     """
     try:
-        checked = compile_expression(text, names, "number")
+        checked = compile_expression(text, symbols, "number")
     except ExpressionError as error:
         raise UsageError(
             "a formula of the base model is not allowed", where=where, why=error.what, hint=error.hint
@@ -72,101 +48,102 @@ def parse_formula(text: str | float, names: Collection[str], where: str) -> Form
     if words:
         why = f"{words[0]!r} is a word, and formulas have numbers"
         raise UsageError("a formula of the base model is not allowed", where=where, why=why)
-    return Formula(checked.text, checked.names, tree, _compiled(tree))
+    return _expression(tree, symbols)
 
 
-def _power(base: Any, exponent: Any) -> Any:
-    return np.power(np.asarray(base, dtype=np.float64), exponent)
+def exact(value: float) -> sympy.Expr:
+    """Return a number with all its digits; a whole one as such, which powers of it need."""
+    return sympy.Integer(int(value)) if float(value).is_integer() and abs(value) < 1e9 else sympy.Float(value, 17)
 
 
-_ARITHMETIC: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: np.add,
-    ast.Sub: np.subtract,
-    ast.Mult: np.multiply,
-    ast.Div: np.divide,
-    ast.FloorDiv: np.floor_divide,
-    ast.Mod: np.mod,
-    ast.Pow: _power,
-}
-_COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: np.equal,
-    ast.NotEq: np.not_equal,
-    ast.Lt: np.less,
-    ast.LtE: np.less_equal,
-    ast.Gt: np.greater,
-    ast.GtE: np.greater_equal,
-}
+def compiled(names: Sequence[sympy.Symbol], expressions: Sequence[sympy.Expr]) -> Callable[..., list[Any]]:
+    """Return a function of arrays that broadcast, for the symbols; where a formula has no value, its value is NaN."""
+    function = sympy.lambdify(names, list(expressions), [_ARRAYS, "numpy"], cse=True)
+
+    def call(*values: Any) -> list[Any]:
+        with np.errstate(all="ignore"):
+            return [np.nan if np.iscomplexobj(value) else value for value in function(*values)]
+
+    return call
 
 
-def _whole(number: Any) -> Any:
-    return np.equal(np.floor(number), number)
+def _expression(node: ast.expr, symbols: Mapping[str, sympy.Expr]) -> Any:
+    """Translate a node that `compile_expression` has allowed."""
 
+    def inner(child: ast.expr) -> Any:
+        return _expression(child, symbols)
 
-def _is_root(number: Any, degree: int) -> Any:
-    return (number >= 0) & _whole(number) & np.equal(np.round(number ** (1 / degree)) ** degree, number)
-
-
-_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
-    "abs": np.abs,
-    "cbrt": np.cbrt,
-    "ceil": np.ceil,
-    "divides": lambda divisor, number: np.equal(np.mod(number, divisor), 0),
-    "exp": np.exp,
-    "floor": np.floor,
-    "is_cube": lambda x: _is_root(x, 3),
-    "is_power_of_two": lambda x: (x >= 1) & _whole(np.log2(np.maximum(x, 1))),
-    "is_square": lambda x: _is_root(x, 2),
-    "log": np.log,
-    "log2": np.log2,
-    "max": lambda *numbers: _reduced(np.maximum, numbers),
-    "min": lambda *numbers: _reduced(np.minimum, numbers),
-    "sqrt": np.sqrt,
-    # Of a few whole numbers: no need for array forms of their own.
-    **{name: np.vectorize(FUNCTIONS[name].call, otypes=[float]) for name in ("grid2", "grid3", "isqrt_factor")},
-}
-
-
-def _reduced(pick: Callable[[Any, Any], Any], numbers: tuple[Any, ...]) -> Any:
-    out = numbers[0]
-    for number in numbers[1:]:
-        out = pick(out, number)
-    return out
-
-
-def _compiled(node: ast.expr) -> _Evaluator:
-    """Return a closure for a node that the whitelist allowed."""
     match node:
+        case ast.Constant(value=bool() as value):
+            return sympy.sympify(value)
         case ast.Constant(value=value):
-            number = float(value)  # type: ignore[arg-type]
-            return lambda values: number
+            return exact(value)  # type: ignore[arg-type]
         case ast.Name(id=name):
-            return lambda values: values[name]
+            return symbols[name]
         case ast.UnaryOp(op=op, operand=operand):
-            inner = _compiled(operand)
-            if isinstance(op, ast.Not):
-                return lambda values: np.logical_not(inner(values))
-            return (lambda values: -inner(values)) if isinstance(op, ast.USub) else inner
+            return _UNARY[type(op)](inner(operand))
         case ast.BinOp(left=left, op=op, right=right):
-            apply, one, two = _ARITHMETIC[type(op)], _compiled(left), _compiled(right)
-            return lambda values: apply(one(values), two(values))
-        case ast.BoolOp(op=op, values=operands):
-            parts = [_compiled(operand) for operand in operands]
-            join = np.logical_and if isinstance(op, ast.And) else np.logical_or
-            return lambda values: _reduced(join, tuple(part(values) for part in parts))
+            return _BINARY[type(op)](inner(left), inner(right))
+        case ast.BoolOp(op=op, values=values):
+            return _BOOLEAN[type(op)](*map(inner, values))
         case ast.Compare(left=left, ops=ops, comparators=others):
-            sides = [_compiled(side) for side in (left, *others)]
-            signs = [_COMPARISONS[type(op)] for op in ops]
-            return lambda values: _chained(signs, [side(values) for side in sides])
+            sides = [inner(side) for side in (left, *others)]
+            return sympy.And(*(_RELATIONS[type(op)](sides[i], sides[i + 1]) for i, op in enumerate(ops)))
         case ast.IfExp(test=test, body=body, orelse=orelse):
-            condition, then, otherwise = _compiled(test), _compiled(body), _compiled(orelse)
-            return lambda values: np.where(condition(values), then(values), otherwise(values))
+            return sympy.Piecewise((inner(body), inner(test)), (inner(orelse), True))
         case ast.Call(func=ast.Name(id=name), args=arguments):
-            call, evaluators = _FUNCTIONS[name], [_compiled(argument) for argument in arguments]
-            return lambda values: call(*(argument(values) for argument in evaluators))
+            return _CALLS[name](*map(inner, arguments))
         case _:
-            raise AssertionError(f"a node that the whitelist does not allow: {ast.dump(node)}")
+            raise AssertionError(f"a node that is not allowed: {ast.dump(node)}")
 
 
-def _chained(signs: list[Callable[[Any, Any], Any]], sides: list[Any]) -> Any:
-    pairs = zip(signs, itertools.pairwise(sides), strict=True)
-    return _reduced(np.logical_and, tuple(sign(*pair) for sign, pair in pairs))
+def _condition(name: str) -> Callable[..., Any]:
+    return lambda *arguments: sympy.Ne(sympy.Function(name)(*arguments), 0)
+
+
+_MOD = sympy.Function("mod")
+_UNARY: Mapping[type[ast.unaryop], Any] = {ast.UAdd: operator.pos, ast.USub: operator.neg, ast.Not: sympy.Not}
+_BOOLEAN: Mapping[type[ast.boolop], Any] = {ast.And: sympy.And, ast.Or: sympy.Or}
+_BINARY: Mapping[type[ast.operator], Any] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: sympy.Function("floor_divide"),
+    ast.Mod: _MOD,
+    ast.Pow: operator.pow,
+}
+_RELATIONS: Mapping[type[ast.cmpop], Any] = {
+    ast.Eq: sympy.Eq,
+    ast.NotEq: sympy.Ne,
+    ast.Lt: sympy.Lt,
+    ast.LtE: sympy.Le,
+    ast.Gt: sympy.Gt,
+    ast.GtE: sympy.Ge,
+}
+_CALLS: Mapping[str, Callable[..., Any]] = {
+    **{name: (_condition if each.gives == "condition" else sympy.Function)(name) for name, each in FUNCTIONS.items()},
+    "abs": sympy.Abs,
+    "ceil": sympy.ceiling,
+    "divides": lambda divisor, value: sympy.Eq(_MOD(value, divisor), 0),
+    "exp": sympy.exp,
+    "floor": sympy.floor,
+    "log": sympy.log,
+    "log2": log2,
+    "max": sympy.Max,
+    "min": sympy.Min,
+    "sqrt": sympy.sqrt,
+}
+
+
+def _folded(pick: Callable[[Any, Any], Any]) -> SimpleNamespace:
+    """Return what combines arrays of different shapes, as numpy's own reduction does not."""
+    return SimpleNamespace(reduce=lambda parts: functools.reduce(pick, parts))
+
+
+_ARRAYS = {
+    # what numpy does not have by these names is computed number by number
+    **{name: np.vectorize(each.call, otypes=[float]) for name, each in FUNCTIONS.items() if not hasattr(np, name)},
+    "logical_and": _folded(np.logical_and),
+    "logical_or": _folded(np.logical_or),
+}

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
+from pydantic import PlainValidator
 
 from buran.modeling.correction.formula import Array
 from buran.modeling.numerics.gaussian_process import average_process, squared_exponential
+
+
+def _numbers(value: Any) -> Array:
+    array = np.array(value, dtype=np.float64)
+    if not np.isfinite(array).all():
+        raise ValueError("a number is missing or not finite")
+    return array
+
+
+Numbers = Annotated[Array, PlainValidator(_numbers)]
 
 
 @dataclass(frozen=True)
@@ -26,11 +38,17 @@ class Residual:
         Shape (draw, point): weights of the points, the draws' shares included.
     """
 
-    centre: Array
-    spread: Array
-    points: Array
-    lengths: Array
-    pull: Array
+    centre: Numbers
+    spread: Numbers
+    points: Numbers
+    lengths: Numbers
+    pull: Numbers
+
+    def __post_init__(self) -> None:
+        (points, size), draws = self.points.shape, len(self.pull)
+        shapes = {"centre": (size,), "spread": (size,), "lengths": (draws, size), "pull": (draws, points)}
+        if any(getattr(self, name).shape != shape for name, shape in shapes.items()):
+            raise ValueError("the process has arrays of the wrong shape")
 
     def evaluate(self, points: Array) -> Array:
         """Return the mean at points (point, variable)."""

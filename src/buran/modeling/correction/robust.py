@@ -250,9 +250,8 @@ def _notes(base: BaseModel, fitted: TermModel, data: Data) -> tuple[str, ...]:
                 notes.append(f"{name} was fitted to its {end} bound {bound:g}")
     for i, (name, variable) in enumerate(base.variables.items()):
         low, high = data.points[:, i].min(), data.points[:, i].max()
-        if (variable.lower is not None and low < variable.lower) or (
-            variable.upper is not None and high > variable.upper
-        ):
+        least, most = variable.range or (low, high)
+        if low < least or high > most:
             notes.append(f"{name} was measured from {low:g} to {high:g}, beyond its declared range")
     if not any(variable.scale for variable in base.variables.values()):
         notes.append("no variable is declared to be a scale: the longest runs are the ones predicted from the others")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,12 +10,13 @@ import numpy as np
 from buran.campaign.mistakes import did_you_mean
 from buran.errors import FormatError, UsageError
 from buran.modeling.correction.formula import Array
+from buran.modeling.table import read_table
 
 USUAL = ("time", "runtime", "seconds", "time_s", "value")
 """Names of the column of times, where none is chosen."""
 
 
-def read_table(path: Path, variables: Sequence[str], value: str | None = None) -> tuple[dict[str, Array], Array]:
+def read_times(path: Path, variables: Sequence[str], value: str | None = None) -> tuple[dict[str, Array], Array]:
     """Read a CSV file whose first row names the columns.
 
     Parameters
@@ -40,18 +40,7 @@ def read_table(path: Path, variables: Sequence[str], value: str | None = None) -
     UsageError
         If a column is missing.
     """
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = [row for row in csv.reader(file) if row]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise FormatError("the measurements cannot be read", where=path, why=str(error)) from None
-    if len(rows) < 2:
-        raise FormatError("the measurements have no rows", where=path, hint="a header, then one row for each run")
-    header = [name.strip() for name in rows[0]]
-    for line, row in enumerate(rows[1:], 2):
-        if len(row) != len(header):
-            why = f"the header has {len(header)} fields, this row {len(row)}"
-            raise FormatError("a row does not fit its header", where=f"{path}:{line}", why=why)
+    header, rows = read_table(path)
     chosen = value or next((name for name in USUAL if name in header), None)
     if chosen is None:
         hint = f"name it with --value: {', '.join(header)}"
@@ -65,9 +54,9 @@ def read_table(path: Path, variables: Sequence[str], value: str | None = None) -
 
 
 def _numbers(path: Path, rows: list[list[str]], column: int, name: str, missing: bool = False) -> Array:
-    out = np.full(len(rows) - 1, np.nan)
-    for i, row in enumerate(rows[1:]):
-        text = row[column].strip()
+    out = np.full(len(rows), np.nan)
+    for i, row in enumerate(rows):
+        text = row[column]
         if missing and not text:
             continue
         try:

@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import sympy
 from numpy.typing import NDArray
+from sympy.codegen.cfunctions import log2
 
 from buran.modeling.correction.base import BaseModel
 from buran.modeling.correction.fit import Residuals, least_squares, left_out_cost
-from buran.modeling.correction.formula import Array
+from buran.modeling.correction.formula import Array, exact
 from buran.modeling.numerics.least_squares import orthogonal_part
 from buran.modeling.pmnf.tuning import BEAM
 
@@ -45,14 +47,14 @@ class Growth:
             return np.asarray(np.maximum(0.0, x / self.number - 1.0))
         return np.ones(len(points))
 
-    def text(self, names: Sequence[str]) -> str:
-        """Write it as a formula."""
-        x = names[self.variable]
+    def expression(self, variables: Sequence[sympy.Symbol]) -> sympy.Expr:
+        """Return it in sympy's terms."""
+        x = variables[self.variable]
         if self.shape == "power":
-            return x if self.number == 1 else f"{x}**{self.number:g}" if self.number > 0 else f"{x}**({self.number:g})"
+            return x ** sympy.nsimplify(self.number)
         if self.shape == "log2":
-            return f"log2({x})"
-        return f"max(0, {x}/{self.number!r} - 1)" if self.shape == "hinge" else "1"
+            return log2(x)
+        return sympy.Max(0, x / exact(self.number) - 1) if self.shape == "hinge" else sympy.Integer(1)
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,15 @@ class TermModel:
     theta: tuple[float, ...]
     terms: tuple[CorrectionTerm, ...]
     cost: float
+
+    def expression(self, base: BaseModel) -> sympy.Expr:
+        """Return the base model with its terms in sympy's terms, of the variables."""
+        variables = [base.symbols[name] for name in base.variables]
+        theta = {base.symbols[name]: exact(value) for name, value in zip(base.parameters, self.theta, strict=True)}
+        added = (
+            term.coefficient * base.carriers[term.carrier] * term.growth.expression(variables) for term in self.terms
+        )
+        return sympy.Add(base.total, *added).subs(theta)
 
     def evaluate(self, base: BaseModel, points: Array, clamped: Array | None = None) -> Array:
         """Return values at points (point, variable); terms grow as at `clamped` instead, if given."""

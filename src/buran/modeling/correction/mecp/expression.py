@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
+import sympy
+from pydantic import BeforeValidator
 
-from buran.files import JsonObject, finite_numbers
 from buran.modeling.correction.base import BaseModel
-from buran.modeling.correction.formula import Array, Values
+from buran.modeling.correction.formula import Array, exact
 
 Case = Literal[1, 2, 3, 4]
 CASES: tuple[Case, ...] = (1, 2, 3, 4)
@@ -32,11 +33,27 @@ class PrefixProgram:
     ----------
     tokens
         Functions (see `FUNCTIONS`), names of variables, `BASE` and numbers, in prefix order.
+
+    Raises
+    ------
+    ValueError
+        The tokens are no whole expression.
     """
 
     tokens: tuple[str | float, ...]
 
-    def evaluate(self, values: Values) -> Array:
+    def __post_init__(self) -> None:
+        # each terminal is one operand, a binary function needs one more, and the last token none
+        missing = np.cumsum([1, *(0 if token in UNARY else 1 if token in BINARY else -1 for token in self.tokens)])
+        if missing[-1] != 0 or not all(missing[:-1]):
+            raise ValueError("a program ends too early, or goes on after its end")
+
+    @property
+    def terminals(self) -> set[str]:
+        """Names in it."""
+        return {token for token in self.tokens if isinstance(token, str) and token not in FUNCTIONS}
+
+    def evaluate(self, values: Mapping[str, Array | float]) -> Array:
         """Return the value for arrays by name; what has no value is NaN or infinite, as operators are not protected."""
         with np.errstate(all="ignore"):
             value = self.fold(
@@ -57,26 +74,10 @@ class PrefixProgram:
                 stack.append(leaf(token))
         return stack.pop()
 
-    def text(self, digits: int | None = None) -> str:
-        """Write it as an expression, with all digits or some."""
-
-        def applied(name: str, one: str, two: str | None = None) -> str:
-            return f"{name}({one})" if two is None else f"({one} {'**' if name == '^' else name} {two})"
-
-        text = self.fold(
-            lambda token: _number(token, digits) if isinstance(token, float) else str(token).lstrip("@"), applied
-        )
-        return str(text)
-
 
 _OPERATORS: Mapping[str, Callable[..., Any]] = {
     "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "^": np.power, "log": np.log, "exp": np.exp,
 }  # fmt: skip
-
-
-def _number(value: float, digits: int | None) -> str:
-    text = repr(value) if digits is None else f"{value:.{digits}g}"
-    return f"({text})" if value < 0 else text
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Evolved:
     case: Case
     program: PrefixProgram
     theta: tuple[float, ...]
-    error: float
+    error: Annotated[float, BeforeValidator(lambda error: math.inf if error is None else error)]
 
     def evaluate(self, base: BaseModel, points: Array) -> Array:
         """Return values at points (point, variable); they may be negative or not finite."""
@@ -107,62 +108,19 @@ class Evolved:
         out = np.broadcast_to(term, base_values.shape)
         return np.asarray(out if self.case in (1, 3) else base_values + out)
 
-    def expression(self, variables: Mapping[str, object], base: Any) -> Any:
-        """Return it in sympy's terms: of the variables by name, and of the base model's expression."""
-        import sympy
-
+    def expression(self, base: BaseModel) -> sympy.Expr:
+        """Return it in sympy's terms, of the variables."""
+        theta = {base.symbols[name]: exact(value) for name, value in zip(base.parameters, self.theta, strict=True)}
+        plain = base.total.subs(theta)
+        terminals = {BASE: plain} | {name: base.symbols[name] for name in base.variables}
         functions = {**_ARITHMETIC, "log": sympy.log, "exp": sympy.exp}
         term = self.program.fold(
-            lambda token: sympy.Float(token, 17) if isinstance(token, float) else variables.get(token, base),
+            lambda token: exact(token) if isinstance(token, float) else terminals[token],
             lambda name, *operands: functions[name](*operands),
         )
-        return term if self.case in (1, 3) else base + term
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain data for `evolved_from`."""
-        error = self.error if math.isfinite(self.error) else None
-        return {"case": self.case, "tokens": list(self.program.tokens), "theta": list(self.theta), "error": error}
+        return term if self.case in (1, 3) else plain + term
 
 
 _ARITHMETIC: Mapping[str, Callable[..., Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "^": operator.pow,
 }  # fmt: skip
-
-
-def evolved_from(data: JsonObject, base: BaseModel) -> Evolved:
-    """Rebuild what `Evolved.to_json` gives; raise `KeyError`, `TypeError` or `ValueError` for anything else."""
-    if data["case"] not in CASES:
-        raise ValueError(f"there is no case {data['case']!r}")
-    return Evolved(
-        data["case"],
-        program_from(data["tokens"], list(base.variables)),
-        finite_numbers(data["theta"], len(base.parameters)),
-        math.inf if data["error"] is None else float(data["error"]),
-    )
-
-
-def program_from(tokens: Sequence[Any], names: Sequence[str]) -> PrefixProgram:
-    """Check and return a program that was written to a file.
-
-    Raises
-    ------
-    ValueError
-        If it is none.
-    """
-    missing = 1
-    for token in tokens:
-        if missing == 0:
-            raise ValueError("a program that goes on after its end")
-        if isinstance(token, float | int) and not isinstance(token, bool):
-            if not math.isfinite(token):
-                raise ValueError("a number that is not finite")
-            missing -= 1
-        elif token in FUNCTIONS:
-            missing += 1 if token in BINARY else 0
-        elif token == BASE or token in names:
-            missing -= 1
-        else:
-            raise ValueError(f"{token!r} is no part of a program")
-    if missing:
-        raise ValueError("a program that ends too early")
-    return PrefixProgram(tuple(token if isinstance(token, str) else float(token) for token in tokens))
