@@ -33,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--case",
         choices=_CASES,
-        help="terms: only a formula; 1 to 4: with the robust preset also a genetic search of that published case "
-        "(default: the best of terms, a Gaussian process and their average; published: 4)",
+        help="terms: only a formula (default: the best of terms, a Gaussian process and their average); 1 to 4: those "
+        "of the published procedure (default: 4)",
     )
     parser.add_argument(
         "--preset",

@@ -222,6 +222,8 @@ def test_choices_that_do_not_exist_are_named() -> None:
         correct(base_model(), PLACES, values, preset="magic")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="no case 7"):
         correct(base_model(), PLACES, values, case=7)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="case 3 is of the preset published"):
+        correct(base_model(), PLACES, values, case=3)
     with pytest.raises(UsageError, match="cases 1 to 4"):
         correct(base_model(), PLACES, values, preset="published", case="terms")
     with pytest.raises(UsageError, match="one trial"):
@@ -235,7 +237,7 @@ def test_invalid_predictions_are_missing_ones() -> None:
 
     found = correct(base_model(), PLACES, fitting(PLACES))
     evolved = Evolved(1, PrefixProgram(("-", "@base", 1.0)), found.theta, 1.0)
-    wrong = replace(found, evolved=evolved, preset="published").predict(PLACES)
+    wrong = replace(found, evolved=evolved).predict(PLACES)
     missing = found.predict(PLACES).value <= 1
     assert missing.any() and np.isnan(wrong.value[missing]).all() and (wrong.value[~missing] > 0).all()
 
@@ -283,7 +285,6 @@ def test_every_carrier_can_be_written() -> None:
         ({"theta": [1.0]}, "damaged"),
         ({"theta": [1.0, None]}, "damaged"),
         ({"low": []}, "damaged"),
-        ({"preset": "magic"}, "damaged"),
         ({"base": {"expression": "q", "variables": {"p": {}}}}, "damaged"),
         ({"terms": {"models": [{"theta": [1, 1], "cost": 0}], "weights": [1]}}, "damaged"),
         ({"terms": {"models": [{"theta": [1, 1], "terms": [], "cost": 0}], "weights": [0.5]}}, "damaged"),

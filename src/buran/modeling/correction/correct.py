@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from buran.errors import UsageError
 from buran.modeling.correction.base import BaseModel
-from buran.modeling.correction.corrected import Corrected, Preset
+from buran.modeling.correction.corrected import Corrected
 from buran.modeling.correction.data import prepare
 from buran.modeling.correction.gate import Gate
 from buran.modeling.correction.mecp.expression import CASES, Case
@@ -17,6 +17,7 @@ from buran.modeling.correction.mecp.trials import correct_as_published
 from buran.modeling.correction.mecp.tuning import PROCEDURE
 from buran.modeling.correction.robust import Competition, correct_robustly
 
+Preset = Literal["robust", "published"]
 _TESTED = Gate()
 
 
@@ -36,9 +37,8 @@ def correct(
     preset
         ``robust``, or ``published`` for the procedure of the MECP paper.
     case
-        ``terms``: a formula of positive terms. 1 to 4: with ``published``, the case that is run; with ``robust``, a
-        genetic search of this case competes with the terms. None: the best of terms, a Gaussian process and their
-        average; with ``published``, case 4.
+        ``terms``: a formula of positive terms; None: the best of terms, a Gaussian process and their average. With
+        ``published`` one of its cases 1 to 4; None: case 4.
     seed
         Of everything random; the same seed gives the same model.
     gate
@@ -57,8 +57,9 @@ def correct(
         raise UsageError(f"there is no preset {preset!r}", hint="robust or published")
     data = prepare(base, points, values)
     if preset == "robust":
-        number = None if case in (None, "terms") else case
-        return correct_robustly(base, data, Competition(case is not None, number, gate, seed))  # type: ignore[arg-type]
+        if case not in (None, "terms"):
+            raise UsageError(f"case {case} is of the preset published", hint="add --preset published, or take terms")
+        return correct_robustly(base, data, Competition(case == "terms", gate, seed))
     if case == "terms":
         raise UsageError(
             "the published procedure has cases 1 to 4", why="terms are none of them", hint="as in --case 4"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import NormalDist
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,7 +24,6 @@ from buran.modeling.correction.tuning import FREEZE
 
 SCHEMA = "buran-corrected/3"
 KIND = "corrected"
-Preset = Literal["robust", "published"]
 _NORMAL = NormalDist().inv_cdf(19 / 20) * math.sqrt(math.pi / 2)
 """What 90 % of normal errors stay below, over their mean absolute value."""
 _SCATTER = math.sqrt(math.pi / 2 - 1)
@@ -141,10 +140,10 @@ class Corrected:
         The base model and its own fitted parameters.
     low, high
         Range of the training points, by variable.
-    terms, process, evolved
-        What the correction is made of. Several models with terms are averaged in logarithms, and terms with a process.
-    preset
-        ``published`` predicts what the program gives, everywhere; ``robust`` freezes the correction.
+    terms, process
+        What the correction is made of: several models with terms are averaged in logarithms, and terms with a process.
+    evolved
+        The published procedure's program, which predicts everywhere as it is.
     """
 
     base: BaseModel
@@ -155,7 +154,6 @@ class Corrected:
     terms: Average | None = None
     process: Residual | None = None
     evolved: Evolved | None = None
-    preset: Preset = "robust"
 
     def __post_init__(self) -> None:
         variables, parameters = len(self.base.variables), len(self.base.parameters)
@@ -192,7 +190,7 @@ class Corrected:
         in_domain = (clamped == at).all(axis=1)
         with np.errstate(all="ignore"):
             plain = self.base.evaluate(np.array(self.theta), at)
-            if self.preset == "published" and self.evolved is not None:
+            if self.evolved is not None:
                 value = self.evolved.evaluate(self.base, at)
             else:
                 value = plain * np.exp(self.log_factor(at, clamped))
@@ -223,7 +221,7 @@ class Corrected:
     def log_factor(self, points: Array, clamped: Array) -> Array:
         """Return the logarithm of the correction's factor at points (point, variable).
 
-        Terms grow no further than at `clamped`, where a process or program is evaluated: what they are a share of, the
+        Terms grow no further than at `clamped`, where a process is evaluated: what they are a share of, the
         components of the base model, goes on.
         """
         theta = np.array(self.theta)
@@ -233,8 +231,6 @@ class Corrected:
                 parts.append(self.terms.log_factor(self.base, theta, points, clamped))
             if self.process is not None:
                 parts.append(self.process.evaluate(clamped))
-            if self.evolved is not None:
-                parts.append(np.log(self.evolved.evaluate(self.base, clamped) / self.base.evaluate(theta, clamped)))
         return np.asarray(np.mean(parts, axis=0)) if parts else np.zeros(len(points))
 
     def to_json(self) -> dict[str, Any]:

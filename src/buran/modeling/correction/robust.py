@@ -15,9 +15,6 @@ from buran.modeling.correction.data import Data, spawned
 from buran.modeling.correction.domain import objection, without_time
 from buran.modeling.correction.formula import Array
 from buran.modeling.correction.gate import Gate, Masks
-from buran.modeling.correction.mecp.expression import Case
-from buran.modeling.correction.mecp.search import evolve
-from buran.modeling.correction.mecp.tuning import EvolutionTuning
 from buran.modeling.correction.residual import fit_residual
 from buran.modeling.correction.terms import Problem, TermModel, fit_base, grow, library
 from buran.modeling.correction.thresholds import find_thresholds
@@ -29,7 +26,7 @@ FEWEST_POINTS = 8
 Errors = Mapping[str, float]
 Candidates = Mapping[str, Corrected]
 
-_FOLDS, _TRIALS = 0, 1  # first numbers of the seeds' keys
+_FOLDS = 0  # first number of the seeds' keys
 
 
 @dataclass(frozen=True)
@@ -40,16 +37,13 @@ class Competition:
     ----------
     formula
         Whether the correction must be one formula: no average, no Gaussian process.
-    case
-        Case of a genetic search that competes; None for none.
     gate
         What is asked of a correction; None takes the best without a test.
     seed
-        Seed of the folds and the genetic search.
+        Seed of the folds.
     """
 
     formula: bool = False
-    case: Case | None = None
     gate: Gate | None = field(default_factory=Gate)
     seed: int = 0
 
@@ -194,13 +188,6 @@ class _Contest:
                 out[f"{count} term{'s' if count > 1 else ''}"] = replace(plain, terms=Average((best,), (1.0,)))
         elif usable:
             out["terms"] = replace(plain, terms=averaged(usable))
-        if options.case is not None:
-            random = spawned(options.seed, _TRIALS, options.case, search)
-            published = EvolutionTuning()
-            # All searches together take as much as a published one.
-            part = replace(published, population=max(published.population // len(problem.used), 2))
-            evolved = evolve(base, points, np.exp(logs), options.case, theta, random, part, "log")
-            out["program"] = replace(plain, evolved=evolved)
         if not options.formula and len(points) <= COMBINATIONS:
             process = fit_residual(points, logs - np.log(base.evaluate(theta, points)))
             terms = {name: candidate for name, candidate in out.items() if candidate.terms is not None}

@@ -9,8 +9,8 @@ equation, table or figure of the paper          here
 =============================================  ======================================================================
 Eq. 1 to 4, cases 1 to 4                       `expression.Evolved.evaluate`
 objective (formula lost)                       `search._Evolution.errors`
-Fig. 1, genetic programming                    `search.next_trees`; the first trees: `trees.Forest.random`
-Fig. 2, a solution as a tree                   `expression.PrefixProgram`; a population of them: `trees.Forest`
+Fig. 1, genetic programming                    `search.next_trees`; the first trees: `trees.Grower.trees`
+Fig. 2, a solution as a tree                   `expression.PrefixProgram`; a population of them: `trees.Population`
 Fig. 3, genetic algorithm for the parameters   `search.next_parameters`
 Fig. 3, both in concert                        `search.evolve`
 original model, half of the data each          `trials.fit_original`, `trials.halves`
@@ -34,5 +34,5 @@ Where ours differs, and why:
 - A prediction that is not positive is no time, and missing. The paper does not say what it did with these.
 - Without a choice case 4 is run, by the paper the most robust of the four.
 
-Nothing else is improved. The search that competes in the robust preset has settings of its own.
+Nothing else is improved.
 """

@@ -224,4 +224,4 @@ def as_corrected(base: BaseModel, found: Trials, seed: int) -> Corrected:
     trials = tuple(trial.result for trial in found.trials)
     report = CorrectionReport(False, reason, {}, {}, (), notes, len(points), seed, trials)
     low, high = tuple(points.min(axis=0).tolist()), tuple(points.max(axis=0).tolist())
-    return Corrected(base, found.theta, low, high, report, evolved=chosen.evolved, preset="published")
+    return Corrected(base, found.theta, low, high, report, evolved=chosen.evolved)
