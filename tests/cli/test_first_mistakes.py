@@ -174,7 +174,7 @@ def test_what_is_no_campaign_file_says_what_to_do(
         (["--chek"], "there is no verb: `buran --help`"),
         (["check", "--enviroment", "local"], "did you mean --environment?"),
         (["run", "--retry_failed"], "did you mean --retry-failed?"),
-        (["explain", "a", "b"], "`buran help explain` explains it"),
+        (["check", "a", "b"], "`buran help check` explains it"),
         (["check", "CAMPAIGN", "--profile", "./"], "a profile of Snakemake has a file config.yaml"),
         (["convert", "nothing", "out"], "name a file or a folder with measurements"),
         (["predict", "CAMPAIGN"], "write one with buran model"),

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from buran.campaign.validation import all_keys
 from buran.cli import VERBS, main
 from buran.cli.terminal import duration, style, table
 
@@ -166,44 +165,3 @@ def test_the_first_answer_takes_no_time(words: tuple[str, ...]) -> None:
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     assert min(spent_s() for _ in range(3)) < 0.3
-
-
-@pytest.mark.parametrize("key", list(all_keys()))
-def test_each_key_is_explained(key: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", key]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].startswith(f"{key}: ") and lines[0] != f"{key}: "
-
-
-@pytest.mark.parametrize(
-    ("key", "said"),
-    [
-        ("target.flags", ["target.flags is called program.flags now", "program.flags: text"]),
-        ("refinement.target", ["refinement.target is called target now", "target: number or expression by name"]),
-        ("threshold_s", ["threshold_s is called refinement.threshold now"]),
-        ("program.inputs[0].link", ["program.inputs.link: "]),
-        ("role", ["parameters.NAME.role: "]),
-    ],
-)
-def test_keys_of_earlier_versions_and_last_words_are_explained(
-    key: str, said: list[str | None], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["explain", key]) == 0
-    for line, text in zip(capsys.readouterr().out.splitlines(), said, strict=False):
-        assert text is None or line.startswith(text)
-
-
-@pytest.mark.parametrize(
-    ("key", "said"),
-    [
-        ("refinment.share", "mean refinement.share?"),
-        ("overhed", "mean refinement.overhead_percent?"),
-        ("parameters.n.rol", "mean parameters.NAME.role?"),
-        ("path", "mean program.inputs.path or measurements.path?"),
-        ("xyzzy", "docs/reference/campaign.md lists all keys"),
-        ("", "no key"),
-    ],
-)
-def test_a_key_that_there_is_not_is_a_usage_error(key: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", key]) == 2
-    assert said in capsys.readouterr().err

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 import campaign_file
-from buran.cli import command_parser, main
+from buran.cli import command_parser
 from buran.extensions import PLUGINS
 
 ROOT = Path(__file__).parents[2]
@@ -40,8 +40,3 @@ def test_verbs_of_plugins_can_be_quiet() -> None:
     assert own
     for verb in own:
         assert "-q" in cast("dict[str, Any]", verbs)[verb]._option_string_actions, verb
-
-
-def test_a_key_that_two_plugins_have_is_not_guessed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["explain", "machine"]) == 2
-    assert "mean environments.NAME.machine or memory.machine?" in capsys.readouterr().err

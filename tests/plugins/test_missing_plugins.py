@@ -40,11 +40,7 @@ FEATURES = {
 }
 FURTHER = {
     "crate": (("convert --crate results/small crate", "the option 'convert.crate' is not installed"),),
-    "efficiency": (("explain scaling", "the feature 'scaling' is not installed"),),
-    "energy": (
-        ("check counted-joules.yaml", "'energy' is not known here"),
-        ("explain energy", "the feature 'energy' is not installed"),
-    ),
+    "energy": (("check counted-joules.yaml", "'energy' is not known here"),),
     "formats": (
         ("check measured.yaml", "the key 'measure' is not known here"),
         ("convert stencil.txt out.parquet", "the writer 'parquet' is not installed"),
@@ -56,7 +52,6 @@ FURTHER = {
     "history": (("check every-version.yaml", "the key 'history' is not known here"),),
     "memory": (
         ("check misses.yaml", "'misses_level_1' is not known here"),
-        ("explain memory.caches_kib", "the feature 'memory' is not installed"),
         ("predict model.json --machine other.json", "the option 'predict.machine' is not installed"),
         ("doctor --calibrate machine.json", "the option 'doctor.calibrate' is not installed"),
     ),
@@ -69,7 +64,6 @@ FURTHER = {
         ("check scorep-keys.yaml", "the key 'scorep' is not known here"),
         ("filter --check a.filter --with scorep profile.cubex", "the option 'filter.with' is not installed"),
     ),
-    "simgrid": (("explain environments.desk.machine", "the feature 'machine' is not installed"),),
     "systems": (("doctor --write-system desk", "the option 'doctor.write-system' is not installed"),),
     "versions": (
         ("compare before after", "the verb 'compare' is not installed"),

@@ -18,22 +18,12 @@ DECIDES = "x-decides"
 class Decides(Enum):
     """What a key decides, and so what a change of it causes; stands in the key's type, as ``Annotated[int, PLAN]``."""
 
-    TARGET = "target", "builds and measures again"
-    RUN = "run", "measures again"
-    PLAN = "plan", "plans again"
-    ANALYSIS = "analysis", "models again"
-    QUEUE = "queue", "nothing"
-    FOLDER = "place", "another folder"
-
-    @property
-    def word(self) -> str:
-        """Its name in the JSON schema."""
-        return self.value[0]
-
-    @property
-    def effect(self) -> str:
-        """What a change causes, in a few words."""
-        return self.value[1]
+    TARGET = "target"
+    RUN = "run"
+    PLAN = "plan"
+    ANALYSIS = "analysis"
+    QUEUE = "queue"
+    FOLDER = "place"
 
     @property
     def changes_the_question(self) -> bool:
@@ -42,7 +32,7 @@ class Decides(Enum):
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """Say it in the JSON schema."""
-        return {**handler(schema), DECIDES: self.word}
+        return {**handler(schema), DECIDES: self.value}
 
 
 class Keys(BaseModel):

@@ -49,7 +49,7 @@ class Options(Protocol):
 
 
 VERBS = (
-    "init", "demo", "doctor", "check", "explain", "plan", "run", "status", "list", "verify", "model", "convert",
+    "init", "demo", "doctor", "check", "plan", "run", "status", "list", "verify", "model", "convert",
     "filter", "report", "correct", "suggest", "predict", "completion",
 )  # fmt: skip
 _MODULES = {"list": "campaigns"}  # `list` would hide the built-in one here
