@@ -39,7 +39,7 @@ PROGRAM: dict[str, Any] = {
 CAMPAIGN: dict[str, Any] = {
     "name": "sim",
     "backend": "simulated",
-    "program": "program.yaml",
+    "simulated": "program.yaml",
     "parameters": {
         "p": {"role": "ranks", "values": [4, 8, 16, 32]},
         "n": {"role": "size", "values": [20, 30, 40, 50]},

@@ -183,7 +183,7 @@ def campaign(tmp_path: Path) -> Path:
         json.dumps({"schema": "buran-program/1", "program": {"main": {"time_s": 0.01}}})
     )
     parameters = {"p": {"role": "ranks", "values": [2, 4, 8, 16, 32]}}
-    data = {"name": "small", "backend": "simulated", "program": "program.json", "parameters": parameters}
+    data = {"name": "small", "backend": "simulated", "simulated": "program.json", "parameters": parameters}
     path = tmp_path / "campaign.json"
     path.write_text(json.dumps(data))
     return path
@@ -244,8 +244,8 @@ def test_a_measurement_system_that_does_not_work_is_named(
     said = " ".join(capsys.readouterr().err.split())
     assert "key backend: 'tau' is not allowed allowed are: embedded, command, simulated, scorep" in said
     bring("outside", "tau", "class Tau: name = 'tau'\nencoder = Tau()", group="buran.backends")
-    data = json.loads(text) | {"backend": "tau", "target": TARGET}
-    del data["program"]
+    data = json.loads(text) | {"backend": "tau", "program": TARGET}
+    del data["simulated"]
     (campaign.parent / "source").mkdir()
     (campaign.parent / "source" / "a.c").touch()
     campaign.write_text(json.dumps(data))

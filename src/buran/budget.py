@@ -51,7 +51,6 @@ class Limit:
 
 BYTES = Limit(4_000_000_000, "bytes")
 YAML_BYTES = Limit(1_000_000, "bytes of YAML")  # which take 10 s
-POINTS_BYTES = Limit(16_000_000, "bytes of points")
 YAML_DEPTH = Limit(200, "levels of YAML")
 YAML_VALUES = Limit(500_000, "values of YAML, references followed")
 DEPTH = Limit(200_000, "levels of calls")  # a level takes half a kilobyte while it is read

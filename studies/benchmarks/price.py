@@ -73,7 +73,7 @@ def program(law: str, largest: int) -> dict[str, Any]:
 def campaign(folder: Path, name: str, sizes: list[int], seed: int, **keys: Any) -> Session:
     """Open a campaign of the program in a folder."""
     described = {
-        "name": name, "results": name, "backend": "simulated", "program": "program.yaml", "seed": seed,
+        "name": name, "results": name, "backend": "simulated", "simulated": "program.yaml", "seed": seed,
         "parameters": {"p": {"role": "ranks", "values": [1, 2]}, "n": {"role": "size", "values": sizes}},
         "repetitions": 3, "warmup": False, "effort_repetitions": 1, "resources": {"time_limit": 36000}, **keys,
     }  # fmt: skip

@@ -52,7 +52,7 @@ def test_values_serve_constraints_and_resources(write_campaign: WriteCampaign) -
     ("changes", "key", "words"),
     [
         ({"program__run": "{binary} {=n // (p - 4)}"}, "program.run", ("division by zero", "p = 4")),
-        ({"program__run": "{binary} {=n / 3}"}, "program.run", ("gives 3.33", "n=10", "whole numbers")),
+        ({"program__run": "{binary} {=n / 3}"}, "program.run", ("gives 3.33", "n=10", "whole number")),
         ({"program__run": "{binary} {=n * q}"}, "program.run", ("unknown name 'q'", "p, n")),
         ({"program__run": "{binary} {=n > 2}"}, "program.run", ("is a condition",)),
         ({"program__build": "make {mpicxx} {=n / 3}"}, "program.build", ("gives 3.33",)),
@@ -75,7 +75,6 @@ def test_values_serve_constraints_and_resources(write_campaign: WriteCampaign) -
         ),
         ({"program__start_in": "/tmp"}, "program.start_in", ("inside the run's folder",)),
         ({"program__keep_output": ["../*"]}, "program.keep_output[0]", ("inside the run's folder",)),
-        ({"program__exit_codes": [0, 256]}, "program.exit_codes[1]", ("256 is not allowed",)),
     ],
 )
 def test_what_cannot_be_computed_is_named(
@@ -117,12 +116,6 @@ def test_mistakes_in_the_text_of_an_input_are_named_with_their_line(
 def test_numbers_that_are_not_whole_come_from_parameters_alone(write_campaign: WriteCampaign) -> None:
     path = write_campaign(parameters__n={"role": "size", "values": [0.25, 0.5]}, program__run="{binary} {=2.5 * n}")
     assert load_campaign(path).run_command(Point.of({"p": 1, "n": 0.25}), "x", "y") == ["x", "0.625"]
-
-
-def test_grids_of_prime_numbers_are_named(write_campaign: WriteCampaign) -> None:
-    path = write_campaign(values=GRID, parameters__p__values=[2, 4, 5, 7, 8], program__run="{binary} {px} {py} {n}")
-    notes = load_campaign(path).notes
-    assert "5, 7 are prime numbers of ranks: the grid is a line there (px)" in notes
 
 
 @given(st.integers(1, 5000))

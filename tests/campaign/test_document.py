@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from buran.campaign.identity import requested, with_first_names
 from buran.campaign.load import load_campaign
 from buran.campaign.mistakes import CampaignError, spelled
 from buran.campaign.values import seconds_in
@@ -19,16 +20,6 @@ NEW: dict[str, Any] = {
     "parameters": {"p": [1, 2, 4], "n": [10, 20, 40]},
     "target": {"p": 64, "n": 80},
     "resources": {"time_limit": 60, "expected_time": "n / p"},
-}
-NEW_TIMES: dict[str, Any] = {
-    "refinement": {"strategy": "filter", "threshold": "500ms"},
-}
-OLD: dict[str, Any] = {
-    "name": "demo",
-    "target": PROGRAM,
-    "parameters": NEW["parameters"],
-    "refinement": {"target": NEW["target"], "strategy": "filter", "threshold_s": 0.5},
-    "resources": {"time_limit_s": 60, "expected_s": "n / p"},
 }
 
 
@@ -51,36 +42,31 @@ def refused(path: Path) -> CampaignError:
     return error.value
 
 
-def test_files_of_earlier_versions_ask_the_same_and_each_key_is_noted(folder: Path) -> None:
-    new, old = load_campaign(written(folder, NEW | NEW_TIMES)), load_campaign(written(folder, OLD, "old.yaml"))
-    assert new.digest() == old.digest() and new.config == old.config and new.target == old.target
-    assert {note for note in old.notes if "is called" in note} == {
-        "line 2: the key target is called program now",
-        "line 17: the key refinement.target is called target now",
-        "line 21: the key refinement.threshold_s is called refinement.threshold now",
-        "line 23: the key resources.time_limit_s is called resources.time_limit now",
-        "line 24: the key resources.expected_s is called resources.expected_time now",
-    }
-    assert not any("is called" in note for note in new.notes)
-
-
 @pytest.mark.parametrize(
-    ("changes", "key"),
+    ("changes", "key", "now"),
     [
-        ({"refinement": {"target": {"p": 8, "n": 10}}}, "refinement.target"),
-        ({"resources": {"time_limit": 60, "time_limit_s": 70}}, "resources.time_limit_s"),
-        ({"target": PROGRAM}, "target"),
-        ({"refinement": {"threshold": 1, "threshold_s": 1}}, "refinement.threshold_s"),
+        ({"refinement": {"target": {"p": 8, "n": 10}}}, "refinement.target", "target"),
+        ({"resources": {"time_limit_s": 70}}, "resources.time_limit_s", "resources.time_limit"),
+        ({"refinement": {"threshold_s": 1}}, "refinement.threshold_s", "refinement.threshold"),
     ],
 )
-def test_a_key_by_two_names_is_refused(folder: Path, changes: dict[str, Any], key: str) -> None:
+def test_keys_of_earlier_versions_are_refused_with_their_names_now(
+    folder: Path, changes: dict[str, Any], key: str, now: str
+) -> None:
     (mistake,) = refused(written(folder, NEW | changes)).mistakes
-    assert spelled(mistake.path) == key and mistake.line > 0 and mistake.hint
+    assert spelled(mistake.path) == key and mistake.line > 0 and mistake.hint == f"it is called {now} now"
 
 
-def test_mistakes_under_an_earlier_name_have_their_line_and_todays_name(folder: Path) -> None:
-    (mistake,) = refused(written(folder, OLD | {"target": PROGRAM | {"binry": "x"}})).mistakes
-    assert spelled(mistake.path) == "program.binry" and mistake.line == 7
+def test_identities_have_the_first_names_of_keys(folder: Path) -> None:
+    """Results that earlier versions measured are found by them."""
+    changes = {"refinement": {"strategy": "filter", "threshold": "500ms"}}
+    campaign = load_campaign(written(folder, NEW | changes))
+    assert with_first_names(requested(campaign.config)) == {
+        "target": PROGRAM,
+        "parameters": requested(campaign.config)["parameters"],
+        "refinement": {"target": NEW["target"], "strategy": "filter", "threshold_s": 0.5},
+        "resources": {"time_limit_s": 60, "expected_s": "n / p"},
+    }
 
 
 def test_a_parameter_may_be_called_like_a_key_of_the_program(folder: Path) -> None:
@@ -144,12 +130,9 @@ def test_durations_have_units(folder: Path, text: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     ("text", "advice"),
     [
-        ("2 hours", "write 2h"),
-        ("10m", "10m may be minutes or months: write 10min"),
-        ("2H", "write 2h"),
-        ("1 Hr 30 mins", "write 1h30min"),
-        ("5 fortnights", "write for example 10min or 2h"),
-        ("20 percent", "write 20%"),
+        ("2 hours", "write for example 10min or 2h"),
+        ("10m", "write for example 10min or 2h"),
+        ("2H", "write for example 10min or 2h"),
         ("h", None),
         ("10min2", None),
     ],
@@ -174,9 +157,6 @@ def test_a_budget_in_percent_is_of_the_full_matrix(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "key", "line"),
     [
-        ({"instrumentation": "all", "goal": "both"}, "goal", 2),
-        ({"instrumentation": "all", "refinement": {"enabled": False}}, "refinement.enabled", 3),
-        ({"instrumentation": "none", "backend": "embedded"}, "backend", 2),
         ({"instrumentation": "everything"}, "instrumentation", 1),
         ({"instrumentation": ["all"]}, "instrumentation", 1),
         ({"instrumentation": "all", "refinement": 5}, "refinement", 2),
@@ -190,3 +170,8 @@ def test_what_contradicts_the_word_for_instrumentation_is_refused(
     mistakes = refused(written(folder, changes | NEW)).mistakes
     (mistake,) = [mistake for mistake in mistakes if spelled(mistake.path) == key]
     assert mistake.line == line and (mistake.why or mistake.hint)
+
+
+def test_keys_count_more_than_the_word_for_instrumentation(folder: Path) -> None:
+    config = load_campaign(written(folder, NEW | {"instrumentation": "all", "refinement": {"pilot": True}})).config
+    assert config.refinement.pilot and config.refinement.start == "everything" and config.goal == "models"

@@ -114,7 +114,6 @@ def test_what_is_not_arithmetic_is_refused(text: str) -> None:
         "p**9**9 > 1",
         "2**(10**10) > 1",
         "1 > " + "(" * 240 + "p" + ")" * 240,
-        "not " * 40 + "p > 1",
         "p" + "+p" * 300 + "> 1",
         "-" * 400 + "p > 1",
         "1e999 > p",
@@ -135,7 +134,6 @@ def test_what_is_too_large_or_deep_is_refused(text: str) -> None:
         ("log2(p - 8) > 1", "log2"),
         ("(p - 9)**0.5 > 1", "negative"),
         ("sqrt(p - 9) > 1", "sqrt"),
-        ("1e308 * p * 10 - 1e308 * p * 10 > 0", "not a number"),
     ],
 )
 def test_what_cannot_be_computed_says_where(text: str, part: str) -> None:

@@ -17,8 +17,6 @@ VALUES = {"p": (1, 2, 4, 8), "n": (10, 20, 25, 40), "one": (7,)}
         (0.5, "p", 0.5),
         ("linear", "n", 50),  # the mean distance of neighbours is 10
         ("linear", "p", 8 + 7 / 3),
-        ("geometric", "p", 16),
-        ("geometric", "one", 7),
         ("linear", "one", 7),
         ("4 * p", "p", 32),
         ("n * p", "n", 320),
@@ -40,6 +38,6 @@ def test_mistakes_are_found_when_the_file_is_read(wish: float | str) -> None:
         check_target_value(wish, ("p", "n"))
 
 
-@pytest.mark.parametrize("wish", [3, "linear", "geometric", "2 * n"])
+@pytest.mark.parametrize("wish", [3, "linear", "2 * n"])
 def test_what_is_allowed(wish: float | str) -> None:
     check_target_value(wish, ("p", "n"))

@@ -37,7 +37,7 @@ NEW: dict[str, Any] = {
     "goal": "filter", "instrumentation": "none", "correct": {"main": "model"}, "seed": 2,
     "program.source": "code2", "program.build": "make demo X={mpicxx}", "program.flags": "-O3", "program.binary": "d2",
     "program.run": "{binary} {n} 2", "program.inputs": ["code2"], "program.start_in": "code2",
-    "program.exit_codes": [0, 1], "program.keep_output": ["*.log"], "program.output_limit_mb": 1.0,
+    "program.keep_output": ["*.log"],
     "values": {"m": "2 * n"},
     "program.inputs.0.path": "code2", "program.inputs.0.name": "other", "program.inputs.0.link": True,
     "program.inputs.0.fill": True,
@@ -79,7 +79,6 @@ NEW: dict[str, Any] = {
 
 ELSEWHERE = {
     "points": "test_config",  # another way to say which points
-    "points_file": "test_config",
     "simulated": "simulate/test_simulated_campaign",
     "include": "test_document",
     "program.source.git": "test_source_from_git",

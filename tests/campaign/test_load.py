@@ -72,7 +72,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("short list of one", {"parameters__p": [4]}, f"{P}.values", "write 4 into the commands"),
     ("short list of text", {"parameters__n": [1, "x"]}, "parameters.n.values[1]", "number"),
     ("short list without values", {"parameters__n": []}, "parameters.n.values", "no values"),
-    ("steps without value", {"parameters__s": {"role": "steps"}}, "parameters.s", "no value"),
+    ("steps without value", {"parameters__s": {"role": "steps"}}, "parameters.s", "value: 600"),
     ("steps with values", {"parameters__s": {"role": "steps", "values": [6, 60]}}, "parameters.s.values", "steps"),
     ("no steps", {"parameters__s": {"role": "steps", "value": 0}}, "parameters.s.value", "10"),
     ("few steps", {"parameters__s": {"role": "steps", "value": 9}}, "parameters.s.value", "10"),
@@ -80,7 +80,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("value of a size", {"parameters__n__value": 60}, "parameters.n.value", "role is size"),
     ("steps without a choice", STEPS, "strategy.name", "design"),
     ("steps out of reach", {**STEPS, "constraints": ["s < 600"]}, "constraints", "s = 600"),
-    ("steps at given points", {**STEPS, "points": [{"p": 1, "n": 8, "s": 6}]}, "points", "role size"),
+    ("steps at given points", {**STEPS, "points": [{"p": 1, "n": 8, "s": 6}]}, "parameters.s", "use size"),
     ("range backwards", {"parameters__n__range__stop": 5}, "parameters.n.range", "stops at 5"),
     ("range without step", {"parameters__n__range__factor": None}, "parameters.n.range", "step or factor"),
     ("range factor 1", {"parameters__n__range__factor": 1}, "parameters.n.range", "above 1"),
@@ -183,9 +183,9 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("truth value as number", {"repetitions": True}, "repetitions", "whole number"),
     ("metric", {"metrics": ["tiem"]}, "metrics[0]", "'time'"),
     ("no metrics", {"metrics": []}, "metrics", "must not be empty"),
-    ("metric twice", {"metrics": ["time", "visits", "time"]}, "metrics[2]", "twice"),
+    ("metric twice", {"metrics": ["time", "visits", "time"]}, "metrics", "time twice"),
     ("counter", {"counters": ["flops"]}, "counters[0]", "allowed are: instructions"),
-    ("counter twice", {"counters": ["cycles", "cycles"]}, "counters[1]", "twice"),
+    ("counter twice", {"counters": ["cycles", "cycles"]}, "counters", "cycles twice"),
     ("refinement needs time", {"metrics": ["basic_blocks"]}, "metrics", "time and visits"),
     ("backend", {"backend": "embeded"}, "backend", "'embedded'"),
     ("strategy", {"strategy": {"name": "line"}}, "strategy.name", "'lines'"),
@@ -195,12 +195,12 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     (
         "no exponents",
         {"model": {"space": {"n": ["four 0"]}}},
-        "model.space.n[0]",
-        "a power and powers of its logarithm",
+        "model.space.n",
+        "powers, each with powers of its logarithm",
     ),
-    ("no logarithm", {"model": {"space": {"n": ["4"]}}}, "model.space.n[0]", "a power and powers of its log"),
-    ("negative logarithm", {"model": {"space": {"n": ["4 -1"]}}}, "model.space.n[0]", "logarithm from 0 to 5"),
-    ("steep", {"model": {"space": {"n": ["11 0"]}}}, "model.space.n[0]", "a power up to 10"),
+    ("no logarithm", {"model": {"space": {"n": ["4"]}}}, "model.space.n", "powers, each with powers of its log"),
+    ("negative logarithm", {"model": {"space": {"n": ["4 -1"]}}}, "model.space.n", "logarithm from 0 to 5"),
+    ("steep", {"model": {"space": {"n": ["11 0"]}}}, "model.space.n", "a power up to 10"),
     ("term twice in one entry", {"model": {"space": {"n": ["4 0 0"]}}}, "model.space.n", "4 0 twice"),
     ("term twice", {"model": {"space": {"n": ["4 0 1", "8/2 1"]}}}, "model.space.n", "4 1 twice"),
     ("no term", {"model": {"space": {"n": ["0 0"]}}}, "model.space.n", "0 0, which is no term"),
@@ -223,8 +223,6 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
         "strategy.accuracy_percent",
         "the strategy 'gpr' knows no accuracy_percent",
     ),
-    ("fit below priors", {"model": {"priors": {"fit": "published"}}}, "model.priors", "prior_fit: published"),
-    ("earlier name", {"strategy": {"name": "gpr-literal"}}, "strategy.name", "write gpr"),
     (
         "overhead of a published refinement",
         {"refinement": {"strategy": "filter-and-expand", "overhead_percent": 5}},  # though that is the default
@@ -264,7 +262,7 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
         "time limit with a unit",
         {"resources": {"time_limit": "10m"}},
         "resources.time_limit",
-        "write 10min",
+        "10min or 2h",
     ),
     ("memory with a unit", {"resources": {"memory_mb": "4G"}}, "resources.memory_mb", "megabytes"),
     ("expected", {"resources": {"expected_time": "1 / (n - 40)"}}, "resources.expected_time", "n = 10"),
@@ -295,7 +293,6 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
         "evaluation_points[1]",
         "stands twice",
     ),
-    ("results is a file", {"results": "campaign.yaml"}, "results", "is a file"),
 ]
 
 
@@ -405,59 +402,6 @@ def test_listed_points_that_are_wrong(
     path = write_campaign(parameters=roles, points=listed, evaluation_points=[{"p": 2, "n": 9}])
     found = [(spelled(mistake.path), whole(mistake)) for mistake in mistakes_of(path)]
     assert any(key == own and words in text for own, text in found), found
-
-
-def with_csv(write_campaign: WriteCampaign, text: str | bytes) -> Path:
-    path = write_campaign(parameters={"p": {"role": "ranks"}, "n": {"role": "size"}}, points_file="points.csv")
-    (path.parent / "points.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
-    return path
-
-
-def test_points_from_csv(write_campaign: WriteCampaign) -> None:
-    campaign = load_campaign(with_csv(write_campaign, "n, p\r\n10,1\r\n\r\n20, 2\n1e3,4\n"))
-    assert [dict(point) for point in campaign.points] == [
-        {"n": 10, "p": 1},
-        {"n": 20, "p": 2},
-        {"n": 1000, "p": 4},
-    ]
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "words"),
-    [
-        ("p,m\n1,2\n", 1, "'m' is no parameter"),
-        ("p\n1\n", 1, "no column for the parameter 'n'"),
-        ("p,n,p\n1,2,3\n", 1, "stands twice"),
-        ("p,n\n1,2\n2,x\n", 3, "'x' is not a number"),
-        ("p,n\n1,2\n2\n", 3, "1 cells"),
-        ("p,n\n1,2\n2,0\n", 3, "greater than zero"),
-        ("p,n\n1,2\n2,nan\n", 3, "finite"),
-        ("p,n\n1,2\n2,1_0\n", 3, "1_0"),
-        ("p,n\n1,2\n2,3\n1,2\n", 4, "line 2 too"),
-        ("p,n\n1,2\n1.5,3\n", 3, "whole numbers"),
-        ("p,n\n", 0, "no points"),
-        ("", 1, "no column"),
-        (b"p,n\n1,\xff\n", 2, "UTF-8"),
-    ],
-)
-def test_csv_that_is_wrong(write_campaign: WriteCampaign, text: str | bytes, line: int, words: str) -> None:
-    found = mistakes_of_csv(with_csv(write_campaign, text))
-    assert any(mistake.line == line and words in whole(mistake) for mistake in found), found
-
-
-def mistakes_of_csv(path: Path) -> list[Mistake]:
-    with pytest.raises(CampaignError) as caught:
-        load_campaign(path)
-    return [mistake for mistake in caught.value.mistakes if str(mistake.file).endswith("points.csv")]
-
-
-def test_a_missing_csv(write_campaign: WriteCampaign) -> None:
-    path = with_csv(write_campaign, "")
-    (path.parent / "points.csv").unlink()
-    with pytest.raises(CampaignError, match="there is no CSV file") as caught:
-        load_campaign(path)
-    (mistake,) = caught.value.mistakes
-    assert mistake.file == path and mistake.line and "points.csv is missing" in whole(mistake)
 
 
 def test_evaluation_points_are_held_out(write_campaign: WriteCampaign) -> None:

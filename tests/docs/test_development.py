@@ -211,7 +211,7 @@ def test_a_strategy_is_one_file(install: Install, capsys: pytest.CaptureFixture[
     campaign = {
         "name": "far",
         "backend": "simulated",
-        "program": "program.json",
+        "simulated": "program.json",
         "parameters": {
             "p": {"role": "ranks", "values": [1, 2, 4, 8, 16, 32, 64]},
             "n": {"role": "size", "values": [10, 20, 40, 80, 160, 320, 640]},
@@ -260,7 +260,7 @@ def test_a_scheduler_is_one_file(
     spool.mkdir()
     campaign = tmp_path / "campaign.json"
     parameters = {"p": {"role": "ranks", "values": [2, 4, 8, 16, 32]}}
-    described = {"backend": "simulated", "program": "program.json", "parameters": parameters}
+    described = {"backend": "simulated", "simulated": "program.json", "parameters": parameters}
     campaign.write_text(json.dumps({"name": "queued", "refinement": {"enabled": False}, **described}))
     program = {"schema": "buran-program/1", "program": {"main": {"time_s": 0.01}}}
     (tmp_path / "program.json").write_text(json.dumps(program))

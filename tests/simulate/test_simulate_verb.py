@@ -23,24 +23,24 @@ def real_campaign(folder: Path, **changes: Any) -> Path:
     """Write a campaign of a program that is to be built, and the program's description beside it."""
     path = written(folder)
     data = yaml.safe_load(path.read_text())
-    del data["backend"], data["program"]
+    del data["backend"], data["simulated"]
     (folder / "src").mkdir()
     (folder / "src" / "a.c").write_text("int main() {}")
-    target = {"source": "src", "build": "make CC={mpicc}", "binary": "a", "run": "{binary} {n}"}
+    program = {"source": "src", "build": "make CC={mpicc}", "binary": "a", "run": "{binary} {n}"}
     environments = {"cluster": {"launcher": "srun", "modules": ["gcc"]}}
-    path.write_text(yaml.safe_dump({**data, "target": target, "environments": environments, **changes}))
+    path.write_text(yaml.safe_dump({**data, "program": program, "environments": environments, **changes}))
     return path
 
 
 def test_a_twin_asks_the_same_of_a_description(tmp_path: Path) -> None:
-    path = real_campaign(tmp_path, points_file="points.csv", parameters={"p": {"role": "ranks"}, "n": {"role": "size"}})
-    (tmp_path / "points.csv").write_text("p,n\n4,20\n8,30\n")
+    points = [{"p": 4, "n": 20}, {"p": 8, "n": 30}]
+    path = real_campaign(tmp_path, points=points, parameters={"p": {"role": "ranks"}, "n": {"role": "size"}})
     twin = write_twin(path, tmp_path / "twin", program=tmp_path / "program.yaml", budget_core_hours=7.0, seed=5)
     session = open_session(twin)
     assert session.campaign.config.backend == "simulated"
     assert session.campaign.config.seed == 5
     assert session.campaign.config.budget.core_hours == 7.0
-    assert [dict(point) for point in session.campaign.points] == [{"p": 4, "n": 20}, {"p": 8, "n": 30}]
+    assert [dict(point) for point in session.campaign.points] == points
     assert session.layout.root.is_relative_to(tmp_path / "twin")
     assert session.target.backend.machine.clock == "virtual"
 

@@ -150,7 +150,7 @@ def test_what_fails_is_tried_again_with_other_luck(tmp_path: Path) -> None:
 def test_a_campaign_needs_a_description(tmp_path: Path) -> None:
     path = written(tmp_path)
     text = path.read_text()
-    path.write_text(text.replace("program: program.yaml\n", ""))
+    path.write_text(text.replace("simulated: program.yaml\n", ""))
     with pytest.raises(CampaignError, match="it is not said what is simulated"):
         load_campaign(path)
     path.write_text(text.replace("program.yaml", "other.yaml"))

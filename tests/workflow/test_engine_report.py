@@ -22,7 +22,7 @@ PROGRAM = {
 CAMPAIGN = {
     "name": "sim",
     "backend": "simulated",
-    "program": "program.yaml",
+    "simulated": "program.yaml",
     "parameters": {"p": {"role": "ranks", "values": [4, 8]}, "n": {"role": "size", "values": [20, 40]}},
     "repetitions": 1,
     "refinement": {"enabled": False},

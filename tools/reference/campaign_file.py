@@ -67,7 +67,7 @@ comparisons (also `1 < p <= 8`), `and`, `or`, `not`, `a if condition else b`, an
 """
 
 _EXPRESSION_LIMITS = """
-An expression has at most 500 characters and 30 levels; a power above 2**1024 is refused.
+An expression has at most 500 characters; a power above 2**1024 is refused.
 """
 
 _EFFECTS = {kind.value: short for kind, (short, _) in _CHANGES.items()}

@@ -15,7 +15,7 @@ from buran.campaign.expressions import FUNCTIONS
 from buran.campaign.extrapolate import check_target_value
 from buran.campaign.inputs import Input
 from buran.campaign.mistakes import KeyPath, Mistake, TextError, did_you_mean, listed, no_parameter
-from buran.campaign.point import Value
+from buran.campaign.point import Point, Value
 from buran.campaign.sections import GitSource, ParameterKeys
 from buran.campaign.shape import COMMAND, CampaignFile
 from buran.campaign.space import parameter_values
@@ -33,26 +33,48 @@ _STARTERS = ("mpirun", "mpiexec", "srun", "aprun", "jsrun", "orterun", "prun", "
 _RESERVED = (*COMPILERS, "flags", "binary", "build", "command", "nodes", "ranks_per_node")
 
 
-def name_mistakes(config: CampaignFile) -> Iterator[Mistake]:
-    """Check the names of parameters and values, and the parameters' roles."""
-    for name in config.values:
-        path = ("values", name)
-        if not _NAME.fullmatch(name) or keyword.iskeyword(name):
-            why = "a name begins with a letter and has at most 32 letters, digits and _"
-            yield Mistake(path, f"{name!r} cannot be the name of a value", why)
-        elif name in (*FUNCTIONS, *_RESERVED, "ranks", "threads", *config.parameters):
-            why = "it is a parameter" if name in config.parameters else "it has a meaning of its own"
-            yield Mistake(path, f"{name!r} cannot be the name of a value", why)
-    for name, parameter in config.parameters.items():
-        path = ("parameters", name)
+def of_file(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
+    """Check a file that lies in a folder, as far as that needs no expressions."""
+    yield from _name_mistakes(config)
+    yield from _role_mistakes(config)
+    yield from _value_mistakes(config)
+    for key, points in (("points", config.points or ()), ("evaluation_points", config.evaluation_points)):
+        yield from _point_mistakes(config, key, [{**config.steps, **point} for point in points])
+    yield from _source_mistakes(config, folder)
+    yield from _input_mistakes(config, folder)
+    yield from choice_mistakes(config)
+
+
+def of_campaign(campaign: Campaign) -> Iterator[Mistake]:
+    """Check a campaign whose file is right."""
+    yield from _full_step_mistakes(campaign)
+    yield from _partition_mistakes(campaign)
+
+
+def _name_mistakes(config: CampaignFile) -> Iterator[Mistake]:
+    """Check the names of parameters and values."""
+    roles = {name: keys.role for name, keys in config.parameters.items()}
+    named = [*(("values", name, None) for name in config.values), *(("parameters", *each) for each in roles.items())]
+    for section, name, role in named:
+        why = None
         if not _NAME.fullmatch(name):
             why = "a name begins with a letter and has at most 32 letters, digits and _"
-            yield Mistake(path, f"{name!r} cannot be the name of a parameter", why)
         elif keyword.iskeyword(name) or name in FUNCTIONS:
-            yield Mistake(path, f"{name!r} cannot be the name of a parameter", "it is a word of expressions")
-        elif name in _RESERVED or (name in ("ranks", "threads") and parameter.role != name):
+            why = "it is a word of expressions"
+        elif name in _RESERVED or (name in ("ranks", "threads") and role != name):
             why = f"the placeholder {{{name}}} has a meaning of its own"
-            yield Mistake(path, f"{name!r} cannot be the name of a parameter", why)
+        elif role is None and name in roles:
+            why = "it is a parameter"
+        if why is not None:
+            yield Mistake((section, name), f"{name!r} cannot be the name of a {section.removesuffix('s')}", why)
+    try:
+        extrap_names(tuple(config.parameters))
+    except UsageError as error:
+        yield Mistake(("parameters",), error.what, error.why, error.hint)
+
+
+def _role_mistakes(config: CampaignFile) -> Iterator[Mistake]:
+    """Check that one parameter at most says how many ranks or threads there are."""
     for role in ("ranks", "threads"):
         names = [name for name, parameter in config.parameters.items() if parameter.role == role]
         formula = getattr(config.resources, role)
@@ -63,51 +85,85 @@ def name_mistakes(config: CampaignFile) -> Iterator[Mistake]:
         elif names and formula is not None and str(formula).strip() != names[0]:
             what = f"{formula!r} contradicts the parameter {names[0]!r}, whose role is {role}"
             yield Mistake(("resources", role), what, hint=f"leave it out, or give {names[0]!r} the role size")
-    try:
-        extrap_names(tuple(config.parameters))
-    except UsageError as error:
-        yield Mistake(("parameters",), error.what, error.why, error.hint)
 
 
-def value_mistakes(config: CampaignFile) -> Iterator[Mistake]:
+def _value_mistakes(config: CampaignFile) -> Iterator[Mistake]:
     """Check the parameters' own values."""
-    pointwise = config.points is not None or config.points_file is not None
-    if config.points is not None and config.points_file is not None:
-        yield Mistake(("points_file",), "points and points_file exclude each other", hint="keep one of them")
     for name, parameter in config.parameters.items():
         path = ("parameters", name)
         present = [key for key in ("values", "range") if getattr(parameter, key) is not None]
         if parameter.role == "steps":
-            yield from _step_mistakes(config, name)
+            if present or parameter.value is None or config.points is not None:
+                what = f"{name!r} has the role steps, for which Buran chooses the numbers"
+                yield Mistake((*path, *present[:1]), what, "values and points cannot be given with it", _OF_STEPS)
         elif parameter.value is not None:
             yield Mistake((*path, "value"), f"{name!r} has a value, but its role is {parameter.role}", hint=_OF_STEPS)
-        elif pointwise:
+        elif config.points is not None:
             for key in present:
-                why = "the points are listed one by one, under points or points_file"
                 hint = f"write its role alone: `{name}: {{role: {parameter.role}}}`"
-                yield Mistake((*path, key), f"{name!r} must not have {key} of its own", why, hint)
+                yield Mistake((*path, key), f"{name!r} must not have {key} of its own", "points are listed", hint)
         elif len(present) != 1:
             what = f"{name!r} has {'both values and range' if present else 'neither values nor range'}"
             yield Mistake(path, what, "one of them is needed, unless points are listed one by one")
         else:
-            yield from _listed_value_mistakes(name, parameter, present[0])
+            yield from _listed_value_mistakes(name, parameter, (*path, present[0]))
 
 
-def _step_mistakes(config: CampaignFile, name: str) -> Iterator[Mistake]:
-    """Check a parameter that only repeats work."""
-    path, parameter = ("parameters", name), config.parameters[name]
-    for key in ("values", "range"):
-        if getattr(parameter, key) is not None:
-            yield Mistake((*path, key), f"{name!r} must not have {key}", "its role is steps", _OF_STEPS)
-    if parameter.value is None:
-        yield Mistake(path, f"{name!r} has no value", "its role is steps", _OF_STEPS)
-    for key in ("points", "points_file"):
-        if getattr(config, key) is not None:
-            what = f"{key} cannot be given with {name!r}, whose role is steps"
-            yield Mistake((key,), what, "Buran chooses the numbers of steps", f"give {name!r} the role size")
+def _listed_value_mistakes(name: str, parameter: ParameterKeys, path: KeyPath) -> Iterator[Mistake]:
+    try:
+        values = parameter_values(parameter)
+    except ValueError as error:
+        yield Mistake(path, str(error), "write, for example, {start: 8, stop: 64, factor: 2} or {..., step: 8}")
+        return
+    if not values:
+        yield Mistake(path, f"{name!r} has no values", "at least two are needed")
+    elif len(set(values)) == 1:
+        yield _single_value(path, name, values[0])
+    paths = [(*path, i) if parameter.range is None else path for i in range(len(values))]
+    for i, value in enumerate(values):
+        if value in values[:i]:
+            yield Mistake(paths[i], f"the value {value} stands twice", hint="leave one of them out")
+    yield from _kind_mistakes(name, parameter, list(zip(paths, values, strict=True)))
 
 
-def full_step_mistakes(campaign: Campaign) -> Iterator[Mistake]:
+def _kind_mistakes(name: str, parameter: ParameterKeys, values: Sequence[tuple[KeyPath, Value]]) -> Iterator[Mistake]:
+    """Check that values suit a parameter's role: words are for choices, and ranks and threads are whole."""
+    role = parameter.role
+    words = [(path, value) for path, value in values if isinstance(value, Category)]
+    numbers = [(path, value) for path, value in values if not isinstance(value, Category)]
+    if words and role != "choice":
+        path, word = words[0]
+        why = f"{word} is a word, and {name!r} has the role {role}"
+        yield Mistake(path, f"{str(word)!r} is not a number", why, "write role: choice, or numbers")
+    elif words and numbers:
+        path, word = words[0]
+        why = f"{word} is a word, {numbers[0][1]} a number"
+        yield Mistake(path, f"{name!r} has words and numbers", why, f"write v{numbers[0][1]}, or another word")
+    for path, number in numbers if role in ("ranks", "threads") else ():
+        if isinstance(number, float):
+            yield Mistake(path, f"{number} is not allowed", f"{role} must be whole numbers")
+
+
+def _point_mistakes(config: CampaignFile, key: str, points: Sequence[Mapping[str, Value]]) -> Iterator[Mistake]:
+    """Check that each listed point has all parameters, no others, and stands there once."""
+    parameters, before = tuple(config.parameters), set[Point]()
+    for i, point in enumerate(points):
+        for name in point:
+            if name not in parameters:
+                yield no_parameter((key, i), name, parameters)
+        if absent := [name for name in parameters if name not in point]:
+            yield Mistake((key, i), f"the point has no value for {' and '.join(absent)}")
+        if (whole := Point.of(point)) in before:
+            yield Mistake((key, i), f"the point {whole} stands twice", hint="leave one of them out")
+        before.add(whole)
+    for name, parameter in config.parameters.items():
+        values = [((key, i), point[name]) for i, point in enumerate(points) if name in point]
+        yield from _kind_mistakes(name, parameter, values)
+        if key == "points" and len({value for _, value in values}) == 1:
+            yield _single_value((key,), name, values[0][1])
+
+
+def _full_step_mistakes(campaign: Campaign) -> Iterator[Mistake]:
     """Check that the points chosen from hold the full numbers of steps, and that a strategy chooses."""
     if campaign.steps and not campaign.full_matrix:
         full = " and ".join(f"{name} = {value}" for name, value in campaign.steps.items())
@@ -120,55 +176,19 @@ def full_step_mistakes(campaign: Campaign) -> Iterator[Mistake]:
             yield Mistake(("strategy", "name"), what, why, "write strategy: {name: design}, or give it the role size")
 
 
-def _listed_value_mistakes(name: str, parameter: ParameterKeys, key: str) -> Iterator[Mistake]:
-    path = ("parameters", name, key)
-    try:
-        values = parameter_values(parameter)
-    except ValueError as error:
-        yield Mistake(path, str(error), "write, for example, {start: 8, stop: 64, factor: 2} or {..., step: 8}")
-        return
-    if not values:
-        yield Mistake(path, f"{name!r} has no values", "at least two are needed")
-    elif len(set(values)) == 1:
-        yield single_value(path, name, values[0])
-    words = [value for value in values if isinstance(value, Category)]
-    first = (*path, values.index(words[0])) if words else path
-    if words and parameter.role != "choice":
-        why = f"{words[0]} is a word, and {name!r} has the role {parameter.role}"
-        yield Mistake(first, f"{words[0]} is not a number", why, "write role: choice, or numbers")
-    elif words and len(words) < len(values):
-        number = next(value for value in values if not isinstance(value, Category))
-        why = f"{words[0]} is a word, {number} a number"
-        yield Mistake(first, f"{name!r} has words and numbers", why, f"write v{number}, or another word")
-    for i, value in enumerate(values):
-        location = (*path, i) if key == "values" else path
-        if value in values[:i]:
-            yield Mistake(location, f"the value {value} stands twice", hint="leave one of them out")
-        if parameter.role in ("ranks", "threads") and isinstance(value, float):
-            yield Mistake(location, f"{value} is not allowed", f"{parameter.role} must be whole numbers")
-
-
-def word_mistakes(
-    config: CampaignFile, points: Sequence[Mapping[str, Value]], others: Sequence[tuple[KeyPath, Mapping[str, object]]]
-) -> Iterator[Mistake]:
-    """Check that points beside the modelled ones have no other words than these.
-
-    Parameters
-    ----------
-    points
-        Those that are modelled.
-    others
-        Further ones, with their keys; as far as they were written.
-    """
+def word_mistakes(config: CampaignFile, modelled: Sequence[Mapping[str, Value]]) -> Iterator[Mistake]:
+    """Check that the target and evaluation points have no other words than the points that are modelled."""
+    others: list[tuple[KeyPath, Mapping[str, object]]] = [(("target",), config.target or {})]
+    others += [(("evaluation_points", i), point) for i, point in enumerate(config.evaluation_points)]
     for name in config.parameters:
-        known = {str(point[name]) for point in points if isinstance(point.get(name), Category)}
+        known = {str(point[name]) for point in modelled if isinstance(point.get(name), Category)}
         for path, point in others if known else ():
             if name in point and str(point[name]) not in known:
                 what, why = f"{point[name]} is no value of {name}", f"the values are {listed(sorted(known))}"
                 yield Mistake((*path, name), what, why, did_you_mean(str(point[name]), known))
 
 
-def single_value(path: tuple[str | int, ...], name: str, value: Value) -> Mistake:
+def _single_value(path: KeyPath, name: str, value: Value) -> Mistake:
     """Return the mistake of a parameter that does not vary."""
     return Mistake(
         path,
@@ -217,8 +237,8 @@ def command_mistakes(
         yield Mistake(("program", "binary"), f"{program.binary!r} is not allowed", why)
 
 
-def source_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
-    """Check that the source folder is there, and that the results do not lie where a file is."""
+def _source_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
+    """Check that the source folder is there."""
     source = config.program.source
     if isinstance(source, GitSource):
         if source.git.startswith("/") and not Path(source.git).exists():
@@ -232,8 +252,6 @@ def source_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
             hint = f"write {{git: {source!r}, revision: ...}}" if git else "paths are relative to the campaign file"
             why = f"{path} is a file" if path.exists() else f"there is no folder {path}"
             yield Mistake(("program", "source"), f"the source folder {source!r} is missing", why, hint)
-        elif not any(path.iterdir()):
-            yield Mistake(("program", "source"), f"the source folder {source!r} is empty")
     if config.simulated is not None and not below(folder, config.simulated).is_file():
         why = f"there is no file {below(folder, config.simulated)}"
         yield Mistake(("simulated",), f"the description of the program {config.simulated!r} is missing", why)
@@ -245,13 +263,9 @@ def source_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
             BACKENDS.load(config.backend)
         except UsageError as error:
             yield Mistake(("backend",), error.what, error.why, error.hint)
-    results = below(folder, config.results)
-    blocked = next((path for path in (results / config.name, results, *results.parents) if path.exists()), None)
-    if blocked is not None and not blocked.is_dir():
-        yield Mistake(("results",), f"{config.results!r} cannot be a folder", f"{blocked} is a file")
 
 
-def input_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
+def _input_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
     """Check that what runs read is there, and that all names in a run's folder stay inside of it."""
     program, names = config.program, set[str]()
     for i, written in enumerate(program.inputs):
@@ -277,7 +291,7 @@ def _outside(path: tuple[str | int, ...], text: str) -> Iterator[Mistake]:
         yield Mistake(path, f"{text!r} is not allowed", "it is a path inside the run's folder")
 
 
-def partition_mistakes(campaign: Campaign) -> Iterator[Mistake]:
+def _partition_mistakes(campaign: Campaign) -> Iterator[Mistake]:
     """Check that each point belongs to one of the partitions, if there are some."""
     partitions = campaign.config.resources.partitions
     points = (*campaign.points, *campaign.evaluation_points) if partitions else ()
@@ -319,10 +333,6 @@ def reach_mistakes(
 
 def choice_mistakes(config: CampaignFile) -> Iterator[Mistake]:
     """Check metrics, modelling and refinement."""
-    for key, kind, names in (("metrics", "metric", config.metrics), ("counters", "counter", config.counters)):
-        for i, name in enumerate(names):
-            if name in names[:i]:
-                yield Mistake((key, i), f"the {kind} {name!r} stands twice", hint="leave one of them out")
     processes, parameters = config.model.strong_scaling, tuple(config.parameters)
     if processes is not None:
         path = ("model", "strong_scaling")
@@ -355,10 +365,6 @@ def _refinement_mistakes(config: CampaignFile) -> Iterator[Mistake]:
     if refinement.enabled and absent:
         what = f"refinement needs the metric {' and '.join(absent)}"
         yield Mistake(("metrics",), what, hint="add it, or set refinement.enabled: false")
-    for i, pattern in enumerate(refinement.keep):
-        if pattern in refinement.drop:
-            what = f"{pattern!r} stands in keep and in drop"
-            yield Mistake(("refinement", "keep", i), what, "they contradict each other", "leave one of them out")
     for key, able in _OF_REFINEMENTS.items():
         written = key in refinement.model_fields_set and getattr(refinement, key) is not None
         if refinement.enabled and refinement.strategy not in able and written:

@@ -9,10 +9,10 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from buran.campaign.document import below, with_first_names
+from buran.campaign.document import below
 from buran.campaign.expressions import Expression, ExpressionError, written_out
 from buran.campaign.extrapolate import extrapolated
-from buran.campaign.identity import requested
+from buran.campaign.identity import requested, with_first_names
 from buran.campaign.inputs import Input
 from buran.campaign.launcher import Launch, Placement, launch, resolve, under_modules, usable_cores, with_modules
 from buran.campaign.packing import Need, NodeKind, NodeRoom, side_by_side
@@ -32,7 +32,7 @@ from buran.profiles.metrics import sampled
 from buran.wording import Category
 
 _STAND_FOR_OTHERS = (
-    *("environment", "environments", "parameters", "constraints", "points", "points_file", "evaluation_points"),
+    *("environment", "environments", "parameters", "constraints", "points", "evaluation_points"),
     *("correct", "simulated"),
 )
 """Keys that only name what is requested: a simulated program's description is in its identity."""
@@ -217,11 +217,6 @@ class Campaign:
     def binary(self) -> str:
         """Path of the program, relative to the build folder."""
         return str(Path(self.config.program.binary))
-
-    @property
-    def output_limit(self) -> int:
-        """Bytes that are kept of each output of a run."""
-        return int(self.config.program.output_limit_mb * 1e6)
 
     @property
     def ranks_parameter(self) -> str | None:
@@ -507,7 +502,6 @@ class Campaign:
             program=mpiexec if kind == mpi_flavour else None,
             oversubscribe=placement.ranks_per_node * placement.threads > machine_cores,
             as_root=os.geteuid() == 0,
-            exit_codes=self.config.program.exit_codes,
         )
         launched = start([*(() if outside else wrapper), *self.run_command(point, binary, build_folder)], placement)
         variables = {"OMP_NUM_THREADS": str(placement.threads), **launched.variables, **environment.variables}

@@ -1,55 +1,40 @@
-"""Reading a campaign file as it counts: with what it includes, keys of earlier versions as today's, no short forms."""
+"""Reading a campaign file as it counts: with what it includes, and the keys that one word stands for."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
-from buran.campaign.mistakes import ANY, CampaignError, KeyPath, Mistake, missing, spelled
-from buran.campaign.sections import ProgramKeys
+from buran.campaign.mistakes import CampaignError, KeyPath, Mistake, missing
 from buran.campaign.yaml_document import YamlDocument, read_yaml
 from buran.features import FEATURES
 from buran.files import JsonObject
 
 INCLUDE = "include"
-RENAMED: Mapping[KeyPath, KeyPath] = {
-    ("refinement", "target"): ("target",),
-    ("resources", "time_limit_s"): ("resources", "time_limit"),
-    ("resources", "expected_s"): ("resources", "expected_time"),
-    ("refinement", "threshold_s"): ("refinement", "threshold"),
-    ("command", "figures_of_merit"): ("figures",),
-    ("environments", ANY, "machine", "run_limit_s"): ("environments", ANY, "machine", "run_limit"),
-}
-"""Keys of earlier versions, by their paths then, and now; `ANY` stands for each name in its place."""
 INSTRUMENTATION = "instrumentation"
-_STANDS_FOR: Mapping[str, Mapping[KeyPath, object]] = {
-    "all": {
-        ("goal",): "models",
-        ("refinement", "enabled"): True,
-        ("refinement", "start"): "everything",
-        ("refinement", "pilot"): False,
-    },
-    "none": {("backend",): "command"},
+_STANDS_FOR: Mapping[str, JsonObject] = {
+    "all": {"goal": "models", "refinement": {"enabled": True, "start": "everything", "pilot": False}},
+    "none": {"backend": "command"},
 }
 """What the words of `instrumentation` stand for; `auto` is what a campaign does without it."""
 
 
 def read_campaign_file(path: Path) -> YamlDocument:
-    """Read a campaign file, what it includes below its own keys, and keys of earlier versions by today's names.
+    """Read a campaign file, and what it includes below its own keys.
 
     Raises
     ------
     CampaignError
-        A file is no YAML or is missing, includes itself, has a key by two names, or contradicts its `instrumentation`.
+        A file is no YAML or is missing, or includes itself.
     """
     document = with_included(path)
     for feature in FEATURES:
         document = document if feature.base is None else feature.base(document)
-    return _instrumentation_written_out(_with_new_names(document))
+    return _instrumentation_written_out(document)
 
 
 def with_included(path: Path) -> YamlDocument:
@@ -105,109 +90,13 @@ def _merged(base: JsonObject, over: JsonObject) -> dict[str, Any]:
     return {**base, **over, **both}
 
 
-def _with_new_names(document: YamlDocument) -> YamlDocument:
-    """Move the keys of earlier versions to where they are now, with their lines, and note it."""
-    for old, new in _earlier_names(document.data):
-        if _has(document.data, new):
-            what = f"the keys {spelled(old)} and {spelled(new)} are the same"
-            why = f"{spelled(old)} is called {spelled(new)} now; line {document.line(new)} has it"
-            raise CampaignError([document.located(Mistake(old, what, why, f"keep {spelled(new)}"))])
-        note = f"line {document.line(old)}: the key {spelled(old)} is called {spelled(new)} now"
-
-        def moved(path: KeyPath, old: KeyPath = old, new: KeyPath = new) -> KeyPath:
-            return (*new, *path[len(old) :]) if path[: len(old)] == old else path
-
-        document = replace(
-            document,
-            data=_with(_without(document.data, old), new, _at(document.data, old)),
-            lines={moved(path): line for path, line in document.lines.items()},
-            files={moved(path): file for path, file in document.files.items()},
-            notes=(*document.notes, note),
-        )
-    return document
-
-
 def _instrumentation_written_out(document: YamlDocument) -> YamlDocument:
-    """Put the keys in the place of `instrumentation` that it stands for, so that identities know but these."""
-    word, own = document.data.get(INSTRUMENTATION), (INSTRUMENTATION,)
-    keys = _STANDS_FOR.get(word, {}) if isinstance(word, str) else {}
-    if not keys or not isinstance(document.data.get("refinement", {}), Mapping):
+    """Put the keys that `instrumentation` stands for below those of the file, so that identities know but these."""
+    word = document.data.get(INSTRUMENTATION)
+    if not isinstance(word, str) or word not in _STANDS_FOR:
         return document  # the shape of the file refuses what is wrong
-    data = _without(document.data, own)
-    for path, value in keys.items():
-        if _has(data, path) and _at(data, path) != value:
-            what = f"`{INSTRUMENTATION}: {word}` means {spelled(path)}: {str(value).lower()}"
-            why = f"line {document.line(path)} has another value, line {document.line(own)} the word"
-            hint = f"leave {spelled(path)} out, or write the keys without {INSTRUMENTATION}"
-            raise CampaignError([document.located(Mistake(path, what, why, hint))])
-        data = _with(data, path, value)
-    file = document.files.get(own, document.path)
-    return replace(
-        document,
-        data=data,
-        lines={**dict.fromkeys(keys, document.line(own)), **document.lines},
-        files={**dict.fromkeys(keys, file), **dict.fromkeys(document.lines, document.path), **document.files},
-    )
-
-
-def _earlier_names(data: JsonObject) -> Iterator[tuple[KeyPath, KeyPath]]:
-    """Yield keys of earlier versions that a file has, each with today's name, in the order of moving them."""
-    if isinstance(data.get("program"), str):
-        yield ("program",), ("simulated",)
-    target, parameters = data.get("target"), data.get("parameters")
-    if isinstance(target, Mapping):
-        keys = ProgramKeys.model_fields.keys() & target.keys()
-        if keys - (parameters.keys() if isinstance(parameters, Mapping) else set()):
-            yield ("target",), ("program",)
-    yield from _renamed(data)
-
-
-def _renamed(data: JsonObject, *, back: bool = False) -> Iterator[tuple[KeyPath, KeyPath]]:
-    """Yield the keys of `RENAMED` that a file has, each with its other name; `back`: today's, with their first."""
-    for old, new in RENAMED.items():
-        before, after = (new, old) if back else (old, new)
-        named = _at(data, before[: before.index(ANY)]) if ANY in before else {ANY: None}
-        for name in named if isinstance(named, Mapping) else ():
-            current, there = (tuple(name if part == ANY else part for part in path) for path in (before, after))
-            if _has(data, current):
-                yield current, there
-
-
-def todays_name(path: KeyPath) -> KeyPath | None:
-    """Return what a key of earlier versions is called today; None for one that is none."""
-    if path[0] == "target" and path[1:2] and path[1] in ProgramKeys.model_fields:
-        return ("program", *path[1:])
-    data: Any = None
-    for part in reversed(path):
-        data = {part: data}
-    return next((new for _, new in _renamed(data)), None)
-
-
-def with_first_names(keys: JsonObject) -> dict[str, Any]:
-    """Return keys by their first names, which identities keep, so that measured campaigns are found again."""
-    out = dict(keys)
-    for new, old in (*_renamed(keys, back=True), (("program",), ("target",))):
-        if _has(out, new):
-            out = _with(_without(out, new), old, _at(out, new))
-    return out
-
-
-def _at(data: Any, path: KeyPath) -> Any:
-    for key in path:
-        data = data.get(key) if isinstance(data, Mapping) else None
-    return data
-
-
-def _has(data: Any, path: KeyPath) -> bool:
-    above = _at(data, path[:-1])
-    return isinstance(above, Mapping) and path[-1] in above
-
-
-def _with(data: JsonObject, path: KeyPath, value: Any) -> dict[str, Any]:
-    below = value if len(path) == 1 else _with(data.get(str(path[0]), {}), path[1:], value)
-    return {**data, str(path[0]): below}
-
-
-def _without(data: JsonObject, path: KeyPath) -> dict[str, Any]:
-    kept = {key: value for key, value in data.items() if key != path[0]}
-    return kept if len(path) == 1 else {**kept, str(path[0]): _without(data[str(path[0])], path[1:])}
+    keys, own = _STANDS_FOR[word], (INSTRUMENTATION,)
+    lines: dict[KeyPath, int] = {(key,): document.line(own) for key in keys}
+    base = replace(document, data=keys, lines=lines, placeholders=())
+    written = {key: value for key, value in document.data.items() if key != INSTRUMENTATION}
+    return over(base, replace(document, data=written))

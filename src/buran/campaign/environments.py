@@ -9,23 +9,16 @@ from buran.campaign.launcher import LAUNCHERS, PLACEHOLDERS
 from buran.campaign.mistakes import Mistake, did_you_mean
 from buran.campaign.sections import EnvironmentKeys
 from buran.campaign.shape import COMMAND, CampaignFile
-from buran.campaign.space import WrittenPoint
 from buran.campaign.template import TemplateError, parse_words
 from buran.features import simulated
 
 
-def environments_of(config: CampaignFile, points: Sequence[WrittenPoint]) -> list[str]:
-    """Return the names of the environments in use, of which some may be missing.
-
-    Parameters
-    ----------
-    points
-        Those that are listed one by one.
-    """
+def environments_of(config: CampaignFile) -> list[str]:
+    """Return the names of the environments in use, of which some may be missing."""
     chosen = config.environment
     if chosen not in config.parameters:
         return [chosen or next(iter(config.environments), "")]
-    values = [*(config.parameters[chosen].values or ()), *(point.values.get(chosen, "") for point in points)]
+    values = [*(config.parameters[chosen].values or ()), *(point.get(chosen, "") for point in config.points or ())]
     return list(dict.fromkeys(map(str, values))) or [""]
 
 

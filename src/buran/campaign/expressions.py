@@ -1,20 +1,20 @@
 """Expressions over parameters, as in ``is_cube(p) and p * n <= 4096``.
 
-The text is parsed with `ast`; each allowed node becomes a small closure. Nothing is ever given to ``eval``,
-powers stay below ``2**1024``, and length and depth are limited, so no text can run for long.
+The text is parsed with `ast`, every node is checked against what is allowed, and Python evaluates the rest. Powers stay
+below ``2**1024``, and length is limited, so no text can run for long.
 """
 
 from __future__ import annotations
 
 import ast
+import copy
 import math
-import operator
 import re
 import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cache
-from types import MappingProxyType
+from types import CodeType, MappingProxyType
 from typing import Literal
 
 from buran.campaign.mistakes import TextError, did_you_mean, listed
@@ -23,12 +23,9 @@ from buran.wording import Category, word_of
 
 Kind = Literal["number", "condition"]
 Values = Mapping[str, Value]
-# Numbers and truth values share one closure type: `Kind` keeps them apart when the text is compiled.
-Evaluator = Callable[[Values], Value]
 
 LONGEST = 500
 MOST_NODES = 200
-DEEPEST = 30
 MOST_BITS = 1024
 MOST_EVALUATED = 2000  # parts of an expression and of the named values in it: these may use one another
 LARGEST_GRID = 10**9  # number whose divisors are looked for one by one
@@ -40,7 +37,7 @@ class ExpressionError(TextError):
     """An expression that is not allowed, or that cannot be computed at a point."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Expression:
     """A compiled expression.
 
@@ -50,14 +47,17 @@ class Expression:
         As written.
     names
         The parameters it uses, through named values too.
-    parts
-        How many parts are computed, those of named values too.
+    tree
+        What is computed, with named values in place of their names.
+    numbers
+        The parameters that it computes with, so that they must not be words.
     """
 
     text: str
     names: frozenset[str]
-    _evaluator: Evaluator
-    parts: int = 1
+    tree: ast.expr
+    numbers: frozenset[str]
+    _code: CodeType
 
     def __call__(self, values: Values) -> Value:
         """Compute the expression; a condition gives True or False.
@@ -67,8 +67,11 @@ class Expression:
         ExpressionError
             If it cannot be computed there: division by zero, logarithm of zero, too large.
         """
+        for name in self.numbers:
+            if isinstance(values[name], Category):  # its number means nothing
+                raise self._failed(f"{values[name]} is a word: it can be compared by == and !=", values)
         try:
-            result = self._evaluator(values)
+            result = eval(self._code, _GLOBALS, values)
         except ExpressionError as error:
             raise self._failed(error.what, values) from None
         except ZeroDivisionError:
@@ -109,66 +112,70 @@ def compile_expression(
     ExpressionError
         If it is not an expression, or uses a name, operator or size that is not allowed.
     """
-    if not isinstance(text, str):
-        text = repr(text)
-    text = text.strip()
+    text = (text if isinstance(text, str) else repr(text)).strip()
     if not text:
         raise ExpressionError("the expression is empty")
     if len(text) > LONGEST:
         raise ExpressionError(f"the expression is too long: {len(text)} characters, at most {LONGEST} are allowed")
     tree = _parse(text)
-    nodes = sum(1 for _ in ast.walk(tree))
-    if nodes > MOST_NODES:
+    if _size(tree) > MOST_NODES:
         raise ExpressionError(f"the expression is too long: it has more than {MOST_NODES} parts")
-    compiler = _Compiler(tuple(parameters), named)
-    evaluator, actual = compiler.compile(tree, 0)
+    tree = _Named({name: expression.tree for name, expression in named.items()}).visit(tree)
+    if _size(tree) > MOST_EVALUATED:
+        raise ExpressionError(f"{text!r} is too long with the values it names: more than {MOST_EVALUATED} parts")
+    checker = _Checker((*parameters,), (*named,))
+    try:
+        actual = checker.kind_of(tree, words=True)
+        code = compile(ast.fix_missing_locations(ast.Expression(_Bounded().visit(copy.deepcopy(tree)))), "", "eval")
+    except RecursionError:
+        raise ExpressionError(f"{text!r} is nested too deeply with the values it names") from None
     if actual != kind:
         if kind == "condition":
             raise ExpressionError(f"{text!r} is a number, not a condition", "compare it, as in `p * n <= 4096`")
         raise ExpressionError(f"{text!r} is a condition, not a number", "write `1 if p <= 4 else 2` to choose a number")
-    names = frozenset(compiler.used)
-    parts = nodes + compiler.parts_of_named
-    if parts > MOST_EVALUATED:
-        raise ExpressionError(f"{text!r} is too long with the values it names: more than {MOST_EVALUATED} parts")
-    expression = Expression(text, names, evaluator, parts)
-    if not names:
-        constant = expression({})
-        return Expression(text, names, lambda _: constant, parts)
+    expression = Expression(text, frozenset(checker.used), tree, frozenset(checker.numbers), code)
+    if not expression.names:
+        expression({})
     return expression
 
 
-def listed_for(name: str, parameter: str, entries: Mapping[Value, Value]) -> Expression:
-    """Return a named value that goes with those of a parameter, each with its own, and has none beyond them."""
+def written_out(values: Mapping[str, str | float]) -> dict[str, str]:
+    """Return named values as expressions of parameters alone, but for those that become too long.
 
-    def look_up(values: Values) -> Value:
-        if values[parameter] not in entries:
-            raise ExpressionError(f"it is listed for {parameter} = {listed([*entries])}")
-        return entries[values[parameter]]
-
-    return Expression(name, frozenset((parameter,)), look_up)
-
-
-def written_out(values: Mapping[str, str | float | Mapping[str, object]]) -> dict[str, str]:
-    """Return named values as expressions of parameters alone; each may use those above it.
-
-    Those that become too long are left out, and those of lists, which say nothing beyond them.
+    Each may use those above it.
     """
     trees: dict[str, ast.expr] = {}
-    lists = {name for name, text in values.items() if isinstance(text, Mapping)}
-
-    class _Named(ast.NodeTransformer):
-        def visit_Name(self, node: ast.Name) -> ast.expr:
-            return trees.get(node.id, node)
-
     for name, text in values.items():
-        tree = None if name in lists else _Named().visit(_parse(str(text).strip()))
-        if tree is None or lists & {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}:
-            lists.add(name)
-        else:
-            trees[name] = tree
-    texts = {name: ast.unparse(tree) for name, tree in trees.items()}
-    nodes = {name: sum(1 for _ in ast.walk(tree)) for name, tree in trees.items()}
-    return {name: text for name, text in texts.items() if len(text) <= LONGEST and nodes[name] <= MOST_NODES}
+        trees[name] = _Named(trees).visit(_parse(str(text).strip()))
+    texts = {name: ast.unparse(tree) for name, tree in trees.items() if _size(tree) <= MOST_NODES}
+    return {name: text for name, text in texts.items() if len(text) <= LONGEST}
+
+
+class _Named(ast.NodeTransformer):
+    """Puts trees in the place of the names that stand for them."""
+
+    def __init__(self, trees: Mapping[str, ast.expr]) -> None:
+        self.trees = trees
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.trees.get(node.id, node)
+
+
+class _Bounded(ast.NodeTransformer):
+    """Makes of a tree what Python computes: powers that stay small, and the numbers of words."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        self.generic_visit(node)
+        if not isinstance(node.op, ast.Pow):
+            return node
+        return ast.Call(ast.Name(_power.__name__, ast.Load()), [node.left, node.right], [])
+
+    def visit_Constant(self, node: ast.Constant) -> ast.expr:
+        return ast.Constant(float(_word(node.value))) if isinstance(node.value, str) else node
+
+
+def _size(tree: ast.expr) -> int:
+    return sum(1 for _ in ast.walk(tree))
 
 
 def _parse(text: str) -> ast.expr:
@@ -254,16 +261,6 @@ def _grid_edge(number: Value, edge: Value, dimensions: int) -> Value:
     return _edges(number, dimensions)[int(edge) - 1]
 
 
-def has_grid(text: str) -> bool:
-    """Tell whether an expression asks for a grid."""
-    return re.search(r"\b(grid2|grid3|isqrt_factor)\s*\(", text) is not None
-
-
-def is_line(number: int) -> bool:
-    """Tell whether so many cells, more than three, form no grid but a line: a prime number."""
-    return 3 < number <= LARGEST_GRID and _edges(number, 2)[1] == 1
-
-
 @dataclass(frozen=True)
 class _Function:
     call: Callable[..., Value]
@@ -304,89 +301,76 @@ FUNCTIONS: Mapping[str, _Function] = {
     "sqrt": _Function(_square_root, 1, 1, "number", "square root; exact for squares"),
 }
 
-_ARITHMETIC: Mapping[type[ast.operator], Callable[[Value, Value], Value]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: _power,
+_GLOBALS = {
+    "__builtins__": {},
+    _power.__name__: _power,
+    **{name: function.call for name, function in FUNCTIONS.items()},
 }
-_COMPARISONS: Mapping[type[ast.cmpop], Callable[[Value, Value], bool]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
+_ARITHMETIC = ast.Add | ast.Sub | ast.Mult | ast.Div | ast.FloorDiv | ast.Mod | ast.Pow
+_EQUALITY = ast.Eq | ast.NotEq
+_COMPARISONS = _EQUALITY | ast.Lt | ast.LtE | ast.Gt | ast.GtE
 ALLOWED = (
     "numbers, words in quotes, parameters, + - * / // % **, comparisons, and, or, not, `a if condition else b` and "
     "functions"
 )
 
 
-class _Compiler:
-    def __init__(self, parameters: tuple[str, ...], named: Mapping[str, Expression]) -> None:
+class _Checker:
+    """Refuses whatever is not allowed in a tree, and notes the parameters that it uses."""
+
+    def __init__(self, parameters: tuple[str, ...], named: tuple[str, ...]) -> None:
         self.parameters = parameters
         self.named = named
         self.used: set[str] = set()
-        self.parts_of_named = 0
+        self.numbers: set[str] = set()
 
-    def compile(self, node: ast.expr, depth: int) -> tuple[Evaluator, Kind]:
-        if depth > DEEPEST:
-            raise ExpressionError(f"the expression is nested too deeply: at most {DEEPEST} levels are allowed")
-        inside = depth + 1
+    def kind_of(self, node: ast.expr, *, words: bool) -> Kind:
+        """Return what a node gives; `words`: whether words may stand for its number."""
         match node:
             case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
-                return _constant(number), "number"
+                if number.bit_length() > MOST_BITS if isinstance(number, int) else not math.isfinite(number):
+                    raise ExpressionError("a number is too large")
             case ast.Constant(value=str() as text):
-                if (word := word_of(text)) is None:
-                    raise ExpressionError(f"no parameter has the value {text!r}")
-                return (lambda _: word), "number"
+                if not words:
+                    raise ExpressionError(f"{text!r} is a word: it can be compared by == and !=")
+                _word(text)
             case ast.Name(id=name):
-                return self._parameter(name), "number"
-            case ast.UnaryOp(op=ast.Not(), operand=operand):
-                inner = self._operand(operand, inside, "condition", "not")
-                return (lambda values: not inner(values)), "condition"
-            case ast.UnaryOp(op=ast.USub(), operand=operand):
-                inner = self._operand(operand, inside, "number", "-")
-                return (lambda values: -inner(values)), "number"
-            case ast.UnaryOp(op=ast.UAdd(), operand=operand):
-                return self._operand(operand, inside, "number", "+"), "number"
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-                sign = _ARITHMETIC[type(op)]
-                one, two = (self._operand(side, inside, "number", "arithmetic") for side in (left, right))
-                return (lambda values: sign(one(values), two(values))), "number"
-            case ast.BoolOp(op=op, values=operands):
-                parts = [self._operand(operand, inside, "condition", "and, or") for operand in operands]
-                joined = all if isinstance(op, ast.And) else any
-                return (lambda values: joined(part(values) for part in parts)), "condition"
-            case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in _COMPARISONS for op in ops):
-                return self._comparison([left, *others], ops, inside), "condition"
+                self._check_parameter(name)
+                self.numbers |= set() if words else {name}
             case ast.IfExp(test=test, body=body, orelse=orelse):
-                condition = self._operand(test, inside, "condition", "if")
-                then, otherwise = (self._operand(side, inside, "number", "if", True) for side in (body, orelse))
-                return (lambda values: then(values) if condition(values) else otherwise(values)), "number"
+                self._need("condition", [test], "if")
+                self._need("number", [body, orelse], "if", words=words)
             case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
-                return self._call(name, arguments, inside)
+                return self._check_call(name, arguments)
+            case _:
+                return self._check_operator(node)
+        return "number"
+
+    def _check_operator(self, node: ast.expr) -> Kind:
+        match node:
+            case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
+                self._need("number", [operand], "-")
+                return "number"
+            case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _ARITHMETIC):
+                self._need("number", [left, right], "arithmetic")
+                return "number"
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                self._need("condition", [operand], "not")
+            case ast.BoolOp(values=operands):
+                self._need("condition", operands, "and, or")
+            case ast.Compare(left=left, ops=ops, comparators=others) if all(isinstance(op, _COMPARISONS) for op in ops):
+                words = all(isinstance(op, _EQUALITY) for op in ops)
+                self._need("number", [left, *others], "a comparison", words=words)
             case _:
                 raise _not_allowed(node)
+        return "condition"
 
-    def _operand(self, node: ast.expr, depth: int, kind: Kind, user: str, words: bool = False) -> Evaluator:
-        evaluator, actual = self.compile(node, depth)
-        if actual != kind:
-            raise ExpressionError(f"`{ast.unparse(node)}` is a {actual}, but {user} needs a {kind}")
-        if words or kind != "number" or not isinstance(node, ast.Name | ast.Constant | ast.IfExp):
-            return evaluator
-        return lambda values: _plain_number(evaluator(values))
+    def _need(self, kind: Kind, operands: list[ast.expr], user: str, *, words: bool = False) -> None:
+        for operand in operands:
+            if (actual := self.kind_of(operand, words=words)) != kind:
+                raise ExpressionError(f"`{ast.unparse(operand)}` is a {actual}, but {user} needs a {kind}")
 
-    def _parameter(self, name: str) -> Evaluator:
-        if name in self.named:
-            self.used |= self.named[name].names
-            self.parts_of_named += self.named[name].parts
-            return self.named[name]
+    def _check_parameter(self, name: str) -> None:
         if name not in self.parameters:
             if name in FUNCTIONS:
                 raise ExpressionError(f"{name!r} is a function", f"call it, as in `{name}(...)`")
@@ -394,63 +378,25 @@ class _Compiler:
             hint = did_you_mean(name, [*self.parameters, *self.named, *FUNCTIONS])
             raise ExpressionError(f"unknown name {name!r}; the parameters here are: {parameters}", hint)
         self.used.add(name)
-        return operator.itemgetter(name)
 
-    def _comparison(self, sides: list[ast.expr], ops: list[ast.cmpop], depth: int) -> Evaluator:
-        words = all(isinstance(op, ast.Eq | ast.NotEq) for op in ops)
-        numbers = [self._operand(side, depth, "number", "a comparison", words) for side in sides]
-        signs = [_COMPARISONS[type(op)] for op in ops]
-        if len(signs) == 1:
-            sign, one, two = signs[0], numbers[0], numbers[1]
-            return lambda values: sign(_not_nan(one(values)), _not_nan(two(values)))
-        steps = list(zip(signs, numbers[1:], strict=True))
-
-        def chained(values: Values) -> bool:
-            left = _not_nan(numbers[0](values))
-            for sign, number in steps:
-                right = _not_nan(number(values))
-                if not sign(left, right):
-                    return False
-                left = right
-            return True
-
-        return chained
-
-    def _call(self, name: str, nodes: list[ast.expr], depth: int) -> tuple[Evaluator, Kind]:
+    def _check_call(self, name: str, arguments: list[ast.expr]) -> Kind:
+        if name in self.parameters:
+            raise ExpressionError(f"{name!r} is a parameter, not a function", f"write `{name} * (...)` to multiply")
         function = FUNCTIONS.get(name)
         if function is None:
-            if name in self.parameters:
-                raise ExpressionError(f"{name!r} is a parameter, not a function", f"write `{name} * (...)` to multiply")
             what = f"unknown function {name!r}; the functions are: {', '.join(FUNCTIONS)}"
             raise ExpressionError(what, did_you_mean(name, FUNCTIONS))
-        if not function.least <= len(nodes) <= function.most:
+        if not function.least <= len(arguments) <= function.most:
             takes = str(function.least) if function.least == function.most else f"{function.least} to {function.most}"
-            raise ExpressionError(f"{name} takes {takes} arguments, not {len(nodes)}")
-        arguments = [self._operand(node, depth, "number", name) for node in nodes]
-        call = function.call
-        if len(arguments) == 1:
-            only = arguments[0]
-            return (lambda values: call(only(values))), function.gives
-        return (lambda values: call(*(argument(values) for argument in arguments))), function.gives
+            raise ExpressionError(f"{name} takes {takes} arguments, not {len(arguments)}")
+        self._need("number", arguments, name)
+        return function.gives
 
 
-def _constant(number: int | float) -> Evaluator:
-    too_large = number.bit_length() > MOST_BITS if isinstance(number, int) else not math.isfinite(number)
-    if too_large:
-        raise ExpressionError("a number is too large")
-    return lambda _: number
-
-
-def _plain_number(value: Value) -> Value:
-    if isinstance(value, Category):  # its number means nothing
-        raise ValueError(f"{value} is a word: it can be compared by == and !=")
-    return value
-
-
-def _not_nan(number: Value) -> Value:
-    if number != number:  # comparing with NaN would be silently false
-        raise ValueError("the result is not a number")
-    return number
+def _word(text: str) -> Category:
+    if (word := word_of(text)) is None:
+        raise ExpressionError(f"no parameter has the value {text!r}")
+    return word
 
 
 def _not_allowed(node: ast.expr) -> ExpressionError:

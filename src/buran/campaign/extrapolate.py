@@ -10,7 +10,7 @@ from buran.campaign.mistakes import TextError
 from buran.campaign.point import Value
 from buran.wording import Category, word_of
 
-KINDS = ("linear", "geometric")
+LINEAR = "linear"
 
 
 def extrapolated(target: Value | str, name: str, values: Mapping[str, Sequence[Value]]) -> Value:
@@ -20,15 +20,14 @@ def extrapolated(target: Value | str, name: str, values: Mapping[str, Sequence[V
     ----------
     target
         A number or word, which is the value; ``linear``: the largest value and the mean distance of neighbours (PIRA
-        II, Section V-B2); ``geometric``: the largest value times the mean factor; or an expression in which every
-        parameter stands for its largest value.
+        II, Section V-B2); or an expression in which every parameter stands for its largest value.
     values
         Values of each parameter, sorted, all different.
 
     Raises
     ------
     TextError
-        The expression has a mistake, or its value or a mean factor cannot be had.
+        The expression has a mistake, or no value above zero.
     """
     ascending = values[name]
     if not isinstance(target, str):
@@ -37,10 +36,8 @@ def extrapolated(target: Value | str, name: str, values: Mapping[str, Sequence[V
         if (word := word_of(target)) is None or word not in ascending:
             raise ExpressionError(f"{target!r} is none of {', '.join(map(str, ascending))}")
         return word
-    if target == "linear":
+    if target == LINEAR:
         return ascending[-1] + (ascending[-1] - ascending[0]) / max(len(ascending) - 1, 1)
-    if target == "geometric":
-        return float(ascending[-1] * (ascending[-1] / ascending[0]) ** (1 / max(len(ascending) - 1, 1)))
     largest = {parameter: ascending[-1] for parameter, ascending in values.items()}
     value = compile_expression(target, largest, "number")(largest)
     if not (math.isfinite(value) and value > 0):
@@ -52,9 +49,9 @@ def check_target_value(target: Value | str, parameters: Sequence[str]) -> None:
     """Raise `TextError` for a text that is no kind and no expression."""
     if not isinstance(target, str) and target <= 0:
         raise ExpressionError("must be greater than zero")
-    if isinstance(target, str) and target not in KINDS:
+    if isinstance(target, str) and target != LINEAR:
         try:
             compile_expression(target, parameters, "number")
         except TextError as error:
-            what = f"{target!r} is no number and no expression: {error.what}; or write {' or '.join(KINDS)}"
+            what = f"{target!r} is no number and no expression: {error.what}; or write {LINEAR}"
             raise ExpressionError(what) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any
@@ -10,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
+
+from buran.files import JsonObject
 
 DECIDES = "x-decides"
 """Name, in the JSON schema, of what a key decides."""
@@ -72,3 +75,30 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return value
+
+
+FIRST_NAMES: Mapping[tuple[str, ...], tuple[str, ...]] = {
+    ("target",): ("refinement", "target"),
+    ("resources", "time_limit"): ("resources", "time_limit_s"),
+    ("resources", "expected_time"): ("resources", "expected_s"),
+    ("refinement", "threshold"): ("refinement", "threshold_s"),
+    ("figures",): ("command", "figures_of_merit"),
+    ("environments", "", "machine", "run_limit"): ("environments", "", "machine", "run_limit_s"),
+    ("program",): ("target",),
+}
+"""Keys that earlier versions called otherwise; the name of an environment is left empty."""
+
+
+def with_first_names(keys: JsonObject) -> dict[str, Any]:
+    """Return keys by their first names, which identities keep, so that measured campaigns are found again."""
+    out = copy.deepcopy(dict(keys))
+    for path, first in FIRST_NAMES.items():
+        section, place = out, out
+        for part in path[:-1]:
+            section = section.get(part, {})
+        if path[-1] in section:
+            value = section.pop(path[-1])
+            for part in first[:-1]:
+                place = place.setdefault(part, {})
+            place[first[-1]] = value
+    return out

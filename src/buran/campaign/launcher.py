@@ -59,7 +59,6 @@ def launch(
     program: str | None = None,
     oversubscribe: bool = False,
     as_root: bool = False,
-    exit_codes: Collection[int] = (0,),
 ) -> Launch:
     """Put a launcher in front of a command.
 
@@ -73,18 +72,14 @@ def launch(
         Whether a node gets more ranks and threads than it has cores: then nothing is bound.
     as_root
         Whether the user is root, whom Open MPI refuses by default.
-    exit_codes
-        With what the program may end. Where that is not 0 alone, a rank that ends so must not end the others, which
-        have still to leave their profiles.
     """
     first = program or _PROGRAMS.get(kind, "")
     match kind:
         case "none":
             return Launch(tuple(command))
         case "openmpi":
-            patient = ("--mca", "orte_abort_on_non_zero_status", "0") if any(exit_codes) else ()
             spread = _openmpi_placement(placement, oversubscribe)
-            argv = (first, "-n", str(placement.ranks), *patient, *spread, *command)
+            argv = (first, "-n", str(placement.ranks), *spread, *command)
             return Launch(argv, dict(_AS_ROOT) if as_root else {})
         case "mpich":
             spread = _mpich_placement(placement, oversubscribe or placement.on_shared_node)
@@ -94,8 +89,8 @@ def launch(
             per_node = placement.tasks_per_node
             spread = () if per_node is None else (f"--ntasks-per-node={per_node}",)
             bind = ("--cpu-bind=none", "--overcommit") if oversubscribe else ("--cpu-bind=cores",)
-            kill = f"--kill-on-bad-exit={int(not any(exit_codes))}"
-            return Launch((first, *counts, *spread, *bind, *_step_sharing_node(placement), kill, *command))
+            options = (*counts, *spread, *bind, *_step_sharing_node(placement), "--kill-on-bad-exit=1")
+            return Launch((first, *options, *command))
         case _:
             return Launch(_from_template(kind, command, placement))
 

@@ -4,47 +4,37 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
 from buran.campaign import checks
 from buran.campaign.config import Campaign
-from buran.campaign.document import below, read_campaign_file
+from buran.campaign.document import read_campaign_file
 from buran.campaign.environments import environment_mistakes, environments_of, sharing_mistakes
-from buran.campaign.expressions import (
-    Expression,
-    ExpressionError,
-    Kind,
-    compile_expression,
-    has_grid,
-    is_line,
-    listed_for,
-)
+from buran.campaign.expressions import Expression, ExpressionError, Kind, compile_expression
 from buran.campaign.inputs import Input
-from buran.campaign.mistakes import CampaignError, KeyPath, Mistake, listed, missing, no_parameter
+from buran.campaign.mistakes import CampaignError, KeyPath, Mistake, TextError
 from buran.campaign.point import Point, Value
 from buran.campaign.resources import AUTO, Formulas, check_resource
 from buran.campaign.shape import CampaignFile
 from buran.campaign.space import (
     MOST_POINTS,
     Constraint,
-    WrittenPoint,
     along_axes,
     holds,
     parameter_values,
-    point_mistakes,
     product,
-    read_points,
     satisfying,
 )
 from buran.campaign.steps import step_values
-from buran.campaign.template import Template, TemplateError, parse_template, parse_words
+from buran.campaign.template import Template, parse_template, parse_words
 from buran.campaign.validation import validate
 from buran.campaign.yaml_document import YamlDocument
 from buran.errors import ConfigError
 from buran.features import FEATURES, simulated
-from buran.wording import Category, counted, word_of
+from buran.wording import word_of
 
 FEW_VALUES = 5  # fewer cannot distinguish growth classes
 
@@ -95,6 +85,14 @@ class _Mistakes:
             if not any(mistake.path[: len(path)] == path for path in self.spoilt):
                 self.all.append(self.document.located(mistake))
 
+    @contextmanager
+    def of_text(self, path: KeyPath, file: Path | None = None, line: int = 0) -> Iterator[None]:
+        """Add what is wrong with a text that is read meanwhile."""
+        try:
+            yield
+        except TextError as error:
+            self.add(Mistake(path, error.what, None, error.hint, file, line))
+
     def stop(self) -> None:
         """Raise what was collected, in the order of the file."""
         if self.all:
@@ -117,16 +115,15 @@ class _Loading:
 
     def campaign(self) -> Campaign:
         config, mistakes = self.config, self.mistakes
-        mistakes.add(*checks.name_mistakes(config), *checks.value_mistakes(config), *checks.choice_mistakes(config))
-        mistakes.add(*checks.source_mistakes(config, self.path.parent))
-        mistakes.add(*checks.input_mistakes(config, self.path.parent))
-        points = self._listed_points()
-        environments = environments_of(config, points or ())
+        mistakes.add(*checks.of_file(config, self.path.parent))
+        environments = environments_of(config)
         environment = environments[0]
         mistakes.add(*environment_mistakes(config, environments, written=self.override is None))
         for feature in FEATURES:
             mistakes.add(*(() if feature.mistakes is None else feature.mistakes(config, environment)))
-        self._compile_values()
+        for name, text in config.values.items():  # each may use those above it; one mistake is one mistake
+            value = self._compiled(("values", name), text, "number")
+            self.values[name] = value or compile_expression(1, (), "number")
         build, run = self._commands(environments)
         filled = self._filled()
         constraints = self._constraints()
@@ -135,7 +132,6 @@ class _Loading:
         of_inputs = tuple(name for line in chain(*filled.values()) for name in line.names if name not in of_run)
         placeholders = {"build": build.names, "run": of_run, "inputs": of_inputs}
         computed = self._computed(placeholders, formulas)
-        evaluation = self._evaluation_points()
         mistakes.stop()
         assert formulas is not None
         used = {*build.names, *of_run, *of_inputs, self.chosen_by}
@@ -144,10 +140,10 @@ class _Loading:
         reached = (checks.reach_mistakes(config, name, used, influence) for name in environments)
         sharing = (sharing_mistakes(config, config.environments[name]) for name in environments)
         mistakes.add(*dict.fromkeys(chain.from_iterable((*reached, *sharing))))
-        kept, dropped, held_out = self._modelling_points(points, constraints, evaluation)
+        evaluation = [{**config.steps, **at} for at in config.evaluation_points]
+        kept, dropped, held_out = self._modelling_points(constraints, evaluation)
         points_of_runs = [*kept, *evaluation]
-        others = [(("evaluation_points", i), at) for i, at in enumerate(config.evaluation_points)]
-        mistakes.add(*checks.word_mistakes(config, kept, [*others, (("target",), config.target or {})]))
+        mistakes.add(*checks.word_mistakes(config, kept))
         self._check_resources(formulas, points_of_runs)
         self._check_computed(computed, placeholders, points_of_runs)
         mistakes.stop()
@@ -159,18 +155,14 @@ class _Loading:
             evaluation_points=self._sorted(evaluation, formulas),
             points_dropped=dropped,
             points_held_out=held_out,
-            notes=(
-                *mistakes.document.notes,
-                *self._notes(kept, evaluation, constraints, environment),
-                *self._line_grids(points_of_runs, formulas, computed),
-            ),
+            notes=self._notes(kept, evaluation, constraints, environment),
             formulas=formulas,
             build=build,
             run=run,
             filled=filled,
             computed=computed,
         )
-        mistakes.add(*checks.full_step_mistakes(campaign), *checks.partition_mistakes(campaign))
+        mistakes.add(*checks.of_campaign(campaign))
         self._check_budget(campaign)
         for feature in FEATURES:
             mistakes.add(*(() if feature.misfits is None else feature.misfits(campaign)))
@@ -180,90 +172,42 @@ class _Loading:
     # -- commands and expressions -------------------------------------------------------------------
 
     def _commands(self, environments: Sequence[str]) -> tuple[Template, tuple[Template, ...]]:
-        program = self.config.program
-        build = self._parsed(
-            ("program", "build"),
-            lambda: (
-                parse_template(
-                    program.build, (*checks.COMPILERS, "flags", *self.names, *self.config.values), expressions=True
-                ),
-            ),
-        )
-        allowed = ("binary", "build", *self._of_runs)
-        run = self._parsed(("program", "run"), lambda: parse_words(program.run, allowed, expressions=True))
-        if build and run:
+        program, build = self.config.program, Template("", ("",), ())
+        run: tuple[Template, ...] = ()
+        of_build = (*checks.COMPILERS, "flags", *self.names, *self.config.values)
+        with self.mistakes.of_text(("program", "build")):
+            build = parse_template(program.build, of_build, expressions=True)
+        with self.mistakes.of_text(("program", "run")):
+            run = parse_words(program.run, ("binary", "build", *self._of_runs), expressions=True)
+        if build.text and run:
             run_names = {name for word in run for name in word.names}
-            self.mistakes.add(*checks.command_mistakes(self.config, run_names, build[0].names, environments))
-        return build[0] if build else Template("", ("",), ()), run
+            self.mistakes.add(*checks.command_mistakes(self.config, run_names, build.names, environments))
+        return build, run
 
     def _filled(self) -> dict[str, tuple[Template, ...]]:
         """Return the lines of each input that values are put into."""
-        filled: dict[str, tuple[Template, ...]] = {}
+        filled: dict[str, list[Template]] = {}
         for written in self.config.program.inputs:
             entry = Input.of(written, self.path.parent)
             if not entry.fill or not entry.path.is_file():
                 continue
-            text, lines = entry.path.read_bytes().decode(errors="surrogateescape"), []
+            lines = filled.setdefault(entry.name, [])
+            text = entry.path.read_bytes().decode(errors="surrogateescape")
             for number, line in enumerate(text.splitlines(keepends=True), start=1):
-                try:
+                with self.mistakes.of_text((), entry.path, number):
                     lines.append(parse_template(line, self._of_runs, expressions=True))
-                except TemplateError as error:
-                    self.mistakes.add(Mistake((), error.what, hint=error.hint, file=entry.path, line=number))
-            filled[entry.name] = tuple(lines)
-        return filled
+        return {name: tuple(lines) for name, lines in filled.items()}
 
     @property
     def _of_runs(self) -> tuple[str, ...]:
         """Placeholders that stand for numbers of a run."""
         return tuple(dict.fromkeys(("ranks", "threads", *self.names, *self.config.values)))
 
-    def _parsed(self, path: KeyPath, parse: Callable[[], tuple[Template, ...]]) -> tuple[Template, ...]:
-        try:
-            return parse()
-        except TemplateError as error:
-            self.mistakes.add(Mistake(path, error.what, hint=error.hint))
-            return ()
-
     def _compiled(
         self, path: KeyPath, text: str | float, kind: Kind, named: Mapping[str, Expression] | None = None
     ) -> Expression | None:
-        try:
+        with self.mistakes.of_text(path):
             return compile_expression(text, self.names, kind, self.values if named is None else named)
-        except ExpressionError as error:
-            self.mistakes.add(Mistake(path, error.what, hint=error.hint))
-            return None
-
-    def _compile_values(self) -> None:
-        """Compile the named values; each may use those above it."""
-        for name, text in self.config.values.items():
-            value = (
-                self._listed(name, text)
-                if isinstance(text, Mapping)
-                else self._compiled(("values", name), text, "number")
-            )
-            self.values[name] = value or compile_expression(1, (), "number")  # so that one mistake is one mistake
-
-    def _listed(self, name: str, lists: Mapping[str, Sequence[Value]]) -> Expression | None:
-        """Return a named value that goes with those of a parameter."""
-        ((parameter, entries),) = lists.items()
-        path, keys = ("values", name, parameter), self.config.parameters.get(parameter)
-        if keys is None:
-            self.mistakes.add(no_parameter(path, parameter, self.names))
-            return None
-        try:
-            values = parameter_values(keys)
-        except ValueError:  # said of the parameter
-            return None
-        if keys.role == "steps" or not values:
-            why = "Buran chooses them" if keys.role == "steps" else "the points are listed one by one"
-            what = f"{name!r} cannot have a list for {parameter!r}, which has no values of its own"
-            self.mistakes.add(Mistake(path, what, why, "write an expression"))
-        elif len(entries) != len(values):
-            what = f"{name!r} has {counted(len(entries), 'value')}, {parameter!r} has {len(values)}"
-            why = f"each goes with one of {parameter!r}: {listed(values)}"
-            self.mistakes.add(Mistake(path, what, why, "list one for each"))
-        else:
-            return listed_for(name, parameter, dict(zip(values, entries, strict=True)))
         return None
 
     def _computed(self, placeholders: Mapping[str, Sequence[str]], formulas: Formulas | None) -> dict[str, Expression]:
@@ -302,89 +246,26 @@ class _Loading:
             what = "it is not said how many MPI ranks a run has"
             hint = "give a parameter the role ranks, or write resources.ranks: 1 for a serial program"
             self.mistakes.add(Mistake(("parameters",), what, hint=hint))
-            ranks = 1
+            return None
+        texts = {
+            **{key: getattr(resources, key) for key in ("time_limit", "expected_time", "tasks_per_node", "memory_mb")},
+            "ranks": ranks,
+            "threads": threads,
+            "nodes": None if resources.nodes == AUTO else resources.nodes,
+        }
         compiled = {
-            key: self._compiled(("resources", key), text, "number")
-            for key, text in (
-                ("ranks", ranks),
-                ("threads", threads),
-                ("nodes", None if resources.nodes == AUTO else resources.nodes),
-                ("time_limit", resources.time_limit),
-                ("expected_time", resources.expected_time),
-                ("tasks_per_node", resources.tasks_per_node),
-                ("memory_mb", resources.memory_mb),
-            )
-            if text is not None
+            key: self._compiled(("resources", key), text, "number") for key, text in texts.items() if text is not None
         }
         formulas = {key: formula for key, formula in compiled.items() if formula is not None}
         return Formulas(**formulas) if len(formulas) == len(compiled) else None
 
     # -- points -------------------------------------------------------------------------------------
 
-    def _listed_points(self) -> list[WrittenPoint] | None:
-        """Return the points that are listed one by one, or nothing if they are combinations of values."""
-        config = self.config
-        if config.points is not None:
-            points = self._from_file("points", config.points)
-        elif config.points_file is not None:
-            file = below(self.path.parent, config.points_file)
-            try:
-                points, mistakes = read_points(file, ("points_file",), self.names)
-            except CampaignError as error:
-                points, mistakes = [], [*error.mistakes]
-            if not file.is_file():
-                what, why = f"there is no CSV file {config.points_file!r}", f"{file} is {missing(file)}"
-                mistakes = [Mistake(("points_file",), what, why, "paths are relative to the campaign file")]
-            self.mistakes.add(*mistakes)
-        else:
-            return None
-        self._check_listed(points)
-        for name in self.names:
-            values = {point.values[name] for point in points if name in point.values}
-            if len(values) == 1:
-                key = "points" if config.points is not None else "points_file"
-                self.mistakes.add(checks.single_value((key,), name, next(iter(values))))
-        return points
-
-    def _evaluation_points(self) -> list[Mapping[str, Value]]:
-        steps, written = self.config.steps, self.config.evaluation_points
-        points = self._from_file("evaluation_points", [{**steps, **at} for at in written])
-        self._check_listed(points)
-        return [point.values for point in points]
-
-    def _from_file(self, key: str, points: Sequence[Mapping[str, Value]]) -> list[WrittenPoint]:
-        return [
-            WrittenPoint(values, (key, i), self.mistakes.document.path, self.mistakes.document.line((key, i)))
-            for i, values in enumerate(points)
-        ]
-
-    def _check_listed(self, points: Sequence[WrittenPoint]) -> None:
-        self.mistakes.add(*point_mistakes(points, self.names))
-        for name, parameter in self.config.parameters.items():
-            words = [point for point in points if isinstance(point.values.get(name), Category)]
-            for point in words if parameter.role != "choice" else ():
-                why = f"{name!r} has the role {parameter.role}; words are for role: choice"
-                self.mistakes.add(point.mistake(f"{str(point.values[name])!r} is not a number", why))
-            if words and parameter.role == "choice" and len(words) < sum(name in point.values for point in points):
-                other = next(point for point in points if point not in words and name in point.values)
-                what = f"{name!r} has words and numbers"
-                self.mistakes.add(other.mistake(what, f"{other.values[name]} is a number", "write a word for it"))
-            if words or parameter.role not in ("ranks", "threads"):
-                continue
-            for point in points:
-                value = point.values.get(name)
-                if isinstance(value, float):
-                    why = f"{parameter.role} must be whole numbers"
-                    self.mistakes.add(point.mistake(f"{name} = {value} is not allowed", why))
-
     def _modelling_points(
-        self,
-        points: list[WrittenPoint] | None,
-        constraints: Sequence[Constraint],
-        evaluation: Sequence[Mapping[str, Value]],
+        self, constraints: Sequence[Constraint], evaluation: Sequence[Mapping[str, Value]]
     ) -> tuple[list[Mapping[str, Value]], int, int]:
         held_out = {Point.of(values) for values in evaluation}
-        if points is None:
+        if self.config.points is None:
             values = {name: parameter_values(parameter) for name, parameter in self.config.parameters.items()}
             count = math.prod(len(choices) for choices in values.values())
             if count > MOST_POINTS:
@@ -398,17 +279,21 @@ class _Loading:
             )
             kept, dropped, mistakes = satisfying(chain(product(values), further), constraints)
         else:
-            kept, dropped, mistakes = satisfying([point.values for point in points], constraints)
-            for point in points:
-                if Point.of(point.values) in held_out:
-                    what = f"the point {Point.of(point.values)} is an evaluation point too"
-                    self.mistakes.add(point.mistake(what, "such points are never used for modelling"))
+            kept, dropped, mistakes = satisfying(self.config.points, constraints)
+            for i, point in enumerate(self.config.points):
+                if Point.of(point) in held_out:
+                    what = f"the point {Point.of(point)} is an evaluation point too"
+                    self.mistakes.add(Mistake(("points", i), what, "such points are never used for modelling"))
         self.mistakes.add(*mistakes)
         remaining = [values for values in kept if Point.of(values) not in held_out] if held_out else kept
         for name in self.names if not mistakes else ():
             left = {values[name] for values in remaining}
             if len(left) < 2:
-                self._only_one_left(name, left)
+                blame: KeyPath = ("constraints",) if constraints else ("evaluation_points",)
+                remains = f"only {name} = {next(iter(left))} remains" if left else "no point remains"
+                what = f"{remains} after constraints and evaluation points are taken out"
+                why = f"from less than two values nothing can be learnt about the influence of {name!r}"
+                self.mistakes.add(Mistake(blame, what, why, "relax a constraint, or add values"))
         return remaining, dropped, len(kept) - len(remaining)
 
     def _target_with_few_steps(self, values: Mapping[str, Sequence[Value]]) -> list[dict[str, Value]]:
@@ -429,13 +314,6 @@ class _Loading:
             return []
         few = {name: step_values(full)[:-1] for name, full in steps.items()}
         return list(product({name: few.get(name) or (at[name],) for name in self.names}))
-
-    def _only_one_left(self, name: str, left: set[Value]) -> None:
-        blame: KeyPath = ("constraints",) if self.config.constraints else ("evaluation_points",)
-        remains = f"only {name} = {next(iter(left))} remains" if left else "no point remains"
-        what = f"{remains} after constraints and evaluation points are taken out"
-        why = f"from less than two values nothing can be learnt about the influence of {name!r}"
-        self.mistakes.add(Mistake(blame, what, why, "relax a constraint, or add values"))
 
     def _sorted(self, points: Sequence[Mapping[str, Value]], formulas: Formulas) -> tuple[Point, ...]:
         def cost(values: Mapping[str, Value]) -> tuple[Value, ...]:
@@ -468,24 +346,16 @@ class _Loading:
         for name, expression in computed.items():
             used_in = next(command for command, names in placeholders.items() if name in names)
             key = ("values", name) if name in self.values else ("program", used_in)
-            as_written = isinstance(self.config.values.get(name), Mapping)
-            for values in points if expression.names else points[:1]:
-                try:
+            with self.mistakes.of_text(key):
+                for values in points if expression.names else points[:1]:
                     number = expression(values)
-                except ExpressionError as error:
-                    self.mistakes.add(Mistake(key, error.what, hint=error.hint))
-                    break
-                broken = isinstance(number, float) and not as_written
-                if broken and not any(isinstance(values[used], float) for used in expression.names):
-                    at = Point.of({used: values[used] for used in expression.names})
-                    what = f"{expression.text!r} gives {number} at {at}"
-                    why = "a command is given whole numbers only, so that none is cut off unseen"
-                    self.mistakes.add(Mistake(key, what, why, "round with ceil(...) or floor(...), or divide with //"))
-                    break
+                    broken = any(isinstance(values[used], float) for used in expression.names)
+                    if isinstance(number, float) and not broken:
+                        at = Point.of({used: values[used] for used in expression.names})
+                        what = f"{expression.text!r} gives {number} at {at}, which is no whole number"
+                        raise ExpressionError(what, "round with ceil(...) or floor(...), or divide with //")
 
     def _check_budget(self, campaign: Campaign) -> None:
-        if campaign.config.budget.in_force(math.inf) is None:
-            return
         first = along_axes(campaign.points, campaign.parameters, 2)
         first_core_hours = campaign.minimum_core_hours(first, campaign.repetitions)
         full_core_hours = campaign.minimum_core_hours(campaign.full_matrix, campaign.repetitions)
@@ -503,7 +373,7 @@ class _Loading:
         evaluation: Sequence[Mapping[str, Value]],
         constraints: Sequence[Constraint],
         environment: str,
-    ) -> list[str]:
+    ) -> tuple[str, ...]:
         notes: list[str] = []
         for name in self.names:
             count = len({values[name] for values in points})
@@ -517,15 +387,4 @@ class _Loading:
             notes.append("simulated runs are all the same: repetitions: 1 and effort_repetitions: 1 say as much")
         for text, count in broken.items():
             notes.append(f"evaluation points that do not fulfil `{text}` are measured all the same: {count}")
-        return notes
-
-    def _line_grids(
-        self, points: Sequence[Mapping[str, Value]], formulas: Formulas, computed: Mapping[str, Expression]
-    ) -> list[str]:
-        """Name the prime numbers of ranks: their grids are lines, which communicate otherwise than boxes."""
-        expressions = {**self.values, **computed}
-        grids = [name.lstrip("=") for name, expression in expressions.items() if has_grid(expression.text)]
-        ranks = sorted({int(formulas.ranks(values)) for values in points}) if grids else []
-        primes = [number for number in ranks if is_line(number)]
-        numbers = f"{', '.join(map(str, primes))} {'is a prime number' if len(primes) == 1 else 'are prime numbers'}"
-        return [f"{numbers} of ranks: the grid is a line there ({', '.join(grids)})"] if primes else []
+        return tuple(notes)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
-from pydantic_core import PydanticCustomError
 
 from buran.campaign.identity import Keys
 from buran.campaign.steps import FEWEST
@@ -88,7 +87,6 @@ Threshold = Annotated[
     | Annotated[int, Field(ge=0), Tag("<number>")],
     Discriminator(_threshold_kind),
 ]
-ExitCode = Annotated[int, Field(ge=0, le=255)]
 
 
 class ProgramKeys(Keys, title="Program"):
@@ -124,19 +122,11 @@ class ProgramKeys(Keys, title="Program"):
         description="Subfolder in which a run starts; made unless `inputs` brings it.",
         examples=["cases/small"],
     )
-    exit_codes: OfRun[Annotated[tuple[ExitCode, ...], Field(min_length=1)]] = Field(
-        (0,), description="Exit codes of a successful run.", examples=[[0, 1]]
-    )
     keep_output: OfQueue[tuple[Text, ...]] = Field(
         (),
         description="Patterns of output files, relative to where runs start, to keep in the run's folder `output` in "
         "the store.",
         examples=[["*.log", "stats/**/*.csv"]],
-    )
-    output_limit_mb: OfQueue[Annotated[float, Field(gt=0, le=100_000)]] = Field(
-        10.0,
-        description="Limit of a run's kept output, in MB (10^6 bytes): beginning and end of what it prints, and kept "
-        "files that still fit.",
     )
 
 
@@ -182,7 +172,8 @@ class ParameterKeys(Keys, title="Parameter"):
     role: OfPlan[Literal["ranks", "threads", "size", "choice", "steps"]] = Field(
         description="`ranks`: MPI ranks; `threads`: threads per rank (at most one parameter each); `choice`: one of "
         "several words, or numbers without an order, such as a solver; `steps`: repetitions of the same work, so that "
-        "short runs stand for the full number where counts prove it; `size`: anything else."
+        "short runs stand for the full number where counts prove it; `size`: anything else.",
+        examples=["size"],
     )
     values: OfPlan[tuple[ParameterValue, ...] | None] = Field(
         None, description="At least two different values; of a choice, words.", examples=[[1, 2, 4, 8]]
@@ -209,10 +200,7 @@ class BudgetKeys(Keys, title="BudgetPart"):
         """Read `2h` as core hours, and `20%` as a share of the full matrix."""
         if not isinstance(data, str):
             return data
-        try:
-            key, value = budget_in(data)
-        except ValueError as error:
-            raise PydanticCustomError("budget", "{why}", {"why": str(error)}) from None
+        key, value = budget_in(data)
         return {key: value}
 
     core_hours: OfPlan[Annotated[float, Field(gt=0)] | None] = Field(

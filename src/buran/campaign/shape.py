@@ -13,9 +13,9 @@ from buran.campaign.identity import Keys
 from buran.campaign.values import (
     BackendName,
     CounterName,
+    Distinct,
     Formula,
     MetricName,
-    NamedValue,
     OfAnalysis,
     OfPlace,
     OfPlan,
@@ -35,40 +35,16 @@ COMMAND = "command"
 """The measurement system of programs that measure themselves."""
 
 
-def _stand_in(data: object) -> object:
-    """Give a simulated campaign without a program one that uses every parameter; nothing of it is ever run."""
-    if not isinstance(data, Mapping) or data.get("backend") != "simulated" or "program" in data:
-        return data
-    names = data.get("parameters")
-    words = [f"{{{name}}}" for name in names] if isinstance(names, Mapping) else []
-    run = " ".join(["{binary}", *words])
-    return {**data, "program": {"source": ".", "build": "{mpicxx}", "binary": "simulated", "run": run}}
-
-
-def _measured_by_command(data: object) -> object:
-    """Give a campaign whose programs measure themselves what it can have: a time, and no filters."""
-    if not isinstance(data, Mapping) or data.get("backend") != COMMAND:
-        return data
-    refinement = data.get("refinement", {})
-    if isinstance(refinement, Mapping):
-        refinement = {"enabled": False, **refinement}
-    return {"metrics": ("time",), **data, "refinement": refinement}
-
-
 _ROLES = {"p": "ranks", "ranks": "ranks", "threads": "threads"}
 """Roles of parameters that are lists of values, by their names; all others are sizes."""
 
 
-def _with_roles(data: object) -> object:
+def _with_roles(parameters: Mapping[str, object]) -> dict[str, object]:
     """Spell out parameters that are lists of values."""
-    parameters = data.get("parameters") if isinstance(data, Mapping) else None
-    if not isinstance(data, Mapping) or not isinstance(parameters, Mapping):
-        return data
-    spelled = {
+    return {
         name: {"role": _role_of(name, keys), "values": keys} if isinstance(keys, tuple | list) else keys
         for name, keys in parameters.items()
     }
-    return {**data, "parameters": spelled}
 
 
 def _role_of(name: str, values: Sequence[object]) -> str:
@@ -76,22 +52,19 @@ def _role_of(name: str, values: Sequence[object]) -> str:
     return "choice" if words else _ROLES.get(name, "size")
 
 
-def _within_budget(data: object) -> object:
-    """Let a campaign with a budget, and none of choices, choose its runs where it names no strategy."""
-    if not isinstance(data, Mapping):
-        return data
-    budget, strategy, parameters = (data.get(key, {}) for key in ("budget", "strategy", "parameters"))
-    if not all(isinstance(keys, Mapping) for keys in (strategy, parameters)) or "name" in strategy:
-        return data
-    if not isinstance(budget, str | Mapping):
-        return data
-    limited = isinstance(budget, str) or any(
-        budget.get(key) is not None for key in ("core_hours", "percent_of_full_matrix")
-    )
+def _stand_in(parameters: Mapping[str, object]) -> dict[str, str]:
+    """Return a program that uses every parameter, for a simulated campaign; nothing of it is ever run."""
+    run = " ".join(["{binary}", *(f"{{{name}}}" for name in parameters)])
+    return {"source": ".", "build": "{mpicxx}", "binary": "simulated", "run": run}
+
+
+def _chooses_runs(data: Mapping[str, Any], parameters: Mapping[str, object]) -> bool:
+    """Tell whether a campaign that names no strategy chooses its runs: with a budget, and without choices."""
+    budget = data.get("budget", {})
+    limits = budget.values() if isinstance(budget, Mapping) else ()
+    limited = isinstance(budget, str) or any(isinstance(each, int | float) for each in limits)
     choices = any(isinstance(keys, Mapping) and keys.get("role") == "choice" for keys in parameters.values())
-    if not limited or choices or data.get("goal") == "filter":
-        return data
-    return {**data, "strategy": {"name": "design", **strategy}}
+    return limited and not choices and data.get("goal") != "filter"
 
 
 class CampaignFile(Keys):
@@ -100,7 +73,21 @@ class CampaignFile(Keys):
     @model_validator(mode="before")
     @classmethod
     def _complete(cls, data: object) -> object:
-        return _measured_by_command(_stand_in(_within_budget(_with_roles(data))))
+        """Write out what keys mean for others that the file does not have."""
+        if not isinstance(data, Mapping):
+            return data
+        groups = {key: data.get(key, {}) for key in ("parameters", "strategy", "refinement")}
+        groups = {key: group for key, group in groups.items() if isinstance(group, Mapping)}  # others are refused
+        parameters = _with_roles(groups.get("parameters", {}))
+        whole = {**data, **({"parameters": parameters} if parameters else {})}
+        if "strategy" in groups and _chooses_runs(data, parameters):
+            whole["strategy"] = {"name": "design", **groups["strategy"]}
+        if data.get("backend") == "simulated":
+            whole.setdefault("program", _stand_in(parameters))
+        if data.get("backend") == COMMAND:  # a time, and no filters
+            whole.setdefault("metrics", ("time",))
+            whole |= {"refinement": {"enabled": False, **groups["refinement"]}} if "refinement" in groups else {}
+        return whole
 
     @property
     def steps(self) -> dict[str, int]:
@@ -114,13 +101,17 @@ class CampaignFile(Keys):
         examples=["machine.yaml"],
     )
     name: OfPlace[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]] = Field(
-        description="Name of the campaign and of its folder under `results`: at most 64 letters, digits, `-` and `_`."
+        description="Name of the campaign and of its folder under `results`: at most 64 letters, digits, `-` and `_`.",
+        examples=["my-campaign"],
     )
     results: OfPlace[Text] = Field(
         "results",
         description="Folder for results, relative to this file; the campaign's own is `results/NAME`.",
     )
-    program: sections.ProgramKeys = Field(description="The program: its sources, how it is built and run.")
+    program: sections.ProgramKeys = Field(
+        description="The program: its sources, how it is built and run.",
+        examples=[{"source": ".", "build": "make CC={mpicc}", "binary": "program", "run": "{binary} {n}"}],
+    )
     environment: OfTarget[Text | None] = Field(
         None,
         description="Which of the `environments` is used, if there are several; or a parameter with the role `choice` "
@@ -131,22 +122,20 @@ class CampaignFile(Keys):
         description="Machines to measure on, by name; by default one, called `local`.",
     )
     parameters: Annotated[dict[str, sections.ParameterKeys], Field(min_length=1)] = Field(
-        description="What is varied, by name (letters, digits and `_`). A list stands for its values: `parameters: "
-        "{p: [1, 2, 4], n: [100, 200, 400]}`; `p` and `ranks` then have the role `ranks`, `threads` has `threads`, "
-        "others have `size`."
+        description="What is varied, by name (letters, digits and `_`). A list stands for its values; `p` and `ranks` "
+        "then have the role `ranks`, `threads` has `threads`, others have `size`.",
+        examples=[{"p": [1, 2, 4], "n": [100, 200, 400]}],
     )
     target: OfPlan[dict[str, Formula] | None] = Field(
         None,
         description="The point of interest. For each parameter: a value, `linear` (one mean step beyond the largest), "
-        "`geometric` (one mean factor), or an expression in which the parameter is its largest value. By default the "
-        "largest values.",
+        "or an expression in which the parameter is its largest value. By default the largest values.",
         examples=[{"p": 64, "n": 512}, {"p": "4 * p", "n": "linear"}],
     )
-    values: OfRun[dict[str, NamedValue]] = Field(
+    values: OfRun[dict[str, Formula]] = Field(
         default_factory=dict,
-        description="Named expressions over parameters and earlier values, for commands, constraints and resources; or "
-        "numbers and words that go with the values of a parameter, in their order.",
-        examples=[{"px": "isqrt_factor(p)", "py": "p // px"}, {"steps": {"n": [800, 400, 200]}}],
+        description="Named expressions over parameters and earlier values, for commands, constraints and resources.",
+        examples=[{"px": "isqrt_factor(p)", "py": "p // px"}],
     )
     constraints: OfPlan[tuple[Text, ...]] = Field(
         (),
@@ -157,10 +146,6 @@ class CampaignFile(Keys):
         None,
         description="The modelling points, instead of all combinations of values.",
         examples=[[{"p": 1, "n": 8}, {"p": 8, "n": 16}]],
-    )
-    points_file: OfPlan[Text | None] = Field(
-        None,
-        description="CSV file of modelling points, relative to this file; its first row names the parameters.",
     )
     evaluation_points: OfPlan[tuple[PointMapping, ...]] = Field(
         (),
@@ -182,11 +167,12 @@ class CampaignFile(Keys):
         default_factory=sections.BudgetKeys,
         description="Limit of the campaign's cost: `2h` of core time, `20%` of the full matrix, or the keys below; "
         "with two limits the smaller one counts.",
+        examples=["2h"],
     )
-    metrics: OfPlan[Annotated[tuple[MetricName, ...], Field(min_length=1)]] = Field(
+    metrics: OfPlan[Distinct[Annotated[tuple[MetricName, ...], Field(min_length=1)]]] = Field(
         ("time", "visits", "basic_blocks", "bytes_sent", "bytes_received"), description="What is measured and modelled."
     )
-    counters: OfTarget[tuple[CounterName, ...]] = Field(
+    counters: OfTarget[Distinct[tuple[CounterName, ...]]] = Field(
         (),
         description="Processor and kernel counters, read at every visit of timed runs, which become slower. The "
         "report names unavailable ones.",
@@ -228,7 +214,9 @@ class CampaignFile(Keys):
         examples=["all"],
     )
     strategy: sections.StrategyKeys = Field(
-        default_factory=sections.StrategyKeys, description="How points are chosen in each iteration."
+        default_factory=sections.StrategyKeys,
+        description="How points are chosen in each iteration.",
+        examples=[{"name": "lines"}],
     )
     model: sections.ModelKeys = Field(default_factory=sections.ModelKeys, description="How models are made.")
     correct: OfAnalysis[dict[Text, Text]] = Field(
@@ -240,6 +228,7 @@ class CampaignFile(Keys):
     refinement: sections.RefinementKeys = Field(
         default_factory=sections.RefinementKeys,
         description="How the instrumentation filter is refined from the models after each iteration.",
+        examples=[{"enabled": False}],
     )
     resources: sections.ResourcesKeys = Field(default_factory=sections.ResourcesKeys, description="What one run needs.")
     seed: OfPlan[Annotated[int, Field(ge=0, le=2**31 - 1)]] = Field(

@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
-import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 
-from buran.budget import POINTS_BYTES
 from buran.campaign.expressions import Expression, ExpressionError
-from buran.campaign.mistakes import KeyPath, Mistake, did_you_mean, listed
+from buran.campaign.mistakes import KeyPath, Mistake, listed
 from buran.campaign.point import Point, Value, canonical
 from buran.campaign.sections import ParameterKeys, Range
 from buran.campaign.steps import step_values
-from buran.campaign.values import LARGEST, WORD
-from buran.campaign.yaml_document import read_text
-from buran.wording import Category
 
 MOST_VALUES = 10_000
 MOST_POINTS = 1_000_000
-
-
-@dataclass(frozen=True)
-class WrittenPoint:
-    """A point as somebody wrote it down, and where."""
-
-    values: Mapping[str, Value]
-    path: KeyPath
-    file: Path | None = None
-    line: int = 0
-
-    def mistake(self, what: str, why: str | None = None, hint: str | None = None) -> Mistake:
-        """Return a mistake that stands where the point does."""
-        return Mistake(self.path, what, why, hint, self.file, self.line)
 
 
 def range_values(span: Range) -> tuple[Value, ...]:
@@ -88,76 +65,6 @@ def product(values: Mapping[str, Sequence[Value]]) -> Iterator[dict[str, Value]]
     names = tuple(values)
     for combination in itertools.product(*values.values()):
         yield dict(zip(names, combination, strict=True))
-
-
-def read_points(path: Path, key: KeyPath, parameters: Sequence[str]) -> tuple[list[WrittenPoint], list[Mistake]]:
-    """Read points from a CSV file whose first row names the parameters, in any order."""
-    rows = csv.reader(io.StringIO(read_text(path, POINTS_BYTES), newline=""), skipinitialspace=True, strict=True)
-    points: list[WrittenPoint] = []
-    mistakes: list[Mistake] = []
-    try:
-        header = [name.strip() for name in next(rows, [])]
-        mistakes += _header_mistakes(path, key, header, parameters)
-        if mistakes:
-            return [], mistakes
-        for row in rows:
-            if not any(cell.strip() for cell in row):
-                continue
-            try:
-                if len(row) != len(header):
-                    raise ValueError(f"the row has {len(row)} cells, but the first row has {len(header)}")
-                values = {name: _cell(text) for name, text in zip(header, row, strict=True)}
-                points.append(WrittenPoint(values, key, path, rows.line_num))
-            except ValueError as error:
-                mistakes.append(Mistake(key, str(error), file=path, line=rows.line_num))
-    except csv.Error as error:
-        mistakes.append(Mistake(key, f"the file is not valid CSV: {error}", file=path, line=rows.line_num))
-    if not points and not mistakes:
-        mistakes.append(Mistake(key, "the file has no points", file=path))
-    return points, mistakes
-
-
-def _header_mistakes(path: Path, key: KeyPath, header: Sequence[str], parameters: Sequence[str]) -> Iterator[Mistake]:
-    for i, name in enumerate(header):
-        if name in header[:i]:
-            yield Mistake(key, f"the column {name!r} stands twice", file=path, line=1)
-        elif name not in parameters:
-            why = f"the parameters are: {', '.join(parameters)}"
-            yield Mistake(key, f"{name!r} is no parameter", why, did_you_mean(name, parameters), path, 1)
-    for name in parameters:
-        if name not in header:
-            yield Mistake(key, f"there is no column for the parameter {name!r}", file=path, line=1)
-
-
-def _cell(text: str) -> Value:
-    try:
-        number = float(text)
-    except ValueError:
-        if re.fullmatch(WORD, text.strip()):
-            return Category(text.strip())
-        raise ValueError(f"{text.strip()!r} is neither a number nor a word") from None
-    if "_" in text or not math.isfinite(number) or not 0 < number <= LARGEST:
-        raise ValueError(f"{text.strip()} is not allowed: a value must be finite and greater than zero")
-    return canonical(number)
-
-
-def point_mistakes(points: Sequence[WrittenPoint], parameters: Sequence[str]) -> Iterator[Mistake]:
-    """Check that each listed point has all parameters, no others, and stands there once."""
-    first: dict[Point, WrittenPoint] = {}
-    for point in points:
-        for name in point.values:
-            if name not in parameters:
-                allowed = f"the parameters are: {', '.join(parameters)}"
-                yield point.mistake(f"{name!r} is no parameter", allowed, did_you_mean(name, parameters))
-        missing = [name for name in parameters if name not in point.values]
-        if missing:
-            yield point.mistake(f"the point has no value for {' and '.join(missing)}")
-        key = Point.of(point.values)
-        if key in first:
-            before = first[key]
-            why = f"it stands on line {before.line} too" if before.line else None
-            yield point.mistake(f"the point {key} stands twice", why, "leave one of them out")
-        first.setdefault(key, point)
 
 
 @dataclass(frozen=True)

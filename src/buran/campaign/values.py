@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, TypeVar
@@ -13,20 +13,18 @@ from typing import Annotated, TypeVar
 from pydantic import (
     AfterValidator,
     BeforeValidator,
-    Discriminator,
     Field,
     GetJsonSchemaHandler,
     PlainValidator,
     StringConstraints,
-    Tag,
     WithJsonSchema,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import PydanticCustomError, PydanticKnownError, core_schema
+from pydantic_core import PydanticKnownError, core_schema
 
 from buran.campaign.backends import BACKENDS
 from buran.campaign.identity import Decides
-from buran.campaign.point import Value, canonical
+from buran.campaign.point import canonical
 from buran.campaign.strategies import STRATEGIES
 from buran.errors import UsageError
 from buran.exponents import MOST_LOGS, MOST_POWER, read_exponents
@@ -79,13 +77,11 @@ def _whole_text(value: object) -> object:
 
 def _number(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise PydanticCustomError("number", "must be a number")
+        raise ValueError("must be a number")
     if not math.isfinite(value):
-        raise PydanticCustomError("number", "must be finite")
-    if value <= 0:
-        raise PydanticCustomError("number", "must be greater than zero")
-    if value > LARGEST:
-        raise PydanticCustomError("number", "must be at most 2**53")
+        raise ValueError("must be finite")
+    if not 0 < value <= LARGEST:
+        raise ValueError("must be greater than zero" if value <= 0 else "must be at most 2**53")
     return canonical(value)
 
 
@@ -95,114 +91,83 @@ WORD = r"[A-Za-z_][A-Za-z0-9_.+-]{0,63}"
 def _value(value: object) -> object:
     if not isinstance(value, str):
         return _number(value)
-    if not re.fullmatch(WORD, value):
-        raise PydanticCustomError(
-            "word", "must be a number, or a word: a letter, then letters, digits and any of _ . + -, up to 64 together"
-        )
-    if value.lower() in ("nan", "inf", "infinity"):
-        raise PydanticCustomError("word", "must not be a word that reads as a number")
+    if not re.fullmatch(WORD, value) or value.lower() in ("nan", "inf", "infinity"):
+        raise ValueError("must be a number, or a word: a letter, then up to 63 letters, digits and any of _ . + -")
     return Category(value)
 
 
 def _formula(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise PydanticCustomError("formula", "must be a number or an expression over parameters")
+        raise ValueError("must be a number or an expression over parameters")
     if isinstance(value, float) and not math.isfinite(value):
-        raise PydanticCustomError("formula", "must be finite")
+        raise ValueError("must be finite")
     return value
-
-
-def _entry(value: object) -> object:
-    """Check a number or word of a list that goes with a parameter's values: other than these, it may be 0 or less."""
-    return _value(value) if isinstance(value, str) else canonical(_formula(value))  # type: ignore[arg-type]
-
-
-def _of_one(value: dict[str, tuple[Value, ...]]) -> dict[str, tuple[Value, ...]]:
-    if len(value) != 1:
-        raise PydanticCustomError("of_one", "must name one parameter, as in {p: [1, 1, 2]}: an entry for each value")
-    return value
-
-
-def _value_kind(value: object) -> str:
-    return "<list>" if isinstance(value, Mapping) else "<formula>"
 
 
 def _not_blank(value: str) -> str:
-    if not value.strip():
-        raise PydanticCustomError("blank", "must not be empty")
-    if "\0" in value:
-        raise PydanticCustomError("blank", "must not contain a NUL character")
+    if not value.strip() or "\0" in value:
+        raise ValueError("must not contain a NUL character" if value.strip() else "must not be empty")
     return value
 
 
 def _no_option(value: str) -> str:
     if value.startswith("-"):
-        raise PydanticCustomError("option", "must not begin with a dash")
+        raise ValueError("must not begin with a dash")
     return value
 
 
 def _options(value: str) -> str:
     try:
         return shlex.join(shlex.split(value))  # the executor gives it to a shell
-    except ValueError as error:
-        raise PydanticCustomError("options", "must be options with closed quotes") from error
-
-
-def _exponents(value: str) -> str:
-    try:
-        read_exponents(value)
-    except UsageError as error:
-        raise PydanticCustomError(
-            "exponents",
-            "must be a power and powers of its logarithm, as in 4 0 1 or 7/2 0; "
-            "those of the logarithm from 0 to {log}, and a power up to {power}",
-            {"power": MOST_POWER, "log": MOST_LOGS},
-        ) from error
-    return value
+    except ValueError:
+        raise ValueError("must be options with closed quotes") from None
 
 
 def _no_term_twice(value: tuple[str, ...]) -> tuple[str, ...]:
-    terms = [f"{power} {log}" for line in value for power, log in read_exponents(line)]
-    for term in terms:
-        if terms.count(term) > 1:
-            raise PydanticCustomError("exponents", "must not have the term {term} twice", {"term": term})
-        if term == "0 0":
-            raise PydanticCustomError("exponents", "must not have 0 0, which is no term")
+    try:
+        terms = [f"{power} {log}" for line in value for power, log in read_exponents(line)]
+    except UsageError:
+        what = "must be powers, each with powers of its logarithm, as in 4 0 1 or 7/2 0"
+        limits = f"those of the logarithm from 0 to {MOST_LOGS}, and a power up to {MOST_POWER}"
+        raise ValueError(f"{what}; {limits}") from None
+    if twice := [term for term in terms if terms.count(term) > 1]:
+        raise ValueError(f"must not have the term {twice[0]} twice")
+    if "0 0" in terms:
+        raise ValueError("must not have 0 0, which is no term")
     return value
 
 
-def _named_groups(value: str) -> str:
+def _not_twice(value: tuple[str, ...]) -> tuple[str, ...]:
+    if twice := [name for name in value if value.count(name) > 1]:
+        raise ValueError(f"must not name {twice[0]} twice")
+    return value
+
+
+def _compiled(value: str) -> re.Pattern[str]:
     try:
-        groups = re.compile(value).groupindex
+        return re.compile(value)
     except re.error as error:
-        raise PydanticCustomError("pattern", "must be a regular expression: {why}", {"why": str(error)}) from error
-    if not set(groups) - {"repetition"}:
-        raise PydanticCustomError("pattern", "must have a named group for each parameter, as (?P<n>[0-9]+)")
+        raise ValueError(f"must be a regular expression: {error}") from error
+
+
+def _named_groups(value: str) -> str:
+    if not set(_compiled(value).groupindex) - {"repetition"}:
+        raise ValueError("must have a named group for each parameter, as (?P<n>[0-9]+)")
     return value
 
 
 def _one_number(value: str) -> str:
-    try:
-        groups = re.compile(value).groups
-    except re.error as error:
-        raise PydanticCustomError("pattern", "must be a regular expression: {why}", {"why": str(error)}) from error
-    if groups != 1:
-        raise PydanticCustomError("pattern", "must have one group, around the number, as in rate: (\\S+) MB/s")
+    if _compiled(value).groups != 1:
+        raise ValueError("must have one group, around the number, as in rate: (\\S+) MB/s")
     return value
 
 
 _UNITS = {"ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_MEANT = {
-    **{unit: unit for unit in _UNITS},
-    **{"m": "min", "minute": "min", "hr": "h", "hour": "h", "day": "d", "sec": "s", "second": "s", "msec": "ms"},
-}
-"""Units by the spellings of others, in the singular."""
 _SOME = r"[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?"
 _WITH_UNIT = re.compile(rf"-?(?:\s*{_SOME}\s*[A-Za-z]+\s*)+")
 _DURATION = re.compile(rf"(?:{_SOME}(?:{'|'.join(_UNITS)})(?![A-Za-z]))+")
 _PARTS = re.compile(rf"({_SOME})([A-Za-z]+)")
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
-_SHARE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(?:percent|per cent|pct)\b.*", re.IGNORECASE)
 
 
 def seconds_in(text: str) -> float:
@@ -211,26 +176,14 @@ def seconds_in(text: str) -> float:
     if text.startswith("-"):
         raise ValueError("must be greater than zero")
     if not _DURATION.fullmatch(text):
-        raise ValueError(f"must be a number and one of the units {', '.join(_UNITS)}; {_duration_meant(text)}")
+        raise ValueError(f"must be a number and one of the units {', '.join(_UNITS)}; write for example 10min or 2h")
     return sum(float(number) * _UNITS[unit] for number, unit in _PARTS.findall(text))
-
-
-def _duration_meant(text: str) -> str:
-    """Say what to write instead of a text that is no duration."""
-    parts = [(number, unit.lower()) for number, unit in _PARTS.findall(text)]
-    units = [_MEANT.get(unit) or _MEANT.get(unit.removesuffix("s")) for _, unit in parts]
-    if None in units or "".join(number + unit for number, unit in parts) != text.lower() or not parts:
-        return "write for example 10min or 2h"
-    meant = "".join(f"{number}{unit}" for (number, _), unit in zip(parts, units, strict=True))
-    return f"{text} may be minutes or months: write {meant}" if "m" in dict(parts).values() else f"write {meant}"
 
 
 def budget_in(text: str) -> tuple[str, float]:
     """Return the key of a budget such as ``2h`` or ``20%``, and its value; ValueError for what is none."""
     if share := _PERCENT.fullmatch(text.strip()):
         return "percent_of_full_matrix", float(share[1])
-    if share := _SHARE.fullmatch(text.strip()):
-        raise ValueError(f"a share of the full matrix is written with a sign: write {share[1]}%")
     try:
         return "core_hours", seconds_in(text) / 3600
     except ValueError as error:
@@ -241,29 +194,17 @@ def _duration(value: object) -> object:
     """Turn a duration with a unit into seconds; a number is seconds, and so is an expression's value."""
     if not isinstance(value, str) or not _WITH_UNIT.fullmatch(value):
         return _formula(value)
-    return canonical(_in_seconds(value))
+    return canonical(seconds_in(value))
 
 
 def _seconds(value: object) -> object:
     """Turn a duration with a unit into seconds; what is no text is left to be checked as a number."""
-    return _in_seconds(value) if isinstance(value, str) else value
-
-
-def _in_seconds(text: str) -> float:
-    try:
-        return seconds_in(text)
-    except ValueError as error:
-        raise PydanticCustomError("duration", "{why}", {"why": str(error)}) from None
+    return seconds_in(value) if isinstance(value, str) else value
 
 
 _NUMBER_SCHEMA = {"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST}
 _VALUE_SCHEMA = {"type": ["number", "string"], "x-takes": "number or word"}
 _FORMULA_SCHEMA = {"type": ["number", "string"], "description": "number, or expression over parameters"}
-_LISTED_SCHEMA = {
-    "type": "object",
-    "additionalProperties": {"type": "array", "items": _VALUE_SCHEMA},
-    "x-takes": "a parameter's list",
-}
 _DURATION_SCHEMA = {"type": ["number", "string"], "x-takes": "seconds, duration or expression"}
 _SECONDS_SCHEMA = {"type": ["number", "string"], "x-takes": "seconds or duration"}
 
@@ -281,16 +222,11 @@ Formula = Annotated[int | float | str, BeforeValidator(_formula), WithJsonSchema
 Duration = Annotated[int | float | str, BeforeValidator(_duration), WithJsonSchema(_DURATION_SCHEMA)]
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0, le=1e12), WithJsonSchema(_SECONDS_SCHEMA)]
 PointMapping = dict[str, ParameterValue]
-_Entry = Annotated[int | float, PlainValidator(_entry), WithJsonSchema(_VALUE_SCHEMA)]
-_ListedFor = Annotated[dict[Text, tuple[_Entry, ...]], AfterValidator(_of_one), WithJsonSchema(_LISTED_SCHEMA)]
-NamedValue = Annotated[
-    Annotated[Formula, Tag("<formula>")] | Annotated[_ListedFor, Tag("<list>")], Discriminator(_value_kind)
-]
 
-_Exponents = Annotated[str, AfterValidator(_exponents)]
-Terms = Annotated[tuple[_Exponents, ...], AfterValidator(_no_term_twice), Field(min_length=1)]
+Terms = Annotated[tuple[str, ...], AfterValidator(_no_term_twice), Field(min_length=1)]
 
 T = TypeVar("T")
+Distinct = Annotated[T, AfterValidator(_not_twice)]
 OfTarget = Annotated[T, Decides.TARGET]
 OfRun = Annotated[T, Decides.RUN]
 OfPlan = Annotated[T, Decides.PLAN]

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -166,7 +166,6 @@ def _as_text(campaign: Campaign, summary: dict[str, Any]) -> str:
         ("results", summary["results"]),
         ("machine", "; ".join(_environment(variant) for variant in campaign.in_environments.values())),
         *((name, _values(values)) for name, values in summary["parameters"].items()),
-        *_listed(campaign),
         ("points", points),
         ("runs", _runs(campaign, summary)),
         ("ranks", _span(summary["ranks"])),
@@ -185,13 +184,6 @@ def _environment(campaign: Campaign) -> str:
     compiler = "" if keys.compiler == "auto" else f", compiler {keys.compiler}"
     flags = f", flags {keys.extra_flags}" if keys.extra_flags else ""
     return f"{campaign.environment}, launcher {keys.launcher}{compiler}{flags}"
-
-
-def _listed(campaign: Campaign) -> Iterator[tuple[str, str]]:
-    """Yield the named values that go with those of a parameter."""
-    for name, lists in campaign.config.values.items():
-        for parameter, entries in lists.items() if isinstance(lists, Mapping) else ():
-            yield name, f"{_values([*entries])}, with {parameter}"
 
 
 def _points(campaign: Campaign) -> str:

@@ -135,7 +135,7 @@ def first_failure(layout: Layout, entries: Sequence[Entry]) -> str | None:
         f"  log: {log.relative_to(layout.root)}; the campaign goes on, and `buran status` names further failures",
     ]
     if reasons[entry].startswith("exit code"):
-        lines.append("  if the program ends so when all is well, as some that check their results: program.exit_codes")
+        lines.append("  if the program ends so when all is well: program.run: sh -c '{binary} ...; test $? -le 1'")
     return "\n".join(lines)
 
 

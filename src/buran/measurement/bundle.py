@@ -8,7 +8,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ from buran.measurement.backends.base import Backend
 from buran.measurement.build import run_filter, tree
 from buran.measurement.dump import LOST_VISITS
 from buran.measurement.machine.machine import RunJob
-from buran.measurement.machine.process import Interrupted, Outcome, interruptible
+from buran.measurement.machine.process import OUTPUT_LIMIT, Interrupted, Outcome, interruptible
 from buran.measurement.machine.provenance import environment_of, record_node, tool_versions
 from buran.measurement.run_folder import bring_inputs, changed_input, keep_output, size_of
 from buran.measurement.schedulers.base import Allocation, Outages, Scheduler, mismatch, misplaced
@@ -61,7 +61,6 @@ def configuration(target: Target, point: Point) -> dict[str, Any]:
         "inputs": [entry for entry in campaign.input_contents if entry[0] not in campaign.filled] or None,
         "filled": {name: digest(text) for name, text in campaign.input_texts(point).items()} or None,
         "start_in": None if program.start_in == "." else program.start_in,
-        "exit_codes": None if program.exit_codes == (0,) else sorted(program.exit_codes),
         "machine": None if campaign.simulator is None else campaign.simulator.at(point).configuration(point),
         "partition": resources.partition,
         "constraint": resources.constraint,
@@ -440,7 +439,6 @@ def _job(attempt: _Attempt) -> RunJob:
         filter_file=filter_file,
         key=f"{run.build} {point.key} {attempt.slot.key.slot} {len(attempt.slot.failures())}",
         beat=attempt.beat,
-        output_limit=campaign.output_limit,
         session_variable=session_variable(backend.mpi_flavour, campaign.nodes(point), environment),
     )
 
@@ -459,11 +457,11 @@ def _carry_out(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunRe
         outcome = attempt.target.backend.machine.run(_watched(job, watches))
         for watch in watches:
             record = watch.complete(record)
-        left_out = keep_output(job.cwd, keys.keep_output, campaign.output_limit, attempt.temporary / store.OUTPUT)
+        left_out = keep_output(job.cwd, keys.keep_output, OUTPUT_LIMIT, attempt.temporary / store.OUTPUT)
         record = replace(_with_usage(record, outcome), output_left_out={**outcome.left_out, **left_out} or None)
-        reason = changed_input(linked) or _failure(attempt.target.backend, outcome, keys.exit_codes, job.stderr)
+        reason = changed_input(linked) or _failure(attempt.target.backend, outcome, job.stderr)
         reason = reason or next((why for watch in watches if (why := watch.failure()) is not None), None)
-        if outcome.failure_unless(keys.exit_codes):
+        if outcome.failure:
             record = replace(record, lacks_metric=attempt.target.backend.missing_metric(job.mode, job.stderr))
         if reason is None and job.mode is not Mode.VANILLA:
             record, reason = _collect(attempt, job, record)
@@ -496,8 +494,8 @@ def _watched(job: RunJob, watches: Sequence[Watch]) -> RunJob:
     return replace(job, beat=beat) if watches else job
 
 
-def _failure(backend: Backend, outcome: Outcome, exit_codes: Collection[int], log: Path) -> str | None:
-    failure = outcome.failure_unless(exit_codes)
+def _failure(backend: Backend, outcome: Outcome, log: Path) -> str | None:
+    failure = outcome.failure
     first = (backend.why_failed(log) or first_failure(log)) if failure else None
     return f"{failure} ({first})" if first else failure
 

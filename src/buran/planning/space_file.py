@@ -71,7 +71,9 @@ def read_space(path: Path, parameters: Sequence[str], processes: str | None, at:
         file = SpaceFile.model_validate(document.data)
     except ValidationError as error:
         mistakes = [
-            Mistake(tuple(part for part in detail["loc"] if part != "[key]"), detail["msg"])
+            Mistake(
+                tuple(part for part in detail["loc"] if part != "[key]"), detail["msg"].removeprefix("Value error, ")
+            )
             for detail in error.errors(include_url=False)
         ]
         raise CampaignError([document.located(mistake) for mistake in mistakes]) from None

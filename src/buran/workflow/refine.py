@@ -10,8 +10,7 @@ from typing import cast
 import numpy as np
 
 from buran.campaign.config import Campaign
-from buran.campaign.document import with_first_names
-from buran.campaign.identity import requested
+from buran.campaign.identity import requested, with_first_names
 from buran.campaign.plan import BuildSpec, Mode
 from buran.campaign.records import Status
 from buran.campaign.sections import RefinementKeys

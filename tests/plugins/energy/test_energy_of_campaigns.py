@@ -138,7 +138,7 @@ def test_what_different_sources_count_is_not_mixed(
 
 def test_simulated_programs_and_machines_consume_nothing(tmp_path: Path) -> None:
     with pytest.raises(CampaignError, match="energy cannot be measured with backend: simulated"):
-        load_campaign(write_campaign(tmp_path, backend="simulated", program="program.yaml"))
+        load_campaign(write_campaign(tmp_path, backend="simulated", simulated="program.yaml"))
 
 
 def test_hooks_are_taken_out_where_the_program_did_not_run_without(

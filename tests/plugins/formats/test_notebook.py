@@ -21,7 +21,7 @@ PROGRAM = {
 CAMPAIGN = {
     "name": "noted",
     "backend": "simulated",
-    "program": "program.yaml",
+    "simulated": "program.yaml",
     "parameters": {
         "p": {"role": "ranks", "values": [1, 2, 4, 8, 16]},
         "n": {"role": "size", "values": [100, 200, 300, 400, 500]},

@@ -147,12 +147,6 @@ def test_a_figure_that_is_added_later_is_read_from_kept_output(
     assert any(f"1 of {len(before)} runs do not print" in note for note in report["notes"])
 
 
-def test_the_key_of_earlier_versions_is_taken(tmp_path: Path) -> None:
-    campaign = load_campaign(write_campaign_of(PROGRAM, tmp_path, command={"figures_of_merit": {"rate": "r (\\S+)"}}))
-    assert campaign.config.figures["rate"].pattern == "r (\\S+)"  # type: ignore[attr-defined]
-    assert any("figures_of_merit is called figures" in note for note in campaign.notes)
-
-
 @pytest.mark.parametrize(
     ("lines", "found"),
     [
@@ -200,7 +194,7 @@ def test_a_figure_that_backtracks_is_stopped_and_others_are_found(
         ({"visits": "v (.)"}, "figures.visits", {}),
         ({"energy": "v (.)"}, "figures.energy", {}),
         ({"tasks": "v (.)"}, "figures.tasks", {"command": {"profile": "x", "further_metrics": ["tasks"]}}),
-        ({"v": "v (.)"}, "backend: simulated", {"backend": "simulated", "program": "program.yaml"}),
+        ({"v": "v (.)"}, "backend: simulated", {"backend": "simulated", "simulated": "program.yaml"}),
     ],
 )
 def test_figures_that_tell_nothing_are_refused(

@@ -23,7 +23,7 @@ def test_simulated_and_measured_versions_are_not_mixed(tmp_path: Path, before: s
     (tmp_path / "before" / "report.json").write_text(json.dumps({"simulated_on": before}))
     environments = {"desk": {"machine": MACHINE} if is_simulated else {}}
     parameters = {"p": {"role": "ranks", "values": [1, 2]}, "n": {"role": "size", "values": [1, 2]}}
-    keys = {"name": "mixed", "target": TARGET, "environments": environments, "compare_with": "before"}
+    keys = {"name": "mixed", "program": TARGET, "environments": environments, "compare_with": "before"}
     path = tmp_path / "campaign.json"
     path.write_text(json.dumps({**keys, "parameters": parameters, "resources": {"ranks": "p"}}))
     (tmp_path / "a.c").touch()

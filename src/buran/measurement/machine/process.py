@@ -9,7 +9,7 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,15 +118,11 @@ class Outcome:
     @property
     def failure(self) -> str | None:
         """Reason, as text; None for a clean end."""
-        return self.failure_unless((0,))
-
-    def failure_unless(self, exit_codes: Collection[int]) -> str | None:
-        """Return the reason, as text; None for an end with one of these codes."""
         if self.timed_out:
             return f"time limit reached after {self.wall_s:.1f} s"
         if self.signal is not None:
             return f"killed by signal {self.signal} ({signal.Signals(self.signal).name})"
-        if self.exit_code in exit_codes:
+        if self.exit_code == 0:
             return None
         by_signal = (self.exit_code or 0) - 128  # as shells and launchers pass on that a process was killed
         if by_signal in set(signal.Signals):

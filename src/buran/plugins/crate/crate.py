@@ -29,7 +29,7 @@ from buran.measurement.store.store import build_folders
 METADATA = "ro-crate-metadata.json"
 CAMPAIGN, SOURCE, RESULTS, STORE = "campaign.yaml", "source", "results", "store"
 _VERSION = "1.1"
-_ELSEWHERE = ("measurements", "points_file", "correct", "simulated")
+_ELSEWHERE = ("measurements", "correct", "simulated")
 """Keys of a campaign file that name other files."""
 _MEDIA = {".json": "application/json", ".jsonl": "application/x-ndjson", ".csv": "text/csv", ".html": "text/html"}
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from buran.campaign.config import Campaign
-from buran.campaign.document import with_first_names
-from buran.campaign.identity import requested
+from buran.campaign.identity import requested, with_first_names
 from buran.campaign.point import Value
 from buran.files import digest
 from buran.plugins.simgrid.keys import KEY, MachineKeys, keys_of

@@ -52,7 +52,7 @@ _PROGRAM: Mapping[str, Any] = {
 }
 _SIMULATED: Mapping[str, Any] = {
     "backend": "simulated",
-    "program": "program.yaml",
+    "simulated": "program.yaml",
     "parameters": {"n": {"role": "size", "values": [20, 30, 40]}},
     "resources": {"ranks": 4},
     "target": {"n": 200},

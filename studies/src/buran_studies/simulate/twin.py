@@ -78,9 +78,8 @@ def write_twin(
         data.pop(key, None)
     if original.config.backend != "simulated":
         data.pop("compare_with", None)  # likewise
-    for key in ("points_file", "compare_with"):
-        if key in data:
-            data[key] = str(below(original.folder, data[key]))
+    if "compare_with" in data:
+        data["compare_with"] = str(below(original.folder, data["compare_with"]))
     if budget_core_hours is not None:
         data["budget"] = {**(data.get("budget") or {}), "core_hours": float(budget_core_hours)}
     if seed is not None:
