@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,30 +112,25 @@ def bounded(loader: type[yaml.SafeLoader]) -> Any:
         path: Path | None = None
         _depth = 0
 
-        @cached_property
-        def _sizes(self) -> dict[int, float]:
-            return {}  # of each node, with all that it refers to
-
         def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
             self._depth += 1
             YAML_DEPTH.check(self._depth, self.path)
-            refers_back = self.check_event(yaml.AliasEvent)
             node: yaml.Node | None = super().compose_node(parent, index)
             self._depth -= 1
-            if node is not None and refers_back:
-                YAML_VALUES.check(self._size(node), self.path)
-            elif node is not None:
-                self._sizes[id(node)] = 1 + sum(self._size(below) for below in _below(node))
-                YAML_VALUES.check(self._sizes[id(node)], self.path)
             return node
 
-        def _size(self, node: yaml.Node) -> float:
-            return self._sizes.get(id(node), float("inf"))  # one that refers to itself
-
-    def _below(node: yaml.Node) -> list[yaml.Node]:
-        if isinstance(node, yaml.MappingNode):
-            return [part for pair in node.value for part in pair]
-        return node.value if isinstance(node, yaml.SequenceNode) else []
+        def get_single_node(self) -> yaml.Node | None:
+            node: yaml.Node | None = super().get_single_node()
+            waiting, values = [node], 0
+            while waiting:  # each time that a node is referred to
+                below = waiting.pop()
+                values += 1
+                YAML_VALUES.check(values, self.path)
+                if isinstance(below, yaml.MappingNode):
+                    waiting += itertools.chain.from_iterable(below.value)
+                elif isinstance(below, yaml.SequenceNode):
+                    waiting += below.value
+            return node
 
     return Bounded
 

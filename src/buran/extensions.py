@@ -78,8 +78,6 @@ class ExtensionPoint(Generic[T]):
         Objects of this package by name, each as `module:attribute`.
     elsewhere
         Names that well-known distributions bring, with these distributions: who asks for one is told what to install.
-    renamed
-        Names of earlier versions, with what they are called now.
     """
 
     noun: str
@@ -87,7 +85,6 @@ class ExtensionPoint(Generic[T]):
     protocol: type
     builtin: Mapping[str, str]
     elsewhere: Mapping[str, str] = field(default_factory=dict)
-    renamed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -125,11 +122,6 @@ class ExtensionPoint(Generic[T]):
             )
         if name in self.missing:
             raise self.refusal(name)
-        if name in self.renamed:
-            now = self.renamed[name]
-            raise UsageError(
-                f"the {self.noun} {name!r} has another name now", why=f"it is {now!r}", hint=f"write {now}"
-            )
         if name not in entries:
             raise UsageError(
                 f"unknown {self.noun} {name!r}",

@@ -13,7 +13,7 @@ from buran.campaign.load import load_campaign
 from buran.campaign.packing import NodeKind
 from buran.campaign.point import Point
 from buran.campaign.sections import GitSource, Range
-from buran.campaign.space import along_axes, range_values
+from buran.campaign.space import along_axes
 from buran.errors import ConfigError
 
 TOOLS = {"cc": "gcc", "cxx": "g++", "mpicc": "/a b/mpicc", "mpicxx": "/a b/mpicxx"}
@@ -227,22 +227,22 @@ def test_digest(write_campaign: WriteCampaign) -> None:
 
 
 def test_ranges_are_exact() -> None:
-    assert range_values(Range(start=0.1, stop=0.5, step=0.1)) == (0.1, 0.2, 0.3, 0.4, 0.5)
-    assert range_values(Range(start=8, stop=64, factor=2)) == (8, 16, 32, 64)
-    assert range_values(Range(start=8, stop=63, factor=2)) == (8, 16, 32)
-    assert range_values(Range(start=8, stop=20, factor=1.5)) == (8, 12, 18)
+    assert Range(start=0.1, stop=0.5, step=0.1).listed == (0.1, 0.2, 0.3, 0.4, 0.5)
+    assert Range(start=8, stop=64, factor=2).listed == (8, 16, 32, 64)
+    assert Range(start=8, stop=63, factor=2).listed == (8, 16, 32)
+    assert Range(start=8, stop=20, factor=1.5).listed == (8, 12, 18)
 
 
 @given(st.integers(1, 1000), st.integers(0, 5000), st.integers(1, 400))
 def test_linear_ranges_are_those_of_python(start: int, length: int, step: int) -> None:
     stop = start + length
-    assert range_values(Range(start=start, stop=stop, step=step)) == tuple(range(start, stop + 1, step))
+    assert Range(start=start, stop=stop, step=step).listed == tuple(range(start, stop + 1, step))
 
 
 @given(st.decimals("0.1", 100, places=2), st.decimals("1.05", 9, places=2), st.integers(1, 12))
 def test_geometric_ranges_never_pass_their_end(start: Any, factor: Any, count: int) -> None:
     stop = float(start * factor**count)
-    values = range_values(Range(start=float(start), stop=stop, factor=float(factor)))
+    values = Range(start=float(start), stop=stop, factor=float(factor)).listed
     assert values[0] == float(start) and values[-1] <= stop
     ratio = Fraction(str(factor))
     for i, value in enumerate(values):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from buran.campaign.extrapolate import check_target_value, extrapolated
 from buran.campaign.mistakes import TextError
+from buran.campaign.space import check_target_value, extrapolated
 
 VALUES = {"p": (1, 2, 4, 8), "n": (10, 20, 25, 40), "one": (7,)}
 

@@ -87,7 +87,7 @@ def test_a_campaign_file_says_what_to_write(
 
 def test_an_open_quote_names_its_line(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "campaign.yaml").write_text('name: small\nprogram:\n  run: "{binary} {n}\n  binary: program\n')
-    assert "close the quote that line 3 opens" in said(["check"], Exit.USAGE, capsys)
+    assert "close quotes and brackets" in said(["check"], Exit.USAGE, capsys)
 
 
 def test_a_launcher_of_ones_own_may_begin_the_command(here: Path) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import warnings
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from buran import extensions
-from buran.errors import UsageError
 from buran.planning.advise import advise
 from buran.planning.bayes import expected_improvement
 from buran.planning.gpr import NOT_CONVERGED, fitted_process, repetition_weight, variance_of
@@ -104,9 +102,3 @@ def test_one_parameter_and_two_points(name: str, count: int) -> None:
     measured = Observations(space.points[:count], np.ones((1, count, 2)))
     advice = strategy_of(name).suggest(measured, space, Budget(1e6), PlanningState())
     assert advice.suggestions or advice.stop
-
-
-def test_an_older_name_says_the_new_one(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="gpr-literal") as refused:
-        strategy_of("gpr-literal")
-    assert "write gpr" in str(refused.value)

@@ -12,13 +12,12 @@ from buran.campaign.config import Campaign
 from buran.campaign.document import below
 from buran.campaign.environments import launcher_names
 from buran.campaign.expressions import FUNCTIONS
-from buran.campaign.extrapolate import check_target_value
 from buran.campaign.inputs import Input
 from buran.campaign.mistakes import KeyPath, Mistake, TextError, did_you_mean, listed, no_parameter
 from buran.campaign.point import Point, Value
 from buran.campaign.sections import GitSource, ParameterKeys
 from buran.campaign.shape import COMMAND, CampaignFile
-from buran.campaign.space import parameter_values
+from buran.campaign.space import check_target_value, parameter_values
 from buran.campaign.strategies import BUILT_IN, KEYS, abilities_of
 from buran.errors import PluginError, UsageError
 from buran.features import simulated
@@ -110,11 +109,7 @@ def _value_mistakes(config: CampaignFile) -> Iterator[Mistake]:
 
 
 def _listed_value_mistakes(name: str, parameter: ParameterKeys, path: KeyPath) -> Iterator[Mistake]:
-    try:
-        values = parameter_values(parameter)
-    except ValueError as error:
-        yield Mistake(path, str(error), "write, for example, {start: 8, stop: 64, factor: 2} or {..., step: 8}")
-        return
+    values = parameter_values(parameter)
     if not values:
         yield Mistake(path, f"{name!r} has no values", "at least two are needed")
     elif len(set(values)) == 1:

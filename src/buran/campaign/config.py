@@ -11,17 +11,16 @@ from typing import Any
 
 from buran.campaign.document import below
 from buran.campaign.expressions import Expression, ExpressionError, written_out
-from buran.campaign.extrapolate import extrapolated
 from buran.campaign.identity import requested, with_first_names
 from buran.campaign.inputs import Input
 from buran.campaign.launcher import Launch, Placement, launch, resolve, under_modules, usable_cores, with_modules
 from buran.campaign.packing import Need, NodeKind, NodeRoom, side_by_side
 from buran.campaign.plan import Mode
-from buran.campaign.point import Point, Value
+from buran.campaign.point import Point, Value, has_all_steps
 from buran.campaign.resources import Formulas, count_of, seconds_of
 from buran.campaign.sections import EnvironmentKeys, GitSource, PartitionKeys, ResourcesKeys
 from buran.campaign.shape import CampaignFile
-from buran.campaign.steps import has_all_steps
+from buran.campaign.space import extrapolated
 from buran.campaign.strategies import MOST_REPETITIONS
 from buran.campaign.template import Template
 from buran.errors import ConfigError

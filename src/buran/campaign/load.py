@@ -16,7 +16,7 @@ from buran.campaign.environments import environment_mistakes, environments_of, s
 from buran.campaign.expressions import Expression, ExpressionError, Kind, compile_expression
 from buran.campaign.inputs import Input
 from buran.campaign.mistakes import CampaignError, KeyPath, Mistake, TextError
-from buran.campaign.point import Point, Value
+from buran.campaign.point import Point, Value, step_values
 from buran.campaign.resources import AUTO, Formulas, check_resource
 from buran.campaign.shape import CampaignFile
 from buran.campaign.space import (
@@ -28,7 +28,6 @@ from buran.campaign.space import (
     product,
     satisfying,
 )
-from buran.campaign.steps import step_values
 from buran.campaign.template import Template, parse_template, parse_words
 from buran.campaign.validation import validate
 from buran.campaign.yaml_document import YamlDocument

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Annotated, Literal
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from buran.campaign.identity import Keys
-from buran.campaign.steps import FEWEST
+from buran.campaign.point import FEWEST, Value, canonical
 from buran.campaign.values import (
     Argument,
     Duration,
@@ -31,6 +32,9 @@ from buran.campaign.values import (
     Word,
     budget_in,
 )
+
+MOST_VALUES = 10_000
+"""Of a range."""
 
 
 class GitSource(Keys):
@@ -164,6 +168,33 @@ class Range(Keys):
     stop: OfPlan[Number] = Field(description="Largest value, if the steps reach it exactly.")
     step: OfPlan[Number | None] = Field(None, description="Difference between neighbours.")
     factor: OfPlan[Number | None] = Field(None, description="Quotient of neighbours, above 1.")
+
+    @model_validator(mode="after")
+    def _has_values(self) -> Range:
+        _ = self.listed
+        return self
+
+    @property
+    def listed(self) -> tuple[Value, ...]:
+        """The values, exactly as decimal arithmetic gives them; raises `ValueError` if there are none or too many."""
+        start, stop = Decimal(repr(self.start)), Decimal(repr(self.stop))
+        if (self.step is None) == (self.factor is None):
+            raise ValueError("needs either step or factor")
+        if self.factor is not None and self.factor <= 1:
+            raise ValueError(f"needs a factor above 1, not {self.factor}")
+        if stop < start:
+            raise ValueError(f"is empty: it stops at {stop}, below its start {start}")
+        out: list[Value] = []
+        value = start
+        while value <= stop:
+            if len(out) == MOST_VALUES:
+                raise ValueError(f"has more than {MOST_VALUES} values")
+            out.append(canonical(float(value)))
+            if self.factor is not None:
+                value *= Decimal(repr(self.factor))
+            else:
+                value = start + len(out) * Decimal(repr(self.step))
+        return tuple(out)
 
 
 class ParameterKeys(Keys, title="Parameter"):

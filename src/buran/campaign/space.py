@@ -1,63 +1,29 @@
-"""The points of a campaign: combinations of values, lists, CSV files, and what constraints leave of them."""
+"""The points of a campaign: combinations of values, what constraints leave of them, and the target."""
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 
-from buran.campaign.expressions import Expression, ExpressionError
-from buran.campaign.mistakes import KeyPath, Mistake, listed
-from buran.campaign.point import Point, Value, canonical
-from buran.campaign.sections import ParameterKeys, Range
-from buran.campaign.steps import step_values
+from buran.campaign.expressions import Expression, ExpressionError, compile_expression
+from buran.campaign.mistakes import KeyPath, Mistake, TextError, listed
+from buran.campaign.point import Point, Value, step_values
+from buran.campaign.sections import ParameterKeys
+from buran.wording import Category, word_of
 
-MOST_VALUES = 10_000
+LINEAR = "linear"
 MOST_POINTS = 1_000_000
 
 
-def range_values(span: Range) -> tuple[Value, ...]:
-    """Return the values of a range, exactly as decimal arithmetic gives them.
-
-    Raises
-    ------
-    ValueError
-        If the range is not well formed or has more than `MOST_VALUES` values.
-    """
-    start, stop = Decimal(repr(span.start)), Decimal(repr(span.stop))
-    if (span.step is None) == (span.factor is None):
-        raise ValueError("a range needs either step or factor")
-    if span.factor is not None and span.factor <= 1:
-        raise ValueError(f"the factor must be above 1, not {span.factor}")
-    if stop < start:
-        raise ValueError(f"the range is empty: it stops at {stop}, below its start {start}")
-    out: list[Value] = []
-    value = start
-    while value <= stop:
-        if len(out) == MOST_VALUES:
-            raise ValueError(f"the range has more than {MOST_VALUES} values")
-        out.append(canonical(float(value)))
-        if span.factor is not None:
-            value *= Decimal(repr(span.factor))
-        else:
-            value = start + len(out) * Decimal(repr(span.step))
-    return tuple(out)
-
-
 def parameter_values(parameter: ParameterKeys) -> tuple[Value, ...]:
-    """Return a parameter's values in the order of writing; empty if it has none of its own.
-
-    Raises
-    ------
-    ValueError
-        If its range is not well formed.
-    """
+    """Return a parameter's values in the order of writing; empty if it has none of its own."""
     if parameter.value is not None:
         return step_values(parameter.value)
     if parameter.values is not None:
         return parameter.values
-    return () if parameter.range is None else range_values(parameter.range)
+    return () if parameter.range is None else parameter.range.listed
 
 
 def product(values: Mapping[str, Sequence[Value]]) -> Iterator[dict[str, Value]]:
@@ -132,3 +98,47 @@ def along_axes(points: Sequence[Point], parameters: Sequence[str], most: int) ->
         line = (point for point in points[1:] if all(point[other] == origin[other] for other in others))
         chosen.update(dict.fromkeys(itertools.islice(line, most - 1)))
     return tuple(chosen)
+
+
+def extrapolated(target: Value | str, name: str, values: Mapping[str, Sequence[Value]]) -> Value:
+    """Return the value of a parameter that a campaign file asks for.
+
+    Parameters
+    ----------
+    target
+        A number or word, which is the value; ``linear``: the largest value and the mean distance of neighbours (PIRA
+        II, Section V-B2); or an expression in which every parameter stands for its largest value.
+    values
+        Values of each parameter, sorted, all different.
+
+    Raises
+    ------
+    TextError
+        The expression has a mistake, or no value above zero.
+    """
+    ascending = values[name]
+    if not isinstance(target, str):
+        return target
+    if any(isinstance(value, Category) for value in ascending):
+        if (word := word_of(target)) is None or word not in ascending:
+            raise ExpressionError(f"{target!r} is none of {', '.join(map(str, ascending))}")
+        return word
+    if target == LINEAR:
+        return ascending[-1] + (ascending[-1] - ascending[0]) / max(len(ascending) - 1, 1)
+    largest = {parameter: ascending[-1] for parameter, ascending in values.items()}
+    value = compile_expression(target, largest, "number")(largest)
+    if not (math.isfinite(value) and value > 0):
+        raise ExpressionError(f"{target!r} gives {value}, and must be greater than zero")
+    return value
+
+
+def check_target_value(target: Value | str, parameters: Sequence[str]) -> None:
+    """Raise `TextError` for a text that is no kind and no expression."""
+    if not isinstance(target, str) and target <= 0:
+        raise ExpressionError("must be greater than zero")
+    if isinstance(target, str) and target != LINEAR:
+        try:
+            compile_expression(target, parameters, "number")
+        except TextError as error:
+            what = f"{target!r} is no number and no expression: {error.what}; or write {LINEAR}"
+            raise ExpressionError(what) from None

@@ -85,9 +85,7 @@ BUILT_IN = {
     "grid": "buran.planning.unguided:GRID",
     "tensor": "buran.planning.tensor_guided:TENSOR",
 }
-STRATEGIES: ExtensionPoint[Declared] = ExtensionPoint(
-    "strategy", "buran.strategies", Declared, BUILT_IN, renamed={"gpr-literal": "gpr"}
-)
+STRATEGIES: ExtensionPoint[Declared] = ExtensionPoint("strategy", "buran.strategies", Declared, BUILT_IN)
 
 
 def abilities_of(name: str) -> Abilities:

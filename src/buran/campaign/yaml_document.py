@@ -14,10 +14,11 @@ from pathlib import Path
 
 import yaml
 
-from buran.budget import YAML_BYTES, YAML_DEPTH, Limit, bounded, read_bytes
+from buran.budget import YAML_BYTES, YAML_DEPTH, bounded, read_bytes
 from buran.campaign.mistakes import CampaignError, KeyPath, Mistake
 from buran.errors import FormatError
 
+_BEGIN = "`buran init DIR` writes a campaign file to start from"
 LARGEST_WHOLE = 2**53  # whole numbers above it have no exact floating-point spelling
 
 _TAG = "tag:yaml.org,2002:"
@@ -62,8 +63,6 @@ class YamlDocument:
         File and line of each value that is still to be filled in, and what its comment says.
     files
         Files of key paths that are not this file's own.
-    notes
-        Names of earlier versions that it has.
     """
 
     path: Path
@@ -71,7 +70,6 @@ class YamlDocument:
     lines: Mapping[KeyPath, int]
     placeholders: tuple[tuple[Path, int, str], ...] = ()
     files: Mapping[KeyPath, Path] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
 
     def line(self, path: KeyPath) -> int:
         """Return the line of a key, or of the nearest key above it."""
@@ -90,78 +88,56 @@ class YamlDocument:
         return Mistake(mistake.path, mistake.what, mistake.why, mistake.hint, file, self.line(mistake.path))
 
 
-def read_text(path: Path, limit: Limit) -> str:
-    """Read a UTF-8 file; anything that stands in the way is a mistake.
-
-    Raises
-    ------
-    CampaignError
-        If the file is missing, unreadable, too large or not UTF-8.
-    """
-
-    def refuse(what: str, why: str | None = None, hint: str | None = None, line: int = 0) -> CampaignError:
-        return CampaignError([Mistake((), what, why, hint, path, line)])
-
-    try:
-        raw = read_bytes(path, limit)
-    except FileNotFoundError:
-        raise refuse("there is no such file", hint="`buran init DIR` writes a campaign file to start from") from None
-    except IsADirectoryError:
-        file = path / "campaign.yaml"
-        raise refuse("this is a folder", hint=f"name a file in it{f': {file}' if file.is_file() else ''}") from None
-    except OSError as error:
-        raise refuse("the file cannot be read", error.strerror) from None
-    except FormatError as error:
-        raise _too_large(path, error) from None
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        if b"\0" in raw:
-            hint = "save it as text in UTF-8; `buran init DIR` writes a campaign file to start from"
-            raise refuse("this is no text file", "it holds bytes that no text has", hint) from None
-        raise refuse(
-            "the file is not UTF-8",
-            f"byte 0x{error.object[error.start]:02x} at position {error.start} belongs to another encoding",
-            "save it as UTF-8, for example with: iconv -f latin1 -t utf-8",
-            error.object.count(b"\n", 0, error.start) + 1,
-        ) from None
-
-
 def read_yaml(path: Path) -> YamlDocument:
     """Read a YAML file whose top is a mapping.
 
     Raises
     ------
     CampaignError
-        If it is not YAML, is empty, has a key twice, or uses what campaign files do not (tags, merge keys).
+        If it cannot be read, is not YAML, is empty, has a key twice, or uses what campaign files do not (tags, merge
+        keys).
     """
-    text = read_text(path, YAML_BYTES)
     try:
+        text = read_bytes(path, YAML_BYTES).decode("utf-8-sig")
         node = yaml.compose(text, Loader=_Loader)
-    except FormatError as error:
-        raise _too_large(path, error) from None
-    except yaml.MarkedYAMLError as error:
-        raise CampaignError([_syntax_mistake(path, text, error)]) from None
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, int(error.position)) + 1
-        what = f"a character that YAML does not allow, code {int(error.character):#x}"
-        raise CampaignError([Mistake((), what, hint="remove it", file=path, line=line)]) from None
-    if node is None or (isinstance(node, yaml.ScalarNode) and node.tag == _TAG + "null"):
-        what, hint = "the file is empty", "`buran init DIR` writes a campaign file to start from"
-        raise CampaignError([Mistake((), what, hint=hint, file=path)])
-    if not isinstance(node, yaml.MappingNode):
-        why = "a campaign file has keys at its top, as in `name: my-campaign`"
-        raise CampaignError([Mistake((), "the file holds no keys", why, file=path, line=_line(node))])
-    reading = _Reading(path)
-    try:
-        data = reading.mapping(node, ())
-    except FormatError as error:
-        raise _too_large(path, error) from None
+        reading = _Reading(path)
+        data = reading.top(node)
+    except (OSError, UnicodeDecodeError, FormatError, yaml.YAMLError) as error:
+        raise CampaignError([_unreadable(path, error)]) from None
     if reading.mistakes:
         raise CampaignError(reading.mistakes)
     matches = enumerate(map(_PLACEHOLDER.search, text.splitlines()), 1)
     marked = tuple((path, line, match[1]) for line, match in matches if match)
     return YamlDocument(path, data, reading.lines, marked)
+
+
+def _unreadable(path: Path, error: Exception) -> Mistake:
+    """Say why a file is not read at all."""
+    match error:
+        case FileNotFoundError():
+            return Mistake((), "there is no such file", hint=_BEGIN, file=path)
+        case IsADirectoryError():
+            file = path / "campaign.yaml"
+            hint = f"name a file in it{f': {file}' if file.is_file() else ''}"
+            return Mistake((), "this is a folder", hint=hint, file=path)
+        case OSError():
+            return Mistake((), "the file cannot be read", error.strerror, file=path)
+        case UnicodeDecodeError():
+            if b"\0" in error.object:
+                why, hint = "it holds bytes that no text has", "save it as text in UTF-8"
+                return Mistake((), "this is no text file", why, hint, path)
+            why = f"byte 0x{error.object[error.start]:02x} at position {error.start} belongs to another encoding"
+            hint = "save it as UTF-8, for example with: iconv -f latin1 -t utf-8"
+            return Mistake((), "the file is not UTF-8", why, hint, path, error.object.count(b"\n", 0, error.start) + 1)
+        case FormatError():
+            return Mistake((), error.what, error.why, error.hint, path)
+        case yaml.MarkedYAMLError():
+            mark = error.problem_mark or error.context_mark
+            why = ", ".join(part for part in (error.context, error.problem) if part)
+            hint = "indent with spaces, not tabs; put commands and expressions in quotes; close quotes and brackets"
+            return Mistake((), "the file is not valid YAML", why, hint, path, 0 if mark is None else mark.line + 1)
+        case _:
+            return Mistake((), "the file is not valid YAML", str(error), "remove what is no text", path)
 
 
 @dataclass
@@ -175,40 +151,43 @@ class _Reading:
     def note(self, node: yaml.Node, path: KeyPath, what: str, why: str | None = None, hint: str | None = None) -> None:
         self.mistakes.append(Mistake(path, what, why, hint, self.path, _line(node)))
 
+    def top(self, node: yaml.Node | None) -> dict[str, object]:
+        if node is None or (isinstance(node, yaml.ScalarNode) and node.tag == _TAG + "null"):
+            self.mistakes.append(Mistake((), "the file is empty", hint=_BEGIN, file=self.path))
+        elif not isinstance(node, yaml.MappingNode):
+            self.note(node, (), "the file holds no keys", "a file has keys at its top, as in `name: my-campaign`")
+        else:
+            return self.mapping(node, ())
+        return {}
+
     def value(self, node: yaml.Node, path: KeyPath) -> object:
-        YAML_DEPTH.check(len(path), self.path)  # with aliases followed
+        YAML_DEPTH.check(len(path), self.path)  # with references followed
         if isinstance(node, yaml.MappingNode):
             return self.mapping(node, path)
         if isinstance(node, yaml.SequenceNode) and node.tag == _TAG + "seq":
-            for i, item in enumerate(node.value):
-                self.lines[(*path, i)] = _line(item)
+            self.lines.update({(*path, i): _line(item) for i, item in enumerate(node.value)})
             return tuple(self.value(item, (*path, i)) for i, item in enumerate(node.value))
-        if isinstance(node, yaml.ScalarNode):
-            return self.scalar(node, path)
-        self.refuse_tag(node, path)
-        return None
+        return self.scalar(node, path)
 
     def mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, object]:
         if node.tag != _TAG + "map":
             self.refuse_tag(node, path)
-        first: dict[str, int] = {}
         out: dict[str, object] = {}
         for key, item in node.value:
+            location = (*path, str(key.value))
             if not isinstance(key, yaml.ScalarNode):
                 self.note(key, path, "a key must be a word", hint="write it as `key: value`")
-                continue
-            location = (*path, key.value)
-            if key.value == "<<":
+            elif key.value == "<<":
                 self.note(key, location, "merge keys are not supported", hint="write the keys out")
-            elif key.value in first:
-                why = f"it stands on line {first[key.value]} and again on line {_line(key)}"
+            elif key.value in out:
+                why = f"it stands on line {self.lines[location]} and again on line {_line(key)}"
                 self.note(key, location, f"the key {key.value!r} stands twice", why, "keep one of them")
             else:
-                first[key.value] = self.lines[location] = _line(key)
+                self.lines[location] = _line(key)
                 out[key.value] = self.value(item, location)
         return out
 
-    def scalar(self, node: yaml.ScalarNode, path: KeyPath) -> object:
+    def scalar(self, node: yaml.Node, path: KeyPath) -> object:
         kind, text = node.tag.removeprefix(_TAG), node.value
         if kind == "str":
             return text
@@ -216,17 +195,13 @@ class _Reading:
             return None
         if kind == "bool":
             return text.lower() == "true"
-        if kind in ("int", "float") and node.style is None:
+        if kind in ("int", "float") and isinstance(node, yaml.ScalarNode) and node.style is None:
             return _number(text)
         self.refuse_tag(node, path)
         return None
 
     def refuse_tag(self, node: yaml.Node, path: KeyPath) -> None:
         self.note(node, path, f"the tag {node.tag.replace(_TAG, '!!')} is not supported", hint="leave it out")
-
-
-def _too_large(path: Path, error: FormatError) -> CampaignError:
-    return CampaignError([Mistake((), error.what, error.why, error.hint, path)])
 
 
 def _number(text: str) -> int | float:
@@ -241,21 +216,3 @@ def _number(text: str) -> int | float:
 
 def _line(node: yaml.Node) -> int:
     return int(node.start_mark.line) + 1
-
-
-def _syntax_mistake(path: Path, text: str, error: yaml.MarkedYAMLError) -> Mistake:
-    mark = error.problem_mark or error.context_mark
-    line = 0 if mark is None else mark.line + 1
-    rows = text.splitlines()
-    row = rows[line - 1] if 0 < line <= len(rows) else ""
-    hint = None
-    if "\t" in row:
-        hint = "indent with spaces: YAML does not allow tabs there"
-    elif "{" in row or "%" in row or "*" in row or ": " in row.partition(":")[2]:
-        hint = "put commands and expressions in quotes"
-    elif "<stream end>" in str(error.problem):
-        hint = "close what is open above: a bracket, a brace or a quote"
-    elif "end of stream" in str(error.problem) and error.context_mark is not None:
-        hint = f"close the quote that line {error.context_mark.line + 1} opens"
-    why = ", ".join(part for part in (error.context, error.problem) if part)
-    return Mistake((), "the file is not valid YAML", why, hint, path, line)

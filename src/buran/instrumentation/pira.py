@@ -9,7 +9,7 @@ in the paper                                            here
 ======================================================  ==============================================
 V-B, initial selection by aggregated statements         `buran.instrumentation.aggregation.initial_selection`
 V, threshold by a statistic of statements               `buran.instrumentation.aggregation.threshold`
-V-B2, evaluation at p_ext = p_n + d                     `buran.campaign.extrapolate.extrapolated`
+V-B2, evaluation at p_ext = p_n + d                     `buran.campaign.space.extrapolated`
 V-B3, Fig. 3, filter-only                               `filter_only`
 V-B4, Fig. 4, filter-and-expand                         `filter_and_expand`
 V, PIRA I: run-time hot spots                           `hotspots`

@@ -14,7 +14,7 @@ from buran.campaign.expressions import Expression, ExpressionError, compile_expr
 from buran.campaign.identity import Keys
 from buran.campaign.mistakes import CampaignError, Mistake, TextError, did_you_mean
 from buran.campaign.sections import Range
-from buran.campaign.space import MOST_POINTS, Constraint, product, range_values, satisfying
+from buran.campaign.space import MOST_POINTS, Constraint, product, satisfying
 from buran.campaign.strategies import MOST_REPETITIONS
 from buran.campaign.values import Formula, Number, PointMapping, Text
 from buran.campaign.yaml_document import YamlDocument, read_yaml
@@ -167,10 +167,7 @@ def _points(file: SpaceFile, document: YamlDocument, parameters: Sequence[str]) 
             if (axis.values is None) == (axis.range is None):
                 what = f"{name} needs either values or a range"
                 raise CampaignError([document.located(Mistake(("parameters", name), what))])
-            try:
-                values[name] = axis.values if axis.range is None else range_values(axis.range)
-            except ValueError as error:
-                raise CampaignError([document.located(Mistake(("parameters", name, "range"), str(error)))]) from None
+            values[name] = axis.values if axis.range is None else axis.range.listed
             assert values[name] is not None
         listed = list(product({name: allowed for name, allowed in values.items() if allowed is not None}))
     constraints = [

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from buran.campaign.config import Campaign
 from buran.campaign.plan import COUNTING, Mode, Plan, Purpose
-from buran.campaign.steps import has_all_steps
+from buran.campaign.point import has_all_steps
 from buran.errors import RunError
 from buran.features import FEATURES, known_mpi
 from buran.files import write_bytes

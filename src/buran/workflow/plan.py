@@ -11,10 +11,9 @@ import numpy as np
 
 from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode, Plan, Purpose
-from buran.campaign.point import Point
+from buran.campaign.point import Point, has_all_steps
 from buran.campaign.records import BundleOutcome, Status
 from buran.campaign.sections import BudgetKeys
-from buran.campaign.steps import has_all_steps
 from buran.campaign.strategies import abilities_of
 from buran.errors import ConfigError
 from buran.files import digest

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from buran.campaign.steps import FEWEST, step_values
+from buran.campaign.point import FEWEST, step_values
 from buran.modeling.priors.steps import Repeats, repeats, that_repeat
 
 FULL = 600

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 from buran.campaign.expressions import FUNCTIONS
 from buran.campaign.mistakes import listed
-from buran.campaign.steps import FEWEST
+from buran.campaign.point import FEWEST
 from buran.plugins.project.examine import Project
 from buran.plugins.project.repeats import Shown
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 
 from buran import assets
-from buran.campaign.extrapolate import extrapolated
 from buran.campaign.launcher import Placement, launch, usable_cores
 from buran.campaign.plan import Mode
+from buran.campaign.space import extrapolated
 from buran.errors import BuildError, RunError
 from buran.files import digest
 from buran.measurement.machine.machine import free_marker
