@@ -166,13 +166,11 @@ class ExtensionPoint(Generic[T]):
         return {name: plugin for name, plugin in plugins.items() if plugin is not None and _is_missing(plugin)}
 
     @cached_property
-    def members(self) -> dict[str, Any]:
-        """Public members of the protocol by name: functions and properties as they are, else None."""
-        members: dict[str, Any] = {}
-        for base in reversed(self.protocol.__mro__):
-            if base not in (object, Protocol, Generic):
-                members |= dict.fromkeys(inspect.get_annotations(base)) | vars(base)
-        return {name: member for name, member in members.items() if not name.startswith("_")}
+    def members(self) -> frozenset[str]:
+        """Names of the public members of the protocol."""
+        bases = [base for base in self.protocol.__mro__ if base not in (object, Protocol, Generic)]
+        names = {name for base in bases for name in (*inspect.get_annotations(base), *vars(base))}
+        return frozenset(name for name in names if not name.startswith("_"))
 
     def __hash__(self) -> int:
         return hash(self.group)
@@ -187,9 +185,7 @@ def _load(extension_point: ExtensionPoint[Any], entry: EntryPoint) -> Any:
         raise _error(extension_point, entry, f"importing {entry.value} fails with {why}") from error
     if isinstance(loaded, type):
         raise _error(extension_point, entry, f"{entry.value} is a class, and an object is needed")
-    problems = [
-        problem for name, member in extension_point.members.items() if (problem := _problem(loaded, name, member))
-    ]
+    problems = [f"it has no {name}" for name in sorted(extension_point.members) if not _has(loaded, name)]
     if not problems and "name" in extension_point.members and loaded.name != entry.name:
         problems = [f"it calls itself {loaded.name!r}"]
     if problems:
@@ -197,23 +193,9 @@ def _load(extension_point: ExtensionPoint[Any], entry: EntryPoint) -> Any:
     return loaded
 
 
-def _problem(loaded: object, name: str, member: Any) -> str | None:
-    """Return how an object falls short of one member of a protocol, as text; None if it does not."""
-    if inspect.getattr_static(loaded, name, _MISSING) is _MISSING:
-        return f"it has no {name}"
-    if not inspect.isfunction(member):
-        return None
-    method = getattr(loaded, name)
-    if not callable(method):
-        return f"{name} is no method"
-    parameters = list(inspect.signature(member).parameters.values())[1:]  # without self
-    positional = [parameter.name for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
-    named = {parameter.name: None for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
-    try:
-        inspect.signature(method).bind(*positional, **named)
-    except TypeError as error:
-        return f"{name} cannot be called with ({', '.join([*positional, *named])}): {error}"
-    return None
+def _has(loaded: object, name: str) -> bool:
+    """Tell whether an object has a member, without computing it."""
+    return inspect.getattr_static(loaded, name, _MISSING) is not _MISSING
 
 
 def _origin(entry: EntryPoint) -> str:

@@ -104,19 +104,6 @@ def test_only_measured_runs_have_the_wrapper(tmp_path: Path) -> None:
     assert timed == ["perf", "stat", "-o", "a b", *plain]
 
 
-@pytest.mark.mpi
-def test_a_wrapper_stands_before_the_program_or_the_launcher(tmp_path: Path) -> None:
-    keys = {"environments": {"here": {"launcher": "mpiexec -n {ranks} {command}"}}, "resources": {"ranks": 2}}
-    words = {}
-    for wraps in ("program", "launcher"):
-        campaign = load_campaign(write_campaign(tmp_path, {"wrapper": "tool", "wraps": wraps}, **keys))
-        backend = COMMAND.open(campaign, tmp_path)
-        words[wraps], _ = backend.command(campaign, Point.of({"n": 3}), tmp_path, 2, Mode.TIME)
-    program = [str(tmp_path / "program"), "3"]
-    assert words["program"] == ["mpiexec", "-n", "2", "tool", *program]
-    assert words["launcher"] == ["tool", "mpiexec", "-n", "2", *program]
-
-
 def test_flags_are_those_of_measured_builds(tmp_path: Path) -> None:
     backend = COMMAND.open(load_campaign(write_campaign(tmp_path, {"extra_flags": "-pg"})), tmp_path)
     assert backend.tools(Mode.TIME)["flags"] == "-O2 -pg"

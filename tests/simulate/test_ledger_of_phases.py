@@ -16,7 +16,7 @@ from buran.campaign.plan import Plan
 from buran.campaign.records import BundleOutcome, RunRecord, read_run
 from buran.files import not_synced
 from buran.measurement.bundle import slots_of
-from buran.measurement.store import ledger, store
+from buran.measurement.store import store
 from buran.reporting.account import account_of
 from buran.reporting.content import AccountItem
 from buran.workflow.engine.controller import forget_derived
@@ -96,15 +96,6 @@ def test_what_is_measured_again_is_a_duplicate_and_what_nobody_asks_for_another_
     points = len(History.open(session).plans[0].bundles)
     # At each point one run of each build for time, and those of the point that was measured again twice.
     assert by_phase(fewer)["other versions"].runs == 2 * points + 2
-
-
-def test_builds_are_charged_where_the_site_does(tmp_path: Path) -> None:
-    session = opened(tmp_path, budget={"build_cores": 4}, refinement={"enabled": False})
-    carry_out(session)
-    item = by_phase(session)["builds"]
-    assert (item.runs, item.core_hours) == (3, 0.0)  # a simulated build takes no time
-    ledger.rebuild(session.layout.store)
-    assert by_phase(session)["builds"] == item
 
 
 def test_an_empty_ledger_has_no_phases() -> None:

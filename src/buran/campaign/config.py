@@ -489,12 +489,11 @@ class Campaign:
         start
             Puts the launcher of the measurement system in front of a command; by default the environment's.
         wrapper
-            Words of a measuring tool, before the program or, if `command.wraps` says so, before the launcher.
+            Words of a measuring tool, before the program.
         """
         environment = self.active_environment
         kind = resolve(environment.launcher, mpi_flavour)
         placement = self.placement(point)
-        outside = wrapper if self.config.command.wraps == "launcher" else ()
         start = start or partial(
             launch,
             kind,
@@ -502,9 +501,9 @@ class Campaign:
             oversubscribe=placement.ranks_per_node * placement.threads > machine_cores,
             as_root=os.geteuid() == 0,
         )
-        launched = start([*(() if outside else wrapper), *self.run_command(point, binary, build_folder)], placement)
+        launched = start([*wrapper, *self.run_command(point, binary, build_folder)], placement)
         variables = {"OMP_NUM_THREADS": str(placement.threads), **launched.variables, **environment.variables}
-        return list(under_modules((*outside, *launched.argv), environment.modules)), variables
+        return list(under_modules(launched.argv, environment.modules)), variables
 
     def with_modules(self, script: str) -> str:
         """Return a bash script that loads the environment's modules first."""

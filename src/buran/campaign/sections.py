@@ -245,9 +245,6 @@ class BudgetKeys(Keys, title="BudgetPart"):
         description="What a run in a job is charged. `allocated`: all CPUs of the job, from its start. `program`: "
         "ranks times threads while the program runs.",
     )
-    build_cores: OfPlan[Annotated[int, Field(ge=1)] | None] = Field(
-        None, description="Cores that the site charges for builds; by default none."
-    )
 
     def in_force(self, full_matrix_core_hours: float | None) -> float | None:
         """Return the budget in core hours: the smaller one of the two that the file may give; None without any.
@@ -376,13 +373,9 @@ class CommandKeys(Keys, title="Command"):
 
     wrapper: OfTarget[Text | None] = Field(
         None,
-        description="Measuring tool and its options, before the program. Runs start in a folder of their own, so "
-        "files need no path.",
+        description="Measuring tool and its options, before the program in each rank. Runs start in a folder of their "
+        "own, so files need no path.",
         examples=["tau_exec -T serial"],
-    )
-    wraps: OfTarget[Literal["program", "launcher"]] = Field(
-        "program",
-        description="`program`: each rank has the wrapper. `launcher`: the wrapper starts the launcher, once.",
     )
     extra_flags: OfTarget[str] = Field("", description="Flags after `program.flags`, at `{flags}`.", examples=["-pg"])
     variables: OfTarget[dict[Text, Plain]] = Field(

@@ -152,8 +152,6 @@ def _build_into(target: Target, layout: Layout, spec: BuildSpec, slot: store.Slo
         raise
     job.stderr.unlink(missing_ok=True)
     record = replace(record, status=Status.MEASURED, reason=None, wall_s=outcome.wall_s)
-    if campaign.config.budget.build_cores is not None:
-        record = replace(record, cost_core_hours=outcome.wall_s * campaign.config.budget.build_cores / 3600.0)
     reason = None
     if outcome.failure:
         known, error = backend.why_failed(log), first_error(log.read_text(errors="replace", encoding="utf-8"))

@@ -83,7 +83,6 @@ def test_events_become_metrics_by_our_names(tmp_path: Path) -> None:
         ({"tool": "printed", "clock": "("}, {}, "measure.clock", "regular expression"),
         ("perf", {"backend": "embedded"}, "backend", "itself"),
         ("perf", {"command": {"wrapper": "time"}}, "command.wrapper", "itself"),
-        ("perf", {"command": {"wraps": "launcher"}}, "command.wraps", "itself"),
         ("perf", {"aggregate": "max"}, "aggregate", "mean over ranks"),
         (3, {}, "measure", "not allowed"),
     ],

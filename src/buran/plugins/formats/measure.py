@@ -69,7 +69,6 @@ class _Command:
     profile: str = ""
     format: str = ""
     wrapper: str = ""
-    wraps: str = ""
     extra_flags: str = ""
     afterwards: str = ""
     clock: str | None = None
@@ -116,7 +115,6 @@ def _perf(keys: MeasureKeys) -> _Command:
         _FILES,
         "perf",
         wrapper=f"sh -c '{script}' perf",
-        wraps="program",
         afterwards=_all_ranks(_FILES),
         further_metrics=tuple(map(metric_of_event, keys.counted)),
     )
@@ -130,7 +128,6 @@ def _gprof(keys: MeasureKeys) -> _Command:
         "gprof",
         extra_flags="-pg",
         wrapper=f"sh -c '{script}' gprof",
-        wraps="program",
         afterwards=f"mkdir {_FILES} && for f in gmon/*; do {each}; done; {_all_ranks(_FILES)}",
     )
 
@@ -140,7 +137,6 @@ def _hpctoolkit(keys: MeasureKeys) -> _Command:
         "database",
         "hpctoolkit",
         wrapper=f"hpcrun -e CPUTIME -o {_FILES}",
-        wraps="program",
         afterwards=f"{_all_ranks(_FILES + '/*-000-*.hpcrun')}; hpcstruct {_FILES} && hpcprof -o database {_FILES}",
     )
 
@@ -150,7 +146,6 @@ def _tau(keys: MeasureKeys) -> _Command:
         _FILES,
         "tau",
         wrapper="tau_exec -T mpi",
-        wraps="program",
         extra_flags="-g -no-pie -finstrument-functions",
         variables={"TAU_CALLPATH": "1", "TAU_CALLPATH_DEPTH": "100", "TAU_METRICS": "TIME:CPU_TIME"},
         afterwards=f"{_all_ranks('MULTI__TIME/profile.*.0.0')}; mkdir {_FILES} && mv MULTI__* {_FILES}",

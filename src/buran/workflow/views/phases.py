@@ -185,9 +185,7 @@ def _builds(history: History, plans: Sequence[Plan]) -> PhaseCost:
     core_hours = sum(record.cost_core_hours or 0.0 for record in records)
     made, ahead = len(records), len(slots) - len(records)
     share = ahead / made if made else None
-    is_free = history.session.campaign.config.budget.build_cores is None
     return PhaseCost(
-        Phase.BUILDS, made, core_hours, spent_s, ahead,
-        0.0 if is_free or not ahead else None if share is None else core_hours * share,
+        Phase.BUILDS, made, core_hours, spent_s, ahead, 0.0,
         0.0 if not ahead else None if share is None else spent_s * share,
     )  # fmt: skip
