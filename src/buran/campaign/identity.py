@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import inspect
+import re
 from collections.abc import Mapping
 from enum import Enum
 from typing import Any
@@ -42,6 +44,17 @@ class Keys(BaseModel):
     """Base of all groups of keys in files: immutable, no unknown keys, no silent conversion."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Describe each key as the section ``Attributes`` of the docstring does."""
+        out = handler(schema)
+        described = handler.resolve_ref_schema(out)
+        text, _, attributes = inspect.cleandoc(cls.__doc__ or "").partition("\n\nAttributes\n----------\n")
+        described["description"] = text
+        for key, meaning in re.findall(r"^(\w+)\n((?: +.*\n?)+)", attributes, re.MULTILINE):
+            described["properties"][key]["description"] = " ".join(meaning.split())
+        return out
 
 
 def decides(field: FieldInfo) -> Decides | None:

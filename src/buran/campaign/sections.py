@@ -38,10 +38,18 @@ MOST_VALUES = 10_000
 
 
 class GitSource(Keys):
-    """Sources taken from a git repository."""
+    """Sources taken from a git repository.
 
-    git: OfTarget[Argument] = Field(description="URL or path for `git clone`.")
-    revision: OfTarget[Argument] = Field(description="Commit, tag or branch; a full commit hash is reproducible.")
+    Attributes
+    ----------
+    git
+        URL or path for `git clone`.
+    revision
+        Commit, tag or branch; a full commit hash is reproducible.
+    """
+
+    git: OfTarget[Argument]
+    revision: OfTarget[Argument]
 
 
 def _source_kind(value: object) -> str:
@@ -52,27 +60,25 @@ Source = Annotated[Annotated[Text, Tag("<folder>")] | Annotated[GitSource, Tag("
 
 
 class InputKeys(Keys, title="Input"):
-    """A file or folder that runs read."""
+    """A file or folder that runs read.
 
-    path: OfRun[Text] = Field(
-        description="File or folder, relative to this file, or in the build folder: `{build}/data`.",
-        examples=["{build}/inputs/small.in"],
-    )
-    name: OfRun[Text | None] = Field(
-        None,
-        description="Its name in the run's folder; by default its own. `.`: what is in the folder, without the folder.",
-        examples=["case.in"],
-    )
-    link: OfQueue[bool] = Field(
-        False,
-        description="Whether runs get a symbolic link instead of a copy, for large files. A run that writes to one "
-        "fails.",
-    )
-    fill: OfRun[bool] = Field(
-        False,
-        description="Whether parameters, `values` and `{=expressions}` in braces are filled into its text, as into "
-        "the run command. `{{` and `}}` stand for braces.",
-    )
+    Attributes
+    ----------
+    path
+        File or folder, relative to this file, or in the build folder: `{build}/data`.
+    name
+        Its name in the run's folder; by default its own. `.`: what is in the folder, without the folder.
+    link
+        Whether runs get a symbolic link instead of a copy, for large files. A run that writes to one fails.
+    fill
+        Whether parameters, `values` and `{=expressions}` in braces are filled into its text, as into the run command.
+        `{{` and `}}` stand for braces.
+    """
+
+    path: OfRun[Text] = Field(examples=["{build}/inputs/small.in"])
+    name: OfRun[Text | None] = Field(None, examples=["case.in"])
+    link: OfQueue[bool] = False
+    fill: OfRun[bool] = False
 
 
 def _input_kind(value: object) -> str:
@@ -94,80 +100,89 @@ Threshold = Annotated[
 
 
 class ProgramKeys(Keys, title="Program"):
-    """The program that is measured: where it is, how it is built and run."""
+    """The program that is measured: where it is, how it is built and run.
+
+    Attributes
+    ----------
+    source
+        Folder with the sources, relative to this file, or `{git: URL, revision: REVISION}`.
+    build
+        Shell command that builds the program in a copy of the sources. Placeholders: `{mpicc}`, `{mpicxx}`, `{mpifort}`
+        (one of these is needed), `{cc}`, `{cxx}`, `{fc}`, `{flags}`; for sizes fixed at compile time also parameters,
+        `values` and `{=expressions}`. `{{` and `}}` stand for braces.
+    flags
+        Compiler flags, inserted at `{flags}`.
+    binary
+        The program that the build makes, relative to the build folder.
+    run
+        Command that runs the program, without MPI launcher or shell. Placeholders: `{binary}` (needed), `{build}` (the
+        build folder), `{ranks}`, `{threads}`, parameters, `values`, and integer expressions over these: `{=min(p, 2)}`.
+    inputs
+        Files and folders copied into the otherwise empty folder in which a run starts.
+    start_in
+        Subfolder in which a run starts; made unless `inputs` brings it.
+    keep_output
+        Patterns of output files, relative to where runs start, to keep in the run's folder `output` in the store.
+    """
 
     source: OfTarget[Source] = Field(
-        description="Folder with the sources, relative to this file, or `{git: URL, revision: REVISION}`.",
-        examples=["../examples/stencil", {"git": "https://example.org/code.git", "revision": "v1.2"}],
+        examples=["../examples/stencil", {"git": "https://example.org/code.git", "revision": "v1.2"}]
     )
-    build: OfTarget[Text] = Field(
-        description="Shell command that builds the program in a copy of the sources. Placeholders: `{mpicc}`, "
-        "`{mpicxx}`, `{mpifort}` (one of these is needed), `{cc}`, `{cxx}`, `{fc}`, `{flags}`; for sizes fixed at "
-        "compile time also parameters, `values` and `{=expressions}`. `{{` and `}}` stand for braces.",
-        examples=["make MPICXX={mpicxx} CXXFLAGS='{flags}'"],
-    )
-    flags: OfTarget[str] = Field("-O2", description="Compiler flags, inserted at `{flags}`.")
-    binary: OfTarget[Text] = Field(
-        description="The program that the build makes, relative to the build folder.", examples=["stencil"]
-    )
-    run: OfRun[Text] = Field(
-        description="Command that runs the program, without MPI launcher or shell. Placeholders: `{binary}` (needed), "
-        "`{build}` (the build folder), `{ranks}`, `{threads}`, parameters, `values`, and integer expressions over "
-        "these: `{=min(p, 2)}`.",
-        examples=["{binary} {n} 10", "{binary} -grid {px} {py} -steps {=max(1, 1000 // n)}"],
-    )
+    build: OfTarget[Text] = Field(examples=["make MPICXX={mpicxx} CXXFLAGS='{flags}'"])
+    flags: OfTarget[str] = "-O2"
+    binary: OfTarget[Text] = Field(examples=["stencil"])
+    run: OfRun[Text] = Field(examples=["{binary} {n} 10", "{binary} -grid {px} {py} -steps {=max(1, 1000 // n)}"])
     inputs: OfRun[tuple[Input, ...]] = Field(
-        (),
-        description="Files and folders copied into the otherwise empty folder in which a run starts.",
-        examples=[["data/mesh.dat", {"path": "{build}/inputs", "name": "."}, {"path": "big.h5", "link": True}]],
+        (), examples=[["data/mesh.dat", {"path": "{build}/inputs", "name": "."}, {"path": "big.h5", "link": True}]]
     )
-    start_in: OfRun[Text] = Field(
-        ".",
-        description="Subfolder in which a run starts; made unless `inputs` brings it.",
-        examples=["cases/small"],
-    )
-    keep_output: OfQueue[tuple[Text, ...]] = Field(
-        (),
-        description="Patterns of output files, relative to where runs start, to keep in the run's folder `output` in "
-        "the store.",
-        examples=[["*.log", "stats/**/*.csv"]],
-    )
+    start_in: OfRun[Text] = Field(".", examples=["cases/small"])
+    keep_output: OfQueue[tuple[Text, ...]] = Field((), examples=[["*.log", "stats/**/*.csv"]])
 
 
 class EnvironmentKeys(Keys, title="Environment"):
-    """A machine, and how MPI programs are started there."""
+    """A machine, and how MPI programs are started there.
 
-    launcher: OfRun[Text] = Field(
-        "auto",
-        description="`openmpi`, `mpich`, `srun`, `none`; `auto`: that of the MPI found; or a template with "
-        "`{command}`, `{ranks}`, `{threads}`, `{nodes}` and `{ranks_per_node}`.",
-        examples=["auto", "srun", "mpiexec -n {ranks} {command}"],
-    )
-    modules: OfTarget[tuple[Text, ...]] = Field(
-        (), description="Environment modules for building and running.", examples=[["gcc/12", "openmpi"]]
-    )
-    variables: OfTarget[dict[Text, Plain]] = Field(
-        default_factory=dict,
-        description="Environment variables for building and running.",
-        examples=[{"OMP_PROC_BIND": "close"}],
-    )
-    compiler: OfTarget[Argument] = Field(
-        "auto",
-        description="`gcc`, `clang`, or the name or path of one. `auto`: as `compiler` at the top says.",
-        examples=["gcc-13"],
-    )
-    extra_flags: OfTarget[str] = Field(
-        "", description="Compiler flags after `program.flags`, at `{flags}`.", examples=["-march=native"]
-    )
+    Attributes
+    ----------
+    launcher
+        `openmpi`, `mpich`, `srun`, `none`; `auto`: that of the MPI found; or a template with `{command}`, `{ranks}`,
+        `{threads}`, `{nodes}` and `{ranks_per_node}`.
+    modules
+        Environment modules for building and running.
+    variables
+        Environment variables for building and running.
+    compiler
+        `gcc`, `clang`, or the name or path of one. `auto`: as `compiler` at the top says.
+    extra_flags
+        Compiler flags after `program.flags`, at `{flags}`.
+    """
+
+    launcher: OfRun[Text] = Field("auto", examples=["auto", "srun", "mpiexec -n {ranks} {command}"])
+    modules: OfTarget[tuple[Text, ...]] = Field((), examples=[["gcc/12", "openmpi"]])
+    variables: OfTarget[dict[Text, Plain]] = Field(default_factory=dict, examples=[{"OMP_PROC_BIND": "close"}])
+    compiler: OfTarget[Argument] = Field("auto", examples=["gcc-13"])
+    extra_flags: OfTarget[str] = Field("", examples=["-march=native"])
 
 
 class Range(Keys):
-    """Values from `start` to `stop`, with `step` (linear) or `factor` (geometric)."""
+    """Values from `start` to `stop`, with `step` (linear) or `factor` (geometric).
 
-    start: OfPlan[Number] = Field(description="First value.")
-    stop: OfPlan[Number] = Field(description="Largest value, if the steps reach it exactly.")
-    step: OfPlan[Number | None] = Field(None, description="Difference between neighbours.")
-    factor: OfPlan[Number | None] = Field(None, description="Quotient of neighbours, above 1.")
+    Attributes
+    ----------
+    start
+        First value.
+    stop
+        Largest value, if the steps reach it exactly.
+    step
+        Difference between neighbours.
+    factor
+        Quotient of neighbours, above 1.
+    """
+
+    start: OfPlan[Number]
+    stop: OfPlan[Number]
+    step: OfPlan[Number | None] = None
+    factor: OfPlan[Number | None] = None
 
     @model_validator(mode="after")
     def _has_values(self) -> Range:
@@ -198,32 +213,44 @@ class Range(Keys):
 
 
 class ParameterKeys(Keys, title="Parameter"):
-    """A quantity that is varied: with `values` or `range`, unless points are listed one by one; steps with `value`."""
+    """A quantity that is varied: with `values` or `range`, unless points are listed one by one; steps with `value`.
 
-    role: OfPlan[Literal["ranks", "threads", "size", "choice", "steps"]] = Field(
-        description="`ranks`: MPI ranks; `threads`: threads per rank (at most one parameter each); `choice`: one of "
-        "several words, or numbers without an order, such as a solver; `steps`: repetitions of the same work, so that "
-        "short runs stand for the full number where counts prove it; `size`: anything else.",
-        examples=["size"],
-    )
-    values: OfPlan[tuple[ParameterValue, ...] | None] = Field(
-        None, description="At least two different values; of a choice, words.", examples=[[1, 2, 4, 8]]
-    )
+    Attributes
+    ----------
+    role
+        `ranks`: MPI ranks; `threads`: threads per rank (at most one parameter each); `choice`: one of several words, or
+        numbers without an order, such as a solver; `steps`: repetitions of the same work, so that short runs stand for
+        the full number where counts prove it; `size`: anything else.
+    values
+        At least two different values; of a choice, words.
+    range
+        Values from `start` to `stop`, by `step` (linear) or `factor` (geometric).
+    value
+        Only with the role `steps`: the full number, for which predictions are made. The program also runs with about a
+        tenth and a fifth of it.
+    """
+
+    role: OfPlan[Literal["ranks", "threads", "size", "choice", "steps"]] = Field(examples=["size"])
+    values: OfPlan[tuple[ParameterValue, ...] | None] = Field(None, examples=[[1, 2, 4, 8]])
     range: Range | None = Field(
-        None,
-        description="Values from `start` to `stop`, by `step` (linear) or `factor` (geometric).",
-        examples=[{"start": 8, "stop": 64, "factor": 2}, {"start": 10, "stop": 50, "step": 10}],
+        None, examples=[{"start": 8, "stop": 64, "factor": 2}, {"start": 10, "stop": 50, "step": 10}]
     )
-    value: OfPlan[Annotated[int, Field(ge=FEWEST, le=1_000_000_000)] | None] = Field(
-        None,
-        description="Only with the role `steps`: the full number, for which predictions are made. The program also "
-        "runs with about a tenth and a fifth of it.",
-        examples=[600],
-    )
+    value: OfPlan[Annotated[int, Field(ge=FEWEST, le=1_000_000_000)] | None] = Field(None, examples=[600])
 
 
 class BudgetKeys(Keys, title="BudgetPart"):
-    """What the campaign may cost; with both keys the smaller one counts."""
+    """What the campaign may cost; with both keys the smaller one counts.
+
+    Attributes
+    ----------
+    core_hours
+        Core hours of all measurements together.
+    percent_of_full_matrix
+        Percentage of the cost of measuring every modelling point.
+    charge
+        What a run in a job is charged. `allocated`: all CPUs of the job, from its start. `program`: ranks times threads
+        while the program runs.
+    """
 
     @model_validator(mode="before")
     @classmethod
@@ -234,17 +261,9 @@ class BudgetKeys(Keys, title="BudgetPart"):
         key, value = budget_in(data)
         return {key: value}
 
-    core_hours: OfPlan[Annotated[float, Field(gt=0)] | None] = Field(
-        None, description="Core hours of all measurements together."
-    )
-    percent_of_full_matrix: OfPlan[Annotated[float, Field(gt=0, le=100)] | None] = Field(
-        None, description="Percentage of the cost of measuring every modelling point."
-    )
-    charge: OfPlan[Literal["allocated", "program"]] = Field(
-        "allocated",
-        description="What a run in a job is charged. `allocated`: all CPUs of the job, from its start. `program`: "
-        "ranks times threads while the program runs.",
-    )
+    core_hours: OfPlan[Annotated[float, Field(gt=0)] | None] = None
+    percent_of_full_matrix: OfPlan[Annotated[float, Field(gt=0, le=100)] | None] = None
+    charge: OfPlan[Literal["allocated", "program"]] = "allocated"
 
     def in_force(self, full_matrix_core_hours: float | None) -> float | None:
         """Return the budget in core hours: the smaller one of the two that the file may give; None without any.
@@ -261,228 +280,227 @@ class BudgetKeys(Keys, title="BudgetPart"):
 
 
 class StrategyKeys(Keys, title="StrategyPart"):
-    """The choice of points, iteration by iteration."""
+    """The choice of points, iteration by iteration.
 
-    name: OfPlan[StrategyName] = Field(
-        "full",
-        description="`full`: every point. `lines`: all values along each parameter, and as many points off the lines "
-        "as there are parameters. The others begin with lines. `design` (default with a budget, unless a parameter is "
-        "a choice): the runs that narrow the interval at `target` most for their cost. `tensor`: where tensor models "
-        "disagree most, for many parameters and choices. Published, for comparison: `cpf`: cheapest points first; "
-        "`gpr`: Gaussian process regression; `hybrid`: `cpf`, then `gpr`; `bayes`, `ucb`: largest expected errors; "
-        "`random`, `grid`. Packages may add more.",
-    )
-    max_iterations: OfPlan[Annotated[int, Field(ge=1, le=100)] | None] = Field(
-        None,
-        description="Limit of rounds of planning and measuring; by default 12. Most campaigns end earlier.",
-    )
-    batch: OfPlan[Annotated[int, Field(ge=1)] | None] = Field(
-        None,
-        description="Points of each round after the first; by default the strategy's choice. More points wait less in "
-        "the queue, fewer are chosen better. Not for `full` and `lines`.",
-    )
-    base: OfPlan[Literal["cheapest", "lines", "spread", "published"] | None] = Field(
-        None,
-        description="First points. `cheapest` (default of `design` and `tensor`): the five cheapest along each "
-        "parameter, and for each parameter one point off these lines, where the others are large. `published` "
-        "(default of the published strategies): the cheapest points off the lines. `lines`: none off the lines. "
-        "`spread`: as `cheapest`, over the whole range. Not for `full` and `lines`.",
-    )
-    base_repetitions: OfPlan[Annotated[int, Field(ge=1, le=10)] | None] = Field(
-        None,
-        description="Runs of each base point; by default 2, for `design` and `tensor` 1. `full` and `lines` take "
-        "`repetitions`.",
-    )
-    most_repetitions: OfPlan[Annotated[int, Field(ge=1, le=1000)] | None] = Field(
-        None, description="Most runs of a point; by default 10. `full` and `lines` take `repetitions`."
-    )
-    accuracy_percent: OfPlan[Annotated[float, Field(gt=0, le=100)] | None] = Field(
-        None,
-        description="Only `design`: stop when the 90 % intervals at `target` are within plus or minus this percentage "
-        "for all call paths above 1 % of the run time.",
-    )
-    patience: OfPlan[Annotated[int, Field(ge=1)] | None] = Field(
-        None,
-        description="Only `cpf`, `gpr` and `hybrid`: stop after this many rounds without a better fit; by default at "
-        "the budget.",
-    )
-    retry_failed: OfPlan[bool] = Field(False, description="Whether points with a failed run may be chosen again.")
+    Attributes
+    ----------
+    name
+        `full`: every point. `lines`: all values along each parameter, and as many points off the lines as there are
+        parameters. The others begin with lines. `design` (default with a budget, unless a parameter is a choice): the
+        runs that narrow the interval at `target` most for their cost. `tensor`: where tensor models disagree most, for
+        many parameters and choices. Published, for comparison: `cpf`: cheapest points first; `gpr`: Gaussian process
+        regression; `hybrid`: `cpf`, then `gpr`; `bayes`, `ucb`: largest expected errors; `random`, `grid`. Packages may
+        add more.
+    max_iterations
+        Limit of rounds of planning and measuring; by default 12. Most campaigns end earlier.
+    batch
+        Points of each round after the first; by default the strategy's choice. More points wait less in the queue,
+        fewer are chosen better. Not for `full` and `lines`.
+    base
+        First points. `cheapest` (default of `design` and `tensor`): the five cheapest along each parameter, and for
+        each parameter one point off these lines, where the others are large. `published` (default of the published
+        strategies): the cheapest points off the lines. `lines`: none off the lines. `spread`: as `cheapest`, over the
+        whole range. Not for `full` and `lines`.
+    base_repetitions
+        Runs of each base point; by default 2, for `design` and `tensor` 1. `full` and `lines` take `repetitions`.
+    most_repetitions
+        Most runs of a point; by default 10. `full` and `lines` take `repetitions`.
+    accuracy_percent
+        Only `design`: stop when the 90 % intervals at `target` are within plus or minus this percentage for all call
+        paths above 1 % of the run time.
+    patience
+        Only `cpf`, `gpr` and `hybrid`: stop after this many rounds without a better fit; by default at the budget.
+    retry_failed
+        Whether points with a failed run may be chosen again.
+    """
+
+    name: OfPlan[StrategyName] = "full"
+    max_iterations: OfPlan[Annotated[int, Field(ge=1, le=100)] | None] = None
+    batch: OfPlan[Annotated[int, Field(ge=1)] | None] = None
+    base: OfPlan[Literal["cheapest", "lines", "spread", "published"] | None] = None
+    base_repetitions: OfPlan[Annotated[int, Field(ge=1, le=10)] | None] = None
+    most_repetitions: OfPlan[Annotated[int, Field(ge=1, le=1000)] | None] = None
+    accuracy_percent: OfPlan[Annotated[float, Field(gt=0, le=100)] | None] = None
+    patience: OfPlan[Annotated[int, Field(ge=1)] | None] = None
+    retry_failed: OfPlan[bool] = False
 
 
 class RefinementKeys(Keys, title="Refinement"):
-    """Which functions stay instrumented: the filter is rebuilt from the models after each iteration."""
+    """Which functions stay instrumented: the filter is rebuilt from the models after each iteration.
 
-    enabled: OfPlan[bool] = Field(True, description="Whether filters are refined and measured again.")
-    strategy: OfPlan[Literal["relevance", "filter", "filter-and-expand", "hotspots"]] = Field(
-        "relevance",
-        description="`relevance`: functions that grow to a share of the run time, within the allowed overhead. For "
-        "comparison: `filter` and `filter-and-expand` of PIRA II, `hotspots` of PIRA I.",
-    )
-    start: OfPlan[Literal["default", "everything", "statements", "loops", "instructions", "branches"]] = Field(
-        "default",
-        description="Initial instrumentation. `default`: the measurement system's choice; `everything`; others: "
-        "functions that reach most of these in the call graph.",
-    )
-    start_threshold: OfPlan[Threshold] = Field(
-        "unique_median",
-        description="Smallest sufficient sum for `start`: upper median of the distinct sums, median, half of the "
-        "largest, or a number.",
-    )
-    pilot: OfPlan[bool | None] = Field(
-        None,
-        description="Whether to begin with single runs at the smallest points, and to drop functions with many short "
-        "visits. Default if `start` is not `default`, with strategy `design`, and with a budget in core hours without "
-        "`resources.expected_time`.",
-    )
-    share: OfPlan[Annotated[float, Field(gt=0, lt=1)]] = Field(
-        0.01, description="Functions above this share of the run time at `target` stay instrumented."
-    )
-    threshold: OfPlan[Seconds | None] = Field(
-        None,
-        description="PIRA II's strategies keep functions above this time at `target`; by default `share` of the whole.",
-        examples=["0.5s"],
-    )
-    overhead_percent: OfPlan[Annotated[float, Field(gt=0, le=10_000)] | None] = Field(
-        5.0,
-        description="Allowed instrumentation overhead in percent, at `target` and over all points together; `null`: "
-        "no limit.",
-    )
-    constants: OfPlan[bool] = Field(False, description="Whether functions of constant time stay instrumented, too.")
-    closure: OfPlan[Literal["measured", "static"]] = Field(
-        "measured",
-        description="Which functions that lead to a kernel stay: those of measured call paths, or all on paths of the "
-        "call graph.",
-    )
-    keep: OfPlan[tuple[Text, ...]] = Field(
-        (),
-        description="Patterns of functions that stay instrumented at any cost: signatures, qualified or bare names, "
-        "or linker symbols.",
-        examples=[["Calc*", "Domain::update", "grid_mod::smooth"]],
-    )
-    drop: OfPlan[tuple[Text, ...]] = Field((), description="Patterns of functions not to instrument; `keep` wins.")
-    filtering: OfPlan[Literal["compile", "run", "hybrid"]] = Field(
-        "compile",
-        description="`compile`: a build per filter. `run`: one build, whose filtered functions check a flag. "
-        "`hybrid`: a build per `rebuild_every` filters.",
-    )
-    rebuild_every: OfPlan[Annotated[int, Field(ge=2, le=100)]] = Field(2, description="For `filtering: hybrid`.")
+    Attributes
+    ----------
+    enabled
+        Whether filters are refined and measured again.
+    strategy
+        `relevance`: functions that grow to a share of the run time, within the allowed overhead. For comparison:
+        `filter` and `filter-and-expand` of PIRA II, `hotspots` of PIRA I.
+    start
+        Initial instrumentation. `default`: the measurement system's choice; `everything`; others: functions that reach
+        most of these in the call graph.
+    start_threshold
+        Smallest sufficient sum for `start`: upper median of the distinct sums, median, half of the largest, or a
+        number.
+    pilot
+        Whether to begin with single runs at the smallest points, and to drop functions with many short visits. Default
+        if `start` is not `default`, with strategy `design`, and with a budget in core hours without
+        `resources.expected_time`.
+    share
+        Functions above this share of the run time at `target` stay instrumented.
+    threshold
+        PIRA II's strategies keep functions above this time at `target`; by default `share` of the whole.
+    overhead_percent
+        Allowed instrumentation overhead in percent, at `target` and over all points together; `null`: no limit.
+    constants
+        Whether functions of constant time stay instrumented, too.
+    closure
+        Which functions that lead to a kernel stay: those of measured call paths, or all on paths of the call graph.
+    keep
+        Patterns of functions that stay instrumented at any cost: signatures, qualified or bare names, or linker
+        symbols.
+    drop
+        Patterns of functions not to instrument; `keep` wins.
+    filtering
+        `compile`: a build per filter. `run`: one build, whose filtered functions check a flag. `hybrid`: a build per
+        `rebuild_every` filters.
+    rebuild_every
+        For `filtering: hybrid`.
+    """
+
+    enabled: OfPlan[bool] = True
+    strategy: OfPlan[Literal["relevance", "filter", "filter-and-expand", "hotspots"]] = "relevance"
+    start: OfPlan[Literal["default", "everything", "statements", "loops", "instructions", "branches"]] = "default"
+    start_threshold: OfPlan[Threshold] = "unique_median"
+    pilot: OfPlan[bool | None] = None
+    share: OfPlan[Annotated[float, Field(gt=0, lt=1)]] = 0.01
+    threshold: OfPlan[Seconds | None] = Field(None, examples=["0.5s"])
+    overhead_percent: OfPlan[Annotated[float, Field(gt=0, le=10_000)] | None] = 5.0
+    constants: OfPlan[bool] = False
+    closure: OfPlan[Literal["measured", "static"]] = "measured"
+    keep: OfPlan[tuple[Text, ...]] = Field((), examples=[["Calc*", "Domain::update", "grid_mod::smooth"]])
+    drop: OfPlan[tuple[Text, ...]] = ()
+    filtering: OfPlan[Literal["compile", "run", "hybrid"]] = "compile"
+    rebuild_every: OfPlan[Annotated[int, Field(ge=2, le=100)]] = 2
 
 
 class CommandKeys(Keys, title="Command"):
-    """How a program measures itself, or is measured by another tool; uninstrumented runs go without all of this."""
+    """How a program measures itself, or is measured by another tool; uninstrumented runs go without all of this.
 
-    wrapper: OfTarget[Text | None] = Field(
-        None,
-        description="Measuring tool and its options, before the program in each rank. Runs start in a folder of their "
-        "own, so files need no path.",
-        examples=["tau_exec -T serial"],
-    )
-    extra_flags: OfTarget[str] = Field("", description="Flags after `program.flags`, at `{flags}`.", examples=["-pg"])
+    Attributes
+    ----------
+    wrapper
+        Measuring tool and its options, before the program in each rank. Runs start in a folder of their own, so files
+        need no path.
+    extra_flags
+        Flags after `program.flags`, at `{flags}`.
+    variables
+        Environment variables of measured runs.
+    afterwards
+        Shell command, in the run's folder, that makes the profile; not timed. `$BURAN_BINARY` is the program,
+        `$BURAN_RANKS` its number of ranks.
+    profile
+        Pattern of the profile, relative to where a run starts: any format that `buran convert` reads, or cubex. Without
+        it, only whole runs are timed.
+    format
+        Format of the profile; by default detected.
+    further_metrics
+        Metrics of the profile to model in addition to `metrics`, by their names there.
+    clock
+        The program's own clock in place of the run's time: a regular expression with a group around seconds, which must
+        match once on standard output.
+    """
+
+    wrapper: OfTarget[Text | None] = Field(None, examples=["tau_exec -T serial"])
+    extra_flags: OfTarget[str] = Field("", examples=["-pg"])
     variables: OfTarget[dict[Text, Plain]] = Field(
-        default_factory=dict,
-        description="Environment variables of measured runs.",
-        examples=[{"CALI_CONFIG": "hatchet-region-profile"}],
+        default_factory=dict, examples=[{"CALI_CONFIG": "hatchet-region-profile"}]
     )
-    afterwards: OfTarget[Text | None] = Field(
-        None,
-        description="Shell command, in the run's folder, that makes the profile; not timed. `$BURAN_BINARY` is the "
-        "program, `$BURAN_RANKS` its number of ranks.",
-    )
-    profile: OfTarget[Text | None] = Field(
-        None,
-        description="Pattern of the profile, relative to where a run starts: any format that `buran convert` reads, "
-        "or cubex. Without it, only whole runs are timed.",
-        examples=["perf.csv", "*.cali"],
-    )
-    format: OfTarget[Word | None] = Field(
-        None, description="Format of the profile; by default detected.", examples=["gprof"]
-    )
-    further_metrics: OfTarget[tuple[Identifier, ...]] = Field(
-        (),
-        description="Metrics of the profile to model in addition to `metrics`, by their names there.",
-        examples=[["task_clock", "page_faults"]],
-    )
-    clock: OfTarget[NumberPattern | None] = Field(
-        None,
-        description="The program's own clock in place of the run's time: a regular expression with a group around "
-        "seconds, which must match once on standard output.",
-        examples=[r"solve: (\S+) s"],
-    )
+    afterwards: OfTarget[Text | None] = None
+    profile: OfTarget[Text | None] = Field(None, examples=["perf.csv", "*.cali"])
+    format: OfTarget[Word | None] = Field(None, examples=["gprof"])
+    further_metrics: OfTarget[tuple[Identifier, ...]] = Field((), examples=[["task_clock", "page_faults"]])
+    clock: OfTarget[NumberPattern | None] = Field(None, examples=[r"solve: (\S+) s"])
 
 
 class ModelKeys(Keys, title="Modelling"):
-    """How models are made of what was measured."""
+    """How models are made of what was measured.
 
-    priors: OfAnalysis[Literal["auto", "off"]] = Field(
-        "auto",
-        description="`auto`: models of time take their terms from counts, unless these are missing, `strong_scaling` "
-        "is given, or `what_if` makes the machine depend on a parameter that is not a choice. `off`: from times alone.",
-    )
-    prior_fit: OfAnalysis[Literal["robust", "published"]] = Field(
-        "robust",
-        description="`robust`: non-negative costs, down-weighted outliers, and costs shared by call paths. "
-        "`published`: linear regression of each call path, as in the paper on noise-resilient priors.",
-    )
-    waiting: OfAnalysis[Literal["auto", "always"]] = Field(
-        "auto",
-        description="Times of MPI and locks used by models. `auto`: from points with a core for each rank and thread. "
-        "`always`: from all points.",
-    )
-    pool_filters: OfAnalysis[Literal["auto", "off"]] = Field(
-        "auto",
-        description="`auto`: times under earlier filters and of counting runs are used where their correction is "
-        "certain. `off`: only timed runs under the last filter.",
-    )
-    kind: OfAnalysis[Literal["auto", "pmnf", "cpr"]] = Field(
-        "auto",
-        description="Model of the program's run time. `pmnf`: normal form. `cpr`: a tensor model, for many "
-        "parameters. `auto`: `cpr` if a parameter is a choice, for more than four parameters from 20 points on, or "
-        "where its cross-validated error is clearly smaller.",
-    )
-    strong_scaling: OfAnalysis[Text | None] = Field(
-        None,
-        description="The parameter that is the number of processes. Metrics are multiplied by it, so models describe "
-        "the resources used (core-seconds).",
-        examples=["p"],
-    )
-    criterion: OfAnalysis[Literal["error", "smape", "rss", "ar2", "bic"]] = Field(
-        "error",
-        description="How hypotheses compete: `error`: error at omitted points plus a cost of complexity; `smape`, "
-        "`rss`: at omitted points; `ar2`: adjusted R2; `bic`.",
-    )
-    space: OfAnalysis[dict[Text, Terms]] = Field(
-        default_factory=dict,
-        description="Terms in addition to the full space, for growth above cubic. For each parameter: a power and "
-        "powers of its logarithm.",
-        examples=[{"n": ["4 0 1", "7/2 0"]}],
-    )
-    terms_per_parameter: OfAnalysis[Annotated[int, Field(ge=1, le=4)] | None] = Field(
-        None, description="Most factors of one parameter in a model; by default any number."
-    )
-    nonnegative: OfAnalysis[bool] = Field(False, description="Whether negative coefficients are forbidden.")
-    repetition: OfAnalysis[Literal["median", "mean", "min"]] = Field(
-        "median",
-        description="How repetitions of a point become one value. `min` suits machines that other work disturbs.",
-    )
+    Attributes
+    ----------
+    priors
+        `auto`: models of time take their terms from counts, unless these are missing, `strong_scaling` is given, or
+        `what_if` makes the machine depend on a parameter that is not a choice. `off`: from times alone.
+    prior_fit
+        `robust`: non-negative costs, down-weighted outliers, and costs shared by call paths. `published`: linear
+        regression of each call path, as in the paper on noise-resilient priors.
+    waiting
+        Times of MPI and locks used by models. `auto`: from points with a core for each rank and thread. `always`: from
+        all points.
+    pool_filters
+        `auto`: times under earlier filters and of counting runs are used where their correction is certain. `off`: only
+        timed runs under the last filter.
+    kind
+        Model of the program's run time. `pmnf`: normal form. `cpr`: a tensor model, for many parameters. `auto`: `cpr`
+        if a parameter is a choice, for more than four parameters from 20 points on, or where its cross-validated error
+        is clearly smaller.
+    strong_scaling
+        The parameter that is the number of processes. Metrics are multiplied by it, so models describe the resources
+        used (core-seconds).
+    criterion
+        How hypotheses compete: `error`: error at omitted points plus a cost of complexity; `smape`, `rss`: at omitted
+        points; `ar2`: adjusted R2; `bic`.
+    space
+        Terms in addition to the full space, for growth above cubic. For each parameter: a power and powers of its
+        logarithm.
+    terms_per_parameter
+        Most factors of one parameter in a model; by default any number.
+    nonnegative
+        Whether negative coefficients are forbidden.
+    repetition
+        How repetitions of a point become one value. `min` suits machines that other work disturbs.
+    """
+
+    priors: OfAnalysis[Literal["auto", "off"]] = "auto"
+    prior_fit: OfAnalysis[Literal["robust", "published"]] = "robust"
+    waiting: OfAnalysis[Literal["auto", "always"]] = "auto"
+    pool_filters: OfAnalysis[Literal["auto", "off"]] = "auto"
+    kind: OfAnalysis[Literal["auto", "pmnf", "cpr"]] = "auto"
+    strong_scaling: OfAnalysis[Text | None] = Field(None, examples=["p"])
+    criterion: OfAnalysis[Literal["error", "smape", "rss", "ar2", "bic"]] = "error"
+    space: OfAnalysis[dict[Text, Terms]] = Field(default_factory=dict, examples=[{"n": ["4 0 1", "7/2 0"]}])
+    terms_per_parameter: OfAnalysis[Annotated[int, Field(ge=1, le=4)] | None] = None
+    nonnegative: OfAnalysis[bool] = False
+    repetition: OfAnalysis[Literal["median", "mean", "min"]] = "median"
 
 
 class PartitionKeys(Keys, title="PartitionPart"):
-    """A partition: which points are measured in it, and what is said of it. Of an open key, what `resources` says."""
+    """A partition: which points are measured in it, and what is said of it. Of an open key, what `resources` says.
 
-    ranks: OfRun[Annotated[str, Field(pattern=r"^[1-9][0-9]*(-([1-9][0-9]*)?)?$")] | None] = Field(
-        None,
-        description="Numbers of ranks that it takes, as in `1-64`, or `65-` for 65 and more; by default all.",
-    )
-    cores_per_node: OfPlan[Annotated[int, Field(ge=1)] | None] = Field(
-        None, description="Cores of a node that are used, at most; by default all."
-    )
-    charge_factor: OfPlan[Annotated[float, Field(gt=0, le=1000)]] = Field(
-        1.0, description="What the site charges for a core hour."
-    )
-    constraint: OfRun[Text | None] = Field(None, description="As in `resources`.")
-    account: OfQueue[Word | None] = Field(None, description="As in `resources`.")
-    qos: OfQueue[Word | None] = Field(None, description="As in `resources`.")
-    exclusive: OfQueue[bool | None] = Field(None, description="As in `resources`.")
+    Attributes
+    ----------
+    ranks
+        Numbers of ranks that it takes, as in `1-64`, or `65-` for 65 and more; by default all.
+    cores_per_node
+        Cores of a node that are used, at most; by default all.
+    charge_factor
+        What the site charges for a core hour.
+    constraint
+        As in `resources`.
+    account
+        As in `resources`.
+    qos
+        As in `resources`.
+    exclusive
+        As in `resources`.
+    """
+
+    ranks: OfRun[Annotated[str, Field(pattern=r"^[1-9][0-9]*(-([1-9][0-9]*)?)?$")] | None] = None
+    cores_per_node: OfPlan[Annotated[int, Field(ge=1)] | None] = None
+    charge_factor: OfPlan[Annotated[float, Field(gt=0, le=1000)]] = 1.0
+    constraint: OfRun[Text | None] = None
+    account: OfQueue[Word | None] = None
+    qos: OfQueue[Word | None] = None
+    exclusive: OfQueue[bool | None] = None
 
     def takes(self, ranks: int) -> bool:
         """Tell whether a point with so many ranks belongs here."""
@@ -491,86 +509,77 @@ class PartitionKeys(Keys, title="PartitionPart"):
 
 
 class ResourcesKeys(Keys, title="Resources"):
-    """What one run needs: numbers, or expressions over parameters."""
+    """What one run needs: numbers, or expressions over parameters.
 
-    ranks: OfRun[Formula | None] = Field(
-        None, description="MPI ranks; by default the parameter with the role `ranks`.", examples=["p", "px * py", 1]
-    )
-    threads: OfRun[Formula | None] = Field(
-        None, description="Threads per rank; by default the parameter with the role `threads`, else 1."
-    )
-    nodes: OfRun[Formula] = Field(
-        "auto",
-        description="Nodes of a run. `auto`: as many as ranks and threads fill, by `tasks_per_node` or the cores of "
-        "the partition's nodes; 1 without a partition.",
-        examples=["ceil(p / 48)"],
-    )
-    tasks_per_node: OfRun[Formula | None] = Field(
-        None, description="Ranks per node; by default as many as fill the nodes evenly.", examples=[48]
-    )
-    time_limit: OfPlan[Duration] = Field(
-        600,
-        description="Wall time after which a run is stopped and fails.",
-        examples=["10min"],
-    )
-    expected_time: OfPlan[Duration | None] = Field(
-        None,
-        description="Expected wall time of a run, to predict costs before the first measurement.",
-        examples=["1e-6 * n**3 / p"],
-    )
-    memory_mb: OfQueue[Formula | None] = Field(
-        None,
-        description="Memory of a job on each node, in MB; by default the partition's. Only with a profile that passes "
-        "it to the scheduler.",
-    )
-    partition: OfRun[Word | None] = Field(
-        None,
-        description="Partition to measure in. Runs in different partitions are kept apart. Only with a profile that "
-        "passes it to the scheduler.",
-    )
+    Attributes
+    ----------
+    ranks
+        MPI ranks; by default the parameter with the role `ranks`.
+    threads
+        Threads per rank; by default the parameter with the role `threads`, else 1.
+    nodes
+        Nodes of a run. `auto`: as many as ranks and threads fill, by `tasks_per_node` or the cores of the partition's
+        nodes; 1 without a partition.
+    tasks_per_node
+        Ranks per node; by default as many as fill the nodes evenly.
+    time_limit
+        Wall time after which a run is stopped and fails.
+    expected_time
+        Expected wall time of a run, to predict costs before the first measurement.
+    memory_mb
+        Memory of a job on each node, in MB; by default the partition's. Only with a profile that passes it to the
+        scheduler.
+    partition
+        Partition to measure in. Runs in different partitions are kept apart. Only with a profile that passes it to the
+        scheduler.
+    partitions
+        Partitions by name; each point is measured in the first that takes its ranks, or all of them in `partition`, if
+        that is given. Only with a profile that hands it on.
+    cluster
+        Name of the cluster; elsewhere nothing is measured.
+    constraint
+        Features that nodes must have. Runs under different ones are kept apart. Only with a profile that passes it to
+        the scheduler.
+    account
+        Account to charge. Only with a profile that passes it to the scheduler.
+    qos
+        Quality of service. Only with a profile that passes it to the scheduler.
+    reservation
+        Reservation to run in. Only with a profile that passes it to the scheduler.
+    exclusive
+        Whether jobs get whole nodes; otherwise other jobs disturb the timings. Only with a profile that passes it to
+        the scheduler.
+    extra
+        Further options of the submit command. Only with a profile that passes it to the scheduler.
+    time_margin
+        A job's time limit is its predicted time multiplied by this. It doubles each time a job runs out of time, up to
+        the sum of its runs' own limits.
+    points_per_job
+        Points with equal resources that may share a job, one after the other. `auto`: as many as take about ten
+        minutes.
+    share_nodes
+        Runs that may share a node of the job, each on its own cores: none, counting runs, or all. Times of `all` are
+        noisier and kept apart.
+    """
+
+    ranks: OfRun[Formula | None] = Field(None, examples=["p", "px * py", 1])
+    threads: OfRun[Formula | None] = None
+    nodes: OfRun[Formula] = Field("auto", examples=["ceil(p / 48)"])
+    tasks_per_node: OfRun[Formula | None] = Field(None, examples=[48])
+    time_limit: OfPlan[Duration] = Field(600, examples=["10min"])
+    expected_time: OfPlan[Duration | None] = Field(None, examples=["1e-6 * n**3 / p"])
+    memory_mb: OfQueue[Formula | None] = None
+    partition: OfRun[Word | None] = None
     partitions: dict[Text, PartitionKeys] = Field(
-        default_factory=dict,
-        description="Partitions by name; each point is measured in the first that takes its ranks, or all of them in "
-        "`partition`, if that is given. Only with a profile that hands it on.",
-        examples=[{"small": {"ranks": "1-64"}, "large": {"ranks": "65-", "charge_factor": 1.5}}],
+        default_factory=dict, examples=[{"small": {"ranks": "1-64"}, "large": {"ranks": "65-", "charge_factor": 1.5}}]
     )
-    cluster: OfQueue[Word | None] = Field(None, description="Name of the cluster; elsewhere nothing is measured.")
-    constraint: OfRun[Text | None] = Field(
-        None,
-        description="Features that nodes must have. Runs under different ones are kept apart. Only with a profile "
-        "that passes it to the scheduler.",
-    )
-    account: OfQueue[Word | None] = Field(
-        None, description="Account to charge. Only with a profile that passes it to the scheduler."
-    )
-    qos: OfQueue[Word | None] = Field(
-        None, description="Quality of service. Only with a profile that passes it to the scheduler."
-    )
-    reservation: OfQueue[Word | None] = Field(
-        None, description="Reservation to run in. Only with a profile that passes it to the scheduler."
-    )
-    exclusive: OfQueue[bool] = Field(
-        True,
-        description="Whether jobs get whole nodes; otherwise other jobs disturb the timings. Only with a profile that "
-        "passes it to the scheduler.",
-    )
-    extra: OfQueue[JobOptions | None] = Field(
-        None,
-        description="Further options of the submit command. Only with a profile that passes it to the scheduler.",
-        examples=["--switches=1 --mail-type=FAIL"],
-    )
-    time_margin: OfQueue[Annotated[float, Field(ge=1, le=100)]] = Field(
-        3.0,
-        description="A job's time limit is its predicted time multiplied by this. It doubles each time a job runs out "
-        "of time, up to the sum of its runs' own limits.",
-    )
-    points_per_job: OfQueue[Annotated[int, Field(ge=1, le=10_000)] | Literal["auto"]] = Field(
-        1,
-        description="Points with equal resources that may share a job, one after the other. `auto`: as many as take "
-        "about ten minutes.",
-    )
-    share_nodes: OfRun[Literal["none", "counts", "all"]] = Field(
-        "none",
-        description="Runs that may share a node of the job, each on its own cores: none, counting runs, or all. Times "
-        "of `all` are noisier and kept apart.",
-    )
+    cluster: OfQueue[Word | None] = None
+    constraint: OfRun[Text | None] = None
+    account: OfQueue[Word | None] = None
+    qos: OfQueue[Word | None] = None
+    reservation: OfQueue[Word | None] = None
+    exclusive: OfQueue[bool] = True
+    extra: OfQueue[JobOptions | None] = Field(None, examples=["--switches=1 --mail-type=FAIL"])
+    time_margin: OfQueue[Annotated[float, Field(ge=1, le=100)]] = 3.0
+    points_per_job: OfQueue[Annotated[int, Field(ge=1, le=10_000)] | Literal["auto"]] = 1
+    share_nodes: OfRun[Literal["none", "counts", "all"]] = "none"

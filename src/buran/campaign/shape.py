@@ -68,7 +68,88 @@ def _chooses_runs(data: Mapping[str, Any], parameters: Mapping[str, object]) -> 
 
 
 class CampaignFile(Keys):
-    """A measurement campaign."""
+    """A measurement campaign.
+
+    Attributes
+    ----------
+    include
+        Files with keys that count unless this file has them, such as a machine's environment; sections are merged key
+        by key. Paths in them count from this file.
+    name
+        Name of the campaign and of its folder under `results`: at most 64 letters, digits, `-` and `_`.
+    results
+        Folder for results, relative to this file; the campaign's own is `results/NAME`.
+    program
+        The program: its sources, how it is built and run.
+    environment
+        Which of the `environments` is used, if there are several; or a parameter with the role `choice` whose words are
+        theirs, so that each is built and run in its own: compilers or flags side by side.
+    environments
+        Machines to measure on, by name; by default one, called `local`.
+    parameters
+        What is varied, by name (letters, digits and `_`). A list stands for its values; `p` and `ranks` then have the
+        role `ranks`, `threads` has `threads`, others have `size`.
+    target
+        The point of interest. For each parameter: a value, `linear` (one mean step beyond the largest), or an
+        expression in which the parameter is its largest value. By default the largest values.
+    values
+        Named expressions over parameters and earlier values, for commands, constraints and resources.
+    constraints
+        Conditions that every modelling point must fulfil.
+    points
+        The modelling points, instead of all combinations of values.
+    evaluation_points
+        Points measured only to test predictions. Constraints do not apply to them.
+    repetitions
+        Timed runs of each point.
+    effort_repetitions
+        Counting runs of each point (basic blocks, bytes); the second one checks that counts do not vary. `design`
+        checks this at one point only.
+    warmup
+        Whether each point has a first run that is kept, but not modelled. Strategies that weigh each run omit it where
+        a counting run goes first.
+    budget
+        Limit of the campaign's cost: `2h` of core time, `20%` of the full matrix, or the keys below; with two limits
+        the smaller one counts.
+    metrics
+        What is measured and modelled.
+    counters
+        Processor and kernel counters, read at every visit of timed runs, which become slower. The report names
+        unavailable ones.
+    aggregate
+        How the values of the ranks become one value for modelling.
+    backend
+        Measurement system. `embedded`: Buran's own. `scorep`: Score-P, from PATH; basic blocks are counted in separate
+        builds with Buran's plugin. `command`: see the section `command`; without filters. `simulated` (package
+        buran-studies): see `simulated`; needs no `program`.
+    simulated
+        Description of a simulated program, relative to this file, for `backend: simulated` and `buran simulate`.
+    command
+        How programs measure themselves, or are measured by another tool, for `backend: command`; uninstrumented runs
+        omit all of this.
+    compiler
+        Compiler behind the wrappers. `auto`: clang if its plugin can be built, else gcc.
+    goal
+        `filter`: single runs at a few small points until the filter no longer changes. `models`: models under the
+        initial instrumentation. `both`: first the one, then the other.
+    instrumentation
+        `auto`: filters are refined from the default selection. `all`: every function, without refinement; short for
+        `goal: models, refinement: {start: everything, pilot: false}`. `none`: only times of whole runs; short for
+        `backend: command`.
+    strategy
+        How points are chosen in each iteration.
+    model
+        How models are made.
+    correct
+        Analytical models that measurements correct: call path or region, and its base model: a YAML file, the name of a
+        bundled one, or `model` for the campaign's own.
+    refinement
+        How the instrumentation filter is refined from the models after each iteration.
+    resources
+        What one run needs.
+    seed
+        Seed of all random choices, such as the order of runs.
+    """
 
     @model_validator(mode="before")
     @classmethod
@@ -94,146 +175,59 @@ class CampaignFile(Keys):
         """Parameters that only repeat work, with their full numbers."""
         return {name: keys.value for name, keys in self.parameters.items() if keys.value is not None}
 
-    include: OfQueue[Text | tuple[Text, ...]] = Field(
-        (),
-        description="Files with keys that count unless this file has them, such as a machine's environment; sections "
-        "are merged key by key. Paths in them count from this file.",
-        examples=["machine.yaml"],
-    )
+    include: OfQueue[Text | tuple[Text, ...]] = Field((), examples=["machine.yaml"])
     name: OfPlace[Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]] = Field(
-        description="Name of the campaign and of its folder under `results`: at most 64 letters, digits, `-` and `_`.",
-        examples=["my-campaign"],
+        examples=["my-campaign"]
     )
-    results: OfPlace[Text] = Field(
-        "results",
-        description="Folder for results, relative to this file; the campaign's own is `results/NAME`.",
-    )
+    results: OfPlace[Text] = "results"
     program: sections.ProgramKeys = Field(
-        description="The program: its sources, how it is built and run.",
-        examples=[{"source": ".", "build": "make CC={mpicc}", "binary": "program", "run": "{binary} {n}"}],
+        examples=[{"source": ".", "build": "make CC={mpicc}", "binary": "program", "run": "{binary} {n}"}]
     )
-    environment: OfTarget[Text | None] = Field(
-        None,
-        description="Which of the `environments` is used, if there are several; or a parameter with the role `choice` "
-        "whose words are theirs, so that each is built and run in its own: compilers or flags side by side.",
-    )
+    environment: OfTarget[Text | None] = None
     environments: Annotated[dict[Text, sections.EnvironmentKeys], Field(min_length=1)] = Field(
-        default_factory=lambda: {"local": sections.EnvironmentKeys()},
-        description="Machines to measure on, by name; by default one, called `local`.",
+        default_factory=lambda: {"local": sections.EnvironmentKeys()}
     )
     parameters: Annotated[dict[str, sections.ParameterKeys], Field(min_length=1)] = Field(
-        description="What is varied, by name (letters, digits and `_`). A list stands for its values; `p` and `ranks` "
-        "then have the role `ranks`, `threads` has `threads`, others have `size`.",
-        examples=[{"p": [1, 2, 4], "n": [100, 200, 400]}],
+        examples=[{"p": [1, 2, 4], "n": [100, 200, 400]}]
     )
     target: OfPlan[dict[str, Formula] | None] = Field(
-        None,
-        description="The point of interest. For each parameter: a value, `linear` (one mean step beyond the largest), "
-        "or an expression in which the parameter is its largest value. By default the largest values.",
-        examples=[{"p": 64, "n": 512}, {"p": "4 * p", "n": "linear"}],
+        None, examples=[{"p": 64, "n": 512}, {"p": "4 * p", "n": "linear"}]
     )
     values: OfRun[dict[str, Formula]] = Field(
-        default_factory=dict,
-        description="Named expressions over parameters and earlier values, for commands, constraints and resources.",
-        examples=[{"px": "isqrt_factor(p)", "py": "p // px"}],
+        default_factory=dict, examples=[{"px": "isqrt_factor(p)", "py": "p // px"}]
     )
-    constraints: OfPlan[tuple[Text, ...]] = Field(
-        (),
-        description="Conditions that every modelling point must fulfil.",
-        examples=[["is_cube(p)", "n % 10 == 0", "p * n <= 4096"]],
-    )
+    constraints: OfPlan[tuple[Text, ...]] = Field((), examples=[["is_cube(p)", "n % 10 == 0", "p * n <= 4096"]])
     points: OfPlan[Annotated[tuple[PointMapping, ...], Field(min_length=1)] | None] = Field(
-        None,
-        description="The modelling points, instead of all combinations of values.",
-        examples=[[{"p": 1, "n": 8}, {"p": 8, "n": 16}]],
+        None, examples=[[{"p": 1, "n": 8}, {"p": 8, "n": 16}]]
     )
-    evaluation_points: OfPlan[tuple[PointMapping, ...]] = Field(
-        (),
-        description="Points measured only to test predictions. Constraints do not apply to them.",
-        examples=[[{"p": 16, "n": 128}]],
+    evaluation_points: OfPlan[tuple[PointMapping, ...]] = Field((), examples=[[{"p": 16, "n": 128}]])
+    repetitions: OfPlan[Annotated[int, Field(ge=1, le=1000)]] = 3
+    effort_repetitions: OfPlan[Annotated[int, Field(ge=1, le=1000)]] = 2
+    warmup: OfPlan[bool] = True
+    budget: Annotated[sections.BudgetKeys, OrText()] = Field(default_factory=sections.BudgetKeys, examples=["2h"])
+    metrics: OfPlan[Distinct[Annotated[tuple[MetricName, ...], Field(min_length=1)]]] = (
+        "time",
+        "visits",
+        "basic_blocks",
+        "bytes_sent",
+        "bytes_received",
     )
-    repetitions: OfPlan[Annotated[int, Field(ge=1, le=1000)]] = Field(3, description="Timed runs of each point.")
-    effort_repetitions: OfPlan[Annotated[int, Field(ge=1, le=1000)]] = Field(
-        2,
-        description="Counting runs of each point (basic blocks, bytes); the second one checks that counts do not "
-        "vary. `design` checks this at one point only.",
-    )
-    warmup: OfPlan[bool] = Field(
-        True,
-        description="Whether each point has a first run that is kept, but not modelled. Strategies that weigh each "
-        "run omit it where a counting run goes first.",
-    )
-    budget: Annotated[sections.BudgetKeys, OrText()] = Field(
-        default_factory=sections.BudgetKeys,
-        description="Limit of the campaign's cost: `2h` of core time, `20%` of the full matrix, or the keys below; "
-        "with two limits the smaller one counts.",
-        examples=["2h"],
-    )
-    metrics: OfPlan[Distinct[Annotated[tuple[MetricName, ...], Field(min_length=1)]]] = Field(
-        ("time", "visits", "basic_blocks", "bytes_sent", "bytes_received"), description="What is measured and modelled."
-    )
-    counters: OfTarget[Distinct[tuple[CounterName, ...]]] = Field(
-        (),
-        description="Processor and kernel counters, read at every visit of timed runs, which become slower. The "
-        "report names unavailable ones.",
-        examples=[["instructions", "cache_misses"]],
-    )
-    aggregate: OfAnalysis[Literal["mean", "median", "min", "max", "sum"]] = Field(
-        "mean", description="How the values of the ranks become one value for modelling."
-    )
-    backend: OfTarget[BackendName] = Field(
-        "embedded",
-        description="Measurement system. `embedded`: Buran's own. `scorep`: Score-P, from PATH; basic blocks are "
-        "counted in separate builds with Buran's plugin. `command`: see the section `command`; without filters. "
-        "`simulated` (package buran-studies): see `simulated`; needs no `program`.",
-    )
-    simulated: OfTarget[Text | None] = Field(
-        None,
-        description="Description of a simulated program, relative to this file, for `backend: simulated` and `buran "
-        "simulate`.",
-        examples=["program.yaml"],
-    )
-    command: sections.CommandKeys = Field(
-        default_factory=sections.CommandKeys,
-        description="How programs measure themselves, or are measured by another tool, for `backend: command`; "
-        "uninstrumented runs omit all of this.",
-    )
-    compiler: OfTarget[Literal["auto", "clang", "gcc"]] = Field(
-        "auto", description="Compiler behind the wrappers. `auto`: clang if its plugin can be built, else gcc."
-    )
-    goal: OfPlan[Literal["both", "filter", "models"]] = Field(
-        "both",
-        description="`filter`: single runs at a few small points until the filter no longer changes. `models`: models "
-        "under the initial instrumentation. `both`: first the one, then the other.",
-    )
-    instrumentation: OfTarget[Literal["auto", "all", "none"]] = Field(
-        "auto",
-        description="`auto`: filters are refined from the default selection. `all`: every function, without "
-        "refinement; short for `goal: models, refinement: {start: everything, pilot: false}`. `none`: only times of "
-        "whole runs; short for `backend: command`.",
-        examples=["all"],
-    )
-    strategy: sections.StrategyKeys = Field(
-        default_factory=sections.StrategyKeys,
-        description="How points are chosen in each iteration.",
-        examples=[{"name": "lines"}],
-    )
-    model: sections.ModelKeys = Field(default_factory=sections.ModelKeys, description="How models are made.")
+    counters: OfTarget[Distinct[tuple[CounterName, ...]]] = Field((), examples=[["instructions", "cache_misses"]])
+    aggregate: OfAnalysis[Literal["mean", "median", "min", "max", "sum"]] = "mean"
+    backend: OfTarget[BackendName] = "embedded"
+    simulated: OfTarget[Text | None] = Field(None, examples=["program.yaml"])
+    command: sections.CommandKeys = Field(default_factory=sections.CommandKeys)
+    compiler: OfTarget[Literal["auto", "clang", "gcc"]] = "auto"
+    goal: OfPlan[Literal["both", "filter", "models"]] = "both"
+    instrumentation: OfTarget[Literal["auto", "all", "none"]] = Field("auto", examples=["all"])
+    strategy: sections.StrategyKeys = Field(default_factory=sections.StrategyKeys, examples=[{"name": "lines"}])
+    model: sections.ModelKeys = Field(default_factory=sections.ModelKeys)
     correct: OfAnalysis[dict[Text, Text]] = Field(
-        default_factory=dict,
-        description="Analytical models that measurements correct: call path or region, and its base model: a YAML "
-        "file, the name of a bundled one, or `model` for the campaign's own.",
-        examples=[{"exchange": "exchange.yaml", "MPI_Allreduce": "allreduce", "relax": "model"}],
+        default_factory=dict, examples=[{"exchange": "exchange.yaml", "MPI_Allreduce": "allreduce", "relax": "model"}]
     )
-    refinement: sections.RefinementKeys = Field(
-        default_factory=sections.RefinementKeys,
-        description="How the instrumentation filter is refined from the models after each iteration.",
-        examples=[{"enabled": False}],
-    )
-    resources: sections.ResourcesKeys = Field(default_factory=sections.ResourcesKeys, description="What one run needs.")
-    seed: OfPlan[Annotated[int, Field(ge=0, le=2**31 - 1)]] = Field(
-        1, description="Seed of all random choices, such as the order of runs."
-    )
+    refinement: sections.RefinementKeys = Field(default_factory=sections.RefinementKeys, examples=[{"enabled": False}])
+    resources: sections.ResourcesKeys = Field(default_factory=sections.ResourcesKeys)
+    seed: OfPlan[Annotated[int, Field(ge=0, le=2**31 - 1)]] = 1
 
     @property
     def extra_metrics(self) -> tuple[str, ...]:
@@ -257,10 +251,7 @@ def shape_of_files() -> type[CampaignFile]:
 def _shape_with(names: tuple[str, ...]) -> type[CampaignFile]:
     features = [FEATURES.load(name) for name in names]
     environment = _extended(sections.EnvironmentKeys, [each for each in features if each.simulator is not None])
-    environments = Field(
-        default_factory=lambda: {"local": environment()},
-        description=CampaignFile.model_fields["environments"].description,
-    )
+    environments = Field(default_factory=lambda: {"local": environment()})
     of_file = [each for each in features if each.simulator is None]
     kind = Annotated[dict[Text, environment], Field(min_length=1)]  # type: ignore[valid-type]
     return _extended(CampaignFile, of_file, environments=(kind, environments))
