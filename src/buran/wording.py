@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import re
+import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
 _NARROWEST = 16  # characters: no column of numbers is wider
-_BREAKS = re.compile(r"(?<=->)|(?<=\s)|(?<=::)|(?<=,)")
 
 
 _words: dict[float, Category] = {}
@@ -102,20 +102,14 @@ def aligned(rows: Sequence[Sequence[str]], width: int, right: Collection[int] = 
     return lines
 
 
+class _Wrapper(textwrap.TextWrapper):
+    """Divides a text into lines, after an arrow or a blank where there is one; later lines are indented."""
+
+    wordsep_re = re.compile(r"(\s+)|(?<=->)|(?<=::)|(?<=,)")
+
+
 def _wrapped(text: str, width: int) -> list[str]:
-    """Divide a text into lines, after an arrow or a blank where there is one; later lines are indented."""
-    if len(text) <= width:
-        return [text]
-    lines, line = [], ""
-    for piece in _BREAKS.split(text):
-        if line.strip() and len(line) + len(piece.rstrip()) > width:
-            lines.append(line.rstrip())
-            line = "  "
-        line += piece
-        while len(line.rstrip()) > width:
-            lines.append(line[:width])
-            line = "  " + line[width:]
-    return [*lines, line.rstrip()] if line.strip() else lines
+    return [text] if len(text) <= width else _Wrapper(width, subsequent_indent="  ").wrap(text)
 
 
 def distinct(short: Sequence[str], full: Sequence[str], limit: int) -> list[str]:

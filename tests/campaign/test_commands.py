@@ -65,7 +65,7 @@ def test_values_serve_constraints_and_resources(write_campaign: WriteCampaign) -
         (
             {"program__inputs": [{"path": "code", "name": "../x"}]},
             "program.inputs[0].name",
-            ("inside the run's folder",),
+            ("inside the folder",),
         ),
         ({"program__inputs": ["code", {"path": "{build}/code"}]}, "program.inputs[1]", ("two inputs",)),
         (
@@ -73,8 +73,8 @@ def test_values_serve_constraints_and_resources(write_campaign: WriteCampaign) -
             "program.inputs[0].fill",
             ("before anything is built",),
         ),
-        ({"program__start_in": "/tmp"}, "program.start_in", ("inside the run's folder",)),
-        ({"program__keep_output": ["../*"]}, "program.keep_output[0]", ("inside the run's folder",)),
+        ({"program__start_in": "/tmp"}, "program.start_in", ("inside the folder",)),
+        ({"program__keep_output": ["../*"]}, "program.keep_output[0]", ("inside the folder",)),
     ],
 )
 def test_what_cannot_be_computed_is_named(

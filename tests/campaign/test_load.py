@@ -132,8 +132,8 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("no wrapper", {"program__build": "make"}, "program.build", "{mpicxx}"),
     ("flags nowhere", {"program__build": "make {mpicc}", "program__flags": "-O3"}, "program.flags", "{flags}"),
     ("blank command", {"program__run": "  "}, "program.run", "must not be empty"),
-    ("binary outside", {"program__binary": "../x"}, "program.binary", "inside the build folder"),
-    ("binary absolute", {"program__binary": "/bin/ls"}, "program.binary", "inside the build folder"),
+    ("binary outside", {"program__binary": "../x"}, "program.binary", "inside the folder"),
+    ("binary absolute", {"program__binary": "/bin/ls"}, "program.binary", "inside the folder"),
     ("parameter unused", {"program__run": "{binary}"}, "parameters.n", "never reaches the program"),
     (
         "ranks unused",

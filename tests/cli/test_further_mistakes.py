@@ -65,7 +65,6 @@ def said(words: Sequence[str], code: Exit, capsys: pytest.CaptureFixture[str]) -
             {"environments": {"local": {"variables": ["OMP_NUM_THREADS=2"]}}},
             'write for example `variables: {"OMP_PROC_BIND": "close"}`',
         ),
-        ({"program": CAMPAIGN["program"] | {"source": {"git": "/nowhere/x.git", "revision": "v1"}}}, "no such path"),
         ({"program": CAMPAIGN["program"] | {"flags": ["-O2", "-g"]}}, "must be text"),
         ({"program": CAMPAIGN["program"] | {"run": "mpirun -n {p} {binary} {n}"}}, "begin with {binary}"),
         ({"target": "p=64"}, 'write for example `target: {"p": 64, "n": 512}`'),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from buran.campaign.backends import BACKENDS
 from buran.campaign.config import Campaign
@@ -226,27 +226,16 @@ def command_mistakes(
             f"begin with {{binary}}; a launcher with options: environments.NAME.launcher: '{starter} ... {{command}}'"
         )
         yield Mistake(("program", "run"), f"the run command begins with {starter}", why, hint)
-    binary = PurePosixPath(program.binary)
-    if binary.is_absolute() or ".." in binary.parts or binary == PurePosixPath("."):
-        why = "it is a path inside the build folder"
-        yield Mistake(("program", "binary"), f"{program.binary!r} is not allowed", why)
 
 
 def _source_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
     """Check that the source folder is there."""
     source = config.program.source
-    if isinstance(source, GitSource):
-        if source.git.startswith("/") and not Path(source.git).exists():
-            yield Mistake(
-                ("program", "source", "git"), f"the repository {source.git!r} is missing", "there is no such path"
-            )
-    else:
-        path = below(folder, source)
-        if not path.is_dir():
-            git = "://" in source or source.endswith(".git") or source.startswith("git@")
-            hint = f"write {{git: {source!r}, revision: ...}}" if git else "paths are relative to the campaign file"
-            why = f"{path} is a file" if path.exists() else f"there is no folder {path}"
-            yield Mistake(("program", "source"), f"the source folder {source!r} is missing", why, hint)
+    if not isinstance(source, GitSource) and not (path := below(folder, source)).is_dir():
+        git = "://" in source or source.endswith(".git") or source.startswith("git@")
+        hint = f"write {{git: {source!r}, revision: ...}}" if git else "paths are relative to the campaign file"
+        why = f"{path} is a file" if path.exists() else f"there is no folder {path}"
+        yield Mistake(("program", "source"), f"the source folder {source!r} is missing", why, hint)
     if config.simulated is not None and not below(folder, config.simulated).is_file():
         why = f"there is no file {below(folder, config.simulated)}"
         yield Mistake(("simulated",), f"the description of the program {config.simulated!r} is missing", why)
@@ -261,9 +250,9 @@ def _source_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
 
 
 def _input_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
-    """Check that what runs read is there, and that all names in a run's folder stay inside of it."""
-    program, names = config.program, set[str]()
-    for i, written in enumerate(program.inputs):
+    """Check that what runs read is there."""
+    names = set[str]()
+    for i, written in enumerate(config.program.inputs):
         entry, path = Input.of(written, folder), ("program", "inputs", i)
         if entry.path.is_absolute() and not entry.path.exists():
             why, hint = f"there is no {entry.path}", "paths are relative to the campaign file, or begin with {build}"
@@ -275,15 +264,6 @@ def _input_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
         if entry.name in names and entry.name != ".":
             yield Mistake(path, f"two inputs have the name {entry.name!r}", hint="give one of them another name")
         names.add(entry.name)
-        yield from _outside((*path, "name"), entry.name)
-    yield from _outside(("program", "start_in"), program.start_in)
-    for i, pattern in enumerate(program.keep_output):
-        yield from _outside(("program", "keep_output", i), pattern)
-
-
-def _outside(path: tuple[str | int, ...], text: str) -> Iterator[Mistake]:
-    if PurePosixPath(text).is_absolute() or ".." in PurePosixPath(text).parts:
-        yield Mistake(path, f"{text!r} is not allowed", "it is a path inside the run's folder")
 
 
 def _partition_mistakes(campaign: Campaign) -> Iterator[Mistake]:

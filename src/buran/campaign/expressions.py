@@ -123,9 +123,9 @@ def compile_expression(
     tree = _Named({name: expression.tree for name, expression in named.items()}).visit(tree)
     if _size(tree) > MOST_EVALUATED:
         raise ExpressionError(f"{text!r} is too long with the values it names: more than {MOST_EVALUATED} parts")
-    checker = _Checker((*parameters,), (*named,))
+    whitelist = _Whitelist((*parameters,), (*named,))
     try:
-        actual = checker.kind_of(tree, words=True)
+        actual = whitelist.kind_of(tree, words=True)
         code = compile(ast.fix_missing_locations(ast.Expression(_Bounded().visit(copy.deepcopy(tree)))), "", "eval")
     except RecursionError:
         raise ExpressionError(f"{text!r} is nested too deeply with the values it names") from None
@@ -133,7 +133,7 @@ def compile_expression(
         if kind == "condition":
             raise ExpressionError(f"{text!r} is a number, not a condition", "compare it, as in `p * n <= 4096`")
         raise ExpressionError(f"{text!r} is a condition, not a number", "write `1 if p <= 4 else 2` to choose a number")
-    expression = Expression(text, frozenset(checker.used), tree, frozenset(checker.numbers), code)
+    expression = Expression(text, frozenset(whitelist.used), tree, frozenset(whitelist.numbers), code)
     if not expression.names:
         expression({})
     return expression
@@ -315,7 +315,7 @@ ALLOWED = (
 )
 
 
-class _Checker:
+class _Whitelist:
     """Refuses whatever is not allowed in a tree, and notes the parameters that it uses."""
 
     def __init__(self, parameters: tuple[str, ...], named: tuple[str, ...]) -> None:

@@ -106,12 +106,12 @@ def with_first_names(keys: JsonObject) -> dict[str, Any]:
     """Return keys by their first names, which identities keep, so that measured campaigns are found again."""
     out = copy.deepcopy(dict(keys))
     for path, first in FIRST_NAMES.items():
-        section, place = out, out
+        section, other = out, out
         for part in path[:-1]:
             section = section.get(part, {})
         if path[-1] in section:
             value = section.pop(path[-1])
             for part in first[:-1]:
-                place = place.setdefault(part, {})
-            place[first[-1]] = value
+                other = other.setdefault(part, {})
+            other[first[-1]] = value
     return out

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from buran.campaign.document import below
 from buran.campaign.sections import InputKeys
 from buran.files import digest, file_sha256
 
@@ -39,8 +40,9 @@ class Input:
         """Return an input as a campaign file in `folder` names it."""
         keys = written if isinstance(written, InputKeys) else InputKeys(path=written)
         in_build = keys.path == BUILD or keys.path.startswith(f"{BUILD}/")
-        path = Path(keys.path[len(BUILD) :].strip("/") or ".") if in_build else folder / Path(keys.path).expanduser()
-        return cls(path, keys.name or path.name or ".", keys.link, keys.fill)
+        path = Path(keys.path[len(BUILD) :].strip("/") or ".") if in_build else below(folder, keys.path)
+        own = "." if path.name in ("", "..") else path.name
+        return cls(path, keys.name or own, keys.link, keys.fill)
 
     def files(self, build_folder: Path) -> Iterator[tuple[Path, Path]]:
         """Yield each of its files, and its place in the run's folder.

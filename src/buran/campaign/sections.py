@@ -15,6 +15,7 @@ from buran.campaign.values import (
     Duration,
     Formula,
     Identifier,
+    Inside,
     JobOptions,
     Number,
     NumberPattern,
@@ -76,7 +77,7 @@ class InputKeys(Keys, title="Input"):
     """
 
     path: OfRun[Text] = Field(examples=["{build}/inputs/small.in"])
-    name: OfRun[Text | None] = Field(None, examples=["case.in"])
+    name: OfRun[Inside | None] = Field(None, examples=["case.in"])
     link: OfQueue[bool] = False
     fill: OfRun[bool] = False
 
@@ -130,13 +131,13 @@ class ProgramKeys(Keys, title="Program"):
     )
     build: OfTarget[Text] = Field(examples=["make MPICXX={mpicxx} CXXFLAGS='{flags}'"])
     flags: OfTarget[str] = "-O2"
-    binary: OfTarget[Text] = Field(examples=["stencil"])
+    binary: OfTarget[Inside] = Field(examples=["stencil"])
     run: OfRun[Text] = Field(examples=["{binary} {n} 10", "{binary} -grid {px} {py} -steps {=max(1, 1000 // n)}"])
     inputs: OfRun[tuple[Input, ...]] = Field(
         (), examples=[["data/mesh.dat", {"path": "{build}/inputs", "name": "."}, {"path": "big.h5", "link": True}]]
     )
-    start_in: OfRun[Text] = Field(".", examples=["cases/small"])
-    keep_output: OfQueue[tuple[Text, ...]] = Field((), examples=[["*.log", "stats/**/*.csv"]])
+    start_in: OfRun[Inside] = Field(".", examples=["cases/small"])
+    keep_output: OfQueue[tuple[Inside, ...]] = Field((), examples=[["*.log", "stats/**/*.csv"]])
 
 
 class EnvironmentKeys(Keys, title="Environment"):

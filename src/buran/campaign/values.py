@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import PurePosixPath
 from typing import Annotated, TypeVar
 
 from pydantic import (
@@ -116,6 +117,12 @@ def _no_option(value: str) -> str:
     return value
 
 
+def _inside(value: str) -> str:
+    if PurePosixPath(value).is_absolute() or ".." in PurePosixPath(value).parts:
+        raise ValueError("must be a path inside the folder of the build or the run")
+    return value
+
+
 def _options(value: str) -> str:
     try:
         return shlex.join(shlex.split(value))  # the executor gives it to a shell
@@ -210,6 +217,7 @@ _SECONDS_SCHEMA = {"type": ["number", "string"], "x-takes": "seconds or duration
 
 Text = Annotated[str, AfterValidator(_not_blank), Field(min_length=1)]
 Argument = Annotated[Text, AfterValidator(_no_option)]
+Inside = Annotated[Text, AfterValidator(_inside)]
 JobOptions = Annotated[Text, AfterValidator(_options)]
 Pattern = Annotated[str, AfterValidator(_named_groups)]
 NumberPattern = Annotated[str, AfterValidator(_one_number)]
