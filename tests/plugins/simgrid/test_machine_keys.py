@@ -64,6 +64,7 @@ def test_a_change_causes_what_the_key_says(folder: Path, key: str) -> None:
 
 def test_a_key_of_an_earlier_version_is_refused_with_its_name_now(tmp_path: Path) -> None:
     changes = {"environments": {"a": {"machine": {"run_limit_s": 1}}}}
-    (mistake,) = refused(written(tmp_path, LOADED | changes)).mistakes
-    assert spelled(mistake.path) == "environments.a.machine.run_limit_s" and mistake.line > 0
+    mistakes = refused(written(tmp_path, LOADED | changes)).mistakes
+    (mistake,) = (each for each in mistakes if spelled(each.path) == "environments.a.machine.run_limit_s")
+    assert mistake.line > 0
     assert mistake.hint == "it is called environments.machine.run_limit now"
