@@ -36,7 +36,7 @@ def results_of(folder: Path, node: dict[str, Any] = NODE, further: str = "", **b
     (report / "campaign.yaml").write_text(
         "name: sums\n# why\nresults: ../elsewhere\n"
         "program: {source: ../sources, build: 'make CC={mpicc}', binary: sums, run: '{binary} {n}'}\n"
-        "resources: {ranks: 1, time_limit_s: 60}\nparameters: {n: {role: size, values: [1, 2, 4, 8, 16]}}\n" + further
+        "resources: {ranks: 1, time_limit: 60}\nparameters: {n: {role: size, values: [1, 2, 4, 8, 16]}}\n" + further
     )
     (folder / "latest").symlink_to(report)
     return folder
