@@ -243,7 +243,7 @@ def test_suggest_asks_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_descriptions_of_keys_name_the_strategies_that_heed_them() -> None:
-    keys = {key: field.description or "" for key, field in StrategyKeys.model_fields.items()}
+    keys = {key: described["description"] for key, described in StrategyKeys.model_json_schema()["properties"].items()}
     assert all(f"`{name}`" in keys["name"] for name in BUILT_IN)
     for key in KEYS:
         able = {name for name in BUILT_IN if key in abilities_of(name).keys}
