@@ -61,15 +61,12 @@ class Start:
     ----------
     scheduler, allocation
         In whose job it is, and what that was given; None outside of jobs.
-    is_alone
-        Whether no other run of the campaign is on its nodes meanwhile.
     """
 
     campaign: Campaign
     job: RunJob
     scheduler: Scheduler
     allocation: Allocation | None
-    is_alone: bool
 
 
 class Watch(Protocol):

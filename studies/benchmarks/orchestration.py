@@ -2,8 +2,6 @@ r"""What driving a campaign costs, beside its measurements: planning, the job gr
 
     python studies/benchmarks/orchestration.py [--runs 10000] [--json FILE]
     python studies/benchmarks/orchestration.py --slurm [--points 200] [--points-per-job 1 20] [--plain]
-    python studies/benchmarks/orchestration.py --slurm --points 80 --points-per-job 20 --seconds 2 \
-        --share-nodes none counts all
     python studies/benchmarks/orchestration.py --start-up
 
 Without --slurm nothing is measured: the store is filled with made-up runs that are sealed and booked like real ones,
@@ -17,8 +15,8 @@ alone: the same program, one job for each run, and the defaults of its Slurm plu
 --accounting), what the ledger says is compared with what sacct says that the same jobs held; the CPU time of jobs is
 told where Slurm gathers it (BURAN_SANDBOX_LINES with JobAcctGatherType=jobacct_gather/linux).
 
-With --share-nodes the same is done for each of its values. With --seconds the program sleeps so long, and is run to
-count too: nodes of the sandbox share the host's cores, and what sleeps does not notice.
+With --seconds the program sleeps so long, and is run to count too: nodes of the sandbox share the host's cores, and
+what sleeps does not notice.
 
 With --start-up the process of a job runs here, without a scheduler: its CPU time without that of its programs.
 """
@@ -245,7 +243,7 @@ rule run:
 """
 
 
-def on_slurm(folder: Path, points: int, points_per_job: int, share: str, seconds: float) -> dict[str, float]:
+def on_slurm(folder: Path, points: int, points_per_job: int, seconds: float) -> dict[str, float]:
     """Measure so many points by real jobs; return wall time and runs."""
     path = campaign(folder, RUNS_PER_POINT * points)
     config = yaml.safe_load(path.read_text())
@@ -257,7 +255,6 @@ def on_slurm(folder: Path, points: int, points_per_job: int, share: str, seconds
             "expected_time": 0.1 + seconds,
             "time_limit": 60,
             "points_per_job": points_per_job,
-            "share_nodes": share,
         },
         "environments": {"sandbox": {"launcher": "auto", "variables": {"OMPI_MCA_btl": "self,tcp"}}},
     }
@@ -333,16 +330,11 @@ def plain(folder: Path, points: int) -> dict[str, float]:
     return {**times, "runs": points, "program_s": 0.0}
 
 
-def compare_on_slurm(
-    points: int, points_per_job: list[int], shares: list[str], seconds: float, with_plain: bool
-) -> dict[str, Any]:
+def compare_on_slurm(points: int, points_per_job: list[int], seconds: float, with_plain: bool) -> dict[str, Any]:
     """Print what a run costs beside the program, for each way to cut the points into jobs."""
     ways: dict[str, Callable[[Path], dict[str, float]]] = {
-        f"{number} points a job, {share}": partial(
-            on_slurm, points=points, points_per_job=number, share=share, seconds=seconds
-        )
+        f"{number} points a job": partial(on_slurm, points=points, points_per_job=number, seconds=seconds)
         for number in points_per_job
-        for share in shares
     }
     if with_plain:
         ways["Snakemake alone"] = partial(plain, points=points)
@@ -379,7 +371,6 @@ def main() -> None:
     parser.add_argument("--slurm", action="store_true", help="measure tiny points by real jobs")
     parser.add_argument("--points", type=int, default=200)
     parser.add_argument("--points-per-job", type=int, nargs="*", default=[1, 20])
-    parser.add_argument("--share-nodes", nargs="*", default=["none"], choices=["none", "counts", "all"])
     parser.add_argument("--seconds", type=float, default=0.0, help="with --slurm: that the program sleeps")
     parser.add_argument("--plain", action="store_true", help="with --slurm: Snakemake alone too")
     parser.add_argument("--start-up", action="store_true", help="the process of a job, without a scheduler")
@@ -392,7 +383,7 @@ def main() -> None:
         )
         return
     if arguments.slurm:
-        ways = arguments.points_per_job, arguments.share_nodes, arguments.seconds, arguments.plain
+        ways = arguments.points_per_job, arguments.seconds, arguments.plain
         compared = compare_on_slurm(arguments.points, *ways)
         if arguments.json:
             arguments.json.write_text(json.dumps(compared, indent=2))

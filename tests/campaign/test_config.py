@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from buran.campaign.load import load_campaign
-from buran.campaign.packing import NodeKind
 from buran.campaign.point import Point
+from buran.campaign.resources import NodeKind
 from buran.campaign.sections import GitSource, Range
 from buran.campaign.space import along_axes
 from buran.errors import ConfigError

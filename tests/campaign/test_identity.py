@@ -65,7 +65,7 @@ NEW: dict[str, Any] = {
     "resources.time_limit": 60, "resources.expected_time": 2, "resources.memory_mb": 100, "resources.partition": "x",
     "resources.constraint": "x", "resources.account": "x", "resources.qos": "x", "resources.reservation": "x",
     "resources.exclusive": False, "resources.extra": "--nice", "resources.time_margin": 4.0,
-    "resources.points_per_job": 2, "resources.share_nodes": "all", "resources.cluster": "x",
+    "resources.points_per_job": 2, "resources.cluster": "x",
     "resources.partitions.large.ranks": "5-", "resources.partitions.large.cores_per_node": 4,
     "resources.partitions.large.charge_factor": 2.0,
     **{f"resources.partitions.large.{key}": "x" for key in ("constraint", "account", "qos")},

@@ -19,7 +19,6 @@ from buran.files import not_synced, write_json
 from buran.measurement.build import build
 from buran.measurement.bundle import slots_of
 from buran.measurement.store import ledger, store
-from buran.workflow import crowded
 from buran.workflow.engine import finished
 from buran.workflow.history import History
 from buran.workflow.measure import measure, measure_array
@@ -62,7 +61,6 @@ def looked(session: Session) -> Progress:
 def test_status_reads_neither_records_nor_pointers_of_what_is_measured(
     copied: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(crowded, "_WORTH_KEEPING", 0)
     before = looked(copied)
     assert before.measured == before.runs > 20
     read, read_text = list[Path](), files.read_text

@@ -14,7 +14,7 @@ from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.campaign.records import RunRecord, Status
 from buran.workflow import crowded
-from buran.workflow.crowded import crowded_points, points_without_cores, sharing, sharing_ahead
+from buran.workflow.crowded import crowded_points, points_without_cores, sharing, sharing_ahead, simulated
 
 QUIET: dict[str, Any] = {
     "clock": "real",
@@ -51,11 +51,12 @@ def said_of(monkeypatch: pytest.MonkeyPatch, *changes: dict[str, Any]) -> tuple[
 def test_quiet_runs_are_not_talked_about(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said_of(monkeypatch, {}, {}) == ([], [])
     assert said_of(monkeypatch, {"clock": "virtual", "cores": 64}) == ([], [])
+    assert simulated(SimpleNamespace(simulated_on="")) == []
 
 
-def test_a_simulated_machine_is_named_instead(monkeypatch: pytest.MonkeyPatch) -> None:
-    (said,), points = said_of(monkeypatch, {"clock": "virtual", "cores": 64, "machine": "a simulated machine: torus"})
-    assert said.startswith("Simulated, not measured") and "a simulated machine: torus" in said and points == []
+def test_a_simulated_machine_is_named_instead() -> None:
+    (said,) = simulated(SimpleNamespace(simulated_on="a simulated machine: torus"))
+    assert said.startswith("Simulated, not measured") and "a simulated machine: torus" in said
 
 
 def test_shared_cores_are_named_with_their_extent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +98,7 @@ def test_what_will_share_the_cores_is_said_before_anything_runs(monkeypatch: pyt
             nodes=lambda point: 1,
             cores=lambda point: int(point["p"]),
             partition=lambda point: partition,
-            config=SimpleNamespace(resources=SimpleNamespace(partition=partition, share_nodes="none")),
+            config=SimpleNamespace(resources=SimpleNamespace(partition=partition)),
         )
 
     monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))

@@ -59,9 +59,9 @@ def test_runs_are_spread_once_and_ever_after(workbench: Workbench, monkeypatch: 
     assert len(said) == 1 and "played does not answer; since" in said[0]
     bundle = first_plan(session).bundles[-1]
     assert session.campaign.ranks(bundle.point) == 2 == job_request(session, bundle).nodes
-    assert open_session(workbench.file).campaign.node(bundle.point).cores == 1, "jobs know it too"
+    assert open_session(workbench.file).campaign.cores_of_node(bundle.point) == 1, "jobs know it too"
     larger = measured_in(open_session(workbench.file), Played(replace(SMALL, cores_per_node=8, nodes=9)), said.append)
-    assert larger.campaign.node(bundle.point).cores == 1 and larger.partitions == {None: replace(SMALL, nodes=9)}
+    assert larger.campaign.cores_of_node(bundle.point) == 1 and larger.partitions == {None: replace(SMALL, nodes=9)}
 
 
 def test_what_waiting_does_not_bring_is_not_waited_for(workbench: Workbench) -> None:

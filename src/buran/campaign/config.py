@@ -14,10 +14,8 @@ from buran.campaign.expressions import Expression, ExpressionError, written_out
 from buran.campaign.identity import requested, with_first_names
 from buran.campaign.inputs import Input
 from buran.campaign.launcher import Launch, Placement, launch, resolve, under_modules, usable_cores, with_modules
-from buran.campaign.packing import Need, NodeKind, NodeRoom, side_by_side
-from buran.campaign.plan import Mode
 from buran.campaign.point import Point, Value, has_all_steps
-from buran.campaign.resources import Formulas, count_of, seconds_of
+from buran.campaign.resources import Formulas, NodeKind, count_of, seconds_of
 from buran.campaign.sections import EnvironmentKeys, GitSource, PartitionKeys, ResourcesKeys
 from buran.campaign.shape import CampaignFile
 from buran.campaign.space import extrapolated
@@ -69,8 +67,6 @@ class Campaign:
         expressions with their ``=``.
     node_kinds
         Node kinds of the partitions that are measured in, by name; None for the scheduler's usual one.
-    on_shared_node
-        Whether runs are started next to others, on the cores that this process has.
     """
 
     path: Path
@@ -87,7 +83,6 @@ class Campaign:
     filled: Mapping[str, tuple[Template, ...]] = field(default_factory=dict)
     computed: Mapping[str, Expression] = field(default_factory=dict)
     node_kinds: Mapping[str | None, NodeKind] = field(default_factory=dict)
-    on_shared_node: bool = False
 
     # -- what is requested ------------------------------------------------------------------------------
 
@@ -353,14 +348,8 @@ class Campaign:
         """Return the number of cores: ranks times threads."""
         return self.ranks(point) * self.threads(point)
 
-    def charged_cores(self, point: Mapping[str, Value], mode: str = "") -> float:
-        """Return the number of cores that a run is expected to be charged for: whole nodes, if jobs get them.
-
-        Parameters
-        ----------
-        mode
-            Mode of the run, as runs next to others share their node's; by default of one that is timed.
-        """
+    def charged_cores(self, point: Mapping[str, Value]) -> float:
+        """Return the number of cores that a run is expected to be charged for: whole nodes, if jobs get them."""
         kind = self._node_kind(point)
         if self.config.budget.charge == "program" or kind is None:
             return self.cores(point)
@@ -368,55 +357,21 @@ class Campaign:
         factor = self.described(partition).charge_factor
         if not self.resources_in(partition).exclusive:
             return self.cores(point) * factor
-        return self.nodes(point) * kind.cpus / self.at_once(point, mode) * factor
+        return self.nodes(point) * kind.cpus * factor
 
-    def at_once(self, point: Mapping[str, Value], mode: str = "") -> int:
-        """Return how many runs of a mode are expected to go on side by side: nodes are filled, if there are points."""
-        return min(self.side_by_side(point), len(self.points)) if self.may_share(mode) else 1
-
-    def may_share(self, mode: str) -> bool:
-        """Tell whether runs of a mode may have others next to them."""
-        share = self.config.resources.share_nodes
-        return not self.is_simulated and (share == "all" or (share == "counts" and mode == Mode.EFFORT))
-
-    def side_by_side(self, point: Mapping[str, Value]) -> int:
-        """Return how many runs like a point's fit on a node side by side; 1 where nodes are not shared."""
-        return side_by_side(self.need(point), self.node(point)) if self.shares_node(point) else 1
-
-    def shares_node(self, point: Mapping[str, Value]) -> bool:
-        """Tell whether runs of a point may have others next to them, whatever there is at the time."""
-        return self.may_share(Mode.EFFORT) and self.nodes(point) == 1
-
-    def times_are_shared(self, point: Mapping[str, Value]) -> bool:
-        """Tell whether the times of a point may be taken next to other runs."""
-        return self.may_share(Mode.TIME) and self.nodes(point) == 1
-
-    def node(self, point: Mapping[str, Value]) -> NodeRoom:
-        """Return what a node has: one of the partition of a point, or this machine."""
+    def cores_of_node(self, point: Mapping[str, Value]) -> int:
+        """Return how many cores a node has: one of the partition of a point, or this machine."""
         kind = self._node_kind(point)
-        return NodeRoom(usable_cores()) if kind is None else NodeRoom(kind.cores, kind.memory_mb)
-
-    def need(self, point: Mapping[str, Value], seconds: float = 0.0) -> Need:
-        """Return what the runs of a point hold of a node."""
-        return Need(self.cores(point), self.memory_mb(point), seconds)
+        return usable_cores() if kind is None else kind.cores
 
     def placement(self, point: Mapping[str, Value]) -> Placement:
         """Return how a run is spread over nodes; those of a simulated machine are filled one after the other."""
         per_node = self._tasks_per_node(point)
         ranks, nodes = self.ranks(point), self.nodes(point)
-        if self.on_shared_node:
-            return Placement(ranks, self.threads(point), nodes, per_node, True, self._share_of_memory_mb(point))
         if self.simulator is not None:
             per_node = per_node or (self.simulator.at(point).cores if nodes == 1 else -(-ranks // nodes))
             nodes = -(-ranks // per_node)
         return Placement(ranks, self.threads(point), nodes, per_node)
-
-    def _share_of_memory_mb(self, point: Mapping[str, Value]) -> int | None:
-        """Return what a run next to others has of its node's memory: what the file says, or its share of the cores."""
-        wanted_mb, room = self.memory_mb(point), self.node(point)
-        if wanted_mb is not None or room.memory_mb is None:
-            return wanted_mb
-        return room.memory_mb * min(self.cores(point), room.cores) // room.cores
 
     def memory_mb(self, point: Mapping[str, Value]) -> int | None:
         """Return the memory that a job asks for on each node, if the file says so."""

@@ -10,7 +10,6 @@ from buran.campaign.mistakes import Mistake, did_you_mean
 from buran.campaign.sections import EnvironmentKeys
 from buran.campaign.shape import COMMAND, CampaignFile
 from buran.campaign.template import TemplateError, parse_words
-from buran.features import simulated
 
 
 def environments_of(config: CampaignFile) -> list[str]:
@@ -86,21 +85,6 @@ def _launcher_mistakes(path: tuple[str, ...], launcher: str) -> Iterator[Mistake
     if not any("command" in word.names for word in words):
         hint = "write, for example: mpiexec -n {ranks} {command}"
         yield Mistake(path, "the launcher never uses {command}", hint=hint)
-
-
-def sharing_mistakes(config: CampaignFile, environment: EnvironmentKeys) -> Iterator[Mistake]:
-    """Check that runs can go on side by side, where they may."""
-    share, path = config.resources.share_nodes, ("resources", "share_nodes")
-    if share == "none" or simulated(environment) is not None:
-        return
-    if environment.launcher not in LAUNCHERS:
-        why = f"{environment.launcher!r} cannot be given cores, so that concurrent runs may share them"
-        yield Mistake(
-            path, f"{share!r} needs a launcher that keeps runs apart", why, f"launchers: {', '.join(LAUNCHERS)}"
-        )
-    if not config.resources.exclusive:
-        why = "runs share whole nodes, and resources.exclusive is false: others would be on the same cores"
-        yield Mistake(path, f"{share!r} needs nodes without others", why, "leave resources.exclusive out")
 
 
 def launcher_names(environment: EnvironmentKeys) -> frozenset[str]:

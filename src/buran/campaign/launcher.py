@@ -20,22 +20,12 @@ _SESSION_BASES = tuple(f"OMPI_MCA_orte_{where}tmpdir_base" for where in ("", "lo
 
 @dataclass(frozen=True)
 class Placement:
-    """How many processes and threads on how many nodes; without `tasks_per_node`, evenly.
-
-    Attributes
-    ----------
-    on_shared_node
-        Whether other runs are on the node: these stay on the cores that the process which starts the launcher has.
-    memory_mb
-        Memory of the node, for a run next to others; None where it is not divided.
-    """
+    """How many processes and threads on how many nodes; without `tasks_per_node`, evenly."""
 
     ranks: int
     threads: int = 1
     nodes: int = 1
     tasks_per_node: int | None = None
-    on_shared_node: bool = False
-    memory_mb: int | None = None
 
     @property
     def ranks_per_node(self) -> int:
@@ -82,14 +72,14 @@ def launch(
             argv = (first, "-n", str(placement.ranks), *spread, *command)
             return Launch(argv, dict(_AS_ROOT) if as_root else {})
         case "mpich":
-            spread = _mpich_placement(placement, oversubscribe or placement.on_shared_node)
+            spread = _mpich_placement(placement, oversubscribe)
             return Launch((first, "-n", str(placement.ranks), *spread, *command))
         case "srun":
             counts = ("-N", str(placement.nodes), "-n", str(placement.ranks), "-c", str(placement.threads))
             per_node = placement.tasks_per_node
             spread = () if per_node is None else (f"--ntasks-per-node={per_node}",)
             bind = ("--cpu-bind=none", "--overcommit") if oversubscribe else ("--cpu-bind=cores",)
-            options = (*counts, *spread, *bind, *_step_sharing_node(placement), "--kill-on-bad-exit=1")
+            options = (*counts, *spread, *bind, "--kill-on-bad-exit=1")
             return Launch((first, *options, *command))
         case _:
             return Launch(_from_template(kind, command, placement))
@@ -128,19 +118,6 @@ def under_modules(argv: Sequence[str], modules: Sequence[str]) -> tuple[str, ...
     return ("bash", "-c", with_modules('exec "$@"', modules), "bash", *argv)
 
 
-def local_cores() -> list[frozenset[int]]:
-    """Return the CPUs of each physical core that this process may use, those of a socket one after the other."""
-    cores: dict[tuple[str, str], set[int]] = {}
-    for cpu in sorted(os.sched_getaffinity(0)):
-        topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology")
-        try:
-            core = (topology / "physical_package_id").read_text(), (topology / "thread_siblings_list").read_text()
-        except OSError:
-            core = "", str(cpu)
-        cores.setdefault(core, set()).add(cpu)
-    return [frozenset(cpus) for _, cpus in sorted(cores.items(), key=lambda item: (item[0][0], min(item[1])))]
-
-
 def cpus_in(text: str) -> set[int]:
     """Read a list of CPUs such as ``0-3,8``."""
     out = set[int]()
@@ -152,12 +129,17 @@ def cpus_in(text: str) -> set[int]:
 
 def usable_cores() -> int:
     """Return how many physical cores this process may use; a core's hardware threads count once."""
-    return len(local_cores())
+    cores = set[tuple[str, str]]()
+    for cpu in os.sched_getaffinity(0):
+        topology = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology")
+        try:
+            cores.add(((topology / "physical_package_id").read_text(), (topology / "thread_siblings_list").read_text()))
+        except OSError:
+            cores.add(("", str(cpu)))
+    return len(cores)
 
 
 def _openmpi_placement(placement: Placement, oversubscribe: bool) -> tuple[str, ...]:
-    if placement.on_shared_node and not oversubscribe:  # `--bind-to core` would begin at the node's first core
-        return ("--bind-to", "none")
     per_node = f"ppr:{placement.ranks_per_node}:node"
     if oversubscribe:
         spread = ("--map-by", f"{per_node}:OVERSUBSCRIBE") if placement.nodes > 1 else ("--oversubscribe",)
@@ -171,13 +153,6 @@ def _openmpi_placement(placement: Placement, oversubscribe: bool) -> tuple[str, 
 def _mpich_placement(placement: Placement, oversubscribe: bool) -> tuple[str, ...]:
     spread = ("-ppn", str(placement.ranks_per_node)) if placement.nodes > 1 else ()
     return (*spread, "-bind-to", "none" if oversubscribe else f"core:{placement.threads}")
-
-
-def _step_sharing_node(placement: Placement) -> tuple[str, ...]:
-    """Return what keeps a step of a job to cores and memory of its own, so that others find theirs."""
-    if not placement.on_shared_node:
-        return ()
-    return ("--exact", *(() if placement.memory_mb is None else (f"--mem={placement.memory_mb}",)))
 
 
 def _from_template(text: str, command: Sequence[str], placement: Placement) -> tuple[str, ...]:

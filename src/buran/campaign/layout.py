@@ -148,11 +148,6 @@ class Layout:
         """Return the pointer that a job for a bundle or a batch makes."""
         return self.batch_pointer(name) if self.batch_spec(name).is_file() else self.bundle_pointer(name)
 
-    @property
-    def shared_cores(self) -> Path:
-        """What the records of runs say of cores that were shared, so that they need not be read again."""
-        return self.root / "pointers" / "shared-cores.json"
-
     def made(self, kind: Literal["builds", "bundles", "batches"]) -> list[str]:
         """Return what has a pointer, sorted."""
         folders, names = [str(self.root / "pointers" / kind)], set[str]()

@@ -12,7 +12,7 @@ from pathlib import Path
 from buran.campaign import checks
 from buran.campaign.config import Campaign
 from buran.campaign.document import read_campaign_file
-from buran.campaign.environments import environment_mistakes, environments_of, sharing_mistakes
+from buran.campaign.environments import environment_mistakes, environments_of
 from buran.campaign.expressions import Expression, ExpressionError, Kind, compile_expression
 from buran.campaign.inputs import Input
 from buran.campaign.mistakes import CampaignError, KeyPath, Mistake, TextError
@@ -137,8 +137,7 @@ class _Loading:
         used.update(name for expression in computed.values() for name in expression.names)
         influence = {"ranks": formulas.ranks.names, "threads": formulas.threads.names}
         reached = (checks.reach_mistakes(config, name, used, influence) for name in environments)
-        sharing = (sharing_mistakes(config, config.environments[name]) for name in environments)
-        mistakes.add(*dict.fromkeys(chain.from_iterable((*reached, *sharing))))
+        mistakes.add(*dict.fromkeys(chain.from_iterable(reached)))
         evaluation = [{**config.steps, **at} for at in config.evaluation_points]
         kept, dropped, held_out = self._modelling_points(constraints, evaluation)
         points_of_runs = [*kept, *evaluation]

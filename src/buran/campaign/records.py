@@ -187,9 +187,7 @@ class RunRecord(Record):
     program_core_hours
         Cost of the program alone: its cores while it ran; None where it is the cost.
     charged_cores
-        That its job holds, if all of them are charged, or its part of them; None where it is charged for its own.
-    own_cores
-        How many it was kept to, where other runs of its job could go on next to it on its node.
+        That its job holds, if all of them are charged; None where it is charged for its own.
     scheduler, job, allocation
         In whose job it ran and what that was given; None outside of jobs.
     before, after
@@ -234,7 +232,6 @@ class RunRecord(Record):
     disturbances: tuple[str, ...] = ()
     program_core_hours: float | None = None
     charged_cores: float | None = None
-    own_cores: int | None = None
     scheduler: str | None = None
     job: str | None = None
     allocation: JsonObject | None = None

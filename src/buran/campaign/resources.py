@@ -33,6 +33,20 @@ class Formulas:
     memory_mb: Expression | None = None
 
 
+@dataclass(frozen=True)
+class NodeKind:
+    """What each node of a partition has.
+
+    Attributes
+    ----------
+    cpus
+        What is charged: hardware threads.
+    """
+
+    cores: int
+    cpus: int
+
+
 def count_of(formula: Expression, point: Mapping[str, Value], key: str) -> int:
     """Return a resource that is counted.
 

@@ -558,9 +558,6 @@ class ResourcesKeys(Keys, title="Resources"):
     points_per_job
         Points with equal resources that may share a job, one after the other. `auto`: as many as take about ten
         minutes.
-    share_nodes
-        Runs that may share a node of the job, each on its own cores: none, counting runs, or all. Times of `all` are
-        noisier and kept apart.
     """
 
     ranks: OfRun[Formula | None] = Field(None, examples=["p", "px * py", 1])
@@ -583,4 +580,3 @@ class ResourcesKeys(Keys, title="Resources"):
     extra: OfQueue[JobOptions | None] = Field(None, examples=["--switches=1 --mail-type=FAIL"])
     time_margin: OfQueue[Annotated[float, Field(ge=1, le=100)]] = 3.0
     points_per_job: OfQueue[Annotated[int, Field(ge=1, le=10_000)] | Literal["auto"]] = 1
-    share_nodes: OfRun[Literal["none", "counts", "all"]] = "none"

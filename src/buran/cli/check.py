@@ -100,10 +100,10 @@ def _notes_ahead(campaign: Campaign, scheduler: Scheduler, job: str, obstacle: T
     """Yield what is known before anything runs."""
     from buran.features import FEATURES
     from buran.measurement.schedulers.none import NONE
-    from buran.workflow.crowded import neighbours_ahead, sharing_ahead
+    from buran.workflow.crowded import sharing_ahead, simulated
 
     yield from filter(None, [job])
-    yield from (sharing_ahead if scheduler is NONE and not job else neighbours_ahead)(campaign)
+    yield from (sharing_ahead if scheduler is NONE and not job else simulated)(campaign)
     if obstacle is not None:
         yield f"`buran run` would fail here: {obstacle.line}"
     for feature in FEATURES:

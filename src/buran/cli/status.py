@@ -84,7 +84,7 @@ def _print_rest(state: Progress, file: Path, *, every: bool) -> None:
         print(table(("spent on", "runs", "core hours"), account_rows(state.account), right=(1, 2)))
     if state.eta_s and not state.done:
         print(f"about {duration(state.eta_s)} until they are measured")
-    for text in (*state.changes, *state.sharing):
+    for text in (*state.changes, *state.simulated):
         note(text, sys.stdout)
     if state.other_targets and not state.changes:
         print(f"{state.other_targets} other versions of the target (sources, flags or compiler) were measured before")

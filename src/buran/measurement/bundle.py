@@ -8,14 +8,13 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from buran.campaign.launcher import cpus_in, session_variable, usable_cores
+from buran.campaign.launcher import session_variable, usable_cores
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Run
 from buran.campaign.point import Point
@@ -32,7 +31,6 @@ from buran.measurement.machine.provenance import environment_of, record_node, to
 from buran.measurement.run_folder import bring_inputs, changed_input, keep_output, size_of
 from buran.measurement.schedulers.base import Allocation, Outages, Scheduler, mismatch, misplaced
 from buran.measurement.schedulers.registry import current_scheduler, first_failure
-from buran.measurement.side_by_side import Lane, SharedMeter, side_by_side
 from buran.measurement.store import claims, ledger, store
 from buran.measurement.target import Target
 from buran.profiles.cubex_write import write_cubex
@@ -64,7 +62,6 @@ def configuration(target: Target, point: Point) -> dict[str, Any]:
         "machine": None if campaign.simulator is None else campaign.simulator.at(point).configuration(point),
         "partition": resources.partition,
         "constraint": resources.constraint,
-        "shares_node": campaign.times_are_shared(point) or None,
         "tasks_per_node": placement.tasks_per_node,
     }
     return {
@@ -95,8 +92,6 @@ def measure_bundle(
     bundle: Bundle,
     budget_core_hours: float | None,
     job: str | None = None,
-    lane: Lane | None = None,
-    left_out: Mode | None = None,
 ) -> BundleOutcome:
     """Make the runs of a bundle that the store does not have; return what became of all of them.
 
@@ -104,43 +99,34 @@ def measure_bundle(
     ----------
     job
         What a job that measures it was submitted for, if not for the bundle alone.
-    lane
-        Where it is measured next to others, whose parent holds the machine for all of them.
-    left_out
-        Runs that are not made now.
     """
     target = target.at(bundle.point)
     slots = slots_of(target, layout, bundle)
-    if any(slot.verdict() is None for run, slot in slots if run.mode is not left_out):
+    if any(slot.verdict() is None for _, slot in slots):
         scheduler = current_scheduler()
         allocation = scheduler.allocation()
         claim = layout.bundle_claim(bundle.id)
         # A second job for the same bundle must not wait: it would hold nodes and measure nothing.
         # One that was started again waits for what is left of itself.
         wait = allocation is None or allocation.restarts > 0 or not allocation.is_for(job or bundle.id)
-        reserved = target.backend.machine.reserved() if lane is None else nullcontext()
-        with interruptible(), claims.claimed(claim, wait=wait), reserved:
+        with interruptible(), claims.claimed(claim, wait=wait), target.backend.machine.reserved():
             if allocation is not None and allocation.waited_s is not None:
                 _note(layout.waits, allocation.job, allocation.waited_s)
             outages = scheduler.outages()
-            meter: Meter | Lane | None = None
-            if not wait and allocation is not None:
-                meter = _meter_of(target, allocation) if lane is None or lane.meter is None else lane
+            meter = None if wait or allocation is None else _meter_of(target, allocation)
             totals = ledger.RunningTotals(layout.store)
             spared_by = None
-            longest = {run.mode: _foreseen(target, bundle, run.mode) for run, _ in slots}
+            longest = dict.fromkeys((run.mode for run, _ in slots), _foreseen(target, bundle))
             for run, slot in slots:
-                if run.mode is left_out:
-                    continue
                 before = totals.spent_core_hours(target.id)
                 left = math.inf if budget_core_hours is None else budget_core_hours - before
-                at_once = 1.0 if lane is None else lane.at_once
-                if slot.verdict() is None and (left <= 0 or left < longest[run.mode] * at_once):
+                if slot.verdict() is None and (left <= 0 or left < longest[run.mode]):
                     break
                 claims.beat(claim)
                 exact = not wait
-                attempt = _Attempt(target, layout, bundle, run, slot, scheduler, allocation, outages, exact, spared_by)
-                _settle(replace(attempt, meter=meter, lane=lane))
+                _settle(
+                    _Attempt(target, layout, bundle, run, slot, scheduler, allocation, outages, exact, spared_by, meter)
+                )
                 cost = totals.spent_core_hours(target.id) - before
                 # Where a run takes more than was predicted, so do those of other builds; sampling has its own cost.
                 for mode in longest if run.mode is not Mode.MEMORY else (Mode.MEMORY,):
@@ -149,9 +135,9 @@ def measure_bundle(
     return BundleOutcome.of(bundle, (outcome_of(layout, run, slot) for run, slot in slots))
 
 
-def _foreseen(target: Target, bundle: Bundle, mode: Mode) -> float:
+def _foreseen(target: Target, bundle: Bundle) -> float:
     """Return what a run without hooks is expected to cost, in core hours; 0 where nothing is known."""
-    return (bundle.predicted_s or 0.0) * target.campaign.charged_cores(bundle.point, mode) / 3600.0
+    return (bundle.predicted_s or 0.0) * target.campaign.charged_cores(bundle.point) / 3600.0
 
 
 def _why_all_would_fail(run: Run, slot: store.Slot) -> str | None:
@@ -184,25 +170,20 @@ class Meter:
 
     Attributes
     ----------
-    cores
+    charged_cores
         That it holds, times what the site charges for one.
     charged_until
         On this process's monotonic clock: what came before is in the cost of some run.
     """
 
-    cores: float
+    charged_cores: float
     charged_until: float
-
-    @property
-    def charged_cores(self) -> float:
-        """What the job is charged for."""
-        return self.cores
 
     def core_hours(self) -> float:
         """Return what was occupied since the last call."""
         now = time.monotonic()
         occupied_s, self.charged_until = now - self.charged_until, now
-        return occupied_s * self.cores / 3600.0
+        return occupied_s * self.charged_cores / 3600.0
 
 
 _meters: dict[str, Meter] = {}  # by job: bundles that share one go on from each other
@@ -216,34 +197,6 @@ def _meter_of(target: Target, allocation: Allocation) -> Meter | None:
     begun = allocation.queried_s - allocation.elapsed_s - end_s
     charged = allocation.cpus * target.campaign.described(allocation.partition).charge_factor
     return _meters.setdefault(allocation.job, Meter(charged, begun))
-
-
-def measure_side_by_side(
-    target: Target, layout: Layout, bundles: Sequence[Bundle], budget: Callable[[], float | None], job: str
-) -> list[BuranError]:
-    """Make all runs of bundles that are left, several at a time, and write the pointers; return what failed.
-
-    Parameters
-    ----------
-    budget
-        Core hours in force.
-    job
-        What the job was submitted for.
-    """
-    campaign, allocation = target.campaign, current_scheduler().allocation()
-    is_ours = allocation is not None and (allocation.restarts > 0 or allocation.is_for(job))
-    alone = _meter_of(target, allocation) if allocation is not None and is_ours else None
-    meter = None if alone is None else SharedMeter(alone.cores, alone.charged_until)
-
-    def work(number: int, lane: Lane) -> None:
-        bundle = bundles[number]
-        outcome = measure_bundle(target, layout, bundle, budget(), job, lane)
-        outcome.write(layout.bundle_pointer(bundle.id))
-
-    needs = [campaign.need(bundle.point, bundle.predicted_s or 0.0) for bundle in bundles]
-    cpus = None if allocation is None else allocation.cpus
-    with target.backend.machine.reserved():
-        return side_by_side(needs, campaign.node(bundles[0].point).memory_mb, cpus, meter, work)
 
 
 @dataclass(frozen=True)
@@ -264,8 +217,6 @@ class _Attempt:
         Why the program failed at this point without hooks, if it did.
     meter
         Meter of the job, if all that it holds is charged.
-    lane
-        Where it is made next to others.
     temporary
         Folder that becomes the verdict, or is kept as an attempt without one; there is one once the slot is reserved.
     """
@@ -280,8 +231,7 @@ class _Attempt:
     outages: Outages | None
     exact: bool
     spared_by: str | None = None
-    meter: Meter | Lane | None = None
-    lane: Lane | None = None
+    meter: Meter | None = None
     temporary: Path = Path()
 
     def beat(self) -> None:
@@ -376,7 +326,6 @@ def _opened(attempt: _Attempt) -> RunRecord:
         allocation=None if allocation is None else _described(allocation),
         cores=target.campaign.cores(bundle.point),
         charged_cores=None if attempt.meter is None else attempt.meter.charged_cores,
-        own_cores=None if attempt.lane is None else attempt.lane.cores,
     )
 
 
@@ -390,9 +339,8 @@ def _refusal(attempt: _Attempt) -> str | None:
         return f"{SPARED}: the program fails here without instrumentation too ({attempt.spared_by})"
     if attempt.allocation is None or attempt.target.campaign.is_simulated:
         return None
-    campaign, point = attempt.target.campaign, attempt.bundle.point
-    placement, exact = campaign.placement(point), attempt.exact and not campaign.shares_node(point)
-    return mismatch(attempt.scheduler, attempt.allocation, placement, exact=exact)
+    placement = attempt.target.campaign.placement(attempt.bundle.point)
+    return mismatch(attempt.scheduler, attempt.allocation, placement, exact=attempt.exact)
 
 
 def _mark_unfit(folder: Path, build: str, attempt: Path) -> None:
@@ -419,10 +367,9 @@ def _job(attempt: _Attempt) -> RunJob:
     raw.mkdir()
     built = tree(layout, run.build)
     filter_file = run_filter(layout, run.build)
-    started = campaign if attempt.lane is None else replace(campaign, on_shared_node=True)
     in_job_of_user = attempt.allocation is not None and not attempt.exact  # which may be on other nodes than this
-    cores = campaign.node(point).cores if in_job_of_user else usable_cores()
-    argv, variables = backend.command(started, point, built, cores, run.mode)
+    cores = campaign.cores_of_node(point) if in_job_of_user else usable_cores()
+    argv, variables = backend.command(campaign, point, built, cores, run.mode)
     environment = {**os.environ, **variables, **backend.run_environment(run.mode, raw, filter_file)}
     return RunJob(
         argv=argv,
@@ -478,7 +425,7 @@ def _carry_out(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunRe
 
 def _watches(attempt: _Attempt, job: RunJob) -> list[Watch]:
     """Return what features let watch a run, from now on."""
-    start = Start(attempt.target.campaign, job, attempt.scheduler, attempt.allocation, attempt.lane is None)
+    start = Start(attempt.target.campaign, job, attempt.scheduler, attempt.allocation)
     found = (feature.watch(start) for feature in FEATURES if feature.watch is not None)
     return [watch for watch in found if watch is not None]
 
@@ -533,21 +480,11 @@ def _collect(attempt: _Attempt, job: RunJob, record: RunRecord) -> tuple[RunReco
         computation=computation_of(profile),
         cpu_clock_missing=profile.attributes.get("cpu_clock_missing") or None,
     )
-    if attempt.lane is not None and (outside := _outside(attempt.lane, placement)):
-        return record, outside
     simulated = attempt.target.campaign.is_simulated
     if attempt.allocation is None or simulated or not placement:  # not every measurement system says where ranks ran
         return record, None
     wanted = attempt.target.campaign.placement(job.point)
     return record, misplaced((rank["host"] for rank in placement), wanted)
-
-
-def _outside(lane: Lane, placement: Iterable[Mapping[str, str]]) -> str | None:
-    """Return as text that a program's ranks could run on more CPUs than were theirs; None if not."""
-    had = frozenset[int]().union(*(cpus_in(rank["cpus"]) for rank in placement))
-    if len(had) <= len(lane.cpus):  # a scheduler's launcher may have given it others
-        return None
-    return f"the launcher let its ranks run on {len(had)} CPUs, and {len(lane.cpus)} were assigned to them"
 
 
 def _with_usage(record: RunRecord, outcome: Outcome) -> RunRecord:

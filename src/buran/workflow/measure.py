@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from buran.campaign.plan import Bundle, Mode
+from buran.campaign.plan import Bundle
 from buran.campaign.records import BundleOutcome, read_batch
 from buran.errors import BuranError
 from buran.files import write_json
-from buran.measurement.bundle import measure_bundle, measure_side_by_side
+from buran.measurement.bundle import measure_bundle
 from buran.workflow.session import Session
 from buran.workflow.specs import budget_in_force
 
@@ -21,12 +19,8 @@ def measure(session: Session, bundle_id: str, job: str | None = None) -> BundleO
     job
         What the job was submitted for, if not for the bundle alone.
     """
-    return _measured(session, Bundle.read(session.layout.bundle_spec(bundle_id)), job)
-
-
-def _measured(session: Session, bundle: Bundle, job: str | None, left_out: Mode | None = None) -> BundleOutcome:
-    budget = budget_in_force(session.layout, session.id)
-    return measure_bundle(session.target, session.layout, bundle, budget, job, left_out=left_out)
+    bundle, budget = Bundle.read(session.layout.bundle_spec(bundle_id)), budget_in_force(session.layout, session.id)
+    return measure_bundle(session.target, session.layout, bundle, budget, job)
 
 
 def measure_batch(session: Session, batch: str, job: str | None = None) -> list[str]:
@@ -44,22 +38,12 @@ def measure_batch(session: Session, batch: str, job: str | None = None) -> list[
     """
     layout, names = session.layout, read_batch(session.layout.batch_spec(batch))
     left = [name for name in names if not layout.bundle_pointer(name).is_file()]
-    bundles, purpose = [Bundle.read(layout.bundle_spec(name)) for name in left], job or batch
-    together = partial(measure_side_by_side, session.target, layout, job=purpose)
-    times_too = session.campaign.may_share(Mode.TIME)
-    sharing = [bundle for bundle in bundles if session.campaign.shares_node(bundle.point)]
     problems: list[BuranError] = []
-    for bundle in bundles:
-        is_shared = session.campaign.shares_node(bundle.point)
-        if is_shared and times_too:
-            continue
+    for name in left:
         try:
-            outcome = _measured(session, bundle, purpose, Mode.EFFORT if is_shared else None)
-            if not is_shared:
-                outcome.write(layout.bundle_pointer(bundle.id))
+            measure(session, name, job or batch).write(layout.bundle_pointer(name))
         except BuranError as problem:
             problems.append(problem)
-    problems += together(sharing, partial(budget_in_force, layout, session.id)) if sharing else []
     if problems:
         raise problems[0]
     return list(names)

@@ -163,9 +163,3 @@ def test_the_key_makes_another_campaign_of_the_same_runs(tmp_path: Path) -> None
     without, before = (load_campaign(write_campaign(tmp_path, energy=asked)) for asked in (False, True))
     assert without.digest() != before.digest()
     assert decides(shape_of_files().model_fields["energy"]) is Decides.PLAN
-
-
-def test_runs_side_by_side_have_no_energy_of_their_own(tmp_path: Path) -> None:
-    shared = {"environments": {"here": {"launcher": "auto"}}, "resources": {"ranks": 1, "share_nodes": "all"}}
-    with pytest.raises(CampaignError, match="write share_nodes: counts"):
-        load_campaign(write_campaign(tmp_path, **shared))

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from buran.campaign.launcher import local_cores
 from workbench import Workbench
 
 pytestmark = [pytest.mark.thorough, pytest.mark.mpi]
@@ -45,22 +44,17 @@ def pbs() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("profile", ["grid-engine", "pbs"])
-@pytest.mark.parametrize("share", ["none", "all"])
 def test_a_campaign_is_measured_by_jobs(
-    workbench: Workbench, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, profile: str, share: str
+    workbench: Workbench, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, profile: str
 ) -> None:
     for name, value in request.getfixturevalue(profile.replace("-", "_")).items():
         monkeypatch.setenv(name, value)
-    workbench.write(resources={"time_limit": 60, "share_nodes": share}, environments={"here": {"launcher": "auto"}})
+    workbench.write(resources={"time_limit": 60}, environments={"here": {"launcher": "auto"}})
     workbench.buran("run", "campaign.yaml", "--profile", profile)
     found = (workbench.results / "store").glob("*/*/*~*/rep-*/run.json")
     records = [json.loads(path.read_text()) for path in found]
     assert len(records) == 12 and {record["scheduler"] for record in records} == {profile}
     jobs = {record["job"] for record in records}
     tasks = {record["allocation"]["tasks"] for record in records}
-    if share == "none":
-        assert len(jobs) == 4 and tasks == {1, 2}, "a job for each point"
-    else:
-        assert len(jobs) == 1 and len(tasks) == 1 and min(tasks) > 1, "one for all that fit on the node"
-        assert {record["own_cores"] for record in records} == {min(cores, len(local_cores())) for cores in (1, 2)}
+    assert len(jobs) == 4 and tasks == {1, 2}, "a job for each point"
     assert "0 problems" in workbench.buran("verify", "campaign.yaml")

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from buran.campaign.config import Campaign
 from buran.campaign.launcher import Placement
-from buran.campaign.packing import NodeKind
+from buran.campaign.resources import NodeKind
 from buran.campaign.sections import PartitionKeys
 from buran.errors import ToolError
 from buran.files import Stored
@@ -155,7 +155,7 @@ class Partition(Stored):
 def spread(campaign: Campaign, partitions: Mapping[str | None, Partition]) -> Campaign:
     """Return a campaign with its runs spread over the nodes of its partitions."""
     used = {name: partition.as_described(campaign.described(name)) for name, partition in partitions.items()}
-    kinds = {name: NodeKind(part.cores_per_node, part.cpus_per_node, part.memory_mb) for name, part in used.items()}
+    kinds = {name: NodeKind(part.cores_per_node, part.cpus_per_node) for name, part in used.items()}
     return replace(campaign, node_kinds=kinds) if kinds else campaign
 
 

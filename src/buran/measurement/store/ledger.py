@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from buran.campaign.plan import Question
-from buran.campaign.records import BUILD, BuildRecord, RunKey, RunRecord, Status, key_of, question_of, read_record
+from buran.campaign.records import BUILD, BuildRecord, RunKey, RunRecord, key_of, question_of, read_record
 from buran.errors import FormatError
 from buran.files import Stored, decode, not_synced, write_json, write_text
-from buran.measurement.store.sharing import Sharing
 from buran.measurement.store.store import build_folders, run_folders
 
 _SAMPLE = 200  # bytes before the position where reading stopped, to tell the same file from a new one
@@ -36,8 +35,6 @@ class Entry:
         Identity of the target; a changed target starts a new account.
     program_core_hours
         Cost of the program alone; None where that is the cost.
-    sharing
-        What the record of a run that was measured says of shared cores; None where an earlier version booked it.
     """
 
     run: str
@@ -46,7 +43,6 @@ class Entry:
     status: str
     cost_core_hours: float
     program_core_hours: float | None = None
-    sharing: Sharing | None = field(default=None, compare=False)
 
     @cached_property
     def key(self) -> RunKey:
@@ -241,11 +237,8 @@ def entry_of(store: Path, folder: Path) -> Entry | None:
     if record.cost_core_hours is None or not isinstance(record, BuildRecord | RunRecord):
         return None
     what = record.spec if isinstance(record, BuildRecord) else record
-    program, sharing = None, None
-    if isinstance(record, RunRecord):
-        program = record.program_core_hours
-        sharing = Sharing.of(record) if record.status is Status.MEASURED else None
-    return Entry(key_in(store, folder), what.target, what.mode, record.status, record.cost_core_hours, program, sharing)
+    program = record.program_core_hours if isinstance(record, RunRecord) else None
+    return Entry(key_in(store, folder), what.target, what.mode, record.status, record.cost_core_hours, program)
 
 
 def key_in(store: Path, folder: Path) -> str:

@@ -33,9 +33,6 @@ def _mistakes(config: CampaignFile, environment: str) -> Iterator[Mistake]:
     if used is not None and simulated(used) is not None:
         why = "what this machine consumes says nothing about a simulated one"
         yield Mistake(("energy",), "energy cannot be measured on a simulated machine", why, "leave it out")
-    elif config.resources.share_nodes == "all":
-        why, path = "energy is counted for whole nodes, and no run would have one", ("resources", "share_nodes")
-        yield Mistake(path, "energy needs nodes that are not shared", why, "write share_nodes: counts")
 
 
 def _sections() -> tuple[ReportSection, ...]:

@@ -69,8 +69,6 @@ def watch(start: Start) -> EnergyWatch | None:
     campaign, job, allocation = start.campaign, start.job, start.allocation
     if not is_requested(campaign.config):
         return None
-    if not start.is_alone:
-        return EnergyWatch(NoMeter("others were on its node (resources.share_nodes)"))
     nodes = campaign.placement(job.point).nodes
     local = PowercapMeter() if nodes == 1 else NoMeter(f"powercap reads one node, and the run had {nodes}")
     if allocation is None:

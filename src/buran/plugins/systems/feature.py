@@ -23,7 +23,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
     "memory": ("machine", "caches_kib", "ways"),
     "resources": (
         *("cluster", "partition", "partitions", "constraint", "account", "qos", "reservation", "exclusive", "extra"),
-        *("tasks_per_node", "time_margin", "points_per_job", "share_nodes"),
+        *("tasks_per_node", "time_margin", "points_per_job"),
     ),
 }
 """What a system file may say: keys of campaign files, and those below them; none for all."""

@@ -12,10 +12,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from buran.campaign.config import Campaign
 from buran.campaign.layout import Layout
-from buran.campaign.packing import NodeRoom, WaitingNeeds, makespan_s, side_by_side, within
-from buran.campaign.plan import SCHEMA, Bundle, Mode, Plan
+from buran.campaign.plan import SCHEMA, Bundle, Plan
 from buran.campaign.resources import JOB_S
 from buran.files import Stored, digest, not_synced, write_json
 from buran.measurement.schedulers.base import JobRequest
@@ -45,7 +43,6 @@ class Division(Stored):
 
     points_per_job: int | Literal["auto"]
     batches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    share_nodes: str = "none"
     in_arrays: bool = False
     arrays: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -64,9 +61,9 @@ def division_of(session: Session, plan: Plan, *, in_arrays: bool) -> Division:
     by then are left out, so that another division measures nothing again.
     """
     layout, keys = session.layout, session.campaign.config.resources
-    requested = Division(keys.points_per_job, share_nodes=keys.share_nodes, in_arrays=in_arrays)
+    requested = Division(keys.points_per_job, in_arrays=in_arrays)
     is_needed = in_arrays and len(plan.bundles) > _MOST_JOBS
-    if requested.points_per_job == 1 and requested.share_nodes == "none" and not is_needed:
+    if requested.points_per_job == 1 and not is_needed:
         return requested
     path = layout.batches(session.id, plan.iteration)
     decided = Division.read(path) if path.is_file() else None
@@ -91,15 +88,16 @@ def _decided(session: Session, plan: Plan, requested: Division) -> Division:
     for of_shape in _shapes(session, plan):
         minutes = {bundle.id: minutes for minutes, bundle in of_shape}
         of_job: dict[str, int] = {}
-        for group in _divided(session.campaign, [bundle for _, bundle in of_shape], requested.points_per_job):
+        for group in _divided(
+            [bundle for _, bundle in of_shape], requested.points_per_job, is_simulated=session.campaign.is_simulated
+        ):
             bundles = tuple(bundle.id for bundle in group)
             name = bundles[0] if len(bundles) == 1 else digest(bundles, 16)
             of_job[name] = sum(minutes[bundle] for bundle in bundles)
             batches |= {name: bundles} if len(bundles) > 1 else {}
         jobs += len(of_job)
-        if not session.campaign.shares_node(of_shape[0][1].point):  # there jobs differ in their memory
-            names = sorted(of_job, key=of_job.__getitem__)  # so that short ones ask for less time
-            arrays += [tuple(names[first : first + _LONGEST_ARRAY]) for first in range(0, len(names), _LONGEST_ARRAY)]
+        names = sorted(of_job, key=of_job.__getitem__)  # so that short ones ask for less time
+        arrays += [tuple(names[first : first + _LONGEST_ARRAY]) for first in range(0, len(names), _LONGEST_ARRAY)]
     is_needed = requested.in_arrays and jobs > _MOST_JOBS
     named = {digest(array, 16): array for array in arrays if is_needed and len(array) > 1}
     return replace(requested, batches=batches, arrays=named)
@@ -115,47 +113,22 @@ def _shapes(session: Session, plan: Plan) -> list[list[tuple[int, Bundle]]]:
         if not session.layout.bundle_pointer(bundle.id).is_file():
             request = None if virtual else job_request(session, bundle)
             shape = request and replace(request, minutes=0)
-            if request is not None and session.campaign.shares_node(bundle.point):
-                shape = whole_node(session.campaign.node(bundle.point), replace(request, minutes=0))
             shapes.setdefault(shape, []).append((request.minutes if request else 0, bundle))
     return list(shapes.values())
 
 
-def _divided(campaign: Campaign, bundles: Sequence[Bundle], most: int | Literal["auto"]) -> list[list[Bundle]]:
-    """Return bundles of one shape in groups of so many, or of ten minutes; of what nothing is known, each is alone.
-
-    On a node that is shared, a group has at least as many as fit side by side.
-    """
-    groups, taken_s, free = list[list[Bundle]](), 0.0, NodeRoom(0)
-    for bundle in _filling_nodes(campaign, bundles):
-        point, node = bundle.point, campaign.node(bundle.point)
-        need, is_shared = within(campaign.need(point), node), campaign.shares_node(point)
-        at_once = side_by_side(need, node) if campaign.times_are_shared(point) else 1
-        run_s = math.inf if bundle.predicted_s is None or campaign.is_simulated else bundle.predicted_s
-        bundle_s = len(bundle.runs) * (run_s + _OVERHEAD_OF_A_RUN_S) / at_once
-        is_full = not groups or (taken_s + bundle_s > JOB_S if most == "auto" else len(groups[-1]) >= most)
-        if is_full and not (is_shared and free.fits(need)):
+def _divided(bundles: Sequence[Bundle], most: int | Literal["auto"], *, is_simulated: bool) -> list[list[Bundle]]:
+    """Return bundles of one shape in groups of so many, or of ten minutes; of what nothing is known, each is alone."""
+    groups, taken_s = list[list[Bundle]](), 0.0
+    for bundle in bundles:
+        run_s = math.inf if bundle.predicted_s is None or is_simulated else bundle.predicted_s
+        bundle_s = len(bundle.runs) * (run_s + _OVERHEAD_OF_A_RUN_S)
+        if not groups or (taken_s + bundle_s > JOB_S if most == "auto" else len(groups[-1]) >= most):
             groups.append([])
-            taken_s, free = 0.0, node
+            taken_s = 0.0
         groups[-1].append(bundle)
-        free.take(need)
         taken_s += bundle_s
     return groups
-
-
-def _filling_nodes(campaign: Campaign, bundles: Sequence[Bundle]) -> list[Bundle]:
-    """Return bundles of one shape in an order in which neighbours fill nodes, where they may share these."""
-    if not campaign.shares_node(bundles[0].point):
-        return list(bundles)
-    node = campaign.node(bundles[0].point)
-    waiting = WaitingNeeds([within(campaign.need(bundle.point), node) for bundle in bundles])
-    order, free = list[Bundle](), replace(node)
-    while waiting:
-        while (number := waiting.pop(free)) is not None:
-            order.append(bundles[number])
-            free.take(waiting.needs[number])
-        free = replace(node)
-    return order
 
 
 def batch_request(session: Session, bundles: Sequence[Bundle]) -> JobRequest:
@@ -172,24 +145,5 @@ def array_request(session: Session, jobs: Sequence[Sequence[Bundle]]) -> JobRequ
 
 def together(session: Session, bundles: Sequence[Bundle]) -> JobRequest:
     """Return what one job for several bundles of the same shape asks for; it starts only once."""
-    campaign, request, point = session.campaign, job_request(session, bundles[0]), bundles[0].point
-    limits_s = [job_limit_s(session, bundle) - STARTUP_S for bundle in bundles]
-    if not campaign.shares_node(point):
-        return replace(request, minutes=minutes_of(session, STARTUP_S + sum(limits_s), point))
-    pairs = zip(bundles, limits_s, strict=True)
-    limit_s = makespan_s([campaign.need(bundle.point, limit_s) for bundle, limit_s in pairs], campaign.node(point))
-    if not campaign.may_share(Mode.TIME):  # what is timed comes before, alone
-        limit_s += sum(limits_s)
-    request = whole_node(campaign.node(point), request, [campaign.memory_mb(bundle.point) for bundle in bundles])
-    return replace(request, minutes=minutes_of(session, STARTUP_S + limit_s, point))
-
-
-def whole_node(node: NodeRoom, request: JobRequest, memories_mb: Sequence[int | None] = ()) -> JobRequest:
-    """Return what a job asks for whose runs share its node: all cores, and memory for all, as far as there is any."""
-    cores, most_mb = node.cores, node.memory_mb
-    memory_mb = sum(requested or 0 for requested in memories_mb) or None
-    if memory_mb is not None and most_mb is not None:
-        memory_mb = min(memory_mb, most_mb)
-    return replace(
-        request, tasks=cores, cpus_per_task=1, ranks_per_node=cores, tasks_per_node=None, memory_mb=memory_mb
-    )
+    limit_s = STARTUP_S + sum(job_limit_s(session, bundle) - STARTUP_S for bundle in bundles)
+    return replace(job_request(session, bundles[0]), minutes=minutes_of(session, limit_s, bundles[0].point))

@@ -79,9 +79,7 @@ def estimate(history: History) -> Estimate:
         points, runs = points + bool(open_runs), runs + len(open_runs)
         for run in open_runs:
             run_s = program_s.get(point) if times is None else times.seconds(point, kinds[run.build])
-            # What is known from runs made has their charge in it, whatever their mode.
-            cores = campaign.charged_cores(point, run.mode if times is None else "")
-            costs.append(None if run_s is None else run_s * cores / 3600.0)
+            costs.append(None if run_s is None else run_s * campaign.charged_cores(point) / 3600.0)
     return Estimate(
         iteration=plan.iteration,
         reason=plan.reason,

@@ -53,11 +53,11 @@ class PhaseCost:
     core_hours: float | None = 0.0
     wall_s: float | None = 0.0
 
-    def with_run(self, seconds: float | None, cores: float, between_s: float, at_once: int = 1) -> PhaseCost:
-        """Return it with one more run to come, of so many that go on side by side."""
+    def with_run(self, seconds: float | None, cores: float, between_s: float) -> PhaseCost:
+        """Return it with one more run to come."""
         if seconds is None or self.core_hours is None or self.wall_s is None:
             return replace(self, ahead=self.ahead + 1, core_hours=None, wall_s=None)
-        core_hours, wall_s = self.core_hours + seconds * cores / 3600.0, self.wall_s + seconds / at_once + between_s
+        core_hours, wall_s = self.core_hours + seconds * cores / 3600.0, self.wall_s + seconds + between_s
         return replace(self, ahead=self.ahead + 1, core_hours=core_hours, wall_s=wall_s)
 
 
@@ -93,8 +93,7 @@ def phase_costs(history: History) -> tuple[PhaseCost, ...]:
         point, kind = points[question], kinds[question[0]]
         seconds_ahead = None if times is None else times.seconds(point, kind)
         phase = phases[question]
-        at_once = campaign.at_once(point, kind[0])
-        costs[phase] = costs[phase].with_run(seconds_ahead, cores(point), between_s, at_once)
+        costs[phase] = costs[phase].with_run(seconds_ahead, cores(point), between_s)
     costs[Phase.BUILDS] = _builds(history, all_plans)
     return tuple(_with_new_filter(history, ahead, costs, times, between_s).values())
 

@@ -57,11 +57,9 @@ class Remaining:
         if self.times is None:
             self.unknown = True
             return 0.0
-        campaign = self.session.campaign
         seconds = self.times.seconds(bundle.point, self._kinds[run.build])
-        wall_s = seconds / campaign.at_once(bundle.point, run.mode) + self._between_s
-        self.seconds[bundle.id] = self.seconds.get(bundle.id, 0.0) + wall_s
-        core_hours = seconds * campaign.charged_cores(bundle.point) / 3600.0
+        self.seconds[bundle.id] = self.seconds.get(bundle.id, 0.0) + seconds + self._between_s
+        core_hours = seconds * self.session.campaign.charged_cores(bundle.point) / 3600.0
         self.core_hours += core_hours
         return core_hours
 

@@ -22,7 +22,7 @@ from buran.measurement.schedulers.submission import JobEvents
 from buran.measurement.store import claims, ledger, store
 from buran.reporting.account import account_of
 from buran.reporting.content import AccountItem, Failure
-from buran.workflow.crowded import sharing
+from buran.workflow.crowded import simulated
 from buran.workflow.history import History
 from buran.workflow.session import Session
 from buran.workflow.views.changes import changes_in_words
@@ -146,7 +146,7 @@ class Progress:
     other_targets: int
     account: tuple[AccountItem, ...] = ()
     changes: tuple[str, ...] = ()
-    sharing: tuple[str, ...] = ()
+    simulated: tuple[str, ...] = ()
 
     @property
     def measured(self) -> int:
@@ -191,7 +191,7 @@ def progress_of(history: History) -> Progress:
     waits = _waits(layout)
     scheduler = scheduler_of_campaign(layout.root, had_jobs=bool(waits))
     queue = _queue(layout, scheduler, waits)
-    listed: dict[str, bool] = {}
+    listed = set[str]()
     measured = _Measured.of(layout, entries)
     for plan in plans:
         in_queue = queue.bundles if queue else frozenset()
@@ -221,7 +221,7 @@ def progress_of(history: History) -> Progress:
         other_targets=len({entry.target for entry in entries} - {session.target.id}),
         account=account_of(entries, plans, session.target.id),
         changes=changes_in_words(history, entries),
-        sharing=tuple(sharing(history, [run for run, is_counted in listed.items() if is_counted])),
+        simulated=tuple(simulated(session.campaign)),
     )
 
 
@@ -298,13 +298,12 @@ def _rows(
     failures: dict[Path, Failure],
     ahead: _Ahead,
     in_queue: frozenset[str],
-    listed: dict[str, bool],
+    listed: set[str],
     measured: _Measured,
 ) -> list[Row]:
     """Return the rows of an iteration; runs that an earlier one requested are `listed` there.
 
-    What is listed says whether it is a run whose measurement counts. Of runs that are `measured` by the ledger,
-    nothing else is looked at.
+    Of runs that are `measured` by the ledger, nothing else is looked at.
     """
     layout = session.layout
     failures |= dict(_failed_builds(layout, plan))
@@ -313,13 +312,13 @@ def _rows(
         if folders := measured.folders(layout, bundle):
             for run, folder in zip(bundle.runs, folders, strict=True):
                 if folder not in listed:
-                    listed[folder] = run.repetition >= 0
+                    listed.add(folder)
                     counts[run.mode, bundle.purpose]["measured"] += 1
             continue
         for run, slot in slots_of(session.target, layout, bundle):
             if str(slot.key) in listed:
                 continue
-            listed[str(slot.key)] = run.repetition >= 0 and slot.is_measured()
+            listed.add(str(slot.key))
             what = f"{run.mode} run, {bundle.point.key}, {run.name}"
             verdict, state = slot.verdict(), "missing"
             if verdict == slot.folder:
