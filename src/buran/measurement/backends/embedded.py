@@ -21,7 +21,6 @@ from buran.measurement.toolchain.hook_cost import VisitCost, cost_of_hooks
 from buran.measurement.toolchain.runtime import check_compiler, find_toolchain
 from buran.measurement.toolchain.static_features import StaticFeatures, notes_on, read_static_features
 from buran.measurement.toolchain.toolchain import FOR_A_PLUGIN, GCC_FALLBACK, Toolchain
-from buran.measurement.toolchain.wrappers import ccache
 from buran.profiles.metrics import MINOR_FAULTS, metric_of, sampled
 from buran.profiles.profile import Profile
 
@@ -96,12 +95,13 @@ class EmbeddedBackend(Backend):
         """Tell the wrappers what to do; the file that they read is written with the first build, not by looking."""
         if not self.toolchain_file.is_file():
             write_text(self.toolchain_file, self.toolchain.to_json())
-        environment = {"BURAN_MODE": str(mode), "BURAN_TOOLCHAIN": str(self.toolchain_file)}
-        environment["BURAN_REQUIREMENTS"] = requirements = DETAILED if self.detailed else ""
-        path = None if filter_file is None else str(filter_file)
-        if path is not None:
-            environment["BURAN_FILTER"] = path
-        return environment | ccache.variables(self.toolchain, str(mode), path, requirements)
+        environment = {
+            "BURAN_MODE": str(mode),
+            "BURAN_TOOLCHAIN": str(self.toolchain_file),
+            "BURAN_REQUIREMENTS": DETAILED if self.detailed else "",
+            "CCACHE_DISABLE": "1",  # it knows neither mode nor filter
+        }
+        return environment if filter_file is None else {**environment, "BURAN_FILTER": str(filter_file)}
 
     def visit_cost(self) -> VisitCost | None:
         """Measure it; the fallback without a plugin has other hooks."""

@@ -168,7 +168,6 @@ def _storage(folder: Path) -> Finding:
 
 def _helpers() -> Iterator[Finding]:
     for program, what, costs in (
-        ("ccache", "ccache", "every filter compiles everything again"),
         ("git", "git", "sources from git repositories cannot be measured; revisions are not recorded"),
         ("make", "make", "neither the bundled examples nor programs with a Makefile can be built"),
         ("cmake", "cmake", "programs that are built with CMake cannot be measured"),

@@ -13,20 +13,20 @@ BURAN_TOOLCHAIN
 BURAN_FILTER
     Score-P filter file that selects functions.
 
-With ``-print-ccache-key`` alone they print what CCACHE_EXTRAFILES must hold before ccache may be put in front of them.
 Started once per source file: standard library only, and only what is needed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import NoReturn
 
-from buran.errors import BuranError, ToolError
-from buran.measurement.toolchain.wrappers import ccache
+from buran.errors import BuranError, ToolError, UsageError
 from buran.measurement.toolchain.wrappers.translate import (
     CC,
     CXX,
@@ -55,10 +55,7 @@ def run(arguments: Sequence[str], *, wrapper: Wrapper, environment: Mapping[str,
         if environment.get("BURAN_WRAPPER") == "off":
             mode = VANILLA
         filter_file = environment.get("BURAN_FILTER") or None
-        if list(arguments) == [ccache.QUESTION]:
-            print(ccache.key_file(toolchain, mode, filter_file, environment.get(ccache.REQUIREMENTS, "")))
-            sys.exit(0)
-        ccache.refuse_unless_keyed(environment, toolchain, mode, filter_file)
+        _refuse_ccache()
         command = translate(arguments, wrapper=wrapper, mode=mode, toolchain=toolchain, filter_file=filter_file)
         if "--help" in arguments:
             print(f"{wrapper.name}: {' '.join(command[:1])} with Buran's instrumentation.\n{__doc__}", flush=True)
@@ -70,6 +67,18 @@ def run(arguments: Sequence[str], *, wrapper: Wrapper, environment: Mapping[str,
     except BuranError as error:
         print(f"{wrapper.name}: {error}", file=sys.stderr)
         sys.exit(int(error.exit_code))
+
+
+def _refuse_ccache() -> None:
+    """Raise `UsageError` under ccache, which then calls the compiler once more on its own account and keeps nothing."""
+    with contextlib.suppress(OSError):
+        parent = Path(f"/proc/{os.getppid()}/comm").read_text(encoding="utf-8").strip()
+        if parent in ("ccache", "sccache"):
+            raise UsageError(
+                f"{parent} cannot keep what Buran's wrappers compile",
+                why="it would take objects of one mode or filter for those of another",
+                hint="build without it: export CCACHE_DISABLE=1",
+            )
 
 
 def _main(wrapper: Wrapper) -> NoReturn:
