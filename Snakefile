@@ -14,15 +14,14 @@ from snakemake.exceptions import WorkflowError
 from snakemake.utils import min_version
 
 from buran.campaign.plan import Bundle
-from buran.campaign.records import read_batch
 from buran.cli.status import print_failures
-from buran.workflow.engine.batches import array_request, batch_request, division_of
+from buran.workflow.engine.batches import batch_request, division_of
 from buran.workflow.engine.jobs import engine_resources, job_request, resource_names
 from buran.workflow.views.status import progress_of
 from buran.workflow.history import History
 from buran.workflow.refine import start_build, starts_by_itself
 from buran.workflow.session import open_session
-from buran.workflow.specs import plan_in_force, write_build_spec
+from buran.workflow.specs import jobs_in, plan_in_force, write_build_spec
 
 min_version("9.20")
 
@@ -60,7 +59,6 @@ wildcard_constraints:
     shard="[0-9a-f]{2}",
     bundle="[0-9a-f]{16}",
     batch="[0-9a-f]{16}",
-    array="[0-9a-f]{16}",
 
 
 # What is not measured runs where the engine runs, unless the profile says `config: [cheap_rules=jobs]`. Each rule says so

@@ -23,11 +23,9 @@ def bundle_of(bundle):
     return BUNDLES.get(bundle) or Bundle.read(SESSION.layout.bundle_spec(bundle))
 
 
-def bundles_of(batch):
-    """Return the bundles of a job."""
-    return [
-        bundle_of(bundle) for bundle in read_batch(SESSION.layout.batch_spec(batch))
-    ]
+def jobs_of(batch):
+    """Return the bundles of each job of a batch."""
+    return [[bundle_of(bundle) for bundle in job] for job in jobs_in(SESSION.layout, batch)]
 
 
 def last_iteration(campaign):
@@ -50,26 +48,8 @@ def builds_of_bundle(wildcards):
 
 
 def builds_of_batch(wildcards):
-    """Builds that the bundles of a job run."""
-    return builds_of(bundles_of(wildcards.batch))
-
-
-def jobs_of(array):
-    """Return the bundles of each job of an array."""
-    names = read_batch(SESSION.layout.array_spec(array))
-    batched = [
-        name not in BUNDLES and SESSION.layout.batch_spec(name).is_file()
-        for name in names
-    ]
-    return [
-        bundles_of(name) if is_batch else [bundle_of(name)]
-        for name, is_batch in zip(names, batched)
-    ]
-
-
-def builds_of_array(wildcards):
-    """Builds that the jobs of an array run."""
-    return builds_of([bundle for job in jobs_of(wildcards.array) for bundle in job])
+    """Builds that the jobs of a batch run."""
+    return builds_of([bundle for job in jobs_of(wildcards.batch) for bundle in job])
 
 
 @cache
@@ -80,18 +60,12 @@ def request_of_bundle(bundle):
 
 @cache
 def request_of_batch(batch):
-    """What a job for several bundles asks the scheduler for."""
-    return engine_resources(batch_request(SESSION, bundles_of(batch)))
-
-
-@cache
-def request_of_array(array):
-    """What each job of an array asks the scheduler for."""
-    return engine_resources(array_request(SESSION, jobs_of(array)))
+    """What each job of a batch asks the scheduler for."""
+    return engine_resources(batch_request(SESSION, jobs_of(batch)))
 
 
 def in_arrays():
-    """Tell whether the executor takes an array of jobs for one: ours does, and that of this machine."""
+    """Tell whether the executor takes many jobs for one: ours does, and that of this machine."""
     return workflow.local_exec or workflow.executor_plugin.name == "buran"
 
 

@@ -21,7 +21,8 @@ rule measure:
         "../scripts/measure.py"
 
 
-# Runs of several points that need the same resources, key resources.points_per_job: one job instead of many.
+# Points that share jobs (key resources.points_per_job), and very many jobs that need the same resources: one for the
+# engine. Our executor submits each job, as arrays where it can; on this machine all is measured one after the other.
 # Each point has its records, its claim and its pointer as if it were alone.
 rule measure_together:
     input:
@@ -37,27 +38,6 @@ rule measure_together:
         **measure_resources(request_of_batch),
         bench_slot=1,
     message:
-        "Measuring the bundles of job {wildcards.batch}"
+        "Measuring the bundles of batch {wildcards.batch}"
     script:
-        "../scripts/measure_together.py"
-
-
-# Very many jobs that need the same resources: one for the engine. Our executor submits each of them, as arrays where it
-# can; on this machine they are measured one after the other. Each has its claim and its pointer as if it were alone.
-rule measure_array:
-    input:
-        builds=builds_of_array,
-    output:
-        PATHS.array_pointer("{array}"),
-    log:
-        "logs/measure_array/{shard}/{array}.log",
-    retries: 0
-    conda:
-        "../workflow/envs/buran.yaml"
-    resources:
-        **measure_resources(request_of_array),
-        bench_slot=1,
-    message:
-        "Measuring what the jobs of array {wildcards.array} are for"
-    script:
-        "../scripts/measure_array.py"
+        "../scripts/measure.py"

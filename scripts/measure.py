@@ -1,9 +1,7 @@
-"""Measure a bundle: all runs of one point."""
+"""Measure a bundle, or the bundles of a batch one after the other."""
 
-from pathlib import Path
-
-from buran.workflow.measure import measure
+from buran.workflow.measure import measure_jobs
 from buran.workflow.session import step
 
 with step(snakemake) as session:
-    measure(session, snakemake.wildcards.bundle).write(Path(snakemake.output[0]))
+    measure_jobs(session, snakemake.wildcards[-1])

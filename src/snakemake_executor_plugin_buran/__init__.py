@@ -21,10 +21,8 @@ from snakemake_interface_executor_plugins.settings import CommonSettings, Execut
 if TYPE_CHECKING:
     from buran.workflow.engine.submitter import Result, Submitter, Task
 
-_MEASUREMENTS = {"measure": "bundle", "measure_together": "batch"}
-"""Rules that measure, with the wildcard that names what they measure."""
-_ARRAYS = "measure_array"
-"""Rule that stands for many jobs."""
+_MEASUREMENTS = ("measure", "measure_together")
+"""Rules that measure; the second stands for many jobs."""
 _SOON_S, _LATER_S = 1.0, 10.0  # between two looks at the scheduler, while jobs begin or end and while nothing changes
 
 
@@ -80,15 +78,12 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
 
     def _tasks(self, job: Any) -> "list[Task]":
         from buran.workflow.engine.jobs import request_from
-        from buran.workflow.engine.submitter import Task, tasks_of_array
+        from buran.workflow.engine.submitter import Task, tasks_of
 
         request = request_from(dict(job.resources.items()))
+        if not job.is_group() and job.rule.name in _MEASUREMENTS:
+            return tasks_of(Path.cwd(), str(job.wildcards[-1]), request)
         makes = tuple(Path(str(path)).absolute() for path in job.output)
-        rule = None if job.is_group() else job.rule.name
-        if rule == _ARRAYS:
-            return tasks_of_array(Path.cwd(), str(job.wildcards_dict["array"]), request)
-        if rule in _MEASUREMENTS:
-            return [Task(str(job.wildcards_dict[_MEASUREMENTS[rule]]), request, None, makes)]
         return [Task(f"{job.name}-{job.jobid}", request, f"exec {self.format_job_exec(job)}", makes)]
 
     async def check_active_jobs(self, active_jobs: list[Any]) -> AsyncGenerator[Any, None]:
@@ -109,14 +104,14 @@ class Executor(RemoteExecutor):  # type: ignore[misc]
             if failed is not None:
                 self.report_job_error(info, msg=f"{failed.words}. ")
                 continue
-            if not info.job.is_group() and info.job.rule.name == _ARRAYS:
-                self._finish_array(info.job)
+            if not info.job.is_group() and info.job.rule.name == _MEASUREMENTS[1]:
+                self._finish_batch(info.job)
             self.report_job_success(info)
 
-    def _finish_array(self, job: Any) -> None:
+    def _finish_batch(self, job: Any) -> None:
         from buran.files import write_json
 
-        write_json(Path(str(job.output[0])), str(job.wildcards_dict["array"]))
+        write_json(Path(str(job.output[0])), str(job.wildcards[-1]))
 
     async def sleep(self) -> None:
         """Wait until the next look; the end of the engine is not kept waiting."""

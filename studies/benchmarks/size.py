@@ -192,12 +192,13 @@ def graph(folder: Path, runs: int, points_per_job: int | str) -> dict[str, Any]:
     steps["first plan, with its files"], counts = peak_mib(planned)
     steps["graph of all jobs"], _ = peak_mib(partial(engine, "--dry-run"))
     made, bundles = map(int, counts.split())
-    division = Division.read(layout.batches(session.id, 0))
-    jobs = bundles + len(division.batches) - sum(map(len, division.batches.values()))
+    division = Division.read(layout.division(session.id, 0))
+    batched = [job for jobs in division.batches.values() for job in jobs]
+    jobs = bundles + len(batched) - sum(map(len, batched))
     for spec in first_plan(session).builds:
         BuildOutcome(spec.hash, spec.mode, Status.MEASURED, None, "").write(layout.build_pointer(spec.hash))
-    steps["submitting all jobs, with the graph"], _ = peak_mib(partial(engine, "--until", "measure_array"))
-    assert all(layout.job_pointer(job).is_file() for array in division.arrays.values() for job in array)
+    steps["submitting all jobs, with the graph"], _ = peak_mib(partial(engine, "--until", "measure_together"))
+    assert all(map(Path.is_file, map(layout.batch_pointer, division.batches)))
     return {"runs": made, "bundles": bundles, "jobs": jobs, "steps": steps}
 
 

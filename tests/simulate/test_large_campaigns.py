@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from buran import files
 from buran.campaign.plan import Bundle
-from buran.campaign.records import RECORD, BundleOutcome, Status
+from buran.campaign.records import RECORD
 from buran.cli import progress
 from buran.errors import FormatError
 from buran.files import not_synced, write_json
 from buran.measurement.build import build
 from buran.measurement.bundle import slots_of
 from buran.measurement.store import ledger, store
-from buran.workflow.engine import finished
 from buran.workflow.history import History
-from buran.workflow.measure import measure, measure_array
+from buran.workflow.measure import measure_jobs
 from buran.workflow.plan import first_plan
 from buran.workflow.report import write_results
 from buran.workflow.session import Session, open_session
@@ -93,29 +90,6 @@ def test_without_pointers_or_a_ledger_status_looks_into_the_store(copied: Sessio
     assert looked(copied).rows == before.rows
 
 
-def test_a_campaign_is_finished_until_something_could_be_tried_again(copied: Session) -> None:
-    layout = copied.layout
-    assert not finished.is_finished(copied)
-    finished.remember(copied)
-    assert finished.is_finished(copied)
-    ledger.ledger_path(layout.store).rename(layout.root / "away")
-    assert not finished.is_finished(copied), "it is to be booked anew"
-    (layout.root / "away").rename(ledger.ledger_path(layout.store))
-    note = layout.finished(copied.id)
-    note.write_text(json.dumps({"schema": 1, "state": "as an earlier version had it"}))
-    assert not finished.is_finished(copied)
-    note.unlink()
-    pointer = layout.bundle_pointer(History.open(copied).plans[0].bundles[0].id)
-    outcome = BundleOutcome.read(pointer)
-    runs = (replace(outcome.runs[0], status=Status.OVER_BUDGET), *outcome.runs[1:])
-    replace(outcome, runs=runs, complete=False).write(pointer)
-    finished.remember(copied)
-    assert not note.exists(), "a run that was not started is tried again"
-    pointer.unlink()
-    finished.remember(copied)
-    assert not note.exists(), "a bundle has no pointer"
-
-
 def test_looking_takes_a_small_part_of_the_time(made: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     watcher, now_s, looks = progress.Watcher(made), [0.0], list[float]()
 
@@ -150,28 +124,30 @@ def test_bundles_share_their_runs(made: Session) -> None:
     assert all(f'{{"id": "{bundle.id}", ' in text for bundle in first_plan(made).bundles), "a bundle on a line"
 
 
-def test_jobs_of_an_array_are_measured_one_after_the_other(tmp_path: Path) -> None:
+def test_jobs_of_a_batch_are_measured_one_after_the_other(tmp_path: Path) -> None:
     session = opened(tmp_path, refinement={"enabled": False})
     layout, plan = session.layout, first_plan(session)
     write_plan(layout, session.id, plan)
     for spec in plan.builds:
         build(session.target, layout, spec).write(layout.build_pointer(spec.hash))
     first, second, third, fourth = (bundle.id for bundle in plan.bundles[:4])
-    batch, array = "b" * 16, "a" * 16
-    write_json(layout.batch_spec(batch), [second, third])
-    write_json(layout.array_spec(array), [first, batch, fourth])
-    measure(session, first).write(layout.bundle_pointer(first))
+    batch = "b" * 16
+    write_json(layout.batch_spec(batch), [[first], [second, third], [fourth]])
+    measure_jobs(session, first)
     before = layout.bundle_pointer(first).stat().st_mtime_ns
     layout.bundle_spec(second).write_text("damaged")
     with pytest.raises(FormatError):
-        measure_array(session, array)
-    assert layout.made("bundles") == sorted([first, fourth]), "the other jobs were carried out"
+        measure_jobs(session, batch)
+    assert layout.made("bundles") == sorted([first, third, fourth]), "the others were carried out"
     assert layout.bundle_pointer(first).stat().st_mtime_ns == before, "what is measured is left as it is"
-    plan_in_force(layout, session.id, 0)
+    assert layout.made("jobs") == []
     layout.bundle_spec(second).unlink()
     plan_in_force(layout, session.id, 0)
-    assert measure_array(session, array) == [first, batch, fourth]
-    assert layout.made("batches") == [batch]
-    assert {layout.job_pointer(name) for name in (first, batch)} == {
+    measure_jobs(session, batch)
+    assert layout.made("jobs") == [batch] and second in layout.made("bundles")
+    assert [layout.job_pointer(name) for name in (first, batch)] == [
         layout.bundle_pointer(first), layout.batch_pointer(batch)
-    }  # fmt: skip
+    ]  # fmt: skip
+    layout.batch_spec(batch).write_text('["a list of bundles"]')
+    with pytest.raises(FormatError, match="no batch of jobs"):
+        measure_jobs(session, batch)

@@ -10,15 +10,14 @@ import pytest
 
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Plan
-from buran.campaign.records import read_batch
 from buran.files import write_json
 from buran.workflow.engine import batches
 from buran.workflow.engine.batches import batch_request, division_of, together
 from buran.workflow.engine.jobs import STARTUP_S, job_limit_s, job_request
-from buran.workflow.engine.submitter import tasks_of_array
+from buran.workflow.engine.submitter import tasks_of
 from buran.workflow.plan import first_plan
 from buran.workflow.session import Session, open_session
-from buran.workflow.specs import plan_in_force
+from buran.workflow.specs import jobs_in, plan_in_force
 from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi]
@@ -37,7 +36,8 @@ def planned(workbench: Workbench, points_per_job: int | str, expected_s: str | N
 
 
 def batches_of(session: Session, plan: Plan) -> dict[str, tuple[str, ...]]:
-    return dict(division_of(session, plan, in_arrays=False).batches)
+    """Bundles of each job that has several."""
+    return {name: job for name, (job,) in division_of(session, plan, in_arrays=False).batches.items()}
 
 
 def test_points_of_the_same_shape_share_a_job(workbench: Workbench) -> None:
@@ -62,7 +62,7 @@ def test_what_is_measured_is_in_no_job(workbench: Workbench) -> None:
     assert batches_of(session, plan)[batch] == group, "decided once"
     left = [Bundle.read(session.layout.bundle_spec(each)) for each in rest]
     whole = [Bundle.read(session.layout.bundle_spec(each)) for each in group]
-    assert batch_request(session, whole) == together(session, left) != job_request(session, left[0])
+    assert batch_request(session, [whole]) == together(session, left) != job_request(session, left[0])
     again, plan = planned(workbench, 10)
     assert session.id == again.id, "how jobs are cut is no part of the question"
     assert not any(first in group for group in batches_of(again, plan).values())
@@ -89,29 +89,28 @@ def test_very_many_jobs_are_one_for_the_engine(
     monkeypatch.setattr(batches, "_MOST_JOBS", 3)
     monkeypatch.setattr(batches, "_LONGEST_ARRAY", 2)
     session, plan = planned(workbench, points_per_job, "n")
-    apart, layout = division_of(session, plan, in_arrays=False), session.layout
+    layout = session.layout
+    apart = batches_of(session, plan)
     division = division_of(session, plan, in_arrays=True)
-    assert apart.arrays == {} and apart.batches == division.batches
-    assert list(map(len, division.arrays.values())) == jobs
+    assert set(apart.values()) == {job for jobs in division.batches.values() for job in jobs if len(job) > 1}
+    assert list(map(len, division.batches.values())) == jobs
     points = {bundle.id: bundle.point for bundle in plan.bundles}
-    for array, names in division.arrays.items():
-        assert read_batch(layout.array_spec(array)) == names
-        of_jobs = [division.batches.get(name, (name,)) for name in names]
+    for batch, of_jobs in division.batches.items():
+        assert jobs_in(layout, batch) == of_jobs
         assert len({points[bundle]["p"] for group in of_jobs for bundle in group}) == 1, "they ask for the same"
         by_id = {bundle.id: bundle for bundle in plan.bundles}
         requests = [together(session, [by_id[bundle] for bundle in group]) for group in of_jobs]
         longest = max(request.minutes for request in requests)
-        asked = batches.array_request(session, [[by_id[bundle] for bundle in group] for group in of_jobs])
+        asked = batch_request(session, [[by_id[bundle] for bundle in group] for group in of_jobs])
         assert asked == replace(requests[0], minutes=longest)
     waited_for = division.pointers(layout, plan)
-    assert len(waited_for) == len(set(waited_for)) == len(division.arrays) + (2 if points_per_job == 1 else 0)
+    assert len(waited_for) == len(set(waited_for)) == len(division.batches) + (2 if points_per_job == 1 else 0)
     layout.bundle_pointer(plan.bundles[0].id).write_text("{}")
-    (array,) = [
-        array for array, names in division.arrays.items() if plan.bundles[0].id in str((names, division.batches))
-    ][:1]
-    left = tasks_of_array(layout.root, array, together(session, plan.bundles[:1]))
-    assert all(not task.is_made() for task in left)
-    assert division_of(session, plan, in_arrays=False).arrays == {}, "another executor takes each job for itself"
+    (batch,) = (batch for batch, of_jobs in division.batches.items() if plan.bundles[0].id in str(of_jobs))
+    left = tasks_of(layout.root, batch, together(session, plan.bundles[:1]))
+    assert len(left) == (1 if points_per_job == 1 else 2) and not any(task.is_made() for task in left)
+    of_one = (len(jobs) for jobs in division_of(session, plan, in_arrays=False).batches.values())
+    assert set(of_one) <= {1}, "another executor takes each job for itself"
 
 
 @pytest.mark.thorough
@@ -126,7 +125,7 @@ def test_one_failing_point_does_not_stop_the_others_of_its_job(workbench: Workbe
     assert {failure["reason"] for failure in state["failures"]} == {"exit code 3"}
     log = (workbench.results / "logs" / "snakemake.log").read_text()
     assert "measure_together" in log and "rule measure:" not in log
-    assert len(Layout(workbench.results).made_pointers("batches")) == 2
+    assert len(Layout(workbench.results).made_pointers("jobs")) == 2
     before = workbench.started()
     assert "nothing is left to do" in workbench.buran("run", "campaign.yaml", expect=1)
     workbench.write(program={**workbench.config["program"], "run": run}, resources={"time_limit": 120})

@@ -84,7 +84,7 @@ def test_no_job_has_points_of_two_partitions(workbench: Workbench) -> None:
     plan = plan_in_force(session.layout, session.id, 0)
     bundles = {bundle.id: bundle for bundle in plan.bundles}
     batches = division_of(session, plan, in_arrays=False).batches.values()
-    groups = [[bundles[name] for name in names] for names in batches]
+    groups = [[bundles[name] for name in names] for (names,) in batches]
     assert groups, "points share jobs"
     for group in groups:
         (partition,) = {session.campaign.partition(bundle.point) for bundle in group}

@@ -115,7 +115,7 @@ def test_runs_are_told_apart_by_what_slurm_and_their_claims_say(workbench: Workb
 
 def test_a_job_for_several_points_counts_for_all_of_them(workbench: Workbench, no_slurm: Path) -> None:
     session, plan = planned(workbench, points_per_job=2)
-    (batch, group), *_ = division_of(session, plan, in_arrays=False).batches.items()
+    (batch, (group,)), *_ = division_of(session, plan, in_arrays=False).batches.items()
     in_queue(session, no_slurm, ("PENDING", batch, "(Resources)"))
     state = progress_of(History.open(session))
     assert sum(row.queued for row in state.rows) == 3 * len(group) == 6

@@ -86,8 +86,8 @@ class Layout:
         """Script of a job, as it was submitted."""
         return self.job_scripts / f"{identity}.sh"
 
-    def log(self, rule: Literal["measure", "measure_together", "measure_array"], name: str) -> Path:
-        """Log of a job that measures a bundle, a batch or an array."""
+    def log(self, rule: Literal["measure", "measure_together"], name: str) -> Path:
+        """Log of a job that measures a bundle or a batch."""
         return self._path(f"logs/{rule}", name, ".log")
 
     @property
@@ -129,26 +129,18 @@ class Layout:
         return self._path("pointers/bundles", bundle, ".json")
 
     def batch_spec(self, batch: str) -> Path:
-        """Path of which bundles share a job."""
-        return self._path("pointers/batches", batch, ".spec.json")
+        """Path of which jobs, of some bundles each, the workflow engine takes for one."""
+        return self._path("pointers/jobs", batch, ".spec.json")
 
     def batch_pointer(self, batch: str) -> Path:
-        """Made when all bundles of a job have their pointers."""
-        return self._path("pointers/batches", batch, ".json")
-
-    def array_spec(self, array: str) -> Path:
-        """Path of which jobs, of a bundle or of a batch each, the workflow engine takes for one."""
-        return self._path("pointers/arrays", array, ".spec.json")
-
-    def array_pointer(self, array: str) -> Path:
-        """Made when all jobs of an array are done."""
-        return self._path("pointers/arrays", array, ".json")
+        """Made when all bundles of a batch have their pointers."""
+        return self._path("pointers/jobs", batch, ".json")
 
     def job_pointer(self, name: str) -> Path:
         """Return the pointer that a job for a bundle or a batch makes."""
         return self.batch_pointer(name) if self.batch_spec(name).is_file() else self.bundle_pointer(name)
 
-    def made(self, kind: Literal["builds", "bundles", "batches"]) -> list[str]:
+    def made(self, kind: Literal["builds", "bundles", "jobs"]) -> list[str]:
         """Return what has a pointer, sorted."""
         folders, names = [str(self.root / "pointers" / kind)], set[str]()
         for folder in folders:
@@ -161,7 +153,7 @@ class Layout:
                         names.add(name)
         return sorted(names)
 
-    def made_pointers(self, kind: Literal["builds", "bundles", "batches"]) -> list[Path]:
+    def made_pointers(self, kind: Literal["builds", "bundles", "jobs"]) -> list[Path]:
         """Return the pointers that exist, without the specifications next to them, sorted."""
         if kind == "builds":
             return [self.build_pointer(build) for build in self.made(kind)]
@@ -175,9 +167,9 @@ class Layout:
         """Plan of an iteration."""
         return self.iteration(campaign, iteration) / "plan.json"
 
-    def batches(self, campaign: str, iteration: int) -> Path:
+    def division(self, campaign: str, iteration: int) -> Path:
         """Which bundles of an iteration share jobs."""
-        return self.iteration(campaign, iteration) / "batches.json"
+        return self.iteration(campaign, iteration) / "jobs.json"
 
     def budget(self, campaign: str, iteration: int) -> Path:
         """Core hours that may be spent until the end of an iteration: the plan says so too, but is long."""
@@ -202,10 +194,6 @@ class Layout:
     def results(self, campaign: str) -> Path:
         """Folder of what the user takes home."""
         return self.root / "reports" / campaign
-
-    def finished(self, campaign: str) -> Path:
-        """Path of what the workflow had made when nothing was left to do."""
-        return self.results(campaign) / "finished.json"
 
     def folders_of_small_files(self) -> list[Path]:
         """Return where this package writes files outside of builds and runs, whose folders have files of programs."""

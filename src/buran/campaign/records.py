@@ -16,8 +16,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator
 
 from buran.campaign.plan import SCHEMA, AnyPoint, BuildSpec, Bundle, Mode, Purpose, Question
-from buran.errors import FormatError
-from buran.files import MADE_AGAIN, JsonObject, Stored, decode, digest, read_document, read_json, write_json
+from buran.files import JsonObject, Stored, decode, digest, read_document, write_json
 
 RECORD = "run.json"
 BUILD = "build"
@@ -433,14 +432,6 @@ class BuildOutcome(Stored):
     def write(self, path: Path) -> None:
         """Write the pointer to the build."""
         write_json(path, {"schema": SCHEMA, **vars(self)})
-
-
-def read_batch(path: Path) -> tuple[str, ...]:
-    """Read which bundles share a job; raise `FormatError` for anything else."""
-    bundles = read_json(path)
-    if not isinstance(bundles, list) or not all(isinstance(bundle, str) for bundle in bundles):
-        raise FormatError("this is no list of bundles", where=path, hint=MADE_AGAIN)
-    return tuple(bundles)
 
 
 def core_hours(outcomes: Iterable[BundleOutcome], without: Iterable[BundleOutcome] = ()) -> float:

@@ -160,7 +160,7 @@ def drive(
     if dry_run:
         import subprocess
 
-        _preview(session, where, extra)
+        _preview(session, where)
         return subprocess.run(command, check=False).returncode
     if verbose:
         _say(f"what follows, but for lines of progress, is from {_shown(log)}")
@@ -168,7 +168,7 @@ def drive(
     with hushed(), controller.sole_controller(layout, _say) as lock:
         with tempfile.NamedTemporaryFile(dir=layout.root) as file:
             since = Path(file.name).stat().st_mtime  # by the clock of the file system, as what the scripts log
-        drivers = _Drivers(session, command, log, lock, extra, verbose)
+        drivers = _Drivers(session, command, log, lock, verbose)
         followed = where.scheduler is not NONE
         end = drivers.in_jobs(where.scheduler, retry_failed, cancel) if followed else drivers.locally(retry_failed)
     if end.interrupted:
@@ -197,15 +197,17 @@ def _with_todays_program(session: Session) -> Session:
     from buran.workflow.session import Session
 
     target = same_program(session.target, session.layout, _say)
-    return session if target is session.target else Session(session.campaign, session.folder)
+    return session if target is session.target else Session(session.campaign)
 
 
-def _preview(session: Session, where: EngineProfile, extra: list[str]) -> None:
-    """Show the next plan, its cost and, where measurements are jobs, one of them to the letter."""
+def _preview(session: Session, where: EngineProfile) -> None:
+    """Show the next plan, its cost and, where measurements are jobs of ours, the submission of the largest point's."""
     from buran.cli.plan import show_estimate
+    from buran.measurement.schedulers.submission import Submission
+    from buran.workflow.engine.batches import jobs_of, together
     from buran.workflow.engine.jobs import launch_lines
-    from buran.workflow.engine.preview import submission
     from buran.workflow.history import History
+    from buran.workflow.specs import name_of
     from buran.workflow.views.estimate import estimate, next_plan_of
 
     history = History.open(session)
@@ -213,15 +215,19 @@ def _preview(session: Session, where: EngineProfile, extra: list[str]) -> None:
     print(style(f"iteration {ahead.iteration}: {ahead.reason}", "bold"))
     show_estimate(ahead)
     plan = next_plan_of(history)
-    if not plan.bundles or where.submit_program is None:
+    left = {bundle: job for jobs in jobs_of(session, plan) for job in jobs for bundle in job}
+    bundles = {bundle.id: bundle for bundle in plan.bundles if bundle.id in left}
+    if not bundles or where.executor != "buran":
         return
-    bundle = plan.bundles[-1]
-    print(
-        f"the largest of its {counted(len(plan.bundles), 'point')}, {bundle.point.key}, is submitted by "
-        "(except for random names)"
-    )
-    print(f"  {submission(session, plan, bundle, where, extra)}")
-    print("and its job starts, one after the other,")
+    name, bundle = bundles.popitem()
+    job, layout = left[name], session.layout
+    submission = Submission(name_of((job,)), (name_of((job,)),))
+    request = together(session, [bundle, *(bundles[other] for other in job if other != name)])
+    command = where.scheduler.submit_command(layout.root, request, submission, layout.job_script(submission.id))
+    if command:
+        print(f"the largest of its {counted(len(plan.bundles), 'point')}, {bundle.point.key}, is submitted by")
+        print(f"  {shlex.join(command)}")
+    print(f"a job for {bundle.point.key} starts, one after the other,")
     print("\n".join(f"  {line}" for line in launch_lines(session, bundle)), flush=True)
 
 
@@ -231,26 +237,17 @@ class _Drivers:
     command: list[str]
     log: Path
     lock: int
-    extra: list[str]
     verbose: bool
 
     def locally(self, retry_failed: bool, hangs: Callable[[int], bool] | None = None) -> End:
-        """Run the engine once, unless there is nothing to do and nothing in particular was requested."""
+        """Run the engine once."""
         from buran.cli.progress import Watcher
         from buran.measurement.store import ledger
-        from buran.workflow.engine import controller, finished
+        from buran.workflow.engine import controller
 
-        layout, campaign = self.session.layout, self.session.id
+        layout = self.session.layout
         controller.forget_dead_engine(layout)
-        is_finished = not retry_failed and finished.is_finished(self.session)
-        if not is_finished:
-            controller.make_eligible(layout, campaign, retry_failed=retry_failed)
-            if finished.misses_files(self.session):
-                controller.forget_derived(layout, campaign)
-            is_finished = retry_failed and finished.is_finished(self.session)
-        if is_finished and not self.extra:
-            _say("nothing is left to do")
-            return controller.End(0)
+        controller.make_eligible(layout, self.session.id, retry_failed=retry_failed)
         watcher = Watcher(self.session, self.log if self.verbose else None)
         try:
             end = controller.run_engine(self.command, self.log, self.lock, watcher.look, hangs)
@@ -258,8 +255,8 @@ class _Drivers:
             watcher.close()
         if end.code == 0:
             ledger.complete(layout.store)  # attempts that vanished had nobody to book them
-        if end.code == 0 and not self.extra:
-            finished.remember(self.session)
+            if "Nothing to be done" in self.log.read_text(errors="replace"):
+                _say("nothing is left to do")
         return end
 
     def in_jobs(self, scheduler: Scheduler, retry_failed: bool, cancel: bool) -> End:

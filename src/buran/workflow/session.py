@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,9 +22,6 @@ from buran.measurement.recorded import RecordedBackend, recorded_target
 from buran.measurement.schedulers.base import Partition, spread
 from buran.measurement.target import Target, open_target
 
-RESULTS_VARIABLE = "BURAN_PREVIEW"
-"""Names another results folder in the environment of a workflow engine that only shows what it would do."""
-
 
 @dataclass(frozen=True)
 class Session:
@@ -33,8 +29,6 @@ class Session:
 
     Attributes
     ----------
-    folder
-        Results folder, if not the campaign's own.
     stands_for
         Measured target that is looked at instead of today's.
     to_read
@@ -42,14 +36,13 @@ class Session:
     """
 
     campaign: Campaign
-    folder: Path | None = None
     stands_for: str | None = None
     to_read: bool = False
 
     @cached_property
     def layout(self) -> Layout:
         """Absolute paths."""
-        return Layout(self.folder or self.campaign.results_root)
+        return Layout(self.campaign.results_root)
 
     @cached_property
     def earlier(self) -> Forerunner | None:
@@ -66,10 +59,6 @@ class Session:
     def in_partitions(self) -> Session:
         """Return the same with runs spread over the nodes of the partitions that are known."""
         return replace(self, campaign=spread(self.campaign, self.partitions)) if self.partitions else self
-
-    def elsewhere(self, folder: Path) -> Session:
-        """Return the same with another results folder."""
-        return Session(self.campaign, folder, to_read=self.to_read)
 
     @property
     def relative_paths(self) -> Layout:
@@ -116,8 +105,7 @@ def open_session(path: Path, *, base_models: bool = True, to_read: bool = False)
         The file has mistakes, or something that it names.
     """
     campaign = load_campaign(path)
-    folder = os.environ.get(RESULTS_VARIABLE)
-    session = Session(campaign, Path(folder) if folder else None, to_read=to_read).in_partitions()
+    session = Session(campaign, to_read=to_read).in_partitions()
     if base_models:
         from buran.workflow.correct import check_base_models
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from buran.campaign.layout import Layout
 from buran.campaign.plan import SCHEMA, BuildSpec, Bundle, Plan
-from buran.files import Stored, not_synced, write_json
+from buran.errors import FormatError
+from buran.files import MADE_AGAIN, Stored, decode, digest, not_synced, read_json, write_json
+
+Jobs = tuple[tuple[str, ...], ...]
+"""Bundles of each job of a batch."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,21 @@ def write_specs(layout: Layout, campaign: str, plan: Plan) -> None:
 def write_build_spec(layout: Layout, spec: BuildSpec) -> None:
     """Write how to make a build."""
     _write_once(layout.build_spec(spec.hash), spec)
+
+
+def name_of(jobs: Sequence[Sequence[str]]) -> str:
+    """Return the name of a batch, and of a job that is one; a bundle alone has its own."""
+    bundles = [*chain(*jobs)]
+    return bundles[0] if len(bundles) == 1 else digest(jobs, 16)
+
+
+def jobs_in(layout: Layout, name: str) -> Jobs:
+    """Return the bundles of each job of a batch, or of a bundle alone; raise `FormatError` for a damaged file."""
+    path = layout.batch_spec(name)
+    try:
+        return decode(Jobs, read_json(path)) if path.is_file() else ((name,),)
+    except ValueError as error:
+        raise FormatError("this is no batch of jobs", where=path, why=str(error), hint=MADE_AGAIN) from error
 
 
 def _write_once(path: Path, spec: BuildSpec | Bundle) -> None:

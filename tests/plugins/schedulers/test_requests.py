@@ -43,4 +43,3 @@ def test_other_schedulers_get_the_same_request(
     assert "12 runs not made yet" in output
     (line,) = (line for line in output.splitlines() if line.startswith(f"  {submit} "))
     assert asked in " ".join(shlex.split(line))
-    assert "#!/bin/sh" in output and "buran.workflow.engine.job" in output

@@ -334,6 +334,16 @@ class Scheduler(Protocol):
         """Return how many tasks an array of jobs may have; 1 where there are no arrays."""
         return 1
 
+    def submit_command(self, folder: Path, request: JobRequest, submission: Submission, script: Path) -> list[str]:
+        """Return the command that submits a script which is to run in a folder; nothing where it is not shown.
+
+        Raises
+        ------
+        NotSubmitted
+            It cannot be requested here.
+        """
+        return []
+
     def submit(self, folder: Path, request: JobRequest, submission: Submission, script: Path) -> str:
         """Submit a script that is to run in a folder; return the number of the job, or of the array.
 

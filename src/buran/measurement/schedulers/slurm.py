@@ -188,10 +188,9 @@ class Slurm(Scheduler):
         most = _setting("MaxArraySize")
         return max(int(most), 1) if most and most.isdecimal() else 1
 
-    def submit(self, folder: Path, request: JobRequest, submission: Submission, script: Path) -> str:
-        """Submit with ``sbatch``; the submission is the job's comment, by which it is found again."""
+    def submit_command(self, folder: Path, request: JobRequest, submission: Submission, script: Path) -> list[str]:
+        """Return ``sbatch`` with its options; the submission is the job's comment, by which it is found again."""
         log = Path("logs", self.name, "%A_%a.log" if submission.is_array else "%j.log")
-        (folder / log).parent.mkdir(parents=True, exist_ok=True)
         wanted = {
             "job-name": f"buran-{submission.id}",
             "comment": submission.purpose,
@@ -213,7 +212,12 @@ class Slurm(Scheduler):
         options = [f"--{name}={value}" for name, value in wanted.items() if value is not None]
         options += ["--exclusive"] if request.exclusive else []
         own = shlex.split(request.extra) if request.extra else []
-        done = ask(["sbatch", "--parsable", "--no-requeue", *options, *own, str(script)], of_job=False, partly=True)
+        return ["sbatch", "--parsable", "--no-requeue", *options, *own, str(script)]
+
+    def submit(self, folder: Path, request: JobRequest, submission: Submission, script: Path) -> str:
+        """Submit it."""
+        (folder / "logs" / self.name).mkdir(parents=True, exist_ok=True)
+        done = ask(self.submit_command(folder, request, submission, script), of_job=False, partly=True)
         if done is None:
             raise NotSubmitted("sbatch is missing, or does not answer", Refusal.PASSING)
         number = done.stdout.strip().rpartition("\n")[2].partition(";")[0]  # a list of clusters adds which

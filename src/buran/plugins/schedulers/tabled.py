@@ -224,16 +224,20 @@ class TabledScheduler(Scheduler):
             why = done.stderr.strip() if done else f"{self.cancel_words[0]} is missing or does not answer"
             raise ToolError("the jobs could not be cancelled", why=why, hint=shlex.join([*self.cancel_words, *numbers]))
 
-    def submit(self, folder: Path, request: JobRequest, submission: Submission, script: Path) -> str:
-        """Submit the script; the submission is the job's name, by which it is found again."""
+    def submit_command(self, folder: Path, request: JobRequest, submission: Submission, script: Path) -> list[str]:
+        """Return the command with its options; the submission is the job's name, by which it is found again."""
         for key, step in self.unsupported.items():
             if getattr(request, key) not in (None, False):
                 raise NotSubmitted(f"{self.title} has nothing for the key resources.{key}: {step}", Refusal.FINAL)
-        log = Path("logs", self.name)
-        (folder / log).mkdir(parents=True, exist_ok=True)
         own = shlex.split(request.extra) if request.extra else []
-        words = [*self.options(folder, request, submission, log), *own, str(script)]
-        done = self.ask([*self.submit_words, *words], folder=folder, submits=True)
+        options = self.options(folder, request, submission, Path("logs", self.name))
+        return [*self.submit_words, *options, *own, str(script)]
+
+    def submit(self, folder: Path, request: JobRequest, submission: Submission, script: Path) -> str:
+        """Submit it."""
+        words = self.submit_command(folder, request, submission, script)
+        (folder / "logs" / self.name).mkdir(parents=True, exist_ok=True)
+        done = self.ask(words, folder=folder, submits=True)
         if done is None:
             raise NotSubmitted(f"{self.submit_program} is missing, or does not answer", Refusal.PASSING)
         number = self.number_in(done.stdout) if done.returncode == 0 else None

@@ -1,4 +1,4 @@
-"""How measurements are divided: bundles that share a job, and jobs that are one for the workflow engine.
+"""How measurements are divided: bundles that share a job, and jobs that are one for the workflow engine, a batch.
 
 Small points need not wait in a queue one by one. The engine needs milliseconds and 20 kB for each of its jobs, so that
 it is given many jobs of a scheduler, or of this machine, as one.
@@ -9,16 +9,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 from buran.campaign.layout import Layout
 from buran.campaign.plan import SCHEMA, Bundle, Plan
 from buran.campaign.resources import JOB_S
-from buran.files import Stored, digest, not_synced, write_json
+from buran.files import Stored, not_synced, write_json
 from buran.measurement.schedulers.base import JobRequest
 from buran.workflow.engine.jobs import STARTUP_S, job_limit_s, job_request, minutes_of
 from buran.workflow.session import Session
+from buran.workflow.specs import Jobs, name_of
 
 _OVERHEAD_OF_A_RUN_S = 0.3  # reading and sealing: what a run took in addition to the program with twenty points a job
 _MOST_JOBS = 100  # that the engine takes for what they are: it shows each, and starts a process for each
@@ -31,27 +33,23 @@ class Division(Stored):
 
     Attributes
     ----------
-    batches
-        Bundles that share a job, by its name; a bundle with a job of its own is in none.
     in_arrays
         Whether the engine may take many jobs for one.
-    arrays
-        Bundles and batches whose jobs are one for the engine, by its name; what it takes as it is, is in none.
+    batches
+        Bundles of each job, by the name of the batch; a bundle that the engine takes for what it is, is in none.
     """
 
     kind_of_file = "division into jobs"
 
     points_per_job: int | Literal["auto"]
-    batches: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     in_arrays: bool = False
-    arrays: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    batches: Mapping[str, Jobs] = field(default_factory=dict)
 
     def pointers(self, layout: Layout, plan: Plan) -> list[Path]:
         """Return what the engine waits for until a plan is measured."""
-        inside = set[str]().union(*self.batches.values(), *self.arrays.values())
+        inside = {bundle for jobs in self.batches.values() for bundle in chain(*jobs)}
         bundles = (layout.bundle_pointer(bundle.id) for bundle in plan.bundles if bundle.id not in inside)
-        batches = (layout.batch_pointer(batch) for batch in self.batches if batch not in inside)
-        return [*bundles, *batches, *map(layout.array_pointer, self.arrays)]
+        return [*bundles, *map(layout.batch_pointer, self.batches)]
 
 
 def division_of(session: Session, plan: Plan, *, in_arrays: bool) -> Division:
@@ -60,55 +58,46 @@ def division_of(session: Session, plan: Plan, *, in_arrays: bool) -> Division:
     It is decided once for each plan and then kept: it is what the workflow engine waits for. Bundles that are measured
     by then are left out, so that another division measures nothing again.
     """
-    layout, keys = session.layout, session.campaign.config.resources
-    requested = Division(keys.points_per_job, in_arrays=in_arrays)
-    is_needed = in_arrays and len(plan.bundles) > _MOST_JOBS
-    if requested.points_per_job == 1 and not is_needed:
+    layout, requested = session.layout, Division(session.campaign.config.resources.points_per_job, in_arrays)
+    if requested.points_per_job == 1 and not (in_arrays and len(plan.bundles) > _MOST_JOBS):
         return requested
-    path = layout.batches(session.id, plan.iteration)
+    path = layout.division(session.id, plan.iteration)
     decided = Division.read(path) if path.is_file() else None
-    if decided is None or replace(decided, batches={}, arrays={}) != requested:
-        decided = _decided(session, plan, requested)
+    if decided is None or replace(decided, batches={}) != requested:
+        batches = _batches(jobs_of(session, plan), in_arrays=in_arrays)
+        decided = replace(requested, batches={name_of(jobs): jobs for jobs in batches if len([*chain(*jobs)]) > 1})
+        of_one_job = {name_of((job,)): (job,) for job in chain(*batches) if len(job) > 1}
         with not_synced():  # they are many, and made again with the division where a power cut left them empty
-            # Pointers of the same name are of an earlier time, when what they stand for was there.
-            for batch, bundles in decided.batches.items():
-                layout.batch_pointer(batch).unlink(missing_ok=True)
-                write_json(layout.batch_spec(batch), bundles)
-            for array, jobs in decided.arrays.items():
-                layout.array_pointer(array).unlink(missing_ok=True)
-                write_json(layout.array_spec(array), jobs)
+            for name, jobs in {**of_one_job, **decided.batches}.items():
+                # A pointer of the same name is of an earlier time, when what it stands for was there.
+                layout.batch_pointer(name).unlink(missing_ok=True)
+                write_json(layout.batch_spec(name), jobs)
         write_json(path, {"schema": SCHEMA, **vars(decided)})
     return decided
 
 
-def _decided(session: Session, plan: Plan, requested: Division) -> Division:
-    batches: dict[str, tuple[str, ...]] = {}
-    arrays = list[tuple[str, ...]]()
-    jobs = 0
+def jobs_of(session: Session, plan: Plan) -> list[Jobs]:
+    """Return the jobs for what is not measured of a plan, those together that ask for the same, short ones first."""
+    most, is_simulated = session.campaign.config.resources.points_per_job, session.campaign.is_simulated
+    shapes = list[Jobs]()
     for of_shape in _shapes(session, plan):
         minutes = {bundle.id: minutes for minutes, bundle in of_shape}
-        of_job: dict[str, int] = {}
-        for group in _divided(
-            [bundle for _, bundle in of_shape], requested.points_per_job, is_simulated=session.campaign.is_simulated
-        ):
-            bundles = tuple(bundle.id for bundle in group)
-            name = bundles[0] if len(bundles) == 1 else digest(bundles, 16)
-            of_job[name] = sum(minutes[bundle] for bundle in bundles)
-            batches |= {name: bundles} if len(bundles) > 1 else {}
-        jobs += len(of_job)
-        names = sorted(of_job, key=of_job.__getitem__)  # so that short ones ask for less time
-        arrays += [tuple(names[first : first + _LONGEST_ARRAY]) for first in range(0, len(names), _LONGEST_ARRAY)]
-    is_needed = requested.in_arrays and jobs > _MOST_JOBS
-    named = {digest(array, 16): array for array in arrays if is_needed and len(array) > 1}
-    return replace(requested, batches=batches, arrays=named)
+        jobs = _divided([bundle for _, bundle in of_shape], most, is_simulated=is_simulated)
+        shapes.append(tuple(sorted(jobs, key=lambda job: sum(map(minutes.__getitem__, job)))))
+    return shapes
+
+
+def _batches(shapes: Sequence[Jobs], *, in_arrays: bool) -> list[Jobs]:
+    """Return the jobs that are one for the engine: each alone, unless it would have too many."""
+    most = _LONGEST_ARRAY if in_arrays and sum(map(len, shapes)) > _MOST_JOBS else 1
+    return [jobs[first : first + most] for jobs in shapes for first in range(0, len(jobs), most)]
 
 
 def _shapes(session: Session, plan: Plan) -> list[list[tuple[int, Bundle]]]:
     """Return the bundles to be measured with the minutes of their jobs, those together whose jobs are else alike."""
     shapes: dict[JobRequest | None, list[tuple[int, Bundle]]] = {}
-    virtual = (
-        session.target.backend.machine.clock == "virtual"
-    )  # nothing is occupied while a simulated point is measured
+    # Nothing is occupied while a simulated point is measured.
+    virtual = session.target.backend.machine.clock == "virtual"
     for bundle in plan.bundles:
         if not session.layout.bundle_pointer(bundle.id).is_file():
             request = None if virtual else job_request(session, bundle)
@@ -117,29 +106,29 @@ def _shapes(session: Session, plan: Plan) -> list[list[tuple[int, Bundle]]]:
     return list(shapes.values())
 
 
-def _divided(bundles: Sequence[Bundle], most: int | Literal["auto"], *, is_simulated: bool) -> list[list[Bundle]]:
+def _divided(bundles: Sequence[Bundle], most: int | Literal["auto"], *, is_simulated: bool) -> Jobs:
     """Return bundles of one shape in groups of so many, or of ten minutes; of what nothing is known, each is alone."""
-    groups, taken_s = list[list[Bundle]](), 0.0
+    groups, taken_s = list[list[str]](), 0.0
     for bundle in bundles:
         run_s = math.inf if bundle.predicted_s is None or is_simulated else bundle.predicted_s
         bundle_s = len(bundle.runs) * (run_s + _OVERHEAD_OF_A_RUN_S)
         if not groups or (taken_s + bundle_s > JOB_S if most == "auto" else len(groups[-1]) >= most):
             groups.append([])
             taken_s = 0.0
-        groups[-1].append(bundle)
+        groups[-1].append(bundle.id)
         taken_s += bundle_s
-    return groups
+    return tuple(map(tuple, groups))
 
 
-def batch_request(session: Session, bundles: Sequence[Bundle]) -> JobRequest:
-    """Return what a batch's job asks for: the shape that its bundles share, and time for those not measured yet."""
-    unmeasured = [bundle for bundle in bundles if not session.layout.bundle_pointer(bundle.id).is_file()]
-    return together(session, unmeasured or bundles)
+def batch_request(session: Session, jobs: Sequence[Sequence[Bundle]]) -> JobRequest:
+    """Return what each job of a batch asks for: the shape that they share, and time for the longest.
 
-
-def array_request(session: Session, jobs: Sequence[Sequence[Bundle]]) -> JobRequest:
-    """Return what each job of an array asks for: the shape that they share, and time for the longest."""
-    requests = [batch_request(session, bundles) for bundles in jobs]
+    Nothing is asked for what is measured by now.
+    """
+    requests = []
+    for bundles in jobs:
+        unmeasured = [bundle for bundle in bundles if not session.layout.bundle_pointer(bundle.id).is_file()]
+        requests.append(together(session, unmeasured or bundles))
     return replace(requests[0], minutes=max(request.minutes for request in requests))
 
 

@@ -169,8 +169,13 @@ def make_eligible(layout: Layout, campaign: str, *, retry_failed: bool) -> None:
     """
     ledger.complete(layout.store)
     _drop_incomplete(layout, retry_failed=retry_failed)
-    bundles = (bundle for plan in read_plans(layout, campaign) for bundle in plan.bundles)
-    if not all(layout.bundle_pointer(bundle.id).is_file() for bundle in bundles):
+    plans, has_report = read_plans(layout, campaign), (layout.results(campaign) / "report.txt").is_file()
+    needed = [layout.bundle_pointer(bundle.id) for plan in plans for bundle in plan.bundles]
+    if has_report:
+        made = (layout.models, layout.findings, layout.table)
+        needed += [path(campaign, plan.iteration) for plan in plans if not plan.done for path in made]
+    is_cut_short = has_report and not (plans and plans[-1].done)
+    if is_cut_short or not all(path.is_file() for path in needed):
         forget_derived(layout, campaign)
 
 
@@ -209,14 +214,11 @@ class EngineProfile:
         Whose jobs measurements are, as far as Buran can follow them.
     executor
         Executor of the workflow engine.
-    submit_program
-        What submits jobs, where that is known.
     """
 
     folder: Path
     executor: str = "local"
     scheduler: Scheduler = NONE
-    submit_program: str | None = None
 
 
 def find_profile(name: str) -> EngineProfile:
@@ -240,9 +242,7 @@ def find_profile(name: str) -> EngineProfile:
     settings = read_yaml_data(path)
     settings = settings if isinstance(settings, dict) else {}
     scheduler = scheduler_of_profile(settings)
-    submit = scheduler.submit_program or str(settings.get("cluster-generic-submit-cmd", ""))
-    executor = str(settings.get("executor", "local"))
-    return EngineProfile(folder.resolve(), executor, scheduler, next(iter(submit.split()), None))
+    return EngineProfile(folder.resolve(), str(settings.get("executor", "local")), scheduler)
 
 
 def engine_command(campaign_file: Path, layout: Layout, profile: EngineProfile, extra: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from buran.campaign.layout import Layout
 from buran.measurement.schedulers.registry import current_scheduler
 from buran.measurement.schedulers.submission import submission_in
-from buran.workflow.measure import measure_job
+from buran.workflow.measure import measure_jobs
 from buran.workflow.session import logged
 
 
@@ -24,7 +24,7 @@ def main() -> int:
     layout = Layout(root)
     log = layout.log("measure_together" if layout.batch_spec(name).is_file() else "measure", name)
     with logged(log, Path(file), campaign) as session:
-        measure_job(session, name, submitted)
+        measure_jobs(session, name, submitted)
     return 0
 
 

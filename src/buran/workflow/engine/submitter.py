@@ -15,7 +15,6 @@ from itertools import islice
 from pathlib import Path
 
 from buran.campaign.layout import Layout
-from buran.campaign.records import read_batch
 from buran.errors import ToolError
 from buran.files import digest, write_json
 from buran.measurement.schedulers.base import Job, JobRequest, Scheduler
@@ -26,6 +25,7 @@ from buran.measurement.schedulers.submission import (
     Refusal,
     Submission,
 )
+from buran.workflow.specs import jobs_in, name_of
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 2.0, 60.0  # between tries at a scheduler that takes nothing
 _FORGOTTEN_S = 60.0  # after which a job that the scheduler does not know any more is over
@@ -56,11 +56,11 @@ class Task:
         return bool(self.makes) and all(path.is_file() for path in self.makes)
 
 
-def tasks_of_array(folder: Path, array: str, request: JobRequest) -> list[Task]:
-    """Return what is left to do of the jobs that the engine takes for one."""
+def tasks_of(folder: Path, name: str, request: JobRequest) -> list[Task]:
+    """Return what is left to do of the jobs that the engine takes for one, or of a bundle's."""
     layout = Layout(folder)
-    pointers = {name: layout.job_pointer(name) for name in read_batch(layout.array_spec(array))}
-    tasks = (Task(name, request, None, (pointer,)) for name, pointer in pointers.items())
+    names = (name_of((job,)) for job in jobs_in(layout, name))
+    tasks = (Task(each, request, None, (layout.job_pointer(each),)) for each in names)
     return [task for task in tasks if not task.is_made()]
 
 

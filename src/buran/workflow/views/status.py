@@ -6,16 +6,17 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Plan
-from buran.campaign.records import RunKey, Status, read_batch, read_record
+from buran.campaign.records import RunKey, Status, read_record
 from buran.measurement.build import LOG
 from buran.measurement.bundle import BUILD_FAILED, SPARED, slots_of
-from buran.measurement.schedulers.base import Job, Scheduler
+from buran.measurement.schedulers.base import Scheduler
 from buran.measurement.schedulers.none import NONE
 from buran.measurement.schedulers.registry import scheduler_of_campaign
 from buran.measurement.schedulers.submission import JobEvents
@@ -25,6 +26,7 @@ from buran.reporting.content import AccountItem, Failure
 from buran.workflow.crowded import simulated
 from buran.workflow.history import History
 from buran.workflow.session import Session
+from buran.workflow.specs import jobs_in
 from buran.workflow.views.changes import changes_in_words
 from buran.workflow.views.remaining import Remaining
 
@@ -283,13 +285,8 @@ def _queue(layout: Layout, scheduler: Scheduler, waits: Sequence[float]) -> Queu
         pending=len(pending),
         reasons=dict(Counter(job.reason.strip("()") for job in pending)),
         median_wait_s=median(waits) if waits else None,
-        bundles=frozenset(bundle for job in jobs for bundle in _bundles_of(layout, job)),
+        bundles=frozenset(bundle for job in jobs for bundle in chain(*jobs_in(layout, job.purpose.rpartition("_")[2]))),
     )
-
-
-def _bundles_of(layout: Layout, job: Job) -> tuple[str, ...]:
-    name = job.purpose.rpartition("_")[2]
-    return read_batch(layout.batch_spec(name)) if layout.batch_spec(name).is_file() else (name,)
 
 
 def _rows(
