@@ -84,7 +84,6 @@ class SlurmBench(Workbench):
     """A campaign on the sandbox, seen by its user."""
 
     profile: Path = field(default_factory=Path)
-    quiet_s: float = 300.0
     point: str = "{ranks}"
     controllers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
@@ -112,10 +111,6 @@ class SlurmBench(Workbench):
 
     def program(self, body: str, **changes: Any) -> None:
         self.write(program={**self.config["program"], "run": self.script(body)}, **changes)
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {**super().environment, "BURAN_WATCHDOG_S": str(self.quiet_s)}
 
     def starts(self) -> Counter[str]:
         """Program starts by point."""

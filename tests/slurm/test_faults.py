@@ -44,7 +44,6 @@ def test_a_killed_and_an_interrupted_controller_find_their_jobs_again(bench: Slu
 
 @pytest.mark.thorough
 def test_an_interrupt_cancels_what_runs_and_what_can_never_start(bench: SlurmBench, cluster: Cluster) -> None:
-    bench.quiet_s = 16.0
     bench.program(SLOW)
     cluster.partition("DOWN")
     controller = bench.start("--cancel")
@@ -64,18 +63,13 @@ def test_an_interrupt_cancels_what_runs_and_what_can_never_start(bench: SlurmBen
 
 @pytest.mark.thorough
 def test_slurmctld_may_be_away_for_a_minute(bench: SlurmBench, cluster: Cluster) -> None:
-    """Without accounting, an executor that asks meanwhile loses its jobs and would wait for them for ever."""
     bench.program(SLOW)
-    bench.quiet_s = 16.0
     controller = bench.start()
     wait_until(lambda: bench.starts().total() >= 1, "a running program")
     cluster.stop_controller()
     time.sleep(60)
     cluster.start_controller()
     assert controller.wait(PATIENCE_S) == 0, bench.output
-    engine = "".join(path.read_text() for path in (bench.results / ".snakemake" / "log").glob("*.log"))
-    if "Falling back to 'sacct'" in engine:  # it asked during the outage
-        assert "the workflow engine lost its jobs" in bench.output
     bench.assert_whole({}, interrupted=2)
 
 

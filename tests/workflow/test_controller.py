@@ -90,6 +90,12 @@ def test_who_asks_twice_does_not_wait() -> None:
     assert ends(process) == 128 + signal.SIGKILL
 
 
+def test_without_a_grace_it_is_killed_at_once() -> None:
+    process = supervised(SLEEP, "0")
+    ask(process)
+    assert ends(process) == 128 + signal.SIGKILL
+
+
 def test_an_engine_ends_with_its_supervisor() -> None:
     process = supervised(STUCK, NEVER)
     process.kill()
@@ -119,25 +125,23 @@ def holder(layout: Layout) -> Iterator[subprocess.Popen[bytes]]:
     process.wait()
 
 
-def test_what_a_dead_controller_left_behind_is_ended(
-    layout: Layout, holder: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(controller, "ORPHAN_GRACE_S", 0.0)
+def test_what_a_dead_controller_left_behind_is_waited_for(layout: Layout, holder: subprocess.Popen[bytes]) -> None:
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     layout.controller_lock.write_text(json.dumps(asdict(replace(Owner.this_process(), pid=dead.pid))))
     said: list[str] = []
-    with controller.sole_controller(layout, said.append):
-        assert holder.wait(PATIENCE_S) == -signal.SIGKILL
+
+    def say(text: str) -> None:
+        said.append(text)
+        holder.kill()
+
+    with controller.sole_controller(layout, say):
         assert json.loads(layout.controller_lock.read_text())["pid"] == os.getpid()
-    assert f"process {dead.pid} on" in said[0] and "which is gone" in said[0] and str(holder.pid) in said[0]
-    assert f"ended process {holder.pid}" in said[1]
+    (text,) = said
+    assert f"process {dead.pid} on" in text and "which is gone" in text and "fuser -k" in text
 
 
-def test_a_live_controller_is_waited_for_by_name(
-    layout: Layout, holder: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(controller, "ORPHAN_GRACE_S", 0.0)
+def test_a_live_controller_is_waited_for_by_name(layout: Layout, holder: subprocess.Popen[bytes]) -> None:
     owner = Owner.this_process()
     layout.controller_lock.write_text(json.dumps(asdict(owner)))
     said: list[str] = []
@@ -151,7 +155,7 @@ def test_a_live_controller_is_waited_for_by_name(
         pass
     today = time.strftime("%Y-%m-%d")
     (text,) = said
-    assert f"process {owner.pid} on {owner.host}, since {today[:4]}" in text and f"`kill {owner.pid}`" in text
+    assert f"process {owner.pid} on {owner.host}, since {today[:4]}" in text and f"`kill {owner.pid}` on" in text
 
 
 def test_an_unreadable_lock_is_waited_for(layout: Layout, holder: subprocess.Popen[bytes]) -> None:
@@ -163,7 +167,7 @@ def test_an_unreadable_lock_is_waited_for(layout: Layout, holder: subprocess.Pop
 
     with controller.sole_controller(layout, say):
         pass
-    assert f"process {holder.pid}" in said[0]
+    assert f"fuser {layout.controller_lock}" in said[0]
 
 
 @pytest.mark.parametrize("code", [errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK])

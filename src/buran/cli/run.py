@@ -6,7 +6,7 @@ import argparse
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from buran.wording import counted
 if TYPE_CHECKING:
     from buran.measurement.schedulers.base import Scheduler
     from buran.workflow.engine.controller import End, EngineProfile
+    from buran.workflow.engine.watchdog import Watchdog
     from buran.workflow.session import Session
 
 _LONGEST = 16  # lines of a log
@@ -239,8 +240,8 @@ class _Drivers:
     lock: int
     verbose: bool
 
-    def locally(self, retry_failed: bool, hangs: Callable[[int], bool] | None = None) -> End:
-        """Run the engine once."""
+    def locally(self, retry_failed: bool, dog: Watchdog | None = None) -> End:
+        """Run the engine once; with a watchdog where its jobs run elsewhere."""
         from buran.cli.progress import Watcher
         from buran.measurement.store import ledger
         from buran.workflow.engine import controller
@@ -249,8 +250,15 @@ class _Drivers:
         controller.forget_dead_engine(layout)
         controller.make_eligible(layout, self.session.id, retry_failed=retry_failed)
         watcher = Watcher(self.session, self.log if self.verbose else None)
+        grace_s = controller.ENGINE_GRACE_S if dog is None else 0.0  # it would cancel the jobs, or wait for them
+
+        def look() -> None:
+            watcher.look()
+            if dog is not None:
+                dog.look()
+
         try:
-            end = controller.run_engine(self.command, self.log, self.lock, watcher.look, hangs)
+            end = controller.run_engine(self.command, self.log, self.lock, look, grace_s)
         finally:
             watcher.close()
         if end.code == 0:
@@ -286,19 +294,18 @@ class _Drivers:
                     for line in events.news():
                         _say(line)
 
-                dog = watchdog.Watchdog(folder, self.log, stuck, beat)
-                end = self.locally(retry_failed and not restarts, dog.engine_hangs)
+                dog = watchdog.Watchdog(folder, stuck, beat)
+                end = self.locally(retry_failed and not restarts, dog)
                 if end.interrupted:
                     self._leave(scheduler, cancel)
                     return end
                 outcomes = events.outcomes()
                 for line in outcomes.words:
                     _say(line)
-                if end.code == 0 or restarts == watchdog.MOST_RESTARTS or not (end.hung or outcomes.may_resume):
+                if end.code == 0 or restarts == watchdog.MOST_RESTARTS or not outcomes.may_resume:
                     return end
                 restarts += 1
-                why = "the workflow engine lost its jobs" if end.hung else "some jobs did not get to their end"
-                _say(f"{why}; going on with what is left")
+                _say("some jobs did not get to their end; going on with what is left")
 
     def _leave(self, scheduler: Scheduler, cancel: bool) -> None:
         from buran.workflow.engine.submitter import cancel_all

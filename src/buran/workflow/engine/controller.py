@@ -23,7 +23,6 @@ from buran.campaign.layout import Layout
 from buran.campaign.records import BuildRecord, BundleOutcome, RunKey, Status, read_record
 from buran.errors import UsageError
 from buran.files import remove_half_written
-from buran.measurement.machine.process import die_with_parent
 from buran.measurement.schedulers.base import Scheduler
 from buran.measurement.schedulers.none import NONE
 from buran.measurement.schedulers.registry import scheduler_of_profile
@@ -35,39 +34,31 @@ _POLL_S = 0.3  # between two looks at the engine
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 _ANOTHER = "another controller drives this campaign"
 ENGINE_GRACE_S = 60.0  # for an engine that is to stop: its jobs end their programs and write down what was
-ORPHAN_GRACE_S = ENGINE_GRACE_S + 15.0  # for what a controller that is gone has left behind
 
 
 @contextmanager
 def sole_controller(layout: Layout, say: Callable[[str], None]) -> Iterator[int]:
     """Wait until no other controller drives the campaign, then hold that right; yields the lock's handle.
 
-    The handle is passed on to the workflow engine, so that the right lasts as long as either lives. An engine whose
-    controller is gone is ended after a while.
+    The handle is passed on to the workflow engine, so that the right lasts as long as either lives.
 
     Parameters
     ----------
     say
-        Takes whom is waited for, and what was ended.
+        Takes whom is waited for.
     """
     layout.root.mkdir(parents=True, exist_ok=True)
-    printed, orphan_since = "", None
+    printed = ""
     with contextlib.ExitStack() as stack:
         handle = os.open(layout.controller_lock, os.O_RDWR | os.O_CREAT, 0o666)
         stack.callback(os.close, handle)
         if not _has_locks(handle):
             stack.enter_context(claims.claimed(layout.lockless_claim))
-        while (holders := _lock(handle, layout.controller_lock)) is not None or engines(layout.root):
-            news, is_orphan = _in_words(layout, holders)
+        while (is_locked := not _lock(handle)) or engines(layout.root):
+            news = _in_words(layout, is_locked=is_locked)
             if news != printed:
                 say(news)
                 printed = news
-            orphan_since = (orphan_since or time.monotonic()) if is_orphan else None
-            if orphan_since is not None and time.monotonic() - orphan_since >= ORPHAN_GRACE_S:
-                for pid in holders or ():
-                    say(f"ended process {pid}, which an earlier controller had left behind")
-                    _kill(pid)
-                orphan_since = None
             time.sleep(_POLL_S)
         os.truncate(handle, 0)
         os.pwrite(handle, json.dumps(asdict(Owner.this_process())).encode(), 0)
@@ -85,56 +76,32 @@ def _has_locks(handle: int) -> bool:
     return True
 
 
-def _lock(handle: int, path: Path) -> list[int] | None:
-    """Take the lock, where there are locks, and return None; or return the processes of this machine that hold it."""
+def _lock(handle: int) -> bool:
+    """Take the lock, where there are locks; return whether nobody else has it."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        return _holders(path)
+        return False
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
-    return None
+    return True
 
 
-def _holders(lock: Path) -> list[int]:
-    """Return the processes with a handle by which the lock is occupied, as far as this user may look."""
-    pids = []
-    for process in (path for path in Path("/proc").iterdir() if path.name.isdigit()):
-        with contextlib.suppress(OSError):
-            for file in (process / "fd").iterdir():
-                with contextlib.suppress(OSError):  # closed in this moment
-                    is_locked = file.samefile(lock) and "FLOCK" in (process / "fdinfo" / file.name).read_text()
-                    pids += [int(process.name)] if is_locked else []
-    return sorted(set(pids))
-
-
-def _in_words(layout: Layout, holders: list[int] | None) -> tuple[str, bool]:
-    """Say who drives the campaign and how to end it, and tell whether only an orphan does."""
-    if holders is None:
+def _in_words(layout: Layout, *, is_locked: bool) -> str:
+    """Say who else drives the campaign, and how to end that."""
+    if not is_locked:
         pids = ", ".join(map(str, engines(layout.root)))
-        return f"{_ANOTHER}: snakemake, process {pids}; waiting for it to end", False
+        return f"{_ANOTHER}: snakemake, process {pids}; waiting for it to end"
     owner = claims.read_owner(layout.controller_lock)
+    if owner is None:
+        return f"{_ANOTHER}; waiting for it to end (`fuser {layout.controller_lock}` shows it)"
     since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(layout.controller_lock.stat().st_mtime))
-    who = f"process {', '.join(map(str, holders))}" if owner is None else str(owner)
-    if owner is None or claims.may_live(owner):
-        pid = owner.pid if owner is not None else holders[0] if holders else "PID"
-        how = f"`kill {pid}`" + (f" on {owner.host}" if owner is not None else "")
-        return (
-            f"{_ANOTHER}: {who}, since {since}; waiting for it to end ({how} ends it)",
-            False,
-        )
-    return (
-        f"{_ANOTHER}: {who}, which is gone; waiting {ORPHAN_GRACE_S:.0f} s for what it "
-        f"left behind (process {', '.join(map(str, holders)) or 'of somebody else'}) to end",
-        bool(holders),
-    )
-
-
-def _kill(pid: int) -> None:
-    """End a process, with its group if it leads one: an engine that is stuck heeds nothing else."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL) if os.getpgid(pid) == pid else os.kill(pid, signal.SIGKILL)
+    if claims.may_live(owner):
+        how = f"`kill {owner.pid}` on {owner.host} ends it"
+        return f"{_ANOTHER}: {owner}, since {since}; waiting for it to end ({how})"
+    how = f"`fuser -k {layout.controller_lock}` ends it"
+    return f"{_ANOTHER}: {owner}, which is gone; waiting for what it left behind to end ({how})"
 
 
 def engines(folder: Path) -> list[int]:
@@ -259,17 +226,10 @@ def engine_command(campaign_file: Path, layout: Layout, profile: EngineProfile, 
 
 @dataclass(frozen=True)
 class End:
-    """How the workflow engine ended.
-
-    Attributes
-    ----------
-    hung
-        It waited for jobs that were gone, and was ended.
-    """
+    """How the workflow engine ended."""
 
     code: int
     interrupted: bool = False
-    hung: bool = False
 
 
 def _cache(instead: Path) -> dict[str, str]:
@@ -287,7 +247,7 @@ def run_engine(
     log: Path,
     lock: int | None = None,
     watch: Callable[[], None] = lambda: None,
-    hangs: Callable[[int], bool] | None = None,
+    grace_s: float = ENGINE_GRACE_S,
 ) -> End:
     """Run the workflow engine to its end.
 
@@ -297,42 +257,34 @@ def run_engine(
         Open file that the engine holds as long as it lives.
     watch
         Called a few times a second meanwhile.
-    hangs
-        Tells whether the engine with this process number waits in vain. It is given where jobs run elsewhere: there
-        an interrupt ends the engine at once, because it would cancel its jobs or wait for them.
+    grace_s
+        For what the engine does when it is interrupted; none where jobs run elsewhere, which it would cancel or wait
+        for.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    interrupted = hung = False
+    interrupted = False
 
     def forward(number: int, frame: object) -> None:
         nonlocal interrupted
         interrupted = True
         with contextlib.suppress(OSError):
-            if engine.stdin is None:
-                os.killpg(engine.pid, signal.SIGKILL)
-            else:
-                os.write(engine.stdin.fileno(), b".")
+            assert engine.stdin is not None
+            os.write(engine.stdin.fileno(), b".")
 
-    supervisor = [sys.executable, "-I", "-S", str(Path(__file__).with_name("supervisor.py")), str(ENGINE_GRACE_S)]
     with log.open("w") as output:
         engine = subprocess.Popen(
-            [*(supervisor if hangs is None else ()), *command],
-            stdin=subprocess.PIPE if hangs is None else subprocess.DEVNULL,
+            [sys.executable, "-I", "-S", str(Path(__file__).with_name("supervisor.py")), str(grace_s), *command],
+            stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
             env={**os.environ, **_cache(log.parents[1] / ".snakemake")},
             pass_fds=() if lock is None else (lock,),
             start_new_session=True,
-            preexec_fn=None if hangs is None else lambda: die_with_parent(signal.SIGKILL),
         )
         before = {number: signal.signal(number, forward) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
             while engine.poll() is None:
                 watch()
-                if hangs is not None and not hung and hangs(engine.pid):
-                    hung = True
-                    with contextlib.suppress(ProcessLookupError):
-                        os.killpg(engine.pid, signal.SIGKILL)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     engine.wait(_POLL_S)
         finally:
@@ -340,4 +292,4 @@ def run_engine(
                 signal.signal(number, handler)
             if engine.stdin is not None:
                 engine.stdin.close()
-    return End(engine.returncode, interrupted, hung)
+    return End(engine.returncode, interrupted)

@@ -2,7 +2,8 @@
 
 ``python supervisor.py GRACE COMMAND...``: standard input is a pipe from `buran run`. A byte is a request to stop;
 its end means that `buran run` is gone. The engine is interrupted first, as by Ctrl-C, and killed with all its group
-when it takes longer than the grace, in seconds, or is interrupted again: it can be stuck in handling signals.
+when it takes longer than the grace, in seconds, or is interrupted again: it can be stuck in handling signals. Without
+a grace it is killed at once.
 
 It runs without Buran's packages, so that it starts at once.
 """
@@ -50,7 +51,7 @@ def main(grace_s: float, command: list[str]) -> int:
             _signal(engine.pid, signal.SIGKILL)
             requests, deadline = [], float("inf")
         elif deadline == float("inf"):
-            _signal(engine.pid, signal.SIGINT)
+            _signal(engine.pid, signal.SIGINT if grace_s > 0 else signal.SIGKILL)
             deadline = time.monotonic() + grace_s
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -13,8 +11,7 @@ from pathlib import Path
 from buran.measurement.schedulers.base import Job, Scheduler
 
 MOST_RESTARTS = 5  # of the engine, before somebody has to look
-_QUIET_S = 400.0  # executors look into the queue more often
-_CHECK_S = 10.0  # between two looks for signs of life
+_BEAT_S, _LOOK_S = 10.0, 30.0  # between two signs of life, and between two looks at the queue
 _WAIT_POLL_S = 2.0  # between two looks while it waits
 
 
@@ -82,59 +79,28 @@ def wait_for_jobs(folder: Path, stuck: StuckJobs, beat: Callable[[], None]) -> N
 
 @dataclass
 class Watchdog:
-    """Notices an engine that waits for jobs which are not in the queue any more, and jobs that will never start.
+    """Shows, while the workflow engine runs, that somebody drives the campaign, and why jobs may wait for ever.
 
     Attributes
     ----------
     stuck
         Of the scheduler that is queried; is shown the queue now and then.
     beat
-        Called at each look.
-    quiet_s
-        How long the engine must have been silent, with nothing in the queue and nothing running here.
+        Called more often.
     """
 
     folder: Path
-    log: Path
     stuck: StuckJobs
     beat: Callable[[], None] = lambda: None
-    quiet_s: float = field(default_factory=lambda: float(os.environ.get("BURAN_WATCHDOG_S", _QUIET_S)))
-    _checked: float = field(default_factory=time.monotonic)
-    _suspicious_since: float | None = None
+    _beat_s: float = field(default_factory=time.monotonic)
     _looked_s: float = field(default_factory=time.monotonic)
 
-    def engine_hangs(self, engine: int) -> bool:
-        """Look, now and then; an outage of the scheduler proves nothing and restarts the time."""
+    def look(self) -> None:
+        """Look, now and then."""
         now = time.monotonic()
-        if now - self._checked < min(_CHECK_S, self.quiet_s / 4):
-            return False
-        self._checked = now
-        self.beat()
-        self._look_for_stuck_jobs(now)
-        is_busy = self._silence_s() < self.quiet_s or _has_children(engine)
-        if is_busy or self.stuck.scheduler.campaign_jobs(self.folder) != []:
-            self._suspicious_since = None
-            return False
-        if self._suspicious_since is None:
-            self._suspicious_since = now
-        return now - self._suspicious_since >= self.quiet_s / 2
-
-    def _look_for_stuck_jobs(self, now: float) -> None:
-        if now - self._looked_s >= self.quiet_s / 8:
+        if now - self._beat_s >= _BEAT_S:
+            self._beat_s = now
+            self.beat()
+        if now - self._looked_s >= _LOOK_S:
             self._looked_s = now
             self.stuck.look(self.stuck.scheduler.campaign_jobs(self.folder) or ())
-
-    def _silence_s(self) -> float:
-        try:
-            return time.time() - self.log.stat().st_mtime
-        except FileNotFoundError:
-            return 0.0
-
-
-def _has_children(parent: int) -> bool:
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit():
-            with contextlib.suppress(OSError):
-                if int((process / "stat").read_text().rpartition(")")[2].split()[1]) == parent:
-                    return True
-    return False
