@@ -80,8 +80,8 @@ def restart(session: Session) -> Callable[[], str]:
 
 def booked(session: Session) -> float:
     """Return the CPU seconds of one look at what a target has cost, as each run of a job takes before it starts."""
-    ledger.RunningTotals(session.layout.store).spent_core_hours(session.target.id)
-    times, _ = timed(lambda: ledger.RunningTotals(session.layout.store).spent_core_hours(session.target.id))
+    reader = ledger.LedgerReader(session.layout.store)
+    times, _ = timed(lambda: ledger.spent_core_hours(reader.read(), session.target.id))
     return times["cpu_s"]
 
 

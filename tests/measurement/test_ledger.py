@@ -96,40 +96,6 @@ def test_writers_at_the_same_time_do_not_mix_lines(tmp_path: Path) -> None:
     assert ledger.spent_core_hours(ledger.read(tmp_path), "t") == 400.0
 
 
-def test_running_totals_go_on_from_the_sums_that_another_process_wrote(tmp_path: Path) -> None:
-    assert ledger.RunningTotals(tmp_path).spent_core_hours("t") == 0.0
-    for number in range(1000):
-        ledger.append(tmp_path, Entry(f"b/n={number}~c/rep-00", "t", "time", "measured", 0.25))
-    ledger.append(tmp_path, Entry("b/n=1~c/rep-01", "other", "time", "measured", 8.0))
-    assert ledger.RunningTotals(tmp_path).spent_core_hours("t") == 250.0
-    path = ledger.ledger_path(tmp_path)
-    lines = path.read_bytes()
-    with path.open("r+b") as file:  # what was summed is not parsed again
-        file.write(b"x" * 20_000)
-    totals = ledger.RunningTotals(tmp_path)
-    assert (totals.spent_core_hours("t"), totals.spent_core_hours("other")) == (250.0, 8.0)
-    ledger.append(tmp_path, Entry("b/n=2~c/rep-01", "t", "time", "measured", 0.5))
-    assert totals.spent_core_hours("t") == ledger.RunningTotals(tmp_path).spent_core_hours("t") == 250.5
-    path.write_bytes(lines[: len(lines) // 2])  # another one
-    assert ledger.RunningTotals(tmp_path).spent_core_hours("t") == ledger.spent_core_hours(ledger.read(tmp_path), "t")
-
-
-def test_running_totals_count_a_run_once_that_was_booked_while_the_ledger_was_rebuilt(tmp_path: Path) -> None:
-    for number in range(700):
-        ledger.append(tmp_path, Entry(f"b/n={number}~c/rep-00", "t", "time", "measured", 0.25))
-    assert ledger.RunningTotals(tmp_path).spent_core_hours("t") == 175.0
-    ledger.append(tmp_path, Entry("b/n=600~c/rep-00", "t", "time", "measured", 0.25))
-    assert ledger.RunningTotals(tmp_path).spent_core_hours("t") == 175.0
-
-
-@pytest.mark.parametrize("damage", ["", "{", '{"schema": 1, "place": 3}', '{"schema": 99}'])
-def test_sums_that_are_lost_or_damaged_are_made_again(tmp_path: Path, damage: str) -> None:
-    ledger.append(tmp_path, Entry("b/n=1~c/rep-00", "t", "time", "measured", 1.5))
-    assert ledger.RunningTotals(tmp_path).spent_core_hours("t") == 1.5
-    (tmp_path / "ledger.sums.json").write_text(damage)
-    assert ledger.RunningTotals(tmp_path).spent_core_hours("t") == 1.5
-
-
 def test_it_is_completed_with_what_nobody_booked(tmp_path: Path) -> None:
     run_record(tmp_path, "b/n=1~c/rep-00", 1.0)
     ledger.complete(tmp_path)

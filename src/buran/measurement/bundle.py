@@ -114,11 +114,10 @@ def measure_bundle(
                 _note(layout.waits, allocation.job, allocation.waited_s)
             outages = scheduler.outages()
             meter = None if wait or allocation is None else _meter_of(target, allocation)
-            totals = ledger.RunningTotals(layout.store)
             spared_by = None
             longest = dict.fromkeys((run.mode for run, _ in slots), _foreseen(target, bundle))
             for run, slot in slots:
-                before = totals.spent_core_hours(target.id)
+                before = ledger.spent_core_hours(ledger.read(layout.store), target.id)
                 left = math.inf if budget_core_hours is None else budget_core_hours - before
                 if slot.verdict() is None and (left <= 0 or left < longest[run.mode]):
                     break
@@ -127,7 +126,7 @@ def measure_bundle(
                 _settle(
                     _Attempt(target, layout, bundle, run, slot, scheduler, allocation, outages, exact, spared_by, meter)
                 )
-                cost = totals.spent_core_hours(target.id) - before
+                cost = ledger.spent_core_hours(ledger.read(layout.store), target.id) - before
                 # Where a run takes more than was predicted, so do those of other builds; sampling has its own cost.
                 for mode in longest if run.mode is not Mode.MEMORY else (Mode.MEMORY,):
                     longest[mode] = max(longest[mode], cost)

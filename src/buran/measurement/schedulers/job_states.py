@@ -16,14 +16,6 @@ _LIVE = frozenset(
         *("STAGE_OUT", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT", "RESV_DEL_HOLD"),
     )
 )
-_STATES = _ENDED | _LOST | _LIVE
-_SHORT = {
-    **{"BF": "BOOT_FAIL", "CA": "CANCELLED", "CD": "COMPLETED", "CF": "CONFIGURING", "CG": "COMPLETING"},
-    **{"DL": "DEADLINE", "F": "FAILED", "NF": "NODE_FAIL", "OOM": "OUT_OF_MEMORY", "PD": "PENDING", "PR": "PREEMPTED"},
-    **{"R": "RUNNING", "RD": "RESV_DEL_HOLD", "RF": "REQUEUE_FED", "RH": "REQUEUE_HOLD", "RQ": "REQUEUED"},
-    **{"RS": "RESIZING", "RV": "REVOKED", "S": "SUSPENDED", "SE": "SPECIAL_EXIT", "SI": "SIGNALING"},
-    **{"SO": "STAGE_OUT", "ST": "STOPPED", "TO": "TIMEOUT"},
-}
 _MESSAGES = {
     "BOOT_FAIL": "lost its node, which did not boot",
     "CANCELLED": "was cancelled",
@@ -38,15 +30,8 @@ _MESSAGES = {
 
 
 def state_in_full(text: str) -> str:
-    """Return a job's state as one word; empty for none.
-
-    Some add by whom it was cancelled (``CANCELLED by 1000``), cuts it to a column (``OUT_OF_ME+``) and shortens it
-    (``CA``).
-    """
-    word = text.strip().upper().partition(" ")[0]
-    if word.endswith("+"):
-        return next((state for state in sorted(_STATES) if state.startswith(word[:-1])), word[:-1])
-    return _SHORT.get(word, word)
+    """Return a job's state as one word, without by whom it was cancelled (``CANCELLED by 1000``); empty for none."""
+    return text.strip().upper().partition(" ")[0]
 
 
 def meaning_of(state: str) -> JobState:

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
 
 from buran.campaign.plan import Question
 from buran.campaign.records import BUILD, BuildRecord, RunKey, RunRecord, key_of, question_of, read_record
 from buran.errors import FormatError
-from buran.files import Stored, decode, not_synced, write_json, write_text
+from buran.files import decode, write_text
 from buran.measurement.store.store import build_folders, run_folders
 
 _SAMPLE = 200  # bytes before the position where reading stopped, to tell the same file from a new one
-_UNSUMMED = 100_000  # bytes of entries that are added up again each time, in 3 ms
-_NEWEST = 500  # runs, more than a campaign has jobs at a time: that many may be booked while a ledger is rebuilt
 
 
 @dataclass(frozen=True)
@@ -90,7 +86,7 @@ class _Position:
 
     file: int = 0
     offset: int = 0
-    last: str = ""
+    last: bytes = b""
 
 
 def _read_on(path: Path, position: _Position) -> tuple[list[Entry], _Position, bool]:
@@ -105,9 +101,8 @@ def _read_on(path: Path, position: _Position) -> tuple[list[Entry], _Position, b
     """
     with path.open("rb") as file:
         number = os.fstat(file.fileno()).st_ino
-        last = position.last.encode("latin-1")
-        file.seek(position.offset - len(last))
-        is_other = number != position.file or file.read(len(last)) != last
+        file.seek(position.offset - len(position.last))
+        is_other = number != position.file or file.read(len(position.last)) != position.last
         if is_other:
             position = _Position(number)
             file.seek(0)
@@ -122,7 +117,7 @@ def _read_on(path: Path, position: _Position) -> tuple[list[Entry], _Position, b
     except (ValueError, RecursionError) as error:
         hint = "`buran verify --repair` writes it again from the store"
         raise FormatError("the ledger is damaged", where=path, why=str(error), hint=hint) from error
-    return entries, _Position(number, position.offset + len(whole), whole[-_SAMPLE:].decode("latin-1")), is_other
+    return entries, _Position(number, position.offset + len(whole), whole[-_SAMPLE:]), is_other
 
 
 class LedgerReader:
@@ -142,74 +137,6 @@ class LedgerReader:
             self._entries = {}
         self._entries |= {entry.run: entry for entry in new}
         return self._entries.values()
-
-
-@dataclass(frozen=True)
-class _Sums(Stored):
-    """What a ledger adds up to, up to a position in it.
-
-    Attributes
-    ----------
-    spent
-        Core hours by target.
-    newest
-        Target and core hours of the runs that were booked last: one whose booking met a rebuilding of the ledger is
-        booked twice.
-    """
-
-    kind_of_file = "sums of the ledger"
-    formerly: ClassVar[Mapping[str, str]] = {"place": "position"}
-
-    position: _Position = _Position()
-    spent: Mapping[str, float] = field(default_factory=dict)
-    newest: Mapping[str, tuple[str, float]] = field(default_factory=dict)
-
-    def with_entries(self, entries: Sequence[Entry], position: _Position) -> _Sums:
-        """Return the sums up to a later position."""
-        parts = {target: [core_hours] for target, core_hours in self.spent.items()}
-        newest = dict(self.newest)
-        for entry in entries:
-            if before := newest.pop(entry.run, None):
-                parts[before[0]].append(-before[1])
-            parts.setdefault(entry.target, []).append(entry.cost_core_hours)
-            newest[entry.run] = (entry.target, entry.cost_core_hours)
-        spent = {target: math.fsum(terms) for target, terms in parts.items()}
-        return _Sums(position, spent, dict(list(newest.items())[-_NEWEST:]))
-
-
-class RunningTotals:
-    """What targets have cost so far; of the ledger it reads what was booked since its sums were written last."""
-
-    def __init__(self, store: Path) -> None:
-        self._store = store
-        self._sums: _Sums | None = None
-        self._written = 0
-
-    def spent_core_hours(self, target: str) -> float:
-        """Return what a target has cost."""
-        path = ledger_path(self._store)
-        if not path.is_file():
-            return 0.0
-        if self._sums is None:
-            self._sums = _sums_of(self._store)
-            self._written = self._sums.position.offset
-        entries, position, is_other = _read_on(path, self._sums.position)
-        self._sums = (_Sums() if is_other else self._sums).with_entries(entries, position)
-        if is_other or position.offset - self._written > _UNSUMMED:
-            self._written = position.offset
-            with not_synced(), contextlib.suppress(OSError):  # it only saves time
-                write_json(_sums_path(self._store), {"schema": 1, **asdict(self._sums)})
-        return self._sums.spent.get(target, 0.0)
-
-
-def _sums_path(store: Path) -> Path:
-    return store / "ledger.sums.json"
-
-
-def _sums_of(store: Path) -> _Sums:
-    with contextlib.suppress(FormatError):
-        return _Sums.read(_sums_path(store))
-    return _Sums()
 
 
 _readers: dict[Path, LedgerReader] = {}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from buran.errors import FormatError
 
-MAGIC = b"\x7fELF"
+MAGIC, WIDE = b"\x7fELF", 2
 SYMBOL_TABLE, DYNAMIC, NOTE, NOBITS = 2, 6, 7, 8
 PROGRAM, LIBRARY = 2, 3
 NEEDED = 1
@@ -66,14 +66,10 @@ class Elf:
             data = path.read_bytes()
         except OSError as error:
             raise FormatError("a program cannot be read", where=path, why=error.strerror) from None
-        if len(data) < 64 or data[:4] != MAGIC or data[4] not in (1, 2) or data[5] not in (1, 2):
-            raise FormatError("this is no program, library or object", where=path, why="it has no ELF header")
+        if len(data) < 64 or data[:4] != MAGIC or data[4] != WIDE or data[5] not in (1, 2):
+            why = "it has no ELF header of 64 bits"
+            raise FormatError("this is no program, library or object", where=path, why=why)
         return cls(path, data)
-
-    @property
-    def is_wide(self) -> bool:
-        """Whether it is a 64-bit file."""
-        return self.data[4] == 2
 
     def _unpack(self, layout: str, offset: int) -> tuple[int, ...]:
         try:
@@ -94,17 +90,12 @@ class Elf:
     @cached_property
     def sections(self) -> tuple[Section, ...]:
         """All sections; none in a file whose section headers were stripped."""
-        if self.is_wide:
-            (start,) = self._unpack("Q", 40)
-            size, count, names = self._unpack("HHH", 58)
-            layout, smallest = "IIQQQQIIQQ", 64
-        else:
-            (start,) = self._unpack("I", 32)
-            size, count, names = self._unpack("HHH", 46)
-            layout, smallest = "IIIIIIIIII", 40
+        (start,) = self._unpack("Q", 40)
+        size, count, names = self._unpack("HHH", 58)
+        layout = "IIQQQQIIQQ"
         if start == 0:
             return ()
-        if size < smallest:
+        if size < struct.calcsize(f"<{layout}"):
             raise self._damaged("section headers are too small")
         if count == 0 or names == 0xFFFF:  # too many for the header: the first section has the numbers
             first = self._unpack(layout, start)
@@ -151,9 +142,8 @@ class Elf:
             if section.type != DYNAMIC:
                 continue
             strings = self._linked(section)
-            step, layout = (16, "qQ") if self.is_wide else (8, "iI")
-            for at in range(section.offset, section.offset + section.size, step):
-                tag, value = self._unpack(layout, at)
+            for at in range(section.offset, section.offset + section.size, 16):
+                tag, value = self._unpack("qQ", at)
                 if tag == 0:
                     break
                 if tag == NEEDED:
@@ -189,12 +179,9 @@ class Elf:
         """Yield name, kind and binding, section and value."""
         for table in self._tables:
             strings = self._linked(table)
-            step = 24 if self.is_wide else 16
+            step = 24
             for at in range(table.offset, table.offset + table.size - step + 1, step):
-                if self.is_wide:
-                    name, info, _, section, value, _ = self._unpack("IBBHQQ", at)
-                else:
-                    name, value, _, info, _, section = self._unpack("IIIBBH", at)
+                name, info, _, section, value, _ = self._unpack("IBBHQQ", at)
                 yield self._text(strings, name), info, section, value
 
     def _linked(self, section: Section) -> Section:

@@ -7,9 +7,10 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from buran.errors import ToolError
 from buran.features import natives
@@ -40,6 +41,7 @@ from buran.measurement.toolchain.toolchain import (
     flags_for_linking,
 )
 
+_T = TypeVar("_T")
 NATIVE = Path(__file__).parents[1] / "native"
 PLUGIN, FORTRAN_PLUGIN = "plugin.so", "fortran-plugin.so"
 _RUNTIME_FLAGS = ("-std=gnu11", "-O2", "-fPIC", "-fno-omit-frame-pointer")
@@ -77,15 +79,12 @@ def find_toolchain(*, compiler: str = "auto", mpi: Mpi | None = None) -> Toolcha
         return _prepare(inspect_gcc("gcc", plugin=False), mpi, ())
     if gnu.is_gcc_name(compiler):
         return _prepare_gcc(compiler, mpi, ())
-    reasons: list[str] = []
-    for name in clang_names(compiler):
-        try:
-            return _prepare(inspect_clang(name), mpi, ())
-        except ToolError as error:
-            reasons.append(_reason(name, error))
-    if compiler != "auto":
-        raise _no_clang(reasons)
-    return _prepare_gcc("gcc", mpi, tuple(reasons))
+    try:
+        return _first_clang(compiler, lambda clang: _prepare(clang, mpi, ()))
+    except ToolError as error:
+        if compiler != "auto":
+            raise
+        return _prepare_gcc("gcc", mpi, (error.why or "",))
 
 
 def check_compiler(name: str) -> None:
@@ -95,23 +94,18 @@ def check_compiler(name: str) -> None:
     if gnu.is_gcc_name(name):
         gnu.find_gcc(name)
         return
+    _first_clang(name, lambda clang: clang)
+
+
+def _first_clang(compiler: str, use: Callable[[Compiler], _T]) -> _T:
+    """Return what is made of the first clang of that name with which it can be made; else raise `ToolError`."""
     reasons: list[str] = []
-    for each in clang_names(name):
+    for name in clang_names(compiler):
         try:
-            inspect_clang(each)
+            return use(inspect_clang(name))
         except ToolError as error:
-            reasons.append(_reason(each, error))
-        else:
-            return
-    raise _no_clang(reasons)
-
-
-def _reason(name: str, error: ToolError) -> str:
-    return f"{name}: {error.what}" + (f" ({error.why})" if error.why else "")
-
-
-def _no_clang(reasons: Sequence[str]) -> ToolError:
-    return ToolError(
+            reasons.append(f"{name}: {error.what}" + (f" ({error.why})" if error.why else ""))
+    raise ToolError(
         "no usable clang with LLVM headers",
         why="\n".join(reasons) or "no clang in PATH",
         hint="apt install clang-16 llvm-16-dev, or set BURAN_CLANG to a clang, or use the compiler `gcc`",
