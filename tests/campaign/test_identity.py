@@ -20,7 +20,6 @@ from buran.campaign.load import load_campaign
 from buran.campaign.point import Point
 from buran.campaign.shape import CampaignFile
 from buran.measurement.backends.registry import SYSTEMS
-from buran.measurement.bundle import configuration
 from buran.measurement.target import open_target
 
 FULL: dict[str, Any] = {
@@ -189,7 +188,7 @@ def loaded(folder: Path, changes: Mapping[str, Any]) -> Campaign:
 def identities(campaign: Campaign) -> tuple[str, str, dict[str, Any]]:
     """Of target, question and run."""
     target = open_target(campaign, Layout(campaign.folder / "nowhere"))
-    return target.id, campaign.digest(), configuration(target, Point.of({"n": 10, "p": 4}))
+    return target.id, campaign.digest(), target.configuration(Point.of({"n": 10, "p": 4}))
 
 
 @pytest.mark.parametrize("key", NEW)

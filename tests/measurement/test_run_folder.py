@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import errno
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from buran.campaign.inputs import Input
 from buran.campaign.sections import InputKeys
 from buran.errors import BuildError
-from buran.measurement import bundle
+from buran.measurement import run_folder
 from buran.measurement.run_folder import bring_inputs, changed_input, keep_output
 from buran.measurement.source import copy_source, local_source
 
@@ -75,11 +73,10 @@ def test_a_run_that_fills_the_disk_is_said_for_what_it_is(tmp_path: Path, monkey
         if work.exists():
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(bundle, "check_room", room)
-    attempt: Any = SimpleNamespace(temporary=tmp_path)
-    reason = bundle._with_room(attempt, "exit code 1")
+    monkeypatch.setattr(run_folder, "check_room", room)
+    reason = run_folder.with_room(work, "exit code 1")
     assert reason == "the disk was full: the run had written 3 MB into its folder; exit code 1"
-    assert bundle._with_room(attempt, "exit code 1") == "exit code 1"
+    assert run_folder.with_room(work, "exit code 1") == "exit code 1"
 
 
 def test_sources_that_change_while_they_are_copied_are_refused(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ import pytest
 from buran.campaign.records import Status, read_run
 from buran.errors import ConfigError, ToolError
 from buran.measurement.build import build
-from buran.measurement.bundle import Meter, measure_bundle
+from buran.measurement.bundle import measure_bundle
+from buran.measurement.charge import Meter
 from buran.measurement.schedulers.base import Allocation, CommandMissing, Partition, Scheduler, answer_of
 from buran.workflow.engine.jobs import job_request
 from buran.workflow.engine.partition import check_now, measured_in
@@ -189,7 +190,7 @@ def test_what_is_expected_to_be_charged_is_whole_nodes(workbench: Workbench) -> 
 def test_a_job_is_charged_from_its_start_to_the_end_of_its_last_run(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr("time.monotonic", lambda: now)
-    meter = Meter(cores=8, charged_until=90.0)
+    meter = Meter(charged_cores=8, charged_until=90.0)
     assert meter.core_hours() == pytest.approx(8 * 10 / 3600)
     now = 130.0
     assert meter.core_hours() == pytest.approx(8 * 30 / 3600) and meter.core_hours() == 0.0

@@ -11,7 +11,7 @@ import pytest
 from buran.campaign.mistakes import CampaignError, spelled
 from buran.errors import RunError
 from buran.files import write_json
-from buran.measurement.bundle import _meter_of, configuration
+from buran.measurement.charge import meter_of
 from buran.measurement.schedulers import slurm
 from buran.measurement.schedulers.base import Allocation, Partition, Scheduler, spread
 from buran.workflow.engine.batches import division_of, together
@@ -74,7 +74,7 @@ def test_each_point_has_the_nodes_and_options_of_its_partition(workbench: Workbe
     assert (campaign.charged_cores(small), campaign.charged_cores(large)) == (4, 2 * 4 * 1.5)
     write(workbench, partition="large", qos="normal")
     alone = open_session(workbench.file)
-    assert configuration(session.target, large) == configuration(alone.target, large), "the same run in the store"
+    assert session.target.configuration(large) == alone.target.configuration(large), "the same run in the store"
 
 
 def test_no_job_has_points_of_two_partitions(workbench: Workbench) -> None:
@@ -102,7 +102,7 @@ def test_what_a_job_holds_is_charged_by_its_partition(workbench: Workbench) -> N
     write(workbench, partitions=BY_RANKS)
     target = open_session(workbench.file).target
     meters = [
-        _meter_of(target, replace(GIVEN, job=name, partition=name, cpus=8)) for name in ("small", "large", "other")
+        meter_of(target, replace(GIVEN, job=name, partition=name, cpus=8)) for name in ("small", "large", "other")
     ]
     assert [meter and meter.charged_cores for meter in meters] == [8, 12, 8]
 

@@ -118,7 +118,7 @@ class LineDisplay:
 def first_failure(layout: Layout, entries: Sequence[Entry]) -> str | None:
     """Tell of the first run that was started and failed: why, and what it printed last; None if there is none."""
     from buran.campaign.records import read_run
-    from buran.measurement.bundle import BUILD_FAILED, SPARED
+    from buran.measurement.attempt import BUILD_FAILED, SPARED
     from buran.measurement.store.store import folder_of
     from buran.workflow.views.status import output_of, words_in
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from buran.campaign.inputs import Input
+from buran.files import check_room
 
 Stamps = Mapping[Path, tuple[int, int]]
 
@@ -68,7 +69,25 @@ def keep_output(folder: Path, patterns: Sequence[str], limit: int, kept: Path) -
     return left_out
 
 
-def size_of(folder: Path) -> int:
+def with_room(folder: Path, reason: str) -> str:
+    """Return why a run in a folder failed: a program that filled the disk says nothing about itself.
+
+    Raises
+    ------
+    OSError
+        The disk is full of other things.
+    """
+    try:
+        check_room(folder)
+    except OSError:
+        written = _size_of(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        check_room(folder.parent)
+        return f"the disk was full: the run had written {written / 1e6:.0f} MB into its folder; {reason}"
+    return reason
+
+
+def _size_of(folder: Path) -> int:
     """Return the bytes of all files in a folder."""
     paths = (Path(walked) / name for walked, _, names in os.walk(folder) for name in names)
     return sum(path.lstat().st_size for path in paths)

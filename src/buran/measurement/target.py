@@ -89,6 +89,31 @@ class Target:
         filter_text = "" if mode is Mode.VANILLA else filter_text
         return BuildSpec(self.id, mode, filter_text, values, environment=chosen)
 
+    def configuration(self, point: Point) -> dict[str, Any]:
+        """Return everything except the build that decides how a point is run."""
+        campaign = self.campaign.at(point)
+        resources = campaign.resources_in(campaign.partition(point))
+        placement, program = campaign.placement(point), campaign.config.program
+        special = {
+            "inputs": [entry for entry in campaign.input_contents if entry[0] not in campaign.filled] or None,
+            "filled": {name: digest(text) for name, text in campaign.input_texts(point).items()} or None,
+            "start_in": None if program.start_in == "." else program.start_in,
+            "machine": None if campaign.simulator is None else campaign.simulator.at(point).configuration(point),
+            "partition": resources.partition,
+            "constraint": resources.constraint,
+            "tasks_per_node": placement.tasks_per_node,
+        }
+        return {
+            **{key: value for key, value in special.items() if value is not None},
+            "command": campaign.run_command(point, "{binary}", "{build}"),
+            "launcher": campaign.active_environment.launcher,
+            "modules": list(campaign.active_environment.modules),
+            "variables": dict(campaign.active_environment.variables),
+            "ranks": campaign.ranks(point),
+            "threads": campaign.threads(point),
+            "nodes": campaign.nodes(point),
+        }
+
 
 def open_target(campaign: Campaign, layout: Layout, backends: Mapping[str, Backend] | None = None) -> Target:
     """Find the source and the tools of a campaign.

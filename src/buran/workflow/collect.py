@@ -16,7 +16,7 @@ from buran.campaign.point import Point
 from buran.campaign.records import RECORD
 from buran.features import sampled_metrics
 from buran.instrumentation.measured import Overhead
-from buran.measurement.bundle import PROFILE
+from buran.measurement.attempt import PROFILE
 from buran.profiles.call_paths import read_profile
 from buran.profiles.experiment.build import Run, experiment_from_profiles, unique_points
 from buran.profiles.experiment.table import AGGREGATES, Experiment

@@ -21,7 +21,7 @@ from buran.files import write_bytes
 from buran.instrumentation.balance import Balance, balance_of
 from buran.instrumentation.measured import extremes_s, imbalance_s, threads_of
 from buran.instrumentation.pooling import Pooled
-from buran.measurement.bundle import PROFILE
+from buran.measurement.attempt import PROFILE
 from buran.modeling.experiments import model_experiment
 from buran.modeling.numerics.tuning import MATTERS
 from buran.modeling.pmnf import SearchOptions

@@ -18,7 +18,6 @@ from buran.campaign.strategies import abilities_of
 from buran.errors import ConfigError
 from buran.files import digest
 from buran.instrumentation.filter_file import parse
-from buran.measurement.bundle import configuration
 from buran.modeling.numerics.tuning import FEW, MATTERS, STEPS
 from buran.modeling.pmnf import ModelFunction, fit_models
 from buran.modeling.priors.campaign import LevelMisses
@@ -170,7 +169,7 @@ def make_plan(history: History) -> Plan:
 def _with_conditions(session: Session, plan: Plan) -> Plan:
     """Return a plan whose bundles say how they are run."""
     bundles = (
-        replace(bundle, conditions=digest(configuration(session.target, bundle.point), 8)) for bundle in plan.bundles
+        replace(bundle, conditions=digest(session.target.configuration(bundle.point), 8)) for bundle in plan.bundles
     )
     return replace(plan, bundles=tuple(bundles))
 

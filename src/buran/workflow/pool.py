@@ -13,7 +13,7 @@ from buran.campaign.point import Point
 from buran.instrumentation.filter_file import Filter, parse
 from buran.instrumentation.pooling import EarlierRuns, HookCost, Pooled, hook_cost, pool
 from buran.instrumentation.prediction import reached_by_filters, symbol_of
-from buran.measurement.bundle import PROFILE
+from buran.measurement.attempt import PROFILE
 from buran.profiles.call_paths import read_profile
 from buran.profiles.profile import Region
 from buran.workflow.collect import experiment_of, profiles_of

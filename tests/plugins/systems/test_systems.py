@@ -15,8 +15,8 @@ from buran.campaign.load import load_campaign
 from buran.campaign.mistakes import CampaignError, spelled
 from buran.cli import main
 from buran.errors import Exit
-from buran.measurement.bundle import configuration
 from buran.measurement.schedulers.slurm import SLURM
+from buran.measurement.target import Target
 from buran.plugins.systems.feature import read_system
 from buran.workflow.engine.partition import check_now, local_room
 from buran.workflow.report import _copy_campaign_file
@@ -80,7 +80,7 @@ def test_a_system_asks_what_its_keys_ask_and_the_campaign_has_the_last_word(fold
     named, written = loaded(folder, system="hawk"), loaded(folder, **HAWK)
     assert named.digest() == written.digest() and named.config == written.config
     point = named.points[-1]
-    assert configuration(SimpleNamespace(campaign=named), point) == configuration(  # type: ignore[arg-type]
+    assert Target.configuration(SimpleNamespace(campaign=named), point) == Target.configuration(  # type: ignore[arg-type]
         SimpleNamespace(campaign=written),  # type: ignore[arg-type]
         point,
     )

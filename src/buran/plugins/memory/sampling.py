@@ -9,7 +9,7 @@ import numpy as np
 
 from buran.campaign.plan import Mode
 from buran.errors import ConfigError
-from buran.measurement.bundle import PROFILE
+from buran.measurement.attempt import PROFILE
 from buran.modeling.numerics.tuning import LARGER
 from buran.plugins.memory.keys import cache_ways, caches_kib
 from buran.plugins.memory.misses import caches_of, histogram, misses, ways_of, with_misses

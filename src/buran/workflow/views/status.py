@@ -14,8 +14,9 @@ from typing import Any
 from buran.campaign.layout import Layout
 from buran.campaign.plan import Bundle, Mode, Plan
 from buran.campaign.records import RunKey, Status, read_record
+from buran.measurement.attempt import BUILD_FAILED, SPARED
 from buran.measurement.build import LOG
-from buran.measurement.bundle import BUILD_FAILED, SPARED, slots_of
+from buran.measurement.bundle import slots_of
 from buran.measurement.schedulers.base import Scheduler
 from buran.measurement.schedulers.none import NONE
 from buran.measurement.schedulers.registry import scheduler_of_campaign
