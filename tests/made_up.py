@@ -92,7 +92,6 @@ def report(table: Experiment | None, **changes: object) -> Report:
         "evaluation": [EvaluationTest({"p": 64, "n": 6000, "k": 60}, 2.0, 2.5)],
         "priors": [],
         "failures": [Failure("time run", "exit code 1 <oops>", "store/x/stderr.log")],
-        "jobs": ["2026-11-23 12:00:00: Slurm job 7 ran out of memory (resources.memory_mb) <oops>"],
         "balance": [Balance("solve", 1.0, 2.0, lost_share=0.1, efficiency=0.5, imbalance=0.6, variation=0.3)],
         "account": [AccountItem("baseline", 3, 1.5)],
         "spent_core_hours": 12.5,

@@ -16,7 +16,6 @@ from buran.errors import ConfigError, ToolError
 from buran.measurement.schedulers import job_states, node_lists, slurm, slurm_words
 from buran.measurement.schedulers.base import (
     Allocation,
-    CommandMissing,
     Job,
     JobRequest,
     JobState,
@@ -219,7 +218,7 @@ def test_a_launcher_that_had_to_wait_is_told_from_the_program(tmp_path: Path) ->
 def test_a_missing_command_is_named_and_not_waited_for(fake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(fake))
     script(fake, "squeue", "exit 0")
-    with pytest.raises(CommandMissing, match="scontrol is not on PATH") as error:
+    with pytest.raises(ToolError, match="scontrol is not on PATH") as error:
         SLURM.partition(None, None)
     assert "load its module" in str(error.value) and error.value.exit_code == 3
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +13,11 @@ from buran.errors import ConfigError, ToolError
 from buran.measurement.build import build
 from buran.measurement.bundle import measure_bundle
 from buran.measurement.charge import Meter
-from buran.measurement.schedulers.base import Allocation, CommandMissing, Partition, Scheduler, answer_of
+from buran.measurement.schedulers.base import Allocation, Partition, Scheduler, answer_of
 from buran.workflow.engine.jobs import job_request
 from buran.workflow.engine.partition import check_now, measured_in
 from buran.workflow.plan import first_plan
 from buran.workflow.session import open_session
-from patience import PATIENCE_S
 from workbench import Workbench
 
 pytestmark = [pytest.mark.mpi]
@@ -43,67 +39,21 @@ class Played(Scheduler):
         return answer
 
 
-def submitted(workbench: Workbench) -> None:
-    """As if jobs had been submitted before."""
-    jobs = open_session(workbench.file).layout.job_scripts
-    jobs.mkdir(parents=True)
-    (jobs / "of-an-earlier-run.sh").touch()
-
-
-def test_runs_are_spread_once_and_ever_after(workbench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("buran.workflow.engine.partition._ASK_AGAIN_S", 0.0)
-    said: list[str] = []
-    with pytest.raises(ToolError, match="played does not answer"):  # at the first contact, as `buran check`
-        measured_in(open_session(workbench.file), Played(None), said.append)
-    submitted(workbench)
-    session = measured_in(open_session(workbench.file), Played(None, None, SMALL), said.append)
-    assert len(said) == 1 and "played does not answer; since" in said[0]
+def test_runs_are_spread_once_and_ever_after(workbench: Workbench) -> None:
+    with pytest.raises(ToolError, match="played does not answer"):
+        measured_in(open_session(workbench.file), Played(None))
+    session = measured_in(open_session(workbench.file), Played(SMALL))
     bundle = first_plan(session).bundles[-1]
     assert session.campaign.ranks(bundle.point) == 2 == job_request(session, bundle).nodes
     assert open_session(workbench.file).campaign.cores_of_node(bundle.point) == 1, "jobs know it too"
-    larger = measured_in(open_session(workbench.file), Played(replace(SMALL, cores_per_node=8, nodes=9)), said.append)
+    larger = measured_in(open_session(workbench.file), Played(replace(SMALL, cores_per_node=8, nodes=9)))
     assert larger.campaign.cores_of_node(bundle.point) == 1 and larger.partitions == {None: replace(SMALL, nodes=9)}
 
 
-def test_what_waiting_does_not_bring_is_not_waited_for(workbench: Workbench) -> None:
-    session = open_session(workbench.file)
-
-    class Bare(Played):
-        def partition(self, name: str | None, constraint: str | None) -> Partition | None:
-            answer_of(["no-such-command"], lambda command: None, self.title, "")
-            return None
-
-    with pytest.raises(CommandMissing, match="no-such-command is not on PATH"):
-        measured_in(session, Bare(), print)
-    with pytest.raises(ToolError, match="played does not answer"):
-        measured_in(session, Played(None), print, patient=False)
-
-
-def test_who_waits_for_a_cluster_that_does_not_answer_may_be_ended(workbench: Workbench) -> None:
-    silent = workbench.folder / "silent"
-    silent.mkdir()
-    for name in ("squeue", "scontrol", "sinfo"):
-        (silent / name).write_text("#!/bin/sh\nexit 1\n")
-        (silent / name).chmod(0o755)
-    words = ("run", "campaign.yaml", "--profile", "slurm")
-    path = f"{silent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**workbench.environment, "PATH": path}
-    first = subprocess.run(workbench.command(*words), cwd=workbench.folder, env=environment, timeout=PATIENCE_S)
-    assert first.returncode == 3
-    submitted(workbench)
-    controller = subprocess.Popen(
-        workbench.command(*words),
-        cwd=workbench.folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert controller.stdout is not None
-    assert "Slurm does not answer" in controller.stdout.readline()
-    controller.send_signal(signal.SIGTERM)
-    assert controller.wait(PATIENCE_S) == 130
-    assert "nothing was submitted" in controller.stdout.read()
-    controller.stdout.close()
+def test_a_command_that_is_missing_is_named() -> None:
+    with pytest.raises(ToolError) as error:
+        answer_of(["no-such-command"], lambda command: None, "Played", "")
+    assert "no-such-command is not on PATH" in str(error.value)
 
 
 def test_a_run_whose_launcher_had_to_wait_is_made_again(workbench: Workbench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +94,7 @@ def test_a_job_asks_for_no_more_time_than_the_partition_gives(workbench: Workben
     session = open_session(workbench.file)
     bundle = first_plan(session).bundles[-1]
     assert job_request(session, bundle).minutes > 60
-    assert job_request(measured_in(session, Played(SMALL), print), bundle).minutes == 10
+    assert job_request(measured_in(session, Played(SMALL)), bundle).minutes == 10
 
 
 @pytest.mark.parametrize(
@@ -165,7 +115,7 @@ def test_what_does_not_fit_is_named_before_anything_is_submitted(
     workbench.write(resources={"time_limit": 60, **resources})
     scheduler = Played(replace(SMALL, **partition), replace(SMALL, **partition))
     session = open_session(workbench.file)
-    for compare in (lambda: check_now(session.campaign, scheduler), lambda: measured_in(session, scheduler, print)):
+    for compare in (lambda: check_now(session.campaign, scheduler), lambda: measured_in(session, scheduler)):
         with pytest.raises(ConfigError) as error:
             compare()
         assert f"key resources.{key}" in str(error.value) and why in str(error.value)

@@ -59,7 +59,7 @@ def write(workbench: Workbench, **resources: Any) -> None:
 
 def test_each_point_has_the_nodes_and_options_of_its_partition(workbench: Workbench) -> None:
     write(workbench, partitions=BY_RANKS, qos="normal")
-    session = measured_in(open_session(workbench.file), Played(), print)
+    session = measured_in(open_session(workbench.file), Played())
     assert session.partitions == KINDS and open_session(workbench.file).partitions == KINDS, "jobs know them too"
     campaign = session.campaign
     for point in campaign.points:
@@ -79,7 +79,7 @@ def test_each_point_has_the_nodes_and_options_of_its_partition(workbench: Workbe
 
 def test_no_job_has_points_of_two_partitions(workbench: Workbench) -> None:
     write(workbench, partitions=BY_RANKS, points_per_job=20, tasks_per_node=1, nodes="p")
-    session = measured_in(open_session(workbench.file), Played(), print)
+    session = measured_in(open_session(workbench.file), Played())
     write_json(session.layout.plan(session.id, 0), first_plan(session).to_json())
     plan = plan_in_force(session.layout, session.id, 0)
     bundles = {bundle.id: bundle for bundle in plan.bundles}

@@ -306,7 +306,7 @@ def test_news_are_told_once_and_damaged_lines_are_passed_over(bench: Bench) -> N
     assert bench.events.news() == [] and bench.events.outcomes().words == ()
 
 
-def test_what_happened_under_earlier_engines_is_known_to_the_report(bench: Bench) -> None:
+def test_a_new_engine_begins_without_the_news_of_the_one_before(bench: Bench) -> None:
     for job in ("1", "2"):
         bench.events.write(
             f"Played job {job} was preempted by another job", job=job, state="PREEMPTED", may_resume=True
@@ -315,11 +315,6 @@ def test_what_happened_under_earlier_engines_is_known_to_the_report(bench: Bench
     assert len(bench.events.outcomes().words) == 2 and bench.events.news() == []
     bench.events.begin()
     assert bench.events.outcomes().words == () and bench.events.news() == [], "the next engine begins with none"
-    bench.events.write("Played does not answer since 12:00:00")
-    preempted, held, outage = (line.partition(": ") for line in bench.events.story())
-    assert preempted[2] == "Played job 1 was preempted by another job (and 1 more time)"
-    assert held[2] == "2 jobs may never start (JobHeld): release them" and outage[2].startswith("Played does not")
-    assert all(len(when) == len("2026-11-23 12:00:00") for when, _, _ in (preempted, held, outage))
 
 
 def test_cancelling_leaves_nothing_behind(bench: Bench) -> None:

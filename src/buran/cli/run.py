@@ -138,7 +138,7 @@ def drive(
 
     where = controller.find_profile(profile)
     try:
-        session = _placed(session, where, patient=not dry_run)
+        session = _placed(session, where)
     except Interrupted:
         print("interrupted; nothing was submitted")
         return Exit.INTERRUPTED
@@ -178,7 +178,7 @@ def drive(
     return _finish(session, end.code, log, since)
 
 
-def _placed(session: Session, where: EngineProfile, patient: bool) -> Session:
+def _placed(session: Session, where: EngineProfile) -> Session:
     """Return the session with its runs spread over the nodes that are there."""
     from buran.measurement.machine.process import interruptible
     from buran.measurement.schedulers.none import NONE
@@ -187,7 +187,7 @@ def _placed(session: Session, where: EngineProfile, patient: bool) -> Session:
     if where.scheduler is not NONE:
         where.scheduler.check_submission()
         with interruptible(), hushed():
-            return measured_in(session, where.scheduler, _say, patient=patient)
+            return measured_in(session, where.scheduler)
     with hushed():
         return measured_locally(session, _say) if where.executor == "local" else session
 

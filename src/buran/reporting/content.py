@@ -186,8 +186,6 @@ class Report:
         Machines and days; empty where no program ran, or on a simulated machine.
     simulated_on
         The simulated machine on which the programs ran; empty otherwise.
-    jobs
-        What happened to jobs of a scheduler in addition to their work, in sentences that begin with the time.
     unknown
         What is not known of the target.
     words
@@ -228,7 +226,6 @@ class Report:
     parallel: tuple[str, ...] = ()
     target_cores: int | None = None
     steps: tuple[str, ...] = ()
-    jobs: Sequence[str] = ()
     untested: Sequence[Untested] = ()
     unknown: Unknown = Unknown()
     words: Mapping[str, float] = field(default_factory=dict)

@@ -50,7 +50,6 @@ _SECTIONS = (
     ("corrections", "Analytical models"),
     ("course", "How the campaign went"),
     ("failures", "Failures"),
-    ("jobs", "Jobs"),
     ("provenance", "Where it comes from"),
 )
 
@@ -84,7 +83,6 @@ def render_page(
         "balance": not report.balance,
         "corrections": not report.corrections,
         "failures": not report.failures,
-        "jobs": not report.jobs,
     }
     bodies = [(each, body) for each, value in sections_of(report) if (body := each.page(value, report))]
     added = {

@@ -87,7 +87,6 @@ def render(report: Report, answers: Sequence[Answer] = ()) -> str:
         _evaluation(report),
         _account(report),
         _failures(report),
-        _jobs(report),
     ]
     parts.append("Next steps\n----------\n" + "\n".join(f"- {step}" for step in report.next_steps))
     width = max(map(len, report.results))
@@ -384,11 +383,6 @@ def crowded_tests(report: Report) -> str:
 def _account(report: Report) -> str:
     rows = [(item.phase, f"{item.runs:5d}", f"{item.core_hours:10.4g}") for item in report.account]
     return section("What the core hours went into", ("spent on", " runs", "core hours"), rows)
-
-
-def _jobs(report: Report) -> str:
-    title = "What happened to jobs"
-    return "\n".join([title, "-" * len(title), *(f"- {line}" for line in report.jobs)]) if report.jobs else ""
 
 
 def _failures(report: Report) -> str:

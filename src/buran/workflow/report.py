@@ -24,7 +24,6 @@ from buran.features import FEATURES, sections, sections_of
 from buran.files import write_bytes, write_json, write_text
 from buran.instrumentation.filter_list import WRITERS
 from buran.instrumentation.refinement import predicted_overhead
-from buran.measurement.schedulers.submission import JobEvents
 from buran.modeling.pmnf.model_set import ModelSet, write_models
 from buran.profiles.experiment import TABLE
 from buran.profiles.experiment.build import Run
@@ -240,7 +239,6 @@ def gather(history: History) -> Report:
         priors=findings.priors,
         balance=findings.balance,
         failures=by_cause(state.failures),
-        jobs=JobEvents.of_engine(session.layout.engine_log).story(),
         spent_core_hours=state.spent_core_hours,
         target_cores=_cores_at_target(campaign),
         modelling_core_hours=core_hours(outcomes),

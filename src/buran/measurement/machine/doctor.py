@@ -17,7 +17,6 @@ from buran.measurement.backends.registry import SYSTEMS
 from buran.measurement.finding import Finding, Health
 from buran.measurement.machine.counters import refused_counters
 from buran.measurement.machine.machine import disturbances
-from buran.measurement.machine.provenance import read_system_file
 from buran.measurement.schedulers.base import Scheduler
 from buran.measurement.schedulers.registry import SCHEDULERS
 from buran.measurement.toolchain.installed import NO_MPI_HINT
@@ -41,7 +40,6 @@ def examine(folder: Path) -> list[Finding]:
         *stand_of(SYSTEMS),
         _counters(),
         *_of_features(),
-        _frequency(),
         _quiet(),
         _storage(folder),
         *_helpers(),
@@ -120,25 +118,12 @@ def _of_features() -> Iterator[Finding]:
             yield from feature.findings()
 
 
-def _frequency() -> Finding:
-    governor = read_system_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
-    costs = "times vary with the processor's frequency; more repetitions, or models from counts, help"
-    if governor is None:
-        return Finding(
-            "CPU frequency", Health.LIMITED, "cannot be seen or set here (virtual machine?)", costs, "key repetitions"
-        )
-    if governor == "performance":
-        return Finding("CPU frequency", Health.WORKS, "governor performance")
-    return Finding(
-        "CPU frequency", Health.LIMITED, f"governor {governor}", costs, "cpupower frequency-set --governor performance"
-    )
-
-
 def _quiet() -> Finding:
-    cores = len(os.sched_getaffinity(0))
-    noisy = [disturbance for disturbance in disturbances() if not disturbance.startswith("frequency")]
+    cores, noisy = len(os.sched_getaffinity(0)), disturbances()
     if noisy:
-        return Finding("quiet machine", Health.LIMITED, "; ".join(noisy), "times are noisy", "stop what else runs here")
+        costs = "times are noisy; more repetitions, or models from counts, help"
+        remedy = "stop what else runs here; cpupower frequency-set --governor performance"
+        return Finding("quiet machine", Health.LIMITED, "; ".join(noisy), costs, remedy)
     return Finding("quiet machine", Health.WORKS, f"{cores} cores, nothing else runs")
 
 
@@ -169,8 +154,7 @@ def _storage(folder: Path) -> Finding:
 def _helpers() -> Iterator[Finding]:
     for program, what, costs in (
         ("git", "git", "sources from git repositories cannot be measured; revisions are not recorded"),
-        ("make", "make", "neither the bundled examples nor programs with a Makefile can be built"),
-        ("cmake", "cmake", "programs that are built with CMake cannot be measured"),
+        ("make", "make", "the bundled examples cannot be built"),
     ):
         path = find_tool(program)
         if path is None:

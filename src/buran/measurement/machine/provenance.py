@@ -122,11 +122,8 @@ def describe_node() -> dict[str, Any]:
         "cpu": cpu.get("model name"),
         "cores": sum(1 for _ in Path("/sys/devices/system/cpu").glob("cpu[0-9]*")) or None,
         "microcode": cpu.get("microcode"),
-        "flags_constant_tsc": "constant_tsc" in cpu.get("flags", "").split(),
         "governor": read_system_file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-        "smt": read_system_file("/sys/devices/system/cpu/smt/active"),
         "transparent_huge_pages": read_system_file("/sys/kernel/mm/transparent_hugepage/enabled"),
-        "numa_nodes": sum(1 for _ in Path("/sys/devices/system/node").glob("node[0-9]*")) or None,
     }
 
 

@@ -23,10 +23,6 @@ from buran.measurement.schedulers.submission import JobReport, NotSubmitted, Ref
 _EARLY_S = 5.0  # schedulers look at their jobs every few seconds
 
 
-class CommandMissing(ToolError):
-    """A scheduler's command is not on PATH: waiting does not bring it."""
-
-
 Ask = Callable[[Sequence[str]], subprocess.CompletedProcess[str] | None]
 """Runs one of a scheduler's commands; None if it does not answer."""
 
@@ -36,13 +32,11 @@ def answer_of(command: Sequence[str], ask: Ask, title: str, hint: str) -> str:
 
     Raises
     ------
-    CommandMissing
-        There is no such command.
     ToolError
-        It does not work now.
+        There is no such command, or it does not work now.
     """
     if shutil.which(command[0]) is None:
-        raise CommandMissing(
+        raise ToolError(
             f"{title} does not answer",
             why=f"{command[0]} is not on PATH",
             hint="run this on a login node of the cluster, or load its module; `--profile default` measures here",

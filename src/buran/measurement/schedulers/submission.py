@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
@@ -113,7 +112,7 @@ class JobEnds:
 
 
 class JobEvents:
-    """What is to be said of a campaign's jobs, line by line in a file: to whoever waits for the engine, and later."""
+    """What is to be said of the jobs of a campaign's newest engine, line by line in a file, to whoever waits for it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -125,8 +124,8 @@ class JobEvents:
         return cls(log.with_name("jobs.jsonl"))
 
     def begin(self) -> None:
-        """Begin those of a new engine; earlier ones stay for the report."""
-        self.write("", begins=True)
+        """Begin those of a new engine."""
+        self._path.unlink(missing_ok=True)
         self._read = 0
 
     def write(self, words: str, **what: str | bool) -> None:
@@ -139,9 +138,8 @@ class JobEvents:
             ``said`` if whoever waits knows it already.
         """
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        now = time.strftime("%Y-%m-%d %H:%M:%S")
         with self._path.open("a") as file:
-            file.write(json.dumps({"words": words, "at": now, **what}) + "\n")
+            file.write(json.dumps({"words": words, **what}) + "\n")
 
     def news(self) -> list[str]:
         """Return the sentences since the last call that are no ends of jobs."""
@@ -155,25 +153,7 @@ class JobEvents:
         may_resume = bool(final) and all(event.get("may_resume") is True for event in final)
         return JobEnds(may_resume, tuple(dict.fromkeys(str(event["words"]) for event in final)))
 
-    def story(self) -> list[str]:
-        """Return what was said while all engines so far ran, the same of several jobs once, with when it began."""
-        alike: dict[str, list[dict[str, object]]] = {}
-        for event in self._all():
-            number = str(event.get("job", ""))
-            if event["words"]:
-                alike.setdefault(str(event["words"]).replace(f"job {number} ", "job ", 1), []).append(event)
-        return [
-            f"{events[0].get('at', '')}: {events[0]['words']}{_and_others(len(events) - 1)}".removeprefix(": ")
-            for events in alike.values()
-        ]
-
     def _events(self) -> list[dict[str, object]]:
-        """Return those of the newest engine."""
-        events = self._all()
-        begins = (index for index in reversed(range(len(events))) if "begins" in events[index])
-        return events[next(begins, -1) + 1 :]
-
-    def _all(self) -> list[dict[str, object]]:
         if not self._path.is_file():
             return []
         events: list[dict[str, object]] = []
@@ -181,7 +161,3 @@ class JobEvents:
             with contextlib.suppress(ValueError):  # half written, as the disk was full
                 events.append(json.loads(line))
         return events
-
-
-def _and_others(number: int) -> str:
-    return "" if number == 0 else f" (and {number} more {'time' if number == 1 else 'times'})"

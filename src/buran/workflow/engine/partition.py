@@ -5,11 +5,9 @@ Inside a job of the user, the campaign is measured in that job, whose nodes are 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 
 from buran.campaign.config import Campaign
 from buran.campaign.document import read_campaign_file
@@ -17,40 +15,31 @@ from buran.campaign.mistakes import CampaignError, KeyPath, Mistake, listed
 from buran.campaign.point import Value
 from buran.errors import ConfigError, ToolError
 from buran.files import write_json
-from buran.measurement.schedulers.base import CommandMissing, Partition, Scheduler, spread
+from buran.measurement.schedulers.base import Partition, Scheduler, spread
 from buran.measurement.schedulers.registry import SCHEDULERS, current_scheduler
 from buran.wording import counted
 from buran.workflow.engine.jobs import STARTUP_S
 from buran.workflow.session import Session
 
-_ASK_AGAIN_S = 5.0  # a scheduler that does not answer
 _SHOWN = 5  # points that do not fit
 Partitions = Mapping[str | None, Partition]
 
 
-def measured_in(session: Session, scheduler: Scheduler, say: Callable[[str], None], *, patient: bool = True) -> Session:
+def measured_in(session: Session, scheduler: Scheduler) -> Session:
     """Return the campaign spread over the nodes of its partitions.
 
     The cores of their nodes are requested once and kept: the same point has as many nodes ever after.
-
-    Parameters
-    ----------
-    patient
-        Whether a scheduler that does not answer is waited for, once the campaign has submitted jobs to it.
 
     Raises
     ------
     ConfigError
         There is no such partition, points do not fit into it, or this is another cluster.
     ToolError
-        A command of the scheduler is missing, or does not answer and is not waited for.
+        The scheduler does not answer.
     """
     if session.campaign.is_simulated:
         return session
-    ask = partial(_requested, session.campaign, scheduler)
-    has_submitted = next(session.layout.job_scripts.glob("*"), None) is not None
-    partitions = _insisted(ask, say) if patient and has_submitted else ask()
-    session = _decided(session, partitions)
+    session = _decided(session, _requested(session.campaign, scheduler))
     check_points(session.campaign, session.partitions)
     return session
 
@@ -170,20 +159,6 @@ def measured_locally(session: Session, say: Callable[[str], None]) -> Session:
         return session
     say(f"{words} (with --profile they would be)")
     return _decided(session, partitions)
-
-
-def _insisted(ask: Callable[[], Partitions], say: Callable[[str], None]) -> Partitions:
-    has_warned = False
-    while True:
-        try:
-            return ask()
-        except CommandMissing:
-            raise
-        except ToolError as error:
-            if not has_warned:
-                say(f"{error.line}; since {time.strftime('%H:%M:%S')}, waiting until it does")
-                has_warned = True
-            time.sleep(_ASK_AGAIN_S)
 
 
 def check_now(campaign: Campaign, scheduler: Scheduler) -> Campaign:
