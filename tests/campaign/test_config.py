@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from buran.campaign.load import load_campaign
 from buran.campaign.point import Point
 from buran.campaign.resources import NodeKind
-from buran.campaign.sections import GitSource, Range
+from buran.campaign.sections import Range
 from buran.campaign.space import along_axes
 from buran.errors import ConfigError
 
@@ -135,11 +135,6 @@ def test_results_and_source_are_relative_to_the_file(write_campaign: WriteCampai
     campaign = load_campaign(path)
     assert campaign.results_root == path.parent.parent / "out" / "demo"
     assert campaign.source == path.parent / "code"
-
-
-def test_source_from_git(write_campaign: WriteCampaign) -> None:
-    campaign = load_campaign(write_campaign(program__source={"git": "u", "revision": "r"}))
-    assert campaign.source == GitSource(git="u", revision="r")
 
 
 def test_lists_are_short_for_values(write_campaign: WriteCampaign) -> None:

@@ -80,8 +80,6 @@ ELSEWHERE = {
     "points": "test_config",  # another way to say which points
     "simulated": "simulate/test_simulated_campaign",
     "include": "test_document",
-    "program.source.git": "test_source_from_git",
-    "program.source.revision": "test_source_from_git",
     "parameters.n.range.step": "instead of factor",
 }
 NEEDS: dict[str, dict[str, Any]] = {

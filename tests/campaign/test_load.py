@@ -115,10 +115,8 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("percent", {"budget": {"percent_of_full_matrix": 130}}, "budget.percent_of_full_matrix", "100"),
     ("no source", {"program__source": "cod"}, "program.source", "there is no folder"),
     ("source is a file", {"program__source": "campaign.yaml"}, "program.source", "is a file"),
-    ("url as folder", {"program__source": "https://a.example/b.git"}, "program.source", "{git: "),
-    ("git option", {"program__source": {"git": "-x", "revision": "a"}}, "program.source.git", "dash"),
-    ("git without revision", {"program__source": {"git": "x"}}, "program.source.revision", "missing"),
-    ("git key", {"program__source": {"git": "x", "revison": "a"}}, "program.source.revison", "'revision'"),
+    ("url as folder", {"program__source": "https://a.example/b.git"}, "program.source", "git clone "),
+    ("source of a revision", {"program__source": {"git": "x", "revision": "a"}}, "program.source", "text"),
     (
         "no ranks",
         {"parameters__p__role": "size", "program__run": "{binary} {n} {p}"},

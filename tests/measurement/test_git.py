@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -11,11 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from buran.cli import main
-from buran.errors import ConfigError
 from buran.measurement.git import call_git, commit_and_changes, revision_of
 from buran.measurement.machine.provenance import working_copy
-from buran.measurement.source import git_source, local_source
+from buran.measurement.source import local_source
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -122,77 +119,6 @@ def test_missing_objects_are_not_fetched(repository: Path, tmp_path: Path, spy: 
     }.items():
         git(repository, "config", key, value)
     _look_at(repository)
-    assert not (tmp_path / "ran").exists()
-
-
-@pytest.mark.parametrize(
-    "url", ["ext::{spy} x", "--upload-pack={spy}", "ssh://-oProxyCommand={spy}/x", "file://{folder}/none"]
-)
-def test_no_address_of_a_repository_runs_a_program(
-    repository: Path, tmp_path: Path, spy: Callable[[], str], url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _attack(repository, spy())
-    monkeypatch.chdir(repository)  # the repository around the campaign is foreign too
-    with pytest.raises(ConfigError, match="cannot clone"):
-        git_source(url.format(spy=spy(), folder=tmp_path), "HEAD", tmp_path / "cache")
-    assert not (tmp_path / "ran").exists()
-
-
-@pytest.fixture
-def submodules(repository: Path, tmp_path: Path, spy: Callable[[], str]) -> str:
-    """Make a repository whose submodules have addresses that run programs, with hooks and filters of its own."""
-    shutil.copytree(repository, tmp_path / "other")
-    git(repository, "submodule", "--quiet", "add", str(tmp_path / "other"), "inner")
-    (repository / ".gitattributes").write_text("*.c filter=spy diff=spy\n")
-    git(repository, "add", ".gitattributes")
-    for key, value in {"url": f"ext::{spy()} x", "update": f"!{spy()}"}.items():
-        git(repository, "config", "-f", ".gitmodules", f"submodule.inner.{key}", value)
-    git(repository, "commit", "--quiet", "-a", "-m", "inner")
-    for hook in ("post-checkout", "post-index-change", "reference-transaction", "upload-pack"):
-        (repository / ".git" / "hooks" / hook).unlink(missing_ok=True)
-        (repository / ".git" / "hooks" / hook).symlink_to(spy())
-    return str(repository)
-
-
-@pytest.mark.parametrize("verb", ["check", "plan", "status", "report", "filter", "verify"])
-@pytest.mark.parametrize(
-    "url",
-    [
-        "ext::{spy} x",
-        "--upload-pack={spy}",
-        "-u{spy}",
-        "ssh://-oProxyCommand={spy}/x",
-        "-oProxyCommand={spy}:x",
-        "file://{folder}/none",
-        "file://{submodules}",
-        "{submodules}",
-    ],
-)
-def test_no_verb_that_looks_runs_a_program_for_an_address(
-    submodules: str, tmp_path: Path, spy: Callable[[], str], url: str, verb: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    repository = Path(submodules)
-    _attack(repository, spy())
-    address = url.format(spy=spy(), folder=tmp_path, submodules=submodules)
-    source = {"git": address, "revision": "HEAD"}
-    program = {"source": source, "build": "make", "binary": "program", "run": "{binary} {n}"}
-    campaign = {"name": "c", "program": program, "parameters": {"n": {"role": "size", "values": [1, 2, 3]}}}
-    (repository / "campaign.yaml").write_text(json.dumps(campaign))
-    monkeypatch.chdir(repository)
-    main([verb, "campaign.yaml"])
-    assert not (tmp_path / "ran").exists()
-
-
-def test_a_source_that_is_fetched_runs_nothing(
-    repository: Path, tmp_path: Path, spy: Callable[[], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (repository / ".gitattributes").write_text("*.c filter=spy\n")
-    git(repository, "add", ".gitattributes")
-    git(repository, "commit", "--quiet", "-m", "attributes")
-    _attack(repository, spy())
-    monkeypatch.chdir(repository)
-    source = git_source(str(repository), "HEAD", tmp_path / "cache")
-    assert (source.folder / "a.c").read_text() == "int a;\n"
     assert not (tmp_path / "ran").exists()
 
 

@@ -15,7 +15,7 @@ from buran.campaign.expressions import FUNCTIONS
 from buran.campaign.inputs import Input
 from buran.campaign.mistakes import KeyPath, Mistake, TextError, did_you_mean, listed, no_parameter
 from buran.campaign.point import Point, Value
-from buran.campaign.sections import GitSource, ParameterKeys
+from buran.campaign.sections import ParameterKeys
 from buran.campaign.shape import COMMAND, CampaignFile
 from buran.campaign.space import check_target_value, parameter_values
 from buran.campaign.strategies import BUILT_IN, KEYS, abilities_of
@@ -231,9 +231,10 @@ def command_mistakes(
 def _source_mistakes(config: CampaignFile, folder: Path) -> Iterator[Mistake]:
     """Check that the source folder is there."""
     source = config.program.source
-    if not isinstance(source, GitSource) and not (path := below(folder, source)).is_dir():
+    path = below(folder, source)
+    if not path.is_dir():
         git = "://" in source or source.endswith(".git") or source.startswith("git@")
-        hint = f"write {{git: {source!r}, revision: ...}}" if git else "paths are relative to the campaign file"
+        hint = f"`git clone {source}`, and name its folder" if git else "paths are relative to the campaign file"
         why = f"{path} is a file" if path.exists() else f"there is no folder {path}"
         yield Mistake(("program", "source"), f"the source folder {source!r} is missing", why, hint)
     if config.simulated is not None and not below(folder, config.simulated).is_file():

@@ -16,7 +16,7 @@ from buran.campaign.inputs import Input
 from buran.campaign.launcher import Launch, Placement, launch, resolve, under_modules, usable_cores, with_modules
 from buran.campaign.point import Point, Value, has_all_steps
 from buran.campaign.resources import Formulas, NodeKind, count_of, seconds_of
-from buran.campaign.sections import EnvironmentKeys, GitSource, PartitionKeys, ResourcesKeys
+from buran.campaign.sections import EnvironmentKeys, PartitionKeys, ResourcesKeys
 from buran.campaign.shape import CampaignFile
 from buran.campaign.space import extrapolated
 from buran.campaign.strategies import MOST_REPETITIONS
@@ -202,10 +202,9 @@ class Campaign:
         return model.priors == "auto" and model.strong_scaling is None and not changing
 
     @property
-    def source(self) -> Path | GitSource:
-        """Folder with the program's sources, or the git repository that they come from."""
-        source = self.config.program.source
-        return source if isinstance(source, GitSource) else below(self.folder, source)
+    def source(self) -> Path:
+        """Folder with the program's sources."""
+        return below(self.folder, self.config.program.source)
 
     @property
     def binary(self) -> str:

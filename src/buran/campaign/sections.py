@@ -38,28 +38,6 @@ MOST_VALUES = 10_000
 """Of a range."""
 
 
-class GitSource(Keys):
-    """Sources taken from a git repository.
-
-    Attributes
-    ----------
-    git
-        URL or path for `git clone`.
-    revision
-        Commit, tag or branch; a full commit hash is reproducible.
-    """
-
-    git: OfTarget[Argument]
-    revision: OfTarget[Argument]
-
-
-def _source_kind(value: object) -> str:
-    return "<git>" if isinstance(value, Mapping | GitSource) else "<folder>"
-
-
-Source = Annotated[Annotated[Text, Tag("<folder>")] | Annotated[GitSource, Tag("<git>")], Discriminator(_source_kind)]
-
-
 class InputKeys(Keys, title="Input"):
     """A file or folder that runs read.
 
@@ -126,9 +104,7 @@ class ProgramKeys(Keys, title="Program"):
         Patterns of output files, relative to where runs start, to keep in the run's folder `output` in the store.
     """
 
-    source: OfTarget[Source] = Field(
-        examples=["../examples/stencil", {"git": "https://example.org/code.git", "revision": "v1.2"}]
-    )
+    source: OfTarget[Text] = Field(examples=["../examples/stencil"])
     build: OfTarget[Text] = Field(examples=["make MPICXX={mpicxx} CXXFLAGS='{flags}'"])
     flags: OfTarget[str] = "-O2"
     binary: OfTarget[Inside] = Field(examples=["stencil"])

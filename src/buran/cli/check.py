@@ -112,8 +112,6 @@ def _notes_ahead(campaign: Campaign, scheduler: Scheduler, job: str, obstacle: T
 
 def redirected_into_source(campaign: Campaign) -> str | None:
     """Say that the output of this command goes into a file of the sources, which then change while they are built."""
-    if not isinstance(campaign.source, Path):
-        return None
     folder = campaign.source.resolve()
     for handle in (1, 2):
         with contextlib.suppress(OSError):

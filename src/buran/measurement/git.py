@@ -24,14 +24,13 @@ _HARMLESS = (
 _TIME_LIMIT_S = 60.0  # for a look at a working copy
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--submodule=short", "--ignore-submodules=dirty")
 
+_NOTHING_FETCHED = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
 
-def call_git(*words: str, **variables: str) -> subprocess.CompletedProcess[str] | None:
-    """Call git with nothing of a repository's configuration that runs a program; None if there is no git.
 
-    The user's own filters stay on, as of large files: they are in no repository.
-    """
+def call_git(*words: str) -> subprocess.CompletedProcess[str] | None:
+    """Call git with nothing of a repository's configuration that runs a program; None if there is no git."""
     environment = {name: value for name, value in os.environ.items() if name not in _OF_A_REPOSITORY}
-    environment |= {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C", **variables}
+    environment |= {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C", **_NOTHING_FETCHED}
     try:
         return subprocess.run(
             ["git", *_HARMLESS, *words],
@@ -40,13 +39,10 @@ def call_git(*words: str, **variables: str) -> subprocess.CompletedProcess[str] 
             encoding="utf-8",
             errors="replace",
             env=environment,
-            timeout=_TIME_LIMIT_S if "GIT_ALLOW_PROTOCOL" in variables else None,
+            timeout=_TIME_LIMIT_S,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-
-
-_NOTHING_FETCHED = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,7 @@ class _WorkingCopy:
     def at(cls, folder: Path) -> _WorkingCopy | None:
         """Read its configuration; None where there is no git or no repository."""
         where = ("-C", str(folder), "config", "--list", "--show-scope", "--name-only", "-z")
-        listed = call_git(*where, **_NOTHING_FETCHED)
+        listed = call_git(*where)
         if listed is None or listed.returncode:
             return None
         scopes_and_names = listed.stdout.split("\0")
@@ -85,7 +81,7 @@ class _WorkingCopy:
 
     def ask(self, *words: str) -> str | None:
         """Ask git; None where it has no answer."""
-        done = call_git(*self.filters_off, "-C", str(self.folder), *words, **_NOTHING_FETCHED)
+        done = call_git(*self.filters_off, "-C", str(self.folder), *words)
         return done.stdout if done is not None and done.returncode == 0 else None
 
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
 
-from buran.errors import BuildError, ConfigError, ToolError
-from buran.files import digest, file_sha256
-from buran.measurement.git import call_git, revision_of
+from buran.errors import BuildError, ConfigError
+from buran.files import file_sha256
+from buran.measurement.git import revision_of
 from buran.measurement.languages import is_fortran
-from buran.measurement.store.claims import claimed
 
 # A stale object would be linked without instrumentation, so products of earlier builds never come along.
 PRODUCTS = ("*.o", "*.obj", "*.mod", "*.gch", "*.pch", "*.d", "*.gcda", "*.gcno", "*.pyc")
@@ -47,15 +46,12 @@ class SourceTree:
         Version control's name for it, if there is one.
     has_fortran
         Whether there is a file that only a Fortran compiler takes.
-    is_commit
-        Whether the identity is that of a commit, not of the content.
     """
 
     folder: Path
     identity: str
     revision: str | None
     has_fortran: bool = False
-    is_commit: bool = False
 
 
 @dataclass(frozen=True)
@@ -187,58 +183,6 @@ def _of_content(folder: Path, files: Sequence[SourceFile], revision: str | None)
     return SourceTree(folder, total.hexdigest()[:16], revision, any(is_fortran(file.path) for file in files))
 
 
-def git_source(url: str, revision: str, cache: Path) -> SourceTree:
-    """Fetch a revision of a repository, once, and identify it by its commit.
-
-    Raises
-    ------
-    ToolError, ConfigError
-        git is missing; the repository or the revision cannot be had.
-    """
-    if shutil.which("git") is None:
-        raise ToolError("git is needed for program.source.git", hint="install git, or name a local folder")
-    repository = cache / f"{digest(url)}.git"
-    kept = _git(repository, "rev-parse", "--verify", f"{revision}^{{commit}}") if repository.is_dir() else None
-    if kept is not None and (cache / kept).is_dir():  # also where nothing can be written
-        return _of_commit(cache / kept, kept)
-    with claimed(cache / f"{repository.name}.claim"):
-        if not repository.is_dir():
-            _clone(url, repository)
-        commit = _git(repository, "rev-parse", "--verify", f"{revision}^{{commit}}")
-        if commit is None:
-            _git(repository, "fetch", "--quiet", "--tags", "origin", "+refs/heads/*:refs/heads/*")
-            commit = _git(repository, "rev-parse", "--verify", f"{revision}^{{commit}}")
-        if commit is None:
-            raise ConfigError(f"the repository has no revision {revision!r}", where="program.source.revision", why=url)
-        folder = cache / commit
-        if not folder.is_dir():
-            temporary = cache / f".tmp-{commit}"
-            shutil.rmtree(temporary, ignore_errors=True)
-            temporary.mkdir()
-            _git(repository, f"--work-tree={temporary}", "checkout", "--force", commit, "--", ".")
-            temporary.rename(folder)
-    return _of_commit(folder, commit)
-
-
-def _of_commit(folder: Path, commit: str) -> SourceTree:
-    files = source_files(folder)
-    if any((folder / file.path).is_symlink() and not file.is_link for file in files):
-        return _of_content(folder, files, commit)  # a link that leads out of it: the commit does not say to what
-    return SourceTree(folder, commit[:16], commit, any(is_fortran(file.path) for file in files), is_commit=True)
-
-
-def _clone(url: str, repository: Path) -> None:
-    done = call_git("clone", "--quiet", "--bare", "--", url, str(repository))
-    if done is None or done.returncode:
-        why = "git cannot be started" if done is None else done.stderr.strip()
-        raise ConfigError("cannot clone the program's repository", where="program.source.git", why=why)
-
-
-def _git(repository: Path, *arguments: str) -> str | None:
-    done = call_git("--git-dir", str(repository), *arguments)
-    return done.stdout.strip() if done is not None and done.returncode == 0 else None
-
-
 def copy_source(source: SourceTree, destination: Path, skip: Iterable[Path] = ()) -> None:
     """Copy the source files, with times and modes, into a new folder.
 
@@ -252,7 +196,7 @@ def copy_source(source: SourceTree, destination: Path, skip: Iterable[Path] = ()
         target.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(FileNotFoundError):  # gone in this moment, as the check will say
             shutil.copy2(source.folder / file.path, target, follow_symlinks=not file.is_link)
-    if not source.is_commit and _of_content(destination, source_files(destination), None).identity != source.identity:
+    if _of_content(destination, source_files(destination), None).identity != source.identity:
         raise BuildError(
             "the source folder changed while it was copied",
             where=source.folder,

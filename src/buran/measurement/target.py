@@ -12,11 +12,10 @@ from buran.campaign.config import Campaign
 from buran.campaign.layout import Layout
 from buran.campaign.plan import SCHEMA, BuildSpec, Mode
 from buran.campaign.point import Point, Value
-from buran.campaign.sections import GitSource
 from buran.files import digest, read_document
 from buran.measurement.backends.base import Backend
 from buran.measurement.backends.registry import SYSTEMS
-from buran.measurement.source import SourceTree, git_source, local_source
+from buran.measurement.source import SourceTree, local_source
 
 
 @dataclass(frozen=True)
@@ -130,7 +129,7 @@ def open_target(campaign: Campaign, layout: Layout, backends: Mapping[str, Backe
     """
     system = SYSTEMS.load(campaign.config.backend)
     of_its_own = system.source(campaign, layout.root)
-    source, skipped = _source_of(campaign, layout) if of_its_own is None else (of_its_own, ())
+    source, skipped = _source_of(campaign) if of_its_own is None else (of_its_own, ())
     if backends is None:
         backends = {name: system.open(each, layout.root) for name, each in campaign.in_environments.items()}
     target = Target(campaign, source, backends[campaign.environment], skipped, backends=backends)
@@ -142,12 +141,10 @@ def open_target(campaign: Campaign, layout: Layout, backends: Mapping[str, Backe
     return replace(target, stands_for=measured)
 
 
-def _source_of(campaign: Campaign, layout: Layout) -> tuple[SourceTree, tuple[Path, ...]]:
+def _source_of(campaign: Campaign) -> tuple[SourceTree, tuple[Path, ...]]:
     """Return the source that a campaign names, and what lies in its folder and does not belong to it."""
     skipped: tuple[Path, ...] = (campaign.results_root, campaign.path)
     folder = campaign.source
-    if isinstance(folder, GitSource):
-        return git_source(folder.git, folder.revision, layout.root / "sources"), skipped
     skipped = (*skipped, folder / campaign.binary)
     if folder in campaign.results_root.parents[1:]:  # results of other campaigns in the same folder
         skipped = (*skipped, campaign.results_root.parent)
