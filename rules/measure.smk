@@ -40,4 +40,4 @@ rule measure_together:
     message:
         "Measuring the bundles of batch {wildcards.batch}"
     script:
-        "../scripts/measure.py"
+        "../scripts/measure_together.py"
