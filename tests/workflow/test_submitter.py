@@ -311,7 +311,6 @@ def test_a_new_engine_begins_without_the_news_of_the_one_before(bench: Bench) ->
         bench.events.write(
             f"Played job {job} was preempted by another job", job=job, state="PREEMPTED", may_resume=True
         )
-    bench.events.write("2 jobs may never start (JobHeld): release them", said=True)
     assert len(bench.events.outcomes().words) == 2 and bench.events.news() == []
     bench.events.begin()
     assert bench.events.outcomes().words == () and bench.events.news() == [], "the next engine begins with none"

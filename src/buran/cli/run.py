@@ -278,7 +278,7 @@ class _Drivers:
         if claims.is_alive(claim):
             _say(f"another controller drives this campaign, {claims.owner_of(claim)}; waiting for it to end")
         restarts, events = 0, JobEvents.of_engine(self.log)
-        stuck = watchdog.StuckJobs(scheduler, _say, lambda words: events.write(words, said=True))
+        stuck = watchdog.StuckJobs(scheduler, _say)
         with claims.claimed(claim):
             while True:
                 try:

@@ -134,8 +134,7 @@ class JobEvents:
         Parameters
         ----------
         what
-            ``job`` and ``state`` of one that has ended, ``may_resume``; ``refused`` with the scheduler's words;
-            ``said`` if whoever waits knows it already.
+            ``job`` and ``state`` of one that has ended, ``may_resume``; ``refused`` with the scheduler's words.
         """
         self._path.parent.mkdir(parents=True, exist_ok=True)
         with self._path.open("a") as file:
@@ -145,7 +144,7 @@ class JobEvents:
         """Return the sentences since the last call that are no ends of jobs."""
         events = self._events()
         new, self._read = events[self._read :] if self._read <= len(events) else events, len(events)
-        return [str(event["words"]) for event in new if not {"job", "refused", "said"} & event.keys()]
+        return [str(event["words"]) for event in new if not {"job", "refused"} & event.keys()]
 
     def outcomes(self) -> JobEnds:
         """Return how jobs ended, and which were refused."""

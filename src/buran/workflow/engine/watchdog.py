@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from buran.measurement.schedulers.base import Job, Scheduler
+from buran.wording import counted
 
 MOST_RESTARTS = 5  # of the engine, before somebody has to look
 _BEAT_S, _LOOK_S = 10.0, 30.0  # between two signs of life, and between two looks at the queue
@@ -23,13 +24,10 @@ class StuckJobs:
     ----------
     say
         Called with what is wrong and what to do.
-    keep
-        Called with the same, for later.
     """
 
     scheduler: Scheduler
     say: Callable[[str], None]
-    keep: Callable[[str], None] = lambda words: None
     _reported: set[str] = field(default_factory=set)
 
     def look(self, queue: Iterable[Job]) -> None:
@@ -40,11 +38,8 @@ class StuckJobs:
             reason, step = job.reason.strip("()"), self.scheduler.never_starts(job)
             if step is not None and reason not in self._reported:
                 self._reported.add(reason)
-                jobs_and_reason = (
-                    f"{numbers[reason]} {'job' if numbers[reason] == 1 else 'jobs'} may never start ({reason})"
-                )
-                self.say(f"{jobs_and_reason}: {step}; `buran run --cancel` and Ctrl-C end them")
-                self.keep(f"{jobs_and_reason}: {step}")
+                jobs = counted(numbers[reason], "job")
+                self.say(f"{jobs} may never start ({reason}): {step}; `buran run --cancel` and Ctrl-C end them")
 
 
 def wait_for_jobs(folder: Path, stuck: StuckJobs, beat: Callable[[], None]) -> None:
