@@ -273,7 +273,6 @@ def test_a_scheduler_is_one_file(
         written = json.loads(claim.read_text())
     assert (written["scheduler"], written["job"]) == ("spool", "7")
     assert find_profile(f"{folder}/").scheduler is SCHEDULERS.load("spool")
-    assert find_profile(f"{folder}/").submit_program == "spool-submit"
     monkeypatch.delenv("SPOOL_JOB")
     monkeypatch.setenv("SPOOL", str(spool))
 
