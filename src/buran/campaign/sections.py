@@ -84,7 +84,7 @@ class ProgramKeys(Keys, title="Program"):
     Attributes
     ----------
     source
-        Folder with the sources, relative to this file, or `{git: URL, revision: REVISION}`.
+        Folder with the sources, relative to this file.
     build
         Shell command that builds the program in a copy of the sources. Placeholders: `{mpicc}`, `{mpicxx}`, `{mpifort}`
         (one of these is needed), `{cc}`, `{cxx}`, `{fc}`, `{flags}`; for sizes fixed at compile time also parameters,
