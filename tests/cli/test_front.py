@@ -55,43 +55,11 @@ def test_a_wrong_verb_is_a_usage_error_with_a_guess(typed: str, said: str, capsy
     assert f"there is no verb '{typed}'" in error and said in error and "choose from" not in error
 
 
-@pytest.mark.parametrize(
-    ("typed", "now"),
-    [
-        (["estimate", "absent.yaml"], "buran plan"),
-        (["remeasure", "absent.yaml", "--point", "p=1"], "buran run --remeasure"),
-        (["adopt", "absent.yaml"], "buran run --adopt"),
-    ],
-)
-def test_verbs_of_earlier_versions_work_and_name_todays(
-    typed: list[str], now: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(typed) == 2
-    error = capsys.readouterr().err
-    assert now in error and "there is no such file" in error
-
-
 @pytest.mark.mpi
 def test_marks_alone_mark_something(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", str(campaign), "--mark-only"]) == 2 and "--remeasure" in capsys.readouterr().err
     assert main(["run", str(campaign), "--mark-only", "--remeasure", "p=1,n=1"]) == 2
     assert "was not measured yet" in capsys.readouterr().err
-
-
-def test_campaigns_below_a_folder_are_listed(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = campaign.parent
-    (folder / "other.yaml").write_text("name: x\nparameters: {n: size}\n")
-    (folder / "broken.yaml").write_text("{")
-    latest = folder / "results" / "front" / "latest"
-    latest.mkdir(parents=True)
-    assert main(["list", str(folder), "--json"]) == 0
-    (found,) = json.loads(capsys.readouterr().out)
-    assert found == {"name": "front", "file": "campaign.yaml", "report": None, "core_hours": None}
-    (latest / "report.json").write_text(json.dumps({"spent_core_hours": 1.5}))
-    assert main(["list", str(folder)]) == 0
-    assert capsys.readouterr().out.splitlines()[1].split()[-2:] == ["1.5", "campaign.yaml"]
-    assert main(["list", str(folder / "results")]) == 0 and "buran init" in capsys.readouterr().out
-    assert main(["list", str(folder / "absent")]) == 2
 
 
 def test_a_demo_overwrites_nothing(campaign: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -165,3 +133,24 @@ def test_the_first_answer_takes_no_time(words: tuple[str, ...]) -> None:
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     assert min(spent_s() for _ in range(3)) < 0.3
+
+
+@pytest.mark.parametrize("verb", ["check", "plan", "simulate", "run", "status", "verify", "filter", "report"])
+def test_the_campaign_file_here_is_meant(
+    verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([verb]) == 2
+    shown = capsys.readouterr().err
+    assert "campaign.yaml" in shown and "there is no such file" in shown and "buran init" in shown
+
+
+def test_what_follows_two_dashes_is_for_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    from buran.cli import run
+
+    seen = []
+    monkeypatch.setattr(run, "run", lambda arguments: seen.append(arguments) or 0)
+    assert main(["run", "--", "--cores", "1"]) == 0
+    assert main(["run", "other.yaml", "-n", "--", "--forceall"]) == 0
+    assert [str(each.file) for each in seen] == ["campaign.yaml", "other.yaml"]
+    assert [each.passed_on for each in seen] == [["--cores", "1"], ["--forceall"]]

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from buran.cli import model as verb
@@ -78,20 +77,6 @@ def test_json_is_a_models_file_that_can_be_shown(file, tmp_path, capsys):
     assert capsys.readouterr().out == direct
     run(out, "--metric", "visits")
     assert "time" not in capsys.readouterr().out
-
-
-def test_python_can_be_run(file, capsys):
-    run(file, "--format", "python")
-    scope: dict[str, dict] = {}
-    exec(capsys.readouterr().out, scope)
-    assert scope["models"]["time"]["main->work<int>_x"](n=100) == pytest.approx(30000)
-    assert scope["models"]["visits"]["main"](np.array([4.0, 8.0])) == 1
-
-
-def test_latex_escapes_names(file, capsys):
-    run(file, "--format", "latex", "--metric", "time")
-    out = capsys.readouterr().out
-    assert r"main $\to$ work\textless{}int\textgreater{}\_x & $3 \cdot n^{2}$ & 0.00 \\" in out
 
 
 def test_errors_are_for_users(file, tmp_path):
@@ -181,33 +166,6 @@ def test_space_of_a_file(file, tmp_path, capsys):
     assert "n^2" not in capsys.readouterr().out
     with pytest.raises(BuranError, match="no hypothesis space"):
         run(file, "--space", tmp_path / "absent")
-
-
-def test_comparison(file, tmp_path, capsys):
-    other = tmp_path / "other.txt"
-    quadratic = "DATA 48\nDATA 192\nDATA 768\nDATA 3072\nDATA 12288"
-    assert quadratic in TEXT
-    other.write_text(TEXT.replace(quadratic, "DATA 400\nDATA 800\nDATA 1600\nDATA 3200\nDATA 6400"))
-    run("--compare", file, other, "--metric", "time")
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[4].split() == ["main->work<int>_x", "n^2", "n", "A", "0.5208", "n", "=", "33.33"]
-    run(file, "--json", "-o", tmp_path / "a.json")
-    run("--compare", tmp_path / "a.json", other, "--json")
-    found = json.loads(capsys.readouterr().out)["comparison"]["time"]
-    assert {call_path["call_path"]: call_path["overall"] for call_path in found["call_paths"]}["main"] == "same"
-    with pytest.raises(BuranError, match="not written as latex"):
-        run("--compare", file, other, "--format", "latex")
-    with pytest.raises(BuranError, match="either"):
-        run(file, "--compare", file, other)
-    with pytest.raises(BuranError, match="either"):
-        run()
-
-
-def test_comparison_of_different_things(file, tmp_path):
-    other = tmp_path / "other.txt"
-    other.write_text(STRONG)
-    with pytest.raises(BuranError, match="different parameters"):
-        run("--compare", file, other, "--metric", "time")
 
 
 def test_criteria_and_terms_of_a_parameter(file, capsys):

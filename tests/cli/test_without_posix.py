@@ -79,11 +79,6 @@ def test_a_campaign_measured_elsewhere_is_reported(finished, words):
     assert done.stdout
 
 
-def test_campaigns_of_a_folder_are_listed(finished):
-    done = without_posix("list", finished.folder)
-    assert done.returncode == 0 and finished.file.name in done.stdout
-
-
 def test_what_a_campaign_knows_is_asked_at_other_points(finished):
     (models,) = finished.file.parent.glob("**/latest/run-time.json")
     done = without_posix("predict", models, "--at", "p=2,n=48", "--json")

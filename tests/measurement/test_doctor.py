@@ -73,13 +73,6 @@ def test_the_last_line_is_the_verdict(tmp_path):
     )
 
 
-def test_what_is_not_installed_is_named_with_its_extra(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    found = {finding.part: finding for finding in doctor._helpers()}
-    for part, extra in (("completion", "completion"),):
-        assert found[part].state is Health.MISSING and found[part].remedy == f"pip install 'buran[{extra}]'"
-
-
 def test_counters_are_tried_in_one_group():
     every = ["page-faults", "instructions", "cpu-cycles", "task-clock"]
     refused = refused_counters(every)

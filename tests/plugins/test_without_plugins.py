@@ -20,10 +20,10 @@ pytestmark = [pytest.mark.thorough, pytest.mark.mpi]
 
 NAMES = sorted(path.parent.name for path in PLUGINS.glob("*/__init__.py"))
 CALLS = (
-    "check", "plan", "run --dry-run", "status", "list", "verify", "report", "filter",
+    "check", "plan", "run --dry-run", "status", "verify", "report", "filter",
     "convert results/sim/latest/experiment.jsonl runs.jsonl", "model runs.jsonl --kind cpr -o model.npz",
     "predict model.npz --at p=8,n=30", "suggest runs.jsonl --processes p", "correct jacobi.yaml runs.jsonl",
-    "doctor", "completion bash", "init new", "demo --help",
+    "doctor", "init new", "demo --help",
 )  # fmt: skip
 """One of each verb in the folder of a finished campaign; `buran demo` does what `make demo` does."""
 CODE = """

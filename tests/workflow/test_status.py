@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -151,23 +149,6 @@ def test_an_unknown_run_time_gives_no_number(workbench: Workbench) -> None:
     assert state.remaining_core_hours is None and state.eta_s is None
     found = estimate(History.open(session))
     assert found.next_core_hours is None and "resources.expected_time" in found.source
-
-
-def test_status_is_shown_again_until_it_is_stopped(workbench: Workbench) -> None:
-    planned(workbench)
-    command = workbench.command("status", "campaign.yaml", "--watch", "0.5")
-    watching = subprocess.Popen(
-        command, cwd=workbench.folder, env=workbench.environment, stdout=subprocess.PIPE, text=True
-    )
-    assert watching.stdout is not None
-    shown = 0
-    for line in watching.stdout:
-        shown += line.startswith("campaign small")
-        if shown == 2:
-            break
-    watching.send_signal(signal.SIGTERM)
-    watching.stdout.close()
-    watching.wait()
 
 
 @pytest.mark.slow

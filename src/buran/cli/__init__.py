@@ -20,7 +20,7 @@ from functools import partial
 from typing import Any, NoReturn, Protocol
 
 from buran import __version__
-from buran.cli.terminal import loudness, note, printable_output, style
+from buran.cli.terminal import loudness, printable_output, style
 from buran.crash import shown_error
 from buran.errors import Exit, PluginError
 from buran.extensions import ExtensionPoint
@@ -49,23 +49,9 @@ class Options(Protocol):
 
 
 VERBS = (
-    "init", "demo", "doctor", "check", "plan", "run", "status", "list", "verify", "model", "convert",
-    "filter", "report", "correct", "suggest", "predict", "completion",
+    "init", "demo", "doctor", "check", "plan", "run", "status", "verify", "model", "convert", "filter", "report",
+    "correct", "suggest", "predict",
 )  # fmt: skip
-_MODULES = {"list": "campaigns"}  # `list` would hide the built-in one here
-_RENAMED = {"estimate": ["plan"], "remeasure": ["run"], "adopt": ["run", "--adopt", "--mark-only"]}
-"""Verbs of earlier versions, and what they are called now."""
-_MEANT = {
-    **dict.fromkeys(("analyse", "analyze", "show", "result", "results"), "report"),
-    **dict.fromkeys(("fit", "extrap"), "model"),
-    **dict.fromkeys(("build", "start", "resume", "measure", "continue"), "run"),
-    "diff": "compare",
-    "calibrate": "doctor --calibrate FILE",
-    "studies": "evaluate",
-}
-"""What other tools call it."""
-_FILTER_FORMS = {"show": (), "make": (), "check": ("--check",), "diff": ("--diff",)}
-"""A first word behind `buran filter`, and the options that it stands for."""
 DAILY = {
     "prepare": ("demo", "init", "doctor", "check"),
     "measure": ("plan", "run", "status"),
@@ -76,7 +62,7 @@ EXTENSION_POINT: ExtensionPoint[Verb] = ExtensionPoint(
     "verb",
     "buran.verbs",
     Verb,
-    {verb: f"buran.cli.{_MODULES.get(verb, verb)}" for verb in VERBS},
+    {verb: f"buran.cli.{verb}" for verb in VERBS},
     dict.fromkeys(("evaluate", "generate", "simulate"), "buran-studies"),
 )
 
@@ -115,8 +101,7 @@ class _VerbParser(argparse.ArgumentParser):
         wrong = re.match(r"argument VERB: invalid choice: '(.*?)' \(choose from", message)
         if wrong:
             near = difflib.get_close_matches(wrong[1], EXTENSION_POINT.names, n=1, cutoff=0.6)
-            meant = _MEANT.get(wrong[1], *near[:1])
-            hint = f"did you mean `buran {meant}`?" if meant else "`buran --help` lists what there is"
+            hint = f"did you mean `buran {near[0]}`?" if near else "`buran --help` lists what there is"
             message = f"there is no verb {wrong[1]!r}: {hint}"
         if message.endswith("required: VERB"):
             message = "there is no verb: `buran --help` lists what there is"
@@ -198,24 +183,6 @@ def _refuse_missing(words: Sequence[str]) -> None:
             OPTIONS.load(name)
 
 
-def _todays(words: list[str]) -> list[str]:
-    """Return words as the parser knows them: forms of `filter`, and verbs of earlier versions, of which it says so."""
-    if words[0] == "filter" and words[1:2] and words[1] in _FILTER_FORMS:
-        return ["filter", *_FILTER_FORMS[words[1]], *words[2:]]
-    now = _RENAMED.get(words[0])
-    if now is None:
-        return words
-    if words[0] == "remeasure":
-        words = [re.sub(r"^--point(?==|$)", "--remeasure", word) for word in words]
-        if not any(word.startswith("--remeasure") for word in words[1:]):
-            words.append("--remeasure")  # without a point it is refused, and starts nothing
-        shown = "buran run --remeasure NAME=VALUE,..."
-    else:
-        shown = f"buran {' '.join(now)}"
-    note(f"`buran {words[0]}` is called `{shown}` now")
-    return [*now, *words[1:]]
-
-
 def _divided(arguments: list[str]) -> tuple[list[str], list[str]]:
     """Split at the first `--` what is for `buran run` and what it passes on; argparse would take that for the file."""
     if arguments[0] != "run" or "--" not in arguments:
@@ -243,7 +210,6 @@ def _main(argv: Sequence[str] | None) -> int:
                 print(parser.format_all(), end="")
                 return int(Exit.DONE)
             arguments = [*arguments[1:2], "--help"]
-        arguments = _todays(arguments)
         _refuse_missing(arguments)
         words, passed_on = _divided(arguments)
         parsed, unknown = parser.parse_known_args(words, argparse.Namespace(passed_on=passed_on))

@@ -11,23 +11,6 @@ CAMPAIGN_FILE = Path("campaign.yaml")
 OF_RESULTS = ", or its results/NAME"
 """Note on the campaign file of verbs that take such a folder for it."""
 
-COMPLETED_BY = "complete"
-"""Attribute of an argument that says, for each shell, how its values are completed; see `buran.cli.completion`."""
-
-_CAMPAIGN_FILES = {
-    "bash": "_buran_campaign_files",
-    "zsh": "_files -g '*.(yaml|yml)'",
-    "fish": "(_buran_campaign_files)",
-    "tcsh": "f:*.y*ml",
-}
-_PROFILES = {
-    "bash": "_buran_profile_dirs",
-    "zsh": "_buran_profile_dirs",
-    "fish": "(_buran_profile_dirs)",
-    "tcsh": "D",
-}
-
-
 def add_campaign_file(parser: argparse.ArgumentParser, note: str = "") -> None:
     """Declare the campaign file; `note` says what is special about it."""
     _add(parser, CAMPAIGN_FILE, "campaign file" + note + f" (default: {CAMPAIGN_FILE})")
@@ -39,8 +22,7 @@ def add_optional_campaign_file(parser: argparse.ArgumentParser, note: str) -> No
 
 
 def _add(parser: argparse.ArgumentParser, default: Path | None, help: str) -> None:
-    action = parser.add_argument("file", type=Path, nargs="?", default=default, metavar="FILE", help=help)
-    setattr(action, COMPLETED_BY, _CAMPAIGN_FILES)
+    parser.add_argument("file", type=Path, nargs="?", default=default, metavar="FILE", help=help)
 
 
 def add_aggregate(parser: argparse.ArgumentParser, note: str = "") -> None:
@@ -66,5 +48,6 @@ def add_loudness(parser: argparse.ArgumentParser, verbose: str | None = None) ->
 
 def add_profile(parser: argparse.ArgumentParser) -> None:
     """Declare where to measure."""
-    text = "name or folder of the profile that says where to measure"
-    setattr(parser.add_argument("--profile", default="default", help=text), COMPLETED_BY, _PROFILES)
+    parser.add_argument(
+        "--profile", default="default", help="name or folder of the profile that says where to measure"
+    )

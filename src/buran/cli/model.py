@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from buran.modeling.pmnf import HypothesisSpace, ModelSet
     from buran.profiles.experiment.table import Experiment
 
-HELP = "fit performance models to measurements, show or compare them"
-_FORMATS = ("text", "json", "latex", "python")
+HELP = "fit performance models to measurements, and show them"
 _REPETITIONS = ("median", "mean", "min", "max")
 _OVER = ("exclusive", "inclusive", "region", "program")
 _SPACES = ("full", "extrap")
@@ -32,7 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "input",
         metavar="INPUT",
         type=Path,
-        nargs="?",
         help="measurements in any format `buran convert` reads, or a models file",
     )
     parser.add_argument("--metric", metavar="M", action="append", help="metric to model (repeatable; default: all)")
@@ -92,9 +90,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--at", metavar="P=V,...", help="predict there, with intervals; sort call paths by share")
     parser.add_argument("--level", metavar="SHARE", type=float, default=0.9, help="of the intervals (default: 0.9)")
     parser.add_argument(
-        "--compare", metavar=("A", "B"), nargs=2, type=Path, help="compare two models files or measurements"
-    )
-    parser.add_argument(
         "--kind",
         choices=("pmnf", "cpr"),
         default="pmnf",
@@ -107,14 +102,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--scale", metavar="P=SCALE,...", help="with cpr: log, linear or categorical")
     parser.add_argument("--extrapolate", metavar="P,...", help="with cpr: parameters that may leave the measured range")
-    parser.add_argument("--format", choices=_FORMATS, default="text", help="of the output (default: text)")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="write there instead of printing")
-    parser.add_argument("--json", action="store_true", help="same as --format json")
+    parser.add_argument("--json", action="store_true", help="write a models file")
     add_loudness(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Fit, read or compare models and write them."""
+    """Fit or read models and write them."""
     if arguments.kind == "cpr":
         from buran.cli.model_tensor import fit_and_write
 
@@ -126,28 +120,11 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             "--level is a share between 0 and 1", why=f"it is {arguments.level:g}", hint="write --level 0.9"
         )
-    if (arguments.input is None) == (arguments.compare is None):
-        raise UsageError(
-            "either measurements or two things to compare are wanted",
-            hint="buran model INPUT, or: buran model --compare A B",
-        )
     from buran.cli import model_render as render
 
-    style = "json" if arguments.json else arguments.format
-    if arguments.compare is not None:
-        from buran.cli.model_compare import render_comparison
-
-        first, second = (_models(arguments, path) for path in arguments.compare)
-        text = render_comparison(first, second, style)
-    else:
-        sets = _models(arguments, arguments.input)
-        at = _point(arguments.at, sets) if arguments.at else None
-        if style == "text":
-            text = render.text(sets, at, arguments.level)
-        elif style == "json":
-            text = render.json(sets, at, arguments.level)
-        else:
-            text = render.latex(sets) if style == "latex" else render.python(sets)
+    sets = _models(arguments, arguments.input)
+    at = _point(arguments.at, sets) if arguments.at else None
+    text = (render.json if arguments.json else render.text)(sets, at, arguments.level)
     if arguments.output is None:
         print(text)
     else:

@@ -9,8 +9,7 @@ import numpy as np
 
 from buran.cli.terminal import table
 from buran.files import indented
-from buran.modeling.pmnf import ModelSet, format_function, models_to_json, python_names
-from buran.modeling.pmnf.compare import ranking
+from buran.modeling.pmnf import ModelSet, format_function, models_to_json
 from buran.modeling.pmnf.model_set import at_the_end
 from buran.reporting.plain import brief
 from buran.wording import distinct, shown_value
@@ -67,8 +66,8 @@ def _by_share(models: ModelSet, at: Mapping[str, float] | None = None) -> tuple[
     else:
         everywhere = models.predict(np.array(models.points))
         values = everywhere[:, int(np.argmax(np.maximum(np.nan_to_num(everywhere), 0.0).sum(axis=0)))]
-    order, shares = ranking(values)
-    return order.tolist(), shares.tolist()
+    values = np.maximum(np.nan_to_num(values), 0.0)
+    return np.argsort(-values, kind="stable").tolist(), (values / (values.sum() or 1.0)).tolist()
 
 
 def json(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, level: float = 0.9) -> str:
@@ -94,40 +93,3 @@ def json(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, le
     return indented(data, 4)
 
 
-def latex(sets: Mapping[str, ModelSet]) -> str:
-    """Return one table for each metric."""
-    lines = []
-    for models in sets.values():
-        lines += [rf"% {models.metric}", r"\begin{tabular}{lrr}", r"call path & model & SMAPE (\%) \\", r"\hline"]
-        for i in _by_share(models)[0]:
-            model = models.models[i]
-            if model is not None:
-                function = format_function(model.function, models.parameters, "latex")
-                path = _latex_text(models.call_paths[i])
-                lines.append(rf"{path} & ${function}$ & {model.quality.smape:.2f} \\")
-        lines.append(r"\end{tabular}")
-    return "\n".join(lines)
-
-
-def _latex_text(text: str) -> str:
-    special = {
-        "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-        "<": r"\textless{}", ">": r"\textgreater{}", **{c: rf"\{c}" for c in "&%$#_{}"},
-    }  # fmt: skip
-    return "".join(special.get(char, char) for char in text.replace("->", "\0")).replace("\0", r" $\to$ ")
-
-
-def python(sets: Mapping[str, ModelSet]) -> str:
-    """Return a Python module whose ``models`` maps metric and call path to a function."""
-    lines = ['"""Performance models; made by buran."""', "", "from numpy import log2", "", "models = {"]
-    for models in sets.values():
-        names = ", ".join(python_names(models.parameters))
-        lines.append(f"    {models.metric!r}: {{")
-        for i in _by_share(models)[0]:
-            model = models.models[i]
-            if model is not None:
-                function = format_function(model.function, models.parameters, "python")
-                lines.append(f"        {models.call_paths[i]!r}: lambda {names}: {function},")
-        lines.append("    },")
-    lines.append("}")
-    return "\n".join(lines)

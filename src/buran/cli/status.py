@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import time
 from typing import TYPE_CHECKING
 
 from buran.cli.arguments import OF_RESULTS, add_campaign_file, add_loudness
 from buran.cli.reading import open_to_read
-from buran.cli.terminal import duration, exact, hushed, note, style, table
+from buran.cli.terminal import duration, hushed, note, style, table
 from buran.errors import Exit
 
 if TYPE_CHECKING:
@@ -30,30 +29,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_campaign_file(parser, OF_RESULTS)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument(
-        "--watch", nargs="?", type=float, const=10.0, metavar="SECONDS", help="refresh until the campaign is done"
-    )
     add_loudness(parser, "name every failure")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the state of a campaign, again and again if it is to be watched."""
+    """Print the state of a campaign."""
     from buran.workflow.history import History
     from buran.workflow.views.status import progress_of
 
     session = open_to_read(arguments.file)
-    while True:
-        state = progress_of(History.open(session))
-        if arguments.watch is not None and sys.stdout.isatty():
-            exact(sys.stdout).write("\x1b[H\x1b[2J")
-        code = _show(state, arguments)
-        if arguments.watch is None or state.done:
-            return code
-        sys.stdout.flush()
-        time.sleep(max(arguments.watch, 0.5))
-
-
-def _show(state: Progress, arguments: argparse.Namespace) -> int:
+    state = progress_of(History.open(session))
     if arguments.json:
         print(json.dumps(state.to_json(), indent=2))
     else:

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from buran.modeling.pmnf import Factor, ModelFunction, PowerLog, Term, fit_models
 from buran.modeling.pmnf.combine import add_functions, add_models
-from buran.modeling.pmnf.compare import compare, ranking
 from buran.modeling.pmnf.model import predict_models
 
 POINTS = np.array([[p, n] for p in (2.0, 4, 8, 16, 32) for n in (10.0, 20, 30, 40, 50)])
@@ -56,41 +55,6 @@ def test_sums_of_fitted_models():
 def test_cancelled_terms_vanish():
     total = add_functions([power(2.0, 1, 5.0), power(-2.0, 1, 1.0)])
     assert total == ModelFunction(6.0)
-
-
-def test_which_grows_faster_and_where_they_cross():
-    found = compare(power(100.0, 1), power(1.0, 2), [10.0])
-    assert found.faster == ("second",)
-    assert found.overall == "second"
-    assert found.crossings[0] == pytest.approx((100.0,))
-    assert found.ratio == pytest.approx(0.1)
-    logs = compare(power(1.0, 1, log=1), power(1.0, 1), [10.0])
-    assert logs.overall == "first"
-
-
-def test_parameters_can_disagree():
-    one = ModelFunction(1.0, (1.0,), (Term((Factor(0, PowerLog(F(1), 0)),)),))
-    other = ModelFunction(1.0, (1.0,), (Term((Factor(1, PowerLog(F(1), 0)),)),))
-    found = compare(one, other, [4.0, 4.0])
-    assert found.faster == ("first", "second")
-    assert found.overall == "neither"
-    assert compare(one, one, [4.0, 4.0]).overall == "same"
-    assert compare(one, one, [4.0, 4.0]).crossings == ((), ())
-
-
-@given(functions(), functions(), st.floats(1, 1e5))
-def test_crossings_are_where_both_are_equal(one, other, at):
-    for x in compare(one, other, [at]).crossings[0]:
-        a, b = one.evaluate(np.array([x])), other.evaluate(np.array([x]))
-        size = sum(abs(c) for f in (one, other) for c in (*f.coefficients, f.constant)) * x**2 * 1000
-        assert abs(a - b) <= 1e-6 * size + 1e-12
-
-
-def test_ranking_by_share():
-    order, shares = ranking(np.array([1.0, np.nan, 7.0, -3.0, 2.0]))
-    assert order.tolist()[:3] == [2, 4, 0]
-    assert shares.tolist() == pytest.approx([0.1, 0, 0.7, 0, 0.2])
-    assert ranking(np.zeros(2))[1].tolist() == [0, 0]
 
 
 def test_the_interval_of_a_sum_holds_the_sum_as_often_as_it_says():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import platform
 import tempfile
@@ -161,8 +160,3 @@ def _helpers() -> Iterator[Finding]:
             yield Finding(what, Health.MISSING, "not in PATH", costs, f"apt install {program}")
         else:
             yield Finding(what, Health.WORKS, path)
-    if importlib.util.find_spec("shtab") is None:
-        costs = "the shell cannot complete verbs, options and campaign files"
-        yield Finding("completion", Health.MISSING, "no shtab", costs, "pip install 'buran[completion]'")
-    else:
-        yield Finding("completion", Health.WORKS, f"shtab {version_of('shtab')}")

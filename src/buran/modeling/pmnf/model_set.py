@@ -184,7 +184,7 @@ def read_models(path: Path) -> tuple[ModelSet, ...]:
         SCHEMA,
         lambda data: tuple(ModelSet.from_json(metric) for metric in data["metrics"]),
         what="file of models",
-        hint="write one with: buran model INPUT --format json -o FILE",
+        hint="write one with: buran model INPUT --json -o FILE",
     )
 
 
