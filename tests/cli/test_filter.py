@@ -1,4 +1,4 @@
-"""``buran filter`` without a campaign: lists from profiles and call graphs, checks, differences."""
+"""``buran filter`` without a campaign: lists from profiles and call graphs, and checks."""
 
 from __future__ import annotations
 
@@ -84,32 +84,11 @@ def test_with_a_call_graph_new_functions_are_found(runs: Path, graph: Path, caps
     assert text.split() == ["_Z5innerv", "_Z6kerneli", "main"]
 
 
-def test_queries_and_other_lists(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    own = tmp_path / "own.filter"
-    own.write_text(
-        "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\nINCLUDE MANGLED _Z5setupv _Z8accessorv\nSCOREP_REGION_NAMES_END\n"
-    )
+def test_queries(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call = ("--callgraph", str(graph), "--format", "plain")
     assert said(capsys, *call, "--select", "loops(2)").split() == ["_Z5innerv", "_Z6kerneli"]
-    assert said(capsys, *call, "--select", "loops(2)", "--add", "main", "--remove", "inline").split() == [
-        "_Z6kerneli", "main",
-    ]  # fmt: skip
-    assert said(capsys, *call, "--select", "main", "--union", str(own)).split() == [
-        "_Z5setupv", "_Z8accessorv", "main",
-    ]  # fmt: skip
-    assert said(capsys, *call, "--select", "all", "--minus", str(own)).split() == [
-        "_Z5innerv", "_Z6kerneli", "main",
-    ]  # fmt: skip
-    assert said(capsys, *call, "--select", "main", "--keep", "_Z5*", "--drop", "main").split() == [
-        "_Z5innerv", "_Z5setupv",
-    ]  # fmt: skip
-
-
-def test_the_first_instrumentation(graph: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    call = ("--callgraph", str(graph), "--format", "plain", "--initial")
-    assert said(capsys, *call, "statements").split() == ["_Z5innerv", "_Z6kerneli", "main"]  # of 1, 3, 8, 18, 22
-    assert said(capsys, *call, "statements", "--cut", "18").split() == ["_Z6kerneli", "main"]
-    assert "cut cannot be read" in said(capsys, *call, "loops", "--cut", "most", expect=2)
+    assert said(capsys, *call, "--select", "(loops(2) | main) - inline").split() == ["_Z6kerneli", "main"]
+    assert "would change nothing" in said(capsys, *call, "--select", "main", "--keep", "_Z5*", expect=2)
 
 
 def test_check(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,20 +100,16 @@ def test_check(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     text = said(capsys, "--check", str(path), "--callgraph", str(graph), expect=1)
     assert "line 2: 'absent' matches no function" in text
     assert "2 functions declared inline are let through by no rule of their own" in text
-    functions = tmp_path / "functions.txt"
-    functions.write_text("# ours\nabsent\nmain\n")
-    found = json.loads(said(capsys, "--check", str(path), "--functions", str(functions), "--json"))
-    assert found["included"] == ["absent", "main"] and found["unmatched"] == []
 
 
 def test_a_list_for_another_compiler_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, functions = tmp_path / "scorep.filter", tmp_path / "symbols.txt"
-    functions.write_text("__grid_MOD_smooth\n_Z6kerneli\n")
+    path, callgraph = tmp_path / "scorep.filter", tmp_path / "program.mcg"
+    write_metacg(make_graph(["__grid_MOD_smooth", "_Z6kerneli"], []), callgraph)
     path.write_text(
         "SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\nINCLUDE MANGLED grid_mp_smooth_ _QMgridPsmooth _Z6kerneld\n"
         "SCOREP_REGION_NAMES_END\n"
     )
-    lines = said(capsys, "--check", str(path), "--functions", str(functions), expect=1).splitlines()
+    lines = said(capsys, "--check", str(path), "--callgraph", str(callgraph), expect=1).splitlines()
     assert [line.endswith("__grid_MOD_smooth") for line in lines if "matches no function" in line] == [
         True,
         True,
@@ -148,8 +123,8 @@ def test_a_list_of_a_hundred_thousand_rules_and_an_empty_one(
     path, empty = tmp_path / "large.filter", tmp_path / "empty.filter"
     rules = "\n".join(f"INCLUDE MANGLED _Z5f{number:05}i" for number in range(100_000))
     path.write_text(f"SCOREP_REGION_NAMES_BEGIN\nEXCLUDE *\n{rules}\nINCLUDE MANGLED main\nSCOREP_REGION_NAMES_END\n")
-    found = json.loads(said(capsys, "--check", str(path), "--callgraph", str(graph), "--json", expect=1))
-    assert found["included"] == ["main"] and len(found["unmatched"]) == 100_000
+    found = said(capsys, "--check", str(path), "--callgraph", str(graph), expect=1)
+    assert "lets 1 of 5 functions through" in found and found.count("matches no function") == 100_000
     empty.write_text("")
     assert "lets 5 of 5 functions through" in said(capsys, "--check", str(empty), "--callgraph", str(graph))
 
@@ -167,21 +142,6 @@ def test_a_syntax_error_has_its_line(tmp_path: Path, capsys: pytest.CaptureFixtu
     path.write_text("SCOREP_REGION_NAMES_BEGIN\nINCLUDE a -> b\nMANGLED\n")
     text = said(capsys, "--check", str(path), expect=2)
     assert f"{path}:1" in text and "never ended" in text
-    path.write_text("main\n")
-    assert f"{path}:1" in said(capsys, "--diff", str(path), str(path), expect=2)
-
-
-def test_difference(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    files = []
-    for name, rules in (("a", "EXCLUDE *\nINCLUDE MANGLED main _Z6kerneli"), ("b", "EXCLUDE *\nINCLUDE main")):
-        path = tmp_path / name
-        path.write_text(f"SCOREP_REGION_NAMES_BEGIN\n{rules}\nSCOREP_REGION_NAMES_END\n")
-        files.append(str(path))
-    text = said(capsys, "--diff", *files, "--callgraph", str(graph), expect=1)
-    assert "- _Z6kerneli\n" in text and "1 function in both, 1 only in" in text
-    found = json.loads(said(capsys, "--diff", *files, "--json", expect=1).split("error")[0])
-    assert found == {"only_first": ["_Z6kerneli"], "only_second": [], "both": 1}
-    assert "2 functions in both, 0 only" in said(capsys, "--diff", files[0], files[0])
 
 
 @pytest.mark.parametrize(
@@ -192,7 +152,6 @@ def test_difference(graph: Path, tmp_path: Path, capsys: pytest.CaptureFixture[s
         (("--select", "main"), "no functions are known"),
         (("--select", "main", "--callgraph", "absent.mcg"), "cannot be read"),
         (("--check", "absent.filter"), "cannot be read"),
-        (("--functions", "absent.txt", "--select", "main"), "cannot be read"),
     ],
 )
 def test_bad_input(words: tuple[str, ...], why: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,7 +77,7 @@ def test_there_is_a_filter_list_before_any_filter_was_in_force(tmp_path: Path) -
     session, folder = finished(tmp_path, repetitions=1)
     text = (folder / "scorep.filter").read_text()
     assert parse(text).named
-    assert text == make(Universe.open(session.campaign.path, None, None, None), Request(), "scorep")
+    assert text == make(Universe.open(session.campaign.path), Request(), "scorep")
     assert (folder / "in-force.filter").read_text() == ""
 
 

@@ -11,6 +11,7 @@ CAMPAIGN_FILE = Path("campaign.yaml")
 OF_RESULTS = ", or its results/NAME"
 """Note on the campaign file of verbs that take such a folder for it."""
 
+
 def add_campaign_file(parser: argparse.ArgumentParser, note: str = "") -> None:
     """Declare the campaign file; `note` says what is special about it."""
     _add(parser, CAMPAIGN_FILE, "campaign file" + note + f" (default: {CAMPAIGN_FILE})")
@@ -48,6 +49,4 @@ def add_loudness(parser: argparse.ArgumentParser, verbose: str | None = None) ->
 
 def add_profile(parser: argparse.ArgumentParser) -> None:
     """Declare where to measure."""
-    parser.add_argument(
-        "--profile", default="default", help="name or folder of the profile that says where to measure"
-    )
+    parser.add_argument("--profile", default="default", help="name or folder of the profile that says where to measure")

@@ -1,4 +1,4 @@
-"""``buran filter``: lists of functions worth instrumenting, made, checked, compared and combined."""
+"""``buran filter``: lists of functions worth instrumenting, printed, made and checked."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from buran.cli.points import named_numbers
 from buran.cli.terminal import note, print_data
 from buran.errors import Exit, UsageError
 from buran.files import write_text
-from buran.instrumentation.graph_formats import GRAPH_FORMATS
 
-HELP = "print, check, compare or make lists of functions worth instrumenting"
+HELP = "print, check or make lists of functions worth instrumenting"
 FORMATS = ("scorep", "tau", "plain", "xray", "json")
 
 
@@ -20,42 +19,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_optional_campaign_file(parser, f": its newest filter (default: {CAMPAIGN_FILE})")
     parser.add_argument("-o", "--output", type=Path, help="write there instead of printing")
-    formats = (*FORMATS, *GRAPH_FORMATS.possible_names)
-    parser.add_argument("--format", choices=formats, default="scorep", help="of the list (default scorep)")
-    parser.add_argument("--json", action="store_true", help="same as --format json; also for --check and --diff")
+    parser.add_argument("--format", choices=FORMATS, default="scorep", help="of the list (default scorep)")
+    parser.add_argument("--json", action="store_true", help="same as --format json")
     source = parser.add_argument_group("from elsewhere than a campaign")
     source.add_argument("--from", dest="experiment", type=Path, metavar="EXPERIMENT", help="measurements to model")
     source.add_argument("--callgraph", type=Path, metavar="CG", help="static.jsonl of a build, or a MetaCG file")
-    source.add_argument("--functions", type=Path, metavar="FILE", help="linker symbols, one per line, for --check")
-    choice = parser.add_argument_group("how functions are chosen")
+    choice = parser.add_argument_group("how functions are chosen from measurements")
     choice.add_argument("--target", metavar="P=64,N=512", help="point of interest (default: largest values)")
     choice.add_argument("--share", type=float, default=0.01, help="least share of the predicted time (default 0.01)")
     choice.add_argument("--overhead", type=float, default=5.0, metavar="PERCENT", help="allowed overhead (default 5)")
     choice.add_argument("--visit-cost", type=float, metavar="NS", help="of one visit, in ns (default 60)")
     choice.add_argument("--constants", action="store_true", help="also keep functions whose time does not grow")
-    choice.add_argument("--select", metavar="QUERY", help="functions of the call graph, such as 'loops(2) - inline'")
-    choice.add_argument(
-        "--initial",
-        choices=("statements", "instructions", "branches", "loops"),
-        help="without measurements: functions of the call graph that reach most of these",
-    )
-    choice.add_argument(
-        "--cut", default="unique_median", help="for --initial: unique_median, median, half_of_largest, or a number"
-    )
-    choice.add_argument("--add", metavar="QUERY", action="append", default=[], help="add these functions")
-    choice.add_argument("--remove", metavar="QUERY", action="append", default=[], help="remove these functions")
-    choice.add_argument(
-        "--union", type=Path, metavar="FILTER", action="append", default=[], help="add this list's functions"
-    )
-    choice.add_argument(
-        "--minus", type=Path, metavar="FILTER", action="append", default=[], help="remove this list's functions"
-    )
     choice.add_argument("--keep", metavar="PATTERN", action="append", default=[], help="always keep")
     choice.add_argument("--drop", metavar="PATTERN", action="append", default=[], help="always drop")
-    verbs = parser.add_argument_group("instead of a list")
+    verbs = parser.add_argument_group("instead of that")
+    verbs.add_argument("--select", metavar="QUERY", help="functions of the call graph, such as 'loops(2) - inline'")
     verbs.add_argument("--check", type=Path, metavar="FILTER", help="show what a Score-P filter lets through")
-    verbs.add_argument("--diff", type=Path, nargs=2, metavar=("A", "B"), help="show how two Score-P filters differ")
-    parser.epilog = "`buran filter check FILTER` and `filter diff A B` are short forms; `filter show` and `make` list."
     add_loudness(parser)
 
 
@@ -65,23 +44,20 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.json:
         arguments.format = "json"
-    others = ("experiment", "callgraph", "functions", "select", "initial", "check", "diff")
+    others = ("experiment", "callgraph", "select", "check")
     if arguments.file is None and not any(getattr(arguments, name) for name in others):
         arguments.file = CAMPAIGN_FILE
-    universe = filters.Universe.open(arguments.file, arguments.experiment, arguments.callgraph, arguments.functions)
+    universe = filters.Universe.open(arguments.file, arguments.experiment, arguments.callgraph)
     for remark in universe.remarks:
         note(remark)
-    if arguments.check or arguments.diff:
-        if arguments.check:
-            text, fine = filters.check(arguments.check, universe, as_json=arguments.json)
-        else:
-            text, fine = filters.difference(arguments.diff[0], arguments.diff[1], universe, as_json=arguments.json)
+    if arguments.check:
+        text, fine = filters.check(arguments.check, universe)
         put(text, arguments.output)
         return int(Exit.DONE if fine else Exit.SOME_RUNS_FAILED)
-    if not (arguments.file or arguments.experiment or arguments.select or arguments.initial):
+    if not (arguments.file or arguments.experiment or arguments.select):
         raise UsageError(
             "nothing to make a list from",
-            hint="name a campaign file, or --from EXPERIMENT; or --callgraph CG with --select QUERY or --initial",
+            hint="name a campaign file, or --from EXPERIMENT; or --callgraph CG with --select QUERY",
         )
     request = filters.Request(
         target=named_numbers(arguments.target, "P=64,N=512", "--target", known=None) if arguments.target else None,
@@ -90,22 +66,9 @@ def run(arguments: argparse.Namespace) -> int:
         visit_cost_s=None if arguments.visit_cost is None else arguments.visit_cost * 1e-9,
         constants=arguments.constants,
         select=arguments.select,
-        initial=arguments.initial,
-        cut=arguments.cut,
-        add=tuple(arguments.add),
-        remove=tuple(arguments.remove),
-        union=tuple(arguments.union),
-        minus=tuple(arguments.minus),
         keep=tuple(arguments.keep),
         drop=tuple(arguments.drop),
     )
-    if arguments.format not in FORMATS:
-        graph_format = GRAPH_FORMATS.load(arguments.format)
-        if arguments.output is None:
-            raise UsageError("a call graph is written to a file", hint="-o FILE")
-        graph_format.write(universe.needed, arguments.output)
-        print(f"written: {arguments.output}")
-        return 0
     text = filters.make(universe, request, arguments.format)
     if arguments.output:
         write_text(arguments.output, text)

@@ -91,5 +91,3 @@ def json(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, le
             ]
         data["predictions"] = {"at": dict(at), "level": level, "metrics": predictions}
     return indented(data, 4)
-
-

@@ -1,8 +1,7 @@
-"""Lists of functions outside of a running campaign: made from what was measured, checked, compared, combined."""
+"""Lists of functions outside of a running campaign: made from what was measured or by a query, and checked."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,8 +12,7 @@ import numpy as np
 from buran.campaign.mistakes import listed
 from buran.campaign.results import FINDINGS, MODELS, campaign_file
 from buran.errors import FormatError, UsageError, check_coordinates
-from buran.instrumentation.aggregation import CUTS, Cut, Size, initial_selection
-from buran.instrumentation.callgraph import CallGraph, make_graph
+from buran.instrumentation.callgraph import CallGraph
 from buran.instrumentation.filter_file import Filter, Rule, read_filter
 from buran.instrumentation.filter_list import WRITERS, FilterList, list_of, unknown
 from buran.instrumentation.graph_formats import GRAPH_FORMATS
@@ -23,7 +21,7 @@ from buran.instrumentation.measured import extremes_s, imbalance_s, threads_of
 from buran.instrumentation.pattern import named_by, plain
 from buran.instrumentation.prediction import ModelledProgram
 from buran.instrumentation.refine import Explored, refine
-from buran.instrumentation.refinement import KEPT, Wishes
+from buran.instrumentation.refinement import Wishes
 from buran.instrumentation.selection import select
 from buran.instrumentation.tuning import VISIT_COST_S
 from buran.measurement.toolchain.static_features import StaticFeatures
@@ -35,7 +33,7 @@ from buran.profiles.experiment.table import Experiment
 from buran.profiles.metrics import work_metrics
 from buran.profiles.names import spellings
 from buran.profiles.profile import CallTree
-from buran.wording import Category, counted
+from buran.wording import Category
 from buran.workflow.filter_list import current_list, recommended_filter
 from buran.workflow.findings import Findings
 from buran.workflow.history import History
@@ -54,12 +52,6 @@ class Request:
     visit_cost_s: float | None = None
     constants: bool = False
     select: str | None = None
-    initial: Size | None = None
-    cut: str = "unique_median"
-    add: tuple[str, ...] = ()
-    remove: tuple[str, ...] = ()
-    union: tuple[Path, ...] = ()
-    minus: tuple[Path, ...] = ()
     keep: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
 
@@ -75,7 +67,7 @@ class Universe:
     experiment
         Measurements from elsewhere.
     callgraph
-        A call graph that was given, or a bare list of functions.
+        A call graph that was given.
     remarks
         What to know of the campaign's measurements, in sentences.
     results
@@ -89,9 +81,7 @@ class Universe:
     results: Path | None = None
 
     @classmethod
-    def open(
-        cls, campaign: Path | None, experiment: Path | None, callgraph: Path | None, functions: Path | None
-    ) -> Universe:
+    def open(cls, campaign: Path | None, experiment: Path | None = None, callgraph: Path | None = None) -> Universe:
         """Read what was given.
 
         Raises
@@ -99,9 +89,6 @@ class Universe:
         UsageError
             A file cannot be read.
         """
-        given_graph = None if callgraph is None else read_callgraph(callgraph)
-        if functions is not None:
-            given_graph = make_graph(_lines(functions), ())
         session: Session | None = None
         remarks: tuple[str, ...] = ()
         if campaign is not None:
@@ -110,7 +97,7 @@ class Universe:
         return cls(
             None if session is None else History.open(session),
             None if experiment is None else read_experiment(experiment),
-            given_graph,
+            None if callgraph is None else read_callgraph(callgraph),
             remarks,
             None if experiment is None or not _is_table_of_results(experiment) else experiment.parent,
         )
@@ -163,7 +150,7 @@ class Universe:
     def needed(self) -> CallGraph:
         """The call graph, which must be known."""
         if self.graph is None:
-            raise UsageError("no functions are known", hint="name a campaign, --callgraph CG or --functions FILE")
+            raise UsageError("no functions are known", hint="name a campaign, or --callgraph CG")
         return self.graph
 
 
@@ -188,14 +175,6 @@ def read_callgraph(path: Path) -> CallGraph:
     raise FormatError("this is no call graph", where=path, why=f"known are: {formats}")
 
 
-def _lines(path: Path) -> list[str]:
-    try:
-        lines = [line.strip() for line in path.read_text(encoding="utf-8").split("\n")]
-    except (OSError, UnicodeDecodeError) as error:
-        raise FormatError("the list of functions cannot be read", where=path, why=str(error)) from error
-    return list(dict.fromkeys(line for line in lines if line and not line.startswith("#")))
-
-
 # -- making lists -------------------------------------------------------------------------------------
 
 
@@ -212,8 +191,8 @@ def make(universe: Universe, request: Request, format: str) -> str:
         text = recommended_filter(universe.history)
         if text:
             return text
-    filter_list = _combined(universe, request, _base(universe, request))
-    return WRITERS[format](filter_list)
+    found = _list(universe, request)
+    return WRITERS[format](replace(found, functions=dict(sorted(found.functions.items()))))
 
 
 _OF_MEASUREMENTS = {
@@ -222,6 +201,8 @@ _OF_MEASUREMENTS = {
     "overhead_percent": "--overhead",
     "visit_cost_s": "--visit-cost",
     "constants": "--constants",
+    "keep": "--keep",
+    "drop": "--drop",
 }
 """Options that choose functions by models, by what they set."""
 
@@ -231,7 +212,7 @@ def _refuse_unheeded(universe: Universe, request: Request) -> None:
     given = [option for key, option in _OF_MEASUREMENTS.items() if getattr(request, key) != getattr(Request(), key)]
     if universe.history is not None and request.target == dict(universe.history.session.campaign.target):
         given.remove("--target")
-    if given and (universe.experiment is None or request.select or request.initial):
+    if given and (universe.experiment is None or request.select):
         raise UsageError(
             f"{listed(given)} would change nothing",
             why="only a list that is made of measurements heeds it",
@@ -248,19 +229,12 @@ def _refuse_unheeded(universe: Universe, request: Request) -> None:
             raise UsageError(rule)
 
 
-def _base(universe: Universe, request: Request) -> FilterList:
+def _list(universe: Universe, request: Request) -> FilterList:
     if request.select is not None:
         graph = universe.needed
         chosen = np.flatnonzero(select(graph, request.select) & graph.has_body)
         return FilterList(
             {graph.symbols[i]: unknown(graph.names[i]) for i in chosen.tolist()}, (f"selected: {request.select}",)
-        )
-    if request.initial is not None:
-        graph = universe.needed
-        chosen = np.flatnonzero(initial_selection(graph, request.initial, _cut(request.cut)) & graph.has_body)
-        return FilterList(
-            {graph.symbols[i]: unknown(graph.names[i]) for i in chosen.tolist()},
-            (f"functions that reach most {request.initial}, cut at {request.cut}",),
         )
     if universe.experiment is not None:
         return _modelled(universe, universe.experiment, request)
@@ -270,15 +244,6 @@ def _base(universe: Universe, request: Request) -> FilterList:
     if current is None:
         raise UsageError("the campaign has no models of times and visits", where=universe.history.session.campaign.path)
     return current.functions
-
-
-def _cut(text: str) -> Cut | int:
-    for kind in CUTS:
-        if text == kind:
-            return kind
-    if text.isdecimal():
-        return int(text)
-    raise UsageError("the cut cannot be read", where=text, why=f"one of {', '.join(CUTS)}, or a whole number")
 
 
 def _modelled(universe: Universe, experiment: Experiment, request: Request) -> FilterList:
@@ -299,6 +264,7 @@ def _modelled(universe: Universe, experiment: Experiment, request: Request) -> F
             np.array(findings.extremes_s).reshape(-1, 2),
         )
         threads = np.array(findings.threads) if findings.threads else None
+    _check_patterns(universe, request)
     wishes = Wishes(
         share=request.share,
         overhead=request.overhead_percent / 100,
@@ -337,52 +303,18 @@ def _target(values: Mapping[str, float] | None, experiment: Experiment) -> np.nd
     return np.array([values[name] for name in experiment.parameters])
 
 
-def _combined(universe: Universe, request: Request, base: FilterList) -> FilterList:
-    """Apply the user's queries and lists, in the order: add, union, remove, minus, drop, keep."""
-    functions = dict(base.functions)
-
-    def add(symbols: Sequence[str], why: str) -> None:
-        names = {} if universe.graph is None else dict(zip(universe.graph.symbols, universe.graph.names, strict=True))
-        for symbol in symbols:
-            functions.setdefault(symbol, unknown(names.get(symbol, symbol), why))
-
-    def chosen(query: str) -> list[str]:
-        graph = universe.needed
-        return [graph.symbols[i] for i in np.flatnonzero(select(graph, query) & graph.has_body).tolist()]
-
-    for query in request.add:
-        add(chosen(query), f"requested: {query}")
-    for path in request.union:
-        add(sorted(_let_through(path, universe)), f"in {path.name}")
-    for query in request.remove:
-        for symbol in chosen(query):
-            functions.pop(symbol, None)
-    for path in request.minus:
-        for symbol in _let_through(path, universe):
-            functions.pop(symbol, None)
-    every = [] if universe.graph is None else _functions(universe)
-    shown = [(function.name, symbol) for symbol, function in functions.items()]
-    for pattern, numbers in zip(request.drop, named_by(request.drop, shown), strict=True):
-        if not numbers and not any(named_by([pattern], [(name, symbol) for symbol, name, _ in every])):
-            raise no_function(pattern, "--drop")
-        for number in numbers:
-            functions.pop(shown[number][1], None)
-    known = [(name, symbol) for symbol, name, _ in every] or shown
-    for pattern, numbers in zip(request.keep, named_by(request.keep, known), strict=True):
-        if not numbers:
-            raise no_function(pattern, "--keep")
-        add([known[number][1] for number in sorted(numbers)], KEPT)
-    return replace(base, functions=dict(sorted(functions.items())))
-
-
-def no_function(pattern: str, where: str) -> UsageError:
-    """Return the error of a pattern that names nothing."""
-    return UsageError(
-        f"the pattern {pattern!r} names no function",
-        where=where,
-        why="it is compared with signatures, qualified and bare names, and linker symbols",
-        hint="buran filter --format plain, or nm on the program, list the symbols",
-    )
+def _check_patterns(universe: Universe, request: Request) -> None:
+    """Raise the error of a pattern that names no function."""
+    functions = [(name, symbol) for symbol, name, _ in _functions(universe)]
+    for option, patterns in (("--keep", request.keep), ("--drop", request.drop)):
+        for pattern, numbers in zip(patterns, named_by(patterns, functions), strict=True):
+            if not numbers:
+                raise UsageError(
+                    f"the pattern {pattern!r} names no function",
+                    where=option,
+                    why="it is compared with signatures, qualified and bare names, and linker symbols",
+                    hint="buran filter --format plain, or nm on the program, list the symbols",
+                )
 
 
 def _functions(universe: Universe) -> list[tuple[str, str, str]]:
@@ -391,15 +323,10 @@ def _functions(universe: Universe) -> list[tuple[str, str, str]]:
     return [(graph.symbols[i], graph.names[i], graph.files[i]) for i in np.flatnonzero(graph.has_body).tolist()]
 
 
-def _let_through(path: Path, universe: Universe) -> set[str]:
-    rules = read_filter(path)
-    return {symbol for symbol, name, file in _functions(universe) if rules.matches(name, symbol, file)}
+# -- checking ---------------------------------------------------------------------------
 
 
-# -- checking and comparing ---------------------------------------------------------------------------
-
-
-def check(path: Path, universe: Universe, *, as_json: bool = False) -> tuple[str, bool]:
+def check(path: Path, universe: Universe) -> tuple[str, bool]:
     """Parse a filter and match it with the functions; return what is to be said, and whether all is well.
 
     Raises
@@ -408,35 +335,26 @@ def check(path: Path, universe: Universe, *, as_json: bool = False) -> tuple[str
         It has a syntax error, with file and line.
     """
     rules = read_filter(path)
-    facts: dict[str, object] = {"rules": len(rules.files) + len(rules.regions)}
-    lines = [f"{path}: {facts['rules']} rules, no syntax error"]
-    fine = True
+    lines = [f"{path}: {len(rules.files) + len(rules.regions)} rules, no syntax error"]
+    unmatched: Sequence[Rule] = ()
     if universe.graph is not None:
-        graph = universe.graph
         every = _functions(universe)
-        inside = [function for function in every if rules.matches(function[1], function[0], function[2])]
         unmatched = rules.unmatched(every)
-        fine = not unmatched
-        lines.append(f"lets {len(inside)} of {len(every)} functions through")
+        inside = sum(rules.matches(name, symbol, file) for symbol, name, file in every)
+        lines.append(f"lets {inside} of {len(every)} functions through")
         elsewhere = _of_other_compilers(unmatched, every)
         lines += [
             f"line {rule.line}: {rule.pattern!r} matches no function{elsewhere.get(rule.pattern, '')}"
             for rule in unmatched
         ]
-        skipped = _skipped_inline(rules, graph)
+        skipped = _skipped_inline(rules, universe.graph)
         if skipped:
             examples = ", ".join(skipped[:5]) + (", ..." if len(skipped) > 5 else "")
             lines.append(
                 f"{len(skipped)} functions declared inline are let through by no rule of their own; Score-P's GCC "
                 f"plugin skips them: {examples}"
             )
-        facts |= {
-            "functions": len(every),
-            "included": [symbol for symbol, _, _ in inside],
-            "unmatched": [{"line": rule.line, "pattern": rule.pattern} for rule in unmatched],
-            "skipped_inline": skipped,
-        }
-    return (json.dumps(facts, indent=2) + "\n" if as_json else "".join(f"{line}\n" for line in lines)), fine
+    return "".join(f"{line}\n" for line in lines), not unmatched
 
 
 def _of_other_compilers(rules: Sequence[Rule], functions: Sequence[tuple[str, str, str]]) -> dict[str, str]:
@@ -457,22 +375,3 @@ def _skipped_inline(rules: Filter, graph: CallGraph) -> list[str]:
         (graph.names[i], graph.symbols[i], graph.files[i]) for i in np.flatnonzero(graph.inline & graph.has_body)
     )
     return [names[1] for names in functions if rules.matches(*names) and not rules.gives_hooks(*names, inline=True)]
-
-
-def difference(one: Path, other: Path, universe: Universe, *, as_json: bool = False) -> tuple[str, bool]:
-    """Compare two filters: over the known functions, or over the functions they name; and whether they are equal."""
-    first, second = read_filter(one), read_filter(other)
-    if universe.graph is None:
-        named = sorted({name for rules in (first, second) for name in rules.named})
-        functions = [(name, name, "") for name in named]
-    else:
-        functions = _functions(universe)
-    a, b = (
-        {symbol for symbol, name, file in functions if rules.matches(name, symbol, file)} for rules in (first, second)
-    )
-    if as_json:
-        text = json.dumps({"only_first": sorted(a - b), "only_second": sorted(b - a), "both": len(a & b)}, indent=2)
-        return f"{text}\n", a == b
-    lines = [f"- {symbol}" for symbol in sorted(a - b)] + [f"+ {symbol}" for symbol in sorted(b - a)]
-    lines.append(f"{counted(len(a & b), 'function')} in both, {len(a - b)} only in {one}, {len(b - a)} only in {other}")
-    return "".join(f"{line}\n" for line in lines), a == b
