@@ -30,8 +30,7 @@ from buran.workflow.plan import first_plan, run_times_at
 from buran.workflow.report import write_results
 from buran.workflow.session import Session, open_session
 from buran.workflow.specs import plan_in_force
-from buran.workflow.views.estimate import estimate
-from buran.workflow.views.phases import Phase, phase_costs
+from buran.workflow.views.estimate import ahead_of, estimate
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import opened
 
@@ -261,7 +260,7 @@ def test_estimate_and_plan_predict_the_same(copied: Session) -> None:
     history = History.open(copied)
     ahead = estimate(history)
     assert (ahead.runs, ahead.source) == (3, "from the runs made so far")
-    (first,) = [cost for cost in phase_costs(history) if cost.phase == Phase.FIRST]
+    first = ahead_of(history)["time"]
     assert ahead.next_core_hours == pytest.approx(first.core_hours) and first.core_hours
 
 

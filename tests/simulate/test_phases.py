@@ -12,7 +12,9 @@ from buran.cli import main
 from buran.files import not_synced
 from buran.measurement.store import ledger
 from buran.workflow.history import History
-from buran.workflow.views.phases import PhaseCost, phase_costs
+from buran.workflow.views.estimate import ahead_of
+from buran.workflow.views.remaining import Remaining
+from buran.workflow.views.status import progress_of
 from buran_studies.simulate.in_process import carry_out
 from simulated_campaigns import opened
 
@@ -25,29 +27,25 @@ def quick() -> Iterator[None]:
         yield
 
 
-def by_phase(folder: Path, **changes: object) -> dict[str, PhaseCost]:
+def by_phase(folder: Path, **changes: object) -> dict[str, Remaining]:
     session = opened(folder, strategy={"name": "full"}, evaluation_points=EVALUATION, **changes)
-    return {cost.phase: cost for cost in phase_costs(History.open(session))}
+    return ahead_of(History.open(session))
 
 
 def test_phases_are_known_before_anything_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     costs = by_phase(tmp_path, resources={"expected_time": 0.5}, budget={"core_hours": 1.0})
-    assert list(costs) == ["builds", "counts", "first iteration", "refinement", "evaluation"]
-    assert all(cost.made == 0 and cost.ahead > 0 for cost in costs.values())
-    runs = {phase: cost.ahead for phase, cost in costs.items()}
-    assert runs == {"builds": 3, "counts": 32, "first iteration": 80, "refinement": 48, "evaluation": 7}
+    runs = {phase: rest.runs for phase, rest in costs.items()}
+    assert runs == {"warm-ups": 17, "vanilla": 32, "effort": 32, "time": 32, "refinement": 48, "evaluation": 6}
     cores = 4 * (4 + 8 + 16 + 32)
-    assert costs["counts"].core_hours == pytest.approx(2 * 0.5 * cores / 3600)
-    assert costs["counts"].wall_s == pytest.approx(16.0)
-    assert costs["builds"].core_hours == 0 and costs["builds"].wall_s is None
+    assert costs["effort"].core_hours == pytest.approx(2 * 0.5 * cores / 3600)
+    assert sum(costs["effort"].seconds.values()) == pytest.approx(16.0)
     assert main(["plan", str(tmp_path / "campaign.yaml")]) == 0
-    assert "first iteration" in capsys.readouterr().out
+    assert "evaluation" in capsys.readouterr().out
 
 
-def test_pilot_runs_are_to_tell_costs_where_a_budget_must_hold(tmp_path: Path) -> None:
+def test_what_nothing_is_known_of_has_no_cost(tmp_path: Path) -> None:
     costs = by_phase(tmp_path / "budget", budget={"core_hours": 1.0})
-    assert costs["pilot runs"].ahead == 12 and costs["evaluation"].core_hours is None
-    assert "pilot runs" not in by_phase(tmp_path / "none")
+    assert costs["evaluation"].unknown
 
 
 def _within(folder: Path, budget: float, strategy: str) -> None:
@@ -60,9 +58,8 @@ def _within(folder: Path, budget: float, strategy: str) -> None:
     assert spent <= budget * 1.02  # noise of the last run
     purposes = [bundle.purpose for plan in history.plans for bundle in plan.bundles]
     assert purposes.count(Purpose.EVALUATION) == 1 and purposes.count(Purpose.MODEL) >= 5
-    costs = phase_costs(history)
-    assert sum(cost.spent_core_hours for cost in costs) == pytest.approx(spent)
-    assert not any(cost.ahead for cost in costs)
+    assert sum(item.core_hours for item in progress_of(history).account) == pytest.approx(spent)
+    assert not ahead_of(history)
 
 
 @pytest.mark.slow

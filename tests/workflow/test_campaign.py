@@ -199,7 +199,7 @@ def test_verify_finds_damage_and_loss(copy: Workbench) -> None:
     profile.write_bytes(profile.read_bytes()[:-1])
     assert "content differs" in copy.buran("verify", "campaign.yaml", expect=1)
     shutil.rmtree(profile.parent)
-    assert "which is gone" in copy.buran("verify", "campaign.yaml", expect=1)
+    assert "is gone from the store" in copy.buran("verify", "campaign.yaml", expect=1)
 
 
 @pytest.mark.thorough

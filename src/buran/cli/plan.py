@@ -15,12 +15,13 @@ from buran.cli.terminal import duration, hushed, note, style, table
 from buran.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Mapping, Sequence
 
     from buran.campaign.plan import Plan
+    from buran.reporting.content import AccountItem
     from buran.workflow.session import Session
     from buran.workflow.views.estimate import Estimate
-    from buran.workflow.views.phases import PhaseCost
+    from buran.workflow.views.remaining import Remaining
 
 HELP = "show the plans so far or the first one, and the cost of the next one and of the full matrix"
 
@@ -38,8 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.workflow.history import History
     from buran.workflow.plan import first_plan
     from buran.workflow.views.changes import changes_in_words
-    from buran.workflow.views.estimate import estimate
-    from buran.workflow.views.phases import phase_costs
+    from buran.workflow.views.estimate import ahead_of, estimate
+    from buran.workflow.views.status import progress_of
 
     session = open_to_read(arguments.file)
     history = History.open(session)
@@ -52,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         for text in (*changes_in_words(history), *sharing_ahead(session.campaign)):
             note(text, sys.stdout)
         _show_plans(session, plans, ahead, each_run=arguments.verbose)
-        show_phases(phase_costs(history), plans[-1].budget_core_hours)
+        _show_phases(progress_of(history).account, ahead_of(history))
         print()
     if ahead.iteration not in {plan.iteration for plan in plans}:
         print(style(f"next: iteration {ahead.iteration}, {ahead.reason}", "bold"))
@@ -85,32 +86,22 @@ def _show_plans(session: Session, plans: Sequence[Plan], ahead: Estimate, *, eac
         print(table(header, rows, right=(2, 3, 4)))
 
 
-def show_phases(costs: Sequence[PhaseCost], budget_core_hours: float | None) -> None:
-    """Print what the phases of a campaign have taken and will take."""
-    rows = [
-        (
-            cost.phase,
-            str(cost.made),
-            f"{cost.spent_core_hours:.3g}" if cost.made else "",
-            duration(cost.spent_s) if cost.made else "",
-            str(cost.ahead),
-            _ahead(cost, cost.core_hours, "{:.3g}".format),
-            _ahead(cost, cost.wall_s, duration),
-        )
-        for cost in costs
-    ]
+def _show_phases(account: Sequence[AccountItem], ahead: Mapping[str, Remaining]) -> None:
+    """Print what core hours went into, and what is to come."""
+    from buran.reporting.account import PHASES
+
+    made, rows = {item.phase: item for item in account}, []
+    for phase in (each for each in PHASES if each in made or each in ahead):
+        item, rest = made.get(phase), ahead.get(phase)
+        spent = ("0", "") if item is None else (str(item.runs), f"{item.core_hours:.3g}")
+        hours, takes = ("", "") if rest is None else ("?", "?")
+        if rest is not None and not rest.unknown:
+            hours, takes = f"{rest.core_hours:.3g}", duration(sum(rest.seconds.values()))
+        rows.append((phase, *spent, str(0 if rest is None else rest.runs), hours, takes))
     print()
-    print(table(("phase", "made", "core hours", "took", "to come", "core hours", "takes"), rows, right=range(1, 7)))
-    if any(cost.ahead and cost.core_hours is None and cost.phase != "builds" for cost in costs):
+    print(table(("phase", "made", "core hours", "to come", "core hours", "takes"), rows, right=range(1, 6)))
+    if any(rest.unknown for rest in ahead.values()):
         print("?: known when some runs are made, or from resources.expected_time")
-    if budget_core_hours is not None:
-        spent, ahead = sum(cost.spent_core_hours for cost in costs), [cost.core_hours for cost in costs]
-        rest = "?" if None in ahead else f"{sum(hours or 0.0 for hours in ahead):.3g}"
-        print(f"budget: {budget_core_hours:.4g} core hours; these phases: {spent:.3g} spent, {rest} to come")
-
-
-def _ahead(cost: PhaseCost, value: float | None, in_words: Callable[[float], str]) -> str:
-    return "" if not cost.ahead else "?" if value is None else in_words(value)
 
 
 def show_estimate(estimate: Estimate) -> None:

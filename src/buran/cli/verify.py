@@ -1,4 +1,4 @@
-"""``buran verify``: compare everything that was measured, and all that follows from it, with what the store says."""
+"""``buran verify``: compare the store of a campaign with its checksums, and the ledger with the store."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ from buran.cli.arguments import OF_RESULTS, add_campaign_file, add_loudness
 from buran.cli.terminal import is_quiet
 from buran.errors import Exit
 
-HELP = "check a campaign's results against its store"
+HELP = "check that what was measured is as it was measured"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add_campaign_file(parser, OF_RESULTS)
-    parser.add_argument("--repair", action="store_true", help="rebuild from the store what can be rebuilt")
+    parser.add_argument(
+        "--repair",
+        action="store_true",
+        help="write the ledger again, and remove plans, models and reports; `buran run` makes them from the store",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     add_loudness(parser)
 
@@ -28,24 +32,20 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.workflow.views.verify import differences, folders_of, repair
 
     layout = open_session(campaign_file(arguments.file)).layout
-    problems, done = differences(layout), []
     if arguments.repair:
         with sole_controller(layout, print):
-            done = repair(differences(layout))
-        problems = differences(layout)
-    number = len(folders_of(layout))
+            repair(layout)
+    number, problems = len(folders_of(layout)), differences(layout)
     if arguments.json:
-        print(json.dumps({"folders": number, "problems": list(map(str, problems)), "repaired": done}, indent=2))
-    else:
-        for text in done:
-            print(f"repaired: {text}")
-        for problem in problems:
-            print(problem)
-        print(f"{number} builds and runs checked, {len(problems)} problems")
-        if not arguments.repair and not is_quiet() and any(problem.repair for problem in problems):
-            print("next: `buran verify --repair` rebuilds what the store records; then `buran run`")
-        if not is_quiet() and any(problem.repair is None for problem in problems):
-            print(
-                "next: the store is not touched: move such a folder away, or measure again with `buran run --remeasure`"
-            )
+        print(json.dumps({"folders": number, "problems": list(map(str, problems))}, indent=2))
+        return Exit.SOME_RUNS_FAILED if problems else Exit.DONE
+    for problem in problems:
+        print(problem)
+    print(f"{number} builds and runs checked, {len(problems)} problems")
+    if arguments.repair and not is_quiet():
+        print("next: `buran run` makes plans, models and reports again")
+    elif any(problem.is_of_ledger for problem in problems) and not is_quiet():
+        print("next: `buran verify --repair` writes the ledger again; then `buran run`")
+    if not all(problem.is_of_ledger for problem in problems) and not is_quiet():
+        print("next: the store is not touched: move such a folder away, or measure again with `buran run --remeasure`")
     return Exit.SOME_RUNS_FAILED if problems else Exit.DONE

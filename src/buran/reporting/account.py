@@ -10,8 +10,9 @@ from buran.campaign.records import Status
 from buran.measurement.store.ledger import Entry
 from buran.reporting.content import AccountItem
 
+REFINEMENT = "refinement"
 PHASES = (
-    "builds", "warm-ups", "vanilla", "comparison", "refinement", "effort", "memory", "time", "evaluation",
+    "builds", "warm-ups", "vanilla", "comparison", REFINEMENT, "effort", "memory", "time", "evaluation",
     "failures", "aborted", "duplicates", "other versions",
 )  # fmt: skip
 """In the order of reports. ``comparison``: runs that
@@ -28,7 +29,7 @@ def account_of(entries: Iterable[Entry], plans: Sequence[Plan], target: str) -> 
     entries
         The ledger, in the order of booking.
     """
-    phases = _phases(plans)
+    phases = phases_of(plans)
     charged = [entry for entry in entries if entry.target == target]
     newest = {entry.question: entry.run for entry in charged if entry.status == Status.MEASURED}
     costs: dict[str, list[float]] = {phase: [] for phase in PHASES}
@@ -48,8 +49,8 @@ def _phase(entry: Entry, phases: Mapping[Question, str], newest: Mapping[Questio
     return phase if newest[entry.question] == entry.run else "duplicates"
 
 
-def _phases(plans: Sequence[Plan]) -> dict[Question, str]:
-    """Return the phase of each finished run that plans name; the last plan that does decides."""
+def phases_of(plans: Sequence[Plan]) -> dict[Question, str]:
+    """Return the phase of each run that plans name; the last plan that does decides."""
     last = plans[-1].filter_text if plans else ""
     filters = {build.hash: build.filter_text for plan in plans for build in plan.builds}
     return {
@@ -60,7 +61,7 @@ def _phases(plans: Sequence[Plan]) -> dict[Question, str]:
 
 def _phase_of_run(purpose: Purpose, run: Run, *, is_last: bool) -> str:
     if purpose is Purpose.PILOT:
-        return "refinement"
+        return REFINEMENT
     if purpose is Purpose.COMPARISON:
         return "comparison"
     if run.repetition < 0:
@@ -71,4 +72,4 @@ def _phase_of_run(purpose: Purpose, run: Run, *, is_last: bool) -> str:
         return "vanilla"
     if run.mode in (Mode.EFFORT, Mode.MEMORY):
         return str(run.mode)
-    return "time" if is_last else "refinement"
+    return "time" if is_last else REFINEMENT

@@ -1,18 +1,23 @@
-"""What the next plan will cost, before anything of it is submitted."""
+"""What the next plan will cost, and what is known to follow it, before anything of it is submitted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from buran.campaign.plan import Plan
+from buran.campaign.plan import Mode, Plan, Purpose, Question, planned_runs
 from buran.campaign.point import Point
+from buran.campaign.records import Status
 from buran.measurement.bundle import slots_of
 from buran.measurement.store import ledger
+from buran.planning.draft import Draft
+from buran.planning.pilot import pilot_indices
+from buran.planning.planner import next_plan
 from buran.planning.question import RunTimes
+from buran.reporting.account import REFINEMENT, phases_of
 from buran.workflow.history import History
-from buran.workflow.plan import make_plan, question_of, run_times_at
-from buran.workflow.views.run_times import kinds_of, run_times
+from buran.workflow.plan import first_plan, knowledge_of, make_plan, question_of, run_times_at
+from buran.workflow.views.remaining import Forecast, Remaining
 
 
 @dataclass(frozen=True)
@@ -53,13 +58,71 @@ class Estimate:
 
 def next_plan_of(history: History) -> Plan:
     """Return the plan that is carried out next: the one begun, or the one that its models lead to."""
-    plans, layout, campaign = history.plans, history.layout, history.campaign
-    if plans:
-        last = plans[-1].iteration
-        ready = (layout.findings(campaign, last), layout.filter(campaign, last + 1))
-        if plans[-1].done or not all(path.is_file() for path in ready):
-            return plans[-1]
-    return make_plan(history)
+    return history.plans[-1] if _is_under_way(history) else make_plan(history)
+
+
+def _is_under_way(history: History) -> bool:
+    """Return whether the last plan is the end, or the models after it are not made yet."""
+    if not history.plans or history.plans[-1].done:
+        return bool(history.plans)
+    layout, last = history.layout, history.plans[-1].iteration
+    ready = (layout.findings(history.campaign, last), layout.filter(history.campaign, last + 1))
+    return not all(path.is_file() for path in ready)
+
+
+def ahead_of(history: History) -> dict[str, Remaining]:
+    """Return what is to come by phase: of the plan that is begun or next, and of those that are known to follow.
+
+    These are a new filter and the evaluation points. What adaptive strategies will ask for later is not among them.
+    """
+    session, ahead = history.session, _plans_ahead(history)
+    every = (*history.plans, *(plan for plan in ahead if plan not in history.plans))
+    entries = [entry for entry in ledger.read(session.layout.store) if entry.target == session.target.id]
+    forecast, phases, found = Forecast(session, every, entries), phases_of(every), dict[str, Remaining]()
+    seen: set[Question] = {entry.question for entry in entries if entry.status != Status.INTERRUPTED}
+    for question, bundle, run in planned_runs(plan for plan in ahead if not plan.imported):
+        if question not in seen:
+            seen.add(question)
+            found.setdefault(phases[question], Remaining(forecast)).add(bundle, run)
+    first = next((plan for plan in ahead if _is_for_models(plan)), None)
+    if first is not None and [plan for plan in history.plans if _is_for_models(plan)] in ([], [first]):
+        question_ahead = question_of(history)
+        draft = Draft(question_ahead, knowledge_of(History.open(session, 0), question_ahead))
+        for bundle in first.bundles:
+            plain = next((run for run in bundle.runs if run.mode is Mode.VANILLA), bundle.runs[0])
+            for _ in range(draft.again_runs(bundle)):  # filters leave few hooks
+                found.setdefault(REFINEMENT, Remaining(forecast)).add(bundle, plain)
+    return found
+
+
+def _is_for_models(plan: Plan) -> bool:
+    return bool(plan.bundles) and plan.bundles[0].purpose is Purpose.MODEL
+
+
+def _plans_ahead(history: History) -> tuple[Plan, ...]:
+    """Return the plan that is begun or next, and those after it that are known."""
+    plans, under_way = history.plans, _is_under_way(history)
+    if plans and plans[-1].done:
+        return ()
+    before = History.open(history.session, plans[-1].iteration) if under_way else history
+    question = question_of(before)
+    knowledge = knowledge_of(before, question)
+    plan = plans[-1] if under_way else next_plan(question, knowledge) if plans else first_plan(history.session)
+    if plan.imported or plan.comparison:
+        return (plan,)
+    draft, out = Draft(question, knowledge), [plan]
+    if plan.pilot:
+        if len(knowledge.run_plans) == 0 and (not question.adaptive or not question.models):
+            positions = pilot_indices(question.space.points)
+            points = dict.fromkeys((question.points[position] for position in positions), 1)
+            out.append(draft.plan(points, Purpose.PILOT, "", plan.filter_text))
+        if question.models:
+            out.append(next_plan(replace(question, pilot=False), replace(knowledge, plans=())))
+    if question.models and question.evaluation_points and not knowledge.planned(Purpose.EVALUATION) and not plan.done:
+        points = dict.fromkeys(question.evaluation_points, question.repetitions)
+        if Purpose.EVALUATION not in {bundle.purpose for bundle in plan.bundles}:
+            out.append(draft.plan(points, Purpose.EVALUATION, "", plan.filter_text))
+    return tuple(out)
 
 
 def estimate(history: History) -> Estimate:
@@ -70,15 +133,15 @@ def estimate(history: History) -> Estimate:
     plans = tuple({made.iteration: made for made in (*history.plans, plan)}.values())
     entries = ledger.read(layout.store)
     program_s, source = _program_times(history, (*question.table, campaign.target))
-    made = run_times(plans, entries, campaign.charged_cores, campaign.ranks_parameter) if history.plans else None
-    times = made if made is not None and made.factors else None
-    kinds, runs, points, costs = kinds_of(plans), 0, 0, list[float | None]()
+    forecast = Forecast(session, plans, entries)
+    times = forecast.times if history.plans and forecast.times is not None and forecast.times.factors else None
+    runs, points, costs = 0, 0, list[float | None]()
     for bundle in plan.bundles:
         point, slots = bundle.point, slots_of(session.target, layout, bundle)
         open_runs = [run for run, slot in slots if slot.verdict() is None]
         points, runs = points + bool(open_runs), runs + len(open_runs)
         for run in open_runs:
-            run_s = program_s.get(point) if times is None else times.seconds(point, kinds[run.build])
+            run_s = program_s.get(point) if times is None else times.seconds(point, forecast.kinds[run.build])
             costs.append(None if run_s is None else run_s * campaign.charged_cores(point) / 3600.0)
     return Estimate(
         iteration=plan.iteration,

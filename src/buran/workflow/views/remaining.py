@@ -17,26 +17,13 @@ from buran.workflow.session import Session
 from buran.workflow.views.run_times import Kind, RunTimes, kinds_of, run_times, seconds_between
 
 
-@dataclass
-class Remaining:
-    """Runs that are still to be made; what predicts them is fitted when there is one.
-
-    Attributes
-    ----------
-    entries
-        Entries of the ledger: runs that were made.
-    seconds
-        Predicted wall time by bundle, with what passes between two runs.
-    unknown
-        Whether nothing is known of some run's time.
-    """
+@dataclass(frozen=True)
+class Forecast:
+    """Predicts runs of some plans by those that the ledger has; it is fitted when it is first needed."""
 
     session: Session
     plans: Sequence[Plan]
     entries: Sequence[ledger.Entry]
-    seconds: dict[str, float] = field(default_factory=dict)
-    core_hours: float = 0.0
-    unknown: bool = False
 
     @cached_property
     def times(self) -> RunTimes | None:
@@ -45,21 +32,44 @@ class Remaining:
         return run_times(self.plans, self.entries, campaign.charged_cores, campaign.ranks_parameter)
 
     @cached_property
-    def _between_s(self) -> float:
+    def between_s(self) -> float:
+        """What passes between two runs."""
         return seconds_between(self.session, self.plans, self.entries)
 
     @cached_property
-    def _kinds(self) -> Mapping[str, Kind]:
+    def kinds(self) -> Mapping[str, Kind]:
+        """The kind of run that each build is for."""
         return kinds_of(self.plans)
+
+
+@dataclass
+class Remaining:
+    """Runs that are still to be made.
+
+    Attributes
+    ----------
+    seconds
+        Predicted wall time by bundle, with what passes between two runs.
+    unknown
+        Whether nothing is known of some run's time.
+    """
+
+    forecast: Forecast
+    runs: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    core_hours: float = 0.0
+    unknown: bool = False
 
     def add(self, bundle: Bundle, run: Run) -> float:
         """Add a run; return its predicted core hours, 0 where they are not known."""
-        if self.times is None:
+        self.runs += 1
+        if self.forecast.times is None:
             self.unknown = True
             return 0.0
-        seconds = self.times.seconds(bundle.point, self._kinds[run.build])
-        self.seconds[bundle.id] = self.seconds.get(bundle.id, 0.0) + seconds + self._between_s
-        core_hours = seconds * self.session.campaign.charged_cores(bundle.point) / 3600.0
+        campaign = self.forecast.session.campaign
+        seconds = self.forecast.times.seconds(bundle.point, self.forecast.kinds[run.build])
+        self.seconds[bundle.id] = self.seconds.get(bundle.id, 0.0) + seconds + self.forecast.between_s
+        core_hours = seconds * campaign.charged_cores(bundle.point) / 3600.0
         self.core_hours += core_hours
         return core_hours
 
@@ -121,8 +131,8 @@ class QuickCount:
 
         None where nothing is known.
         """
-        rest = Remaining(self._session, self.plans, self.planned_entries)
+        rest = Remaining(Forecast(self._session, self.plans, self.planned_entries))
         for question, bundle, run in planned_runs(self.plans[-1:]):
             if question not in self._settled:
                 rest.add(bundle, run)
-        return None if rest.times is None else (rest.core_hours, sum(rest.seconds.values()))
+        return None if rest.forecast.times is None else (rest.core_hours, sum(rest.seconds.values()))
