@@ -135,7 +135,7 @@ def runs(table: Experiment | None, drift: float = 0.0) -> list[TimedRun]:
         for number, mode in enumerate(random.permutation(modes)):
             started_s = 60.0 * (6 * place + number)
             wall_s = 5.0 * random.normal(1.0, 0.01) * (1 + drift * started_s / 3600)
-            found.append(TimedRun(f"{mode} {place}", tuple(map(float, row)), Mode(mode), started_s, wall_s, not number))
+            found.append(TimedRun(f"{mode} {place}", tuple(map(float, row)), Mode(mode), started_s, wall_s))
     return found
 
 

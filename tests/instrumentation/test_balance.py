@@ -10,7 +10,7 @@ import pytest
 from buran.instrumentation.balance import balance_of
 from buran.profiles.metrics import METRICS
 from buran.profiles.profile import CallTree, Location, Profile, Region
-from buran.reporting.text import _balance
+from buran.reporting.sections import _balance
 
 TREE = CallTree(
     (Region("main"), Region("even"), Region("uneven"), Region("alone"), Region("MPI_Init", paradigm="mpi")),
@@ -52,6 +52,5 @@ def test_what_is_even_or_alone_is_not_named() -> None:
 
 def test_the_report_has_a_table() -> None:
     uneven = profile_of([[0, 0], [5, 5], [1, 3], [0, 0], [9, 0], [0, 0]])
-    text = _balance(SimpleNamespace(balance=balance_of(uneven)))  # type: ignore[arg-type]
-    assert text.splitlines()[-1].split() == ["uneven", "14.3", "%", "1.5", "66.7", "%", "0.5"]
-    assert _balance(SimpleNamespace(balance=[])) == ""  # type: ignore[arg-type]
+    table = _balance(SimpleNamespace(balance=balance_of(uneven)))  # type: ignore[arg-type]
+    assert table.rows[-1] == ("uneven", "14.3 %", "1.5", "66.7 %", "0.5")

@@ -10,25 +10,17 @@ import re
 import shutil
 import zlib
 from dataclasses import replace
-from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
 import chromium
-import numpy as np
 import pytest
 
 from buran.cli import main
-from buran.modeling.pmnf import Factor, ModelFunction, PowerLog, Term
-from buran.modeling.pmnf.combine import add_models
-from buran.modeling.pmnf.derived import DerivedValue
-from buran.modeling.pmnf.model import predict_models
-from buran.modeling.price.discrepancy import discrepancies
 from buran.profiles.profile import CallTree
-from buran.reporting import formulas
 from buran.reporting.html import render_page
-from made_up import NASTY, data_of, experiment, headline_about, many, model, report, told
+from made_up import NASTY, data_of, experiment, headline_about, many, report
 from workbench import Workbench
 
 pytestmark = pytest.mark.slow
@@ -163,22 +155,16 @@ def test_names_stay_names(browser, small):
     assert NASTY in title
     shown = "return [...document.querySelectorAll('title, [title]')].map((each) => each.title || each.textContent)"
     assert any(NASTY in each for each in browser.execute_script(shown))
-    for where in ("#paths", "#detail", "#overview", "#noise-plots"):
+    for where in ("#paths", "#detail", "#overview"):
         assert browser.execute_script(f"return document.querySelectorAll('{where} script').length") == 0
     assert browser.execute_script("return document.scripts.length") == 2 and complaints(browser) == []
 
 
-def test_the_parts_of_the_time_and_its_noise_are_drawn(browser, small):
+def test_the_parts_of_the_time_are_drawn(browser, small):
     opened(browser, small)
     count = "return document.querySelectorAll('{}').length"
     assert browser.execute_script(count.format("#overview path[class^=kind]")) == 7
     assert browser.execute_script(count.format("#overview .legend li")) == 7
-    assert browser.execute_script(count.format("#noise-plots path.violin")) == 12
-    assert browser.execute_script(count.format("#noise-plots .run-vanilla")) > 27 * 3  # and its mark in the legend
-    names = browser.execute_script(
-        "return [...document.querySelectorAll('#noise-plots text.name')].map((each) => each.firstChild.textContent)"
-    )
-    assert len(set(names)) == 12 and all(re.search(r"main|kernel_\d+|script", name) for name in names)
     browser.execute_script("document.querySelector('#overview button[data-parameter=\"1\"]').click()")
     assert "over n" in browser.execute_script(
         "return document.querySelector('#overview svg').getAttribute('aria-label')"
@@ -247,29 +233,6 @@ def test_the_table_and_the_tree_show_another_metric(browser, tmp_path):
     assert column(browser, 4) == before and not complaints(browser)
 
 
-TARGETS = ([64.0, 3000.0, 30.0], [2048.0, 12345.0, 20.0], [4096.0, 1000.0, 100.0])
-
-
-@pytest.fixture(scope="module")
-def summed(tmp_path_factory):
-    """A page whose call paths leave a process over, one of them a sum, and whose run time is the sum of all."""
-    table = experiment(30, values=3, repetitions=3)
-    plain = report(table)
-    times = plain.models["time"]
-    values = table.over_locations("time").mean(axis=2)
-    modelled = predict_models(times.models, table.points)
-    left = discrepancies(table.points, values, modelled, np.full(30, 0.02), np.full(30, 2))
-    made = [replace(model, discrepancy=each) for model, each in zip(times.models, left, strict=True)]
-    made[3] = add_models(made[3:5], table.points, values[3])
-    whole = add_models(made, table.points, values.sum(axis=0))
-    said = replace(
-        plain,
-        models={"time": replace(times, models=tuple(made))},
-        runtime=replace(times, metric="runtime", call_paths=("whole program",), models=(whole,)),
-    )
-    return said, table, tmp_path_factory.mktemp("summed")
-
-
 def page_of(said, table, folder: Path) -> Path:
     path = folder / "report.html"
     text = render_page(said, data_of(said, table), ["tail"], {"compiler": "gcc"}, "", headline_about(said))
@@ -277,154 +240,9 @@ def page_of(said, table, folder: Path) -> Path:
     return path
 
 
-NUMBERS = """
-  aim(arguments[0]);
-  return [Object.fromEntries(paths.map((path) => [path.name, [path.at, path.share]])), data.runtime.at?.[0] ?? null]
-"""
-
-
-def test_sliders_predict_as_the_models_do(browser, summed):
-    said, table, folder = summed
-    opened(browser, page_of(said, table, folder))
-    times = said.models["time"]
-    assert any(model.discrepancy for model in times.models)
-    before = column(browser, 4), column(browser, 2), column(browser, 5)
-    for target in TARGETS:
-        at = np.array([target])
-        expected = times.predict(at)[:, 0]
-        rows_at, seconds = browser.execute_script(NUMBERS, target)
-        for name, value in zip(times.call_paths, expected.tolist(), strict=True):
-            assert rows_at[name] == pytest.approx([value, value / expected.sum()], rel=1e-6, abs=1e-12)
-        assert seconds == pytest.approx(said.runtime.predict(at)[0, 0], rel=1e-6)
-        text = browser.execute_script("return document.getElementById('aimed').textContent")
-        assert float(re.search(r"predicted run time ([\d.e+-]+) s;", text)[1]) == pytest.approx(seconds, rel=6e-4)
-        assert set(column(browser, 5)) == {"–"} and "intervals are not computed" in text
-        shown = dict(zip(rows(browser), zip(column(browser, 2), column(browser, 4), strict=True), strict=True))
-        for name, (share, value) in shown.items():
-            assert float(value) == pytest.approx(rows_at[name][0], rel=6e-3)
-            assert share == f"{100 * rows_at[name][1]:.1f} %"
-    browser.execute_script("document.querySelector('#aim button').click()")
-    assert (column(browser, 4), column(browser, 2), column(browser, 5)) == before and not complaints(browser)
-    assert browser.execute_script("return document.getElementById('shown-target').textContent") == nameof(said)
-
-
-def nameof(said) -> str:
-    return ", ".join(f"{name}={said.target[name]:g}" for name in said.parameters)
-
-
-def test_the_plots_follow_the_target(browser, summed):
-    said, table, folder = summed
-    opened(browser, page_of(said, table, folder))
-    target = TARGETS[1]
-    browser.execute_script("aim(arguments[0]); show(0)", target)
-    axis, values = browser.execute_script("return [data.axes[0], paths[0].curves[1][0][0]]")
-    along = np.array([[value, *target[1:]] for value in axis])
-    place = said.models["time"].call_paths.index(browser.execute_script("return paths[0].name"))
-    assert axis[-1] == target[0]
-    assert values == pytest.approx(said.models["time"].predict(along)[place].tolist(), rel=1e-6)
-    goals = "return [...document.querySelectorAll('{} .goal title')].map((each) => each.textContent)"
-    for where in ("#detail", "#overview"):
-        assert all(text.startswith("p=2048, n=12345, k=20: ") for text in browser.execute_script(goals.format(where)))
-        assert browser.execute_script(goals.format(where))
-    sums, parts = browser.execute_script("return [data.stack.total[1], data.stack.values[1]]")
-    axis = browser.execute_script("return data.axes[1]")
-    along = np.array([[target[0], value, target[2]] for value in axis])
-    assert sums == pytest.approx(said.models["time"].predict(along).sum(axis=0).tolist(), rel=1e-6)
-    assert len(parts) == 6 and complaints(browser) == []
-    shapes = browser.execute_script("return [...document.querySelectorAll('path')].map(p => p.getAttribute('d'))")
-    assert not any("NaN" in shape or "undefined" in shape for shape in shapes)
-    assert browser.execute_script("return document.querySelectorAll('#overview .tools').length") == 1
-    browser.execute_script("window.dispatchEvent(new Event('beforeprint'))")
-    assert browser.execute_script("return isMoved()") is False  # as the text says, which does not follow
-
-
-def test_sliders_are_used_with_the_keyboard(browser, summed):
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.common.keys import Keys
-
-    said, table, folder = summed
-    opened(browser, page_of(said, table, folder))
-    ranges = browser.find_elements(By.CSS_SELECTOR, "#aim [type=range]")
-    assert [each.accessible_name for each in ranges] == ["p", "n", "k"]
-    stops = browser.execute_script("return data.formulas.stops[0]")
-    assert stops[0] == 2 and stops[-1] == 4096 and {4.0, 8.0, 1024.0} < set(stops)
-    ranges[0].send_keys(Keys.HOME)
-    assert browser.execute_script("return data.target") == [2, 8000, 80]
-    assert ranges[0].get_attribute("aria-valuetext") == "p=2"
-    box = browser.find_element(By.CSS_SELECTOR, "#aim [type=number]")
-    box.send_keys(Keys.CONTROL, "a")
-    box.send_keys("1e9", Keys.TAB)
-    assert browser.execute_script("return data.target") == [4096, 8000, 80]  # no further than the slider
-    assert "p=4096" in browser.find_element(By.ID, "aimed").text
-    browser.find_element(By.CSS_SELECTOR, "#aim button").send_keys(Keys.ENTER)
-    assert browser.execute_script("return data.target") == [1024, 8000, 80] and complaints(browser) == []
-
-
-def with_blocks(said):
-    """The report with a model of n // p among those of call paths."""
-    times = said.models["time"]
-    blocks = DerivedValue.of("n // p", "n // p", times.parameters)
-    odd = ModelFunction(1.0, (2.0,), (Term((Factor(1, PowerLog(Fraction(1)), blocks),)),))
-    strange = replace(times.models[5], function=odd)
-    made = tuple(strange if place == 5 else model for place, model in enumerate(times.models))
-    return replace(said, models={"time": replace(times, models=made)})
-
-
-def test_derived_values_are_known_at_the_values_of_sliders(browser, summed, tmp_path):
-    plain, table, _ = summed
-    said = with_blocks(plain)
-    times = said.models["time"]
-    opened(browser, page_of(said, table, tmp_path))
-    for target in ([64.0, 3000.0, 30.0], [2048.0, 32000.0, 20.0], [4.0, 1000.0, 17.5]):
-        at, _ = browser.execute_script(NUMBERS, target)
-        for name, value in zip(times.call_paths, times.predict(np.array([target]))[:, 0].tolist(), strict=True):
-            assert at[name][0] == pytest.approx(value, rel=1e-6, abs=1e-12)
-    at, _ = browser.execute_script(NUMBERS, [64, 12345, 20])
-    assert at[times.call_paths[5]] == [None, None] and at["main"][0] > 0 and at["main"][1] is None
-    text = browser.execute_script("return document.getElementById('aimed').textContent")
-    assert "1 call path is not computed for another target, or only at values of the sliders" in text
-    assert complaints(browser) == []
-
-
-def test_what_a_page_cannot_evaluate_has_no_number(browser, summed, tmp_path, monkeypatch):
-    """A derived value whose table would be too large, and a tensor model."""
-    plain, table, _ = summed
-    monkeypatch.setattr(formulas, "_MOST_CELLS", 10)
-    said = replace(with_blocks(plain), tensor=lambda points: points.sum(axis=1))
-    times = said.models["time"]
-    opened(browser, page_of(said, table, tmp_path))
-    browser.execute_script("aim(arguments[0]); show(arguments[1])", TARGETS[0], 5)
-    text = browser.execute_script("return document.getElementById('aimed').textContent")
-    assert "run time not computed for another target" in text and "1 call path is not computed" in text
-    assert "shares are not computed for another target" in text
-    assert set(column(browser, 2)) == set(column(browser, 3)) == {"–"}
-    shown = dict(zip(rows(browser), column(browser, 4), strict=True))
-    for name, value in zip(times.call_paths, times.predict(np.array([TARGETS[0]]))[:, 0].tolist(), strict=True):
-        if name == times.call_paths[5]:
-            assert shown[name] == "not computed"
-        elif name in shown:
-            assert float(shown[name]) == pytest.approx(value, rel=6e-3)
-    detail = browser.execute_script("return document.getElementById('detail').textContent")
-    assert "not computed for another target" in detail
-    assert browser.execute_script("return document.querySelectorAll('#detail .goal, #icicle *').length") == 0
-    assert "shares: not computed" in browser.execute_script("return document.getElementById('overview').textContent")
-    assert complaints(browser) == []
-
-
-def test_times_beyond_what_counts_allow_are_not_known_there(browser, tmp_path):
-    times = {"slow": model((1e-4, 3, 0)), "fast": model((1.0, 0, 1))}
-    said = told(times, {"slow": model((1.0, 2, 0)), "fast": model((1.0, 0, 1))}, target={"p": 128.0, "n": 1000.0})
-    assert not said.unknown.call_paths
-    opened(browser, page_of(said, None, tmp_path))
-    near, _ = browser.execute_script(NUMBERS, [64, 1000])
-    far, _ = browser.execute_script(NUMBERS, [512, 1000])
-    assert near["main->slow"][0] == pytest.approx(1e-4 * 64**3) and far["main->slow"] == [None, None]
-    assert far["main->fast"] == pytest.approx([1000, 1])
-    assert dict(zip(rows(browser), column(browser, 4), strict=True))["main->slow"] == "not known"
-
-
-def test_source_lines_are_shown_and_linked(browser, summed, tmp_path):
-    said, table, _ = summed
+def test_source_lines_are_shown_and_linked(browser, tmp_path):
+    table = experiment(30, values=3, repetitions=3)
+    said = report(table)
     tree = table.tree
     of = {"main": ("/home/x/a b.c", 7), "kernel_1(int)": ("src/k.cpp", 12), "kernel_2(int)": ("MPI", 0)}
     regions = tuple(
@@ -652,7 +470,7 @@ def test_axe_finds_nothing(browser, which, scheme, width, request):
     if which == "bundled":
         assert browser.execute_script("return document.querySelector('#course table') !== null")
     browser.execute_script(Path(os.environ["AXE"]).read_text())
-    browser.execute_script("aim(data.target.map((value) => value / 2)); show(0)")
+    browser.execute_script("show(0)")
     run = "const done = arguments[0]; axe.run().then((found) => done(found.violations.map((each) => each.id)))"
     assert browser.execute_async_script(run) == []
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
@@ -680,9 +498,7 @@ def test_a_call_path_shows_its_plots(browser, small):
         len(detail.find_elements(By.CSS_SELECTOR, "svg path.curve")) == 6
     )  # through what was measured, and the target
     assert len(detail.find_elements(By.CSS_SELECTOR, "svg circle.point")) == 9
-    assert len(detail.find_elements(By.CSS_SELECTOR, "svg rect.cell")) == 144
     assert len(detail.find_elements(By.CSS_SELECTOR, "svg circle.residual")) == 27
-    assert len(detail.find_elements(By.CSS_SELECTOR, "svg path.violin")) == 1
     shapes = browser.execute_script(
         "return [...document.querySelectorAll('#detail path')].map(p => p.getAttribute('d'))"
     )

@@ -1,4 +1,4 @@
-"""Curves, maps, measured values and residuals of the call paths that a page plots."""
+"""Curves, measured values and residuals of the call paths that a page plots."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from buran.reporting.call_paths import Array, CallPaths, Indices
 from buran.reporting.content import LEVEL, Report, start_and_end, unknown_rows
 
 STEPS = 13
-MAP_STEPS = 12
 MOST_STACKED = 6
 _WIDE = 8.0  # a parameter whose values span more is shown on a logarithmic axis
 
@@ -29,7 +28,7 @@ def listed(values: Array, digits: int = 4) -> list[float | None]:
     return [rounded(value, digits) for value in values.tolist()]
 
 
-def axis_of(call_paths: CallPaths, report: Report, parameter: int, steps: int) -> Array:
+def axis_of(call_paths: CallPaths, report: Report, parameter: int) -> Array:
     """Return the values of a parameter that curves are drawn at: from the smallest measured one to the target."""
     values = np.array(call_paths.models.points, dtype=np.float64)[:, parameter]
     bounds = np.array([*values, report.target[report.parameters[parameter]]])
@@ -37,32 +36,22 @@ def axis_of(call_paths: CallPaths, report: Report, parameter: int, steps: int) -
     if least == most:
         return np.array([least])
     if least > 0 and most / least > _WIDE:
-        return np.array([rounded(value) for value in np.geomspace(least, most, steps)], dtype=np.float64)
-    return np.linspace(least, most, steps)
-
-
-def map_parameters(call_paths: CallPaths) -> list[int]:
-    """Return the two parameters with the most values; none where fewer than two vary."""
-    points = np.array(call_paths.models.points, dtype=np.float64)
-    values = np.array([len(np.unique(column)) for column in points.T])
-    chosen = np.sort(np.argsort(-values, kind="stable")[:2])
-    return chosen.tolist() if len(chosen) == 2 and (values[chosen] > 1).all() else []
+        return np.array([rounded(value) for value in np.geomspace(least, most, STEPS)], dtype=np.float64)
+    return np.linspace(least, most, STEPS)
 
 
 def plots_of(
     call_paths: CallPaths, rows: Indices, table: Experiment | None, report: Report
 ) -> dict[int, dict[str, Any]]:
-    """Return curves with intervals along each parameter, a map over two, measured values and residuals in percent."""
+    """Return curves with intervals along each parameter, measured values and residuals in percent."""
     models = call_paths.only(rows)
     along, parts = _cuts(call_paths, report)
     bands = (models.predict(along), *models.predict_interval(along, LEVEL))
-    surface = _surface(call_paths, models, report)
     values = measured_values(models, table)
     residuals = None if values is None or table is None else _residuals(models, table, values[..., 0])
     return {
         row: {
             "curves": _curves([band[index] for band in bands], parts),
-            "surface": listed(surface[index]),
             "measured": [] if values is None else [listed(column) for column in values[index].T],
             "residuals": [] if residuals is None else listed(residuals[index], 3),
         }
@@ -99,11 +88,11 @@ def stack_of(call_paths: CallPaths, report: Report, candidates: Indices) -> dict
 def measured_cuts(call_paths: CallPaths) -> Array:
     """Return shape (parameter, parameter): for each parameter a measured point through which it is plotted."""
     points = np.array(call_paths.models.points, dtype=np.float64)
-    return np.stack([fullest_cut(points, [parameter]) for parameter in range(points.shape[1])])
+    return np.stack([_fullest_cut(points, parameter) for parameter in range(points.shape[1])])
 
 
-def fullest_cut(points: Array, free: Sequence[int]) -> Array:
-    """Return the point through which a cut along the `free` parameters meets most points; of equal cuts the last."""
+def _fullest_cut(points: Array, free: int) -> Array:
+    """Return the point through which a cut along a parameter meets most points; of equal cuts the last."""
     fixed = np.delete(points, free, axis=1)
     through = points
     if fixed.shape[1]:
@@ -117,7 +106,7 @@ def _lines(call_paths: CallPaths, report: Report, bases: Array) -> tuple[Array, 
     """Return points along each parameter through its row of `bases`, and where those of the next one begin."""
     lines = []
     for parameter, base in enumerate(bases):
-        axis = axis_of(call_paths, report, parameter, STEPS)
+        axis = axis_of(call_paths, report, parameter)
         line = np.repeat(base[None], len(axis), axis=0)
         line[:, parameter] = axis
         lines.append(line)
@@ -148,22 +137,6 @@ def runtime_curves(call_paths: CallPaths, report: Report) -> list[list[list[list
     if report.tensor is not None:
         bands = [report.tensor(along), *[np.full(len(along), np.nan)] * 2]
     return _curves(bands, parts)
-
-
-def map_base(call_paths: CallPaths) -> Array:
-    """Return the measured point through which the map is drawn."""
-    return fullest_cut(np.array(call_paths.models.points, dtype=np.float64), map_parameters(call_paths))
-
-
-def _surface(call_paths: CallPaths, models: ModelSet, report: Report) -> Array:
-    """Return shape (call path, cell): predictions over the two parameters of the map, row by row."""
-    chosen = map_parameters(call_paths)
-    if not chosen:
-        return np.zeros((len(models.models), 0))
-    first, second = (axis_of(call_paths, report, parameter, MAP_STEPS) for parameter in chosen)
-    grid = np.repeat(map_base(call_paths)[None], len(first) * len(second), axis=0)
-    grid[:, chosen[0]], grid[:, chosen[1]] = np.repeat(first, len(second)), np.tile(second, len(first))
-    return models.predict(grid)
 
 
 def run_values(models: ModelSet, table: Experiment | None) -> Array | None:

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -16,12 +15,12 @@ from buran.features import sections, sections_of
 from buran.instrumentation.measured import MeasuredOverhead
 from buran.profiles.profile import SEPARATOR
 from buran.reporting.content import Report
-from buran.reporting.files import asset, environment
+from buran.reporting.files import asset, environment, table_section
 from buran.reporting.headline import Headline
 from buran.reporting.page import PageData
-from buran.reporting.plain import brief, sentence
-from buran.reporting.text import crowded_tests, not_measured, overhead_text, predicted_in_words, warnings_of
-from buran.reporting.words import answers_of, percent, summary_of
+from buran.reporting.plain import sentence
+from buran.reporting.sections import percent, tables_of
+from buran.reporting.words import answers_of, warnings_of
 from buran.wording import named
 
 _SCRIPTS = (
@@ -30,28 +29,12 @@ _SCRIPTS = (
     "table.js",
     "icicle.js",
     "overview.js",
-    "target.js",
-    "noise.js",
     "course.js",
     "start.js",
 )
 _CODE = re.compile("`([^`]+)`")
 _LONGEST_NAME = 400
-_OF_FEW = ("curves", "surface", "measured", "residuals", "noise")
-_FIRST, _FURTHER = "first", "further"  # stand for the sections of features
-_SECTIONS = (
-    ("summary", "Summary"),
-    (_FIRST, ""),
-    ("call-paths", "Call paths"),
-    (_FURTHER, ""),
-    ("evaluation", "Predictions tested"),
-    ("noise", "Noise"),
-    ("balance", "Load balance"),
-    ("corrections", "Analytical models"),
-    ("course", "How the campaign went"),
-    ("failures", "Failures"),
-    ("provenance", "Where it comes from"),
-)
+_OF_FEW = ("curves", "measured", "residuals")
 
 
 def render_page(
@@ -77,19 +60,21 @@ def render_page(
     headline
         What the page begins with.
     """
-    absent = {
-        "evaluation": not (report.evaluation or report.untested),
-        "noise": not has_noise(data),
-        "balance": not report.balance,
-        "corrections": not report.corrections,
-        "failures": not report.failures,
-    }
-    bodies = [(each, body) for each, value in sections_of(report) if (body := each.page(value, report))]
-    added = {
-        position: [(each.name, each.title) for each, _ in bodies if each.is_first == (position == _FIRST)]
-        for position in (_FIRST, _FURTHER)
-    }
-    titles = chain.from_iterable(added.get(entry[0], [entry]) for entry in _SECTIONS)
+    features = [(each, body) for each, value in sections_of(report) if (body := each.page(value, report))]
+    first, further = (
+        [(each.name, each.title, body) for each, body in features if each.is_first == is_first]
+        for is_first in (True, False)
+    )
+    further += [
+        (each.name, each.title, table_section(each.name, each.title, each.sentences, each.header, each.rows, ()))
+        for each in tables_of(report)
+    ]
+    links = [("summary", "Summary"), *(each[:2] for each in first), ("call-paths", "Call paths")]
+    links += [
+        *(each[:2] for each in further),
+        ("course", "How the campaign went"),
+        ("provenance", "Where it comes from"),
+    ]
     templates = environment()
     templates.filters["prose"] = partial(_prose, names=report.parameters)
     templates.filters["marked"] = _marked
@@ -103,29 +88,19 @@ def render_page(
             [*map(asset, _SCRIPTS), *(each.script.read_text(encoding="utf-8") for each in sections() if each.script)]
         ),
         version=buran.__version__,
-        sections=[{"id": name, "title": title} for name, title in titles if not absent.get(name)],
+        links=links,
         answers=answers_of(report, data, headline),
-        summary=summary_of(report, data, headline.rises),
         warnings=warnings_of(report),
-        excerpts=excerpts,
+        excerpts=[(failure.what, text) for failure, text in zip(report.failures, excerpts, strict=False) if text],
         provenance=provenance,
         no_models=no_models,
         named=named,
-        short=brief,
-        crowded_tests=crowded_tests,
-        not_measured=not_measured,
-        predicted_in_words=predicted_in_words,
         percent=percent,
-        overhead=lambda measured: overhead_text(measured and MeasuredOverhead(**measured)),
-        first=[Markup(body) for each, body in bodies if each.is_first],
-        further=[Markup(body) for each, body in bodies if not each.is_first],
+        overhead=lambda measured: "-" if measured is None else str(MeasuredOverhead(**measured)),
+        first=[Markup(body) for *_, body in first],
+        further=[Markup(body) for *_, body in further],
         at=lambda values: named(dict(zip(data["parameters"], values, strict=True))),
     )
-
-
-def has_noise(data: PageData) -> bool:
-    """Tell whether anything was measured more than once."""
-    return bool(data["over_time"]["runs"]) or any("noise" in path for path in data["paths"])
 
 
 def packed(data: PageData) -> dict[str, Any]:

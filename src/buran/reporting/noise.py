@@ -1,11 +1,10 @@
-"""How much repetitions differ: the distribution for each call path, and over the time of the campaign."""
+"""How much repetitions differ, and whether they drift over the time of the campaign."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypedDict
 
 import numpy as np
 
@@ -14,14 +13,8 @@ from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.noise import noise_level
 from buran.profiles.experiment.table import Experiment
 from buran.reporting.call_paths import Array
-from buran.reporting.curves import listed, rounded, run_values
+from buran.reporting.curves import run_values
 
-MOST_RUNS = 2000
-"""Runs that the plot over time shows; of more, evenly chosen ones."""
-
-_FEWEST = 6  # deviations that a distribution is drawn from
-_CELLS = 25
-_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 _SURE = 3.0  # standard errors
 _FAR = 4.0  # standard deviations
 
@@ -36,8 +29,6 @@ class TimedRun:
         Equal for repetitions: build and point.
     started_s
         Seconds since the first run of the campaign; None where it is unknown.
-    disturbed
-        Whether something else was going on at the machine.
     evaluation
         Whether it only tests predictions.
     apart
@@ -49,7 +40,6 @@ class TimedRun:
     mode: Mode
     started_s: float | None
     wall_s: float
-    disturbed: bool = False
     evaluation: bool = False
     apart: bool = False
 
@@ -64,86 +54,6 @@ def levels_of(models: ModelSet, table: Experiment | None) -> Array:
     repeated = np.isfinite(levels).any(axis=1)
     out[repeated] = np.nanmedian(levels[repeated], axis=1)
     return out
-
-
-def violins_of(models: ModelSet, table: Experiment | None) -> list[dict[str, Any] | None]:
-    """Return the distribution of repetitions around their median at each point, in percent of it.
-
-    Returns
-    -------
-    list
-        For each call path ``low`` and ``high`` (bounds of the shape: all but the outermost percent on either side),
-        ``shape`` (densities between them, the largest being 1), ``quantiles`` and ``count``; None where there are
-        too few repetitions, or all are equal.
-    """
-    values = run_values(models, table)
-    if values is None:
-        return [None] * len(models.call_paths)
-    return [_violin(row) for row in values]
-
-
-def _violin(repetitions: Array) -> dict[str, Any] | None:
-    """Return the distribution of one call path from shape (point, repetition)."""
-    enough = np.isfinite(repetitions).sum(axis=1) > 1
-    values = repetitions[enough]
-    middle = np.nanmedian(values, axis=1, keepdims=True) if len(values) else np.zeros((0, 1))
-    share = np.divide(values - middle, middle, out=np.full(values.shape, np.nan), where=middle > 0)
-    deviations = 100 * share[np.isfinite(share)]
-    if len(deviations) < _FEWEST or np.ptp(deviations) <= 0:
-        return None
-    low, high = np.quantile(deviations, (0.01, 0.99))
-    if low == high:
-        return None
-    grid = np.linspace(low, high, _CELLS)
-    quartiles = np.quantile(deviations, (0.25, 0.75))
-    spread = min(float(deviations.std()), float(np.ptp(quartiles)) / 1.34) or float(deviations.std())
-    width = max(0.9 * spread * len(deviations) ** -0.2, (high - low) / _CELLS)  # Silverman's rule of thumb
-    density = np.exp(-0.5 * ((grid[:, None] - deviations) / width) ** 2).sum(axis=1)
-    return {
-        "low": rounded(float(low), 3),
-        "high": rounded(float(high), 3),
-        "shape": listed(density / density.max(), 2),
-        "quantiles": listed(np.quantile(deviations, _QUANTILES), 3),
-        "count": len(deviations),
-    }
-
-
-class OverTime(TypedDict):
-    """How run times differ over time.
-
-    Attributes
-    ----------
-    runs
-        Minutes since the start, deviation from the median in percent, mode, whether it was disturbed.
-    left_out
-        How many more there are.
-    drift
-        See `drift_of`.
-    """
-
-    runs: list[list[Any]]
-    left_out: int
-    drift: dict[str, float] | None
-
-
-def over_time(runs: Sequence[TimedRun]) -> OverTime:
-    """Return when runs differed from the others of their build at their point, and whether the baseline drifts."""
-    timed = [(run, run.started_s) for run in runs if run.started_s is not None]
-    groups: dict[str, list[float]] = {}
-    for run, _ in timed:
-        groups.setdefault(run.group, []).append(run.wall_s)
-    medians = {group: float(np.median(walls)) for group, walls in groups.items() if len(walls) > 1}
-    rows = [
-        [rounded(started / 60), rounded(100 * (run.wall_s / middle - 1), 3), str(run.mode), int(run.disturbed)]
-        for run, started in timed
-        if (middle := medians.get(run.group, 0.0)) > 0
-    ]
-    step = math.ceil(len(rows) / MOST_RUNS) or 1
-    return {
-        "runs": rows[::step],
-        "left_out": len(rows) - len(rows[::step]),
-        "drift": drift_of([run for run in runs if run.mode is Mode.VANILLA]),
-    }
 
 
 def drift_of(baseline: Sequence[TimedRun]) -> dict[str, float] | None:

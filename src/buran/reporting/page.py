@@ -22,20 +22,15 @@ from buran.profiles.profile import NO_CALL_PATHS, Region
 from buran.reporting.call_paths import MOST_PLOTTED, CallPaths, Indices, predict_call_paths, with_rows
 from buran.reporting.content import LEVEL, Report, run_time_reach, start_and_end, total_at_target
 from buran.reporting.curves import (
-    MAP_STEPS,
-    STEPS,
     axis_of,
     listed,
-    map_base,
-    map_parameters,
     measured_cuts,
     plots_of,
     rounded,
     runtime_curves,
     stack_of,
 )
-from buran.reporting.formulas import formulas_of
-from buran.reporting.noise import OverTime, TimedRun, levels_of, over_time, violins_of
+from buran.reporting.noise import TimedRun, drift_of, levels_of
 from buran.reporting.plain import brief
 
 __all__ = ["Iteration", "PageData", "page_data", "predict_call_paths"]
@@ -101,7 +96,7 @@ class PageData(TypedDict):
 
     parameters: list[str]
     metric: str
-    over_time: OverTime
+    drift: dict[str, float] | None
     paths: list[PathRow]
 
 
@@ -132,7 +127,7 @@ def page_data(
         "simulated": bool(report.simulated_on),
         "words": {str(number): word for word, number in report.words.items()},
         "iterations": [asdict(iteration) for iteration in iterations],
-        "over_time": over_time(runs),
+        "drift": drift_of([run for run in runs if run.mode is Mode.VANILLA]),
         **{
             each.name: None if (value := report.further.get(each.name)) is None else each.plot(value)
             for each in sections()
@@ -145,7 +140,6 @@ def page_data(
         return cast("PageData", plain)
     models, rows = call_paths.models, with_rows(call_paths)
     position = {row: index for index, row in enumerate(rows.tolist())}
-    chosen = map_parameters(call_paths)
     stack = stack_of(call_paths, report, rows)
     apart, total = start_and_end(models), total_at_target(report)
     plain |= {
@@ -155,14 +149,10 @@ def page_data(
         "largest": list(call_paths.largest),
         "cuts": measured_cuts(call_paths).tolist(),
         "points": [] if table is None else table.points_in(report.parameters).tolist(),
-        "axes": [axis_of(call_paths, report, parameter, STEPS).tolist() for parameter in range(len(report.parameters))],
+        "axes": [axis_of(call_paths, report, parameter).tolist() for parameter in range(len(report.parameters))],
         "parallel": [report.parameters.index(name) for name in report.parallel],
-        "map": chosen,
-        "map_base": map_base(call_paths).tolist(),
-        "map_axes": [axis_of(call_paths, report, parameter, MAP_STEPS).tolist() for parameter in chosen],
         "paths": _paths(report, call_paths, rows, position, table),
         "metrics": _other_metrics(report, call_paths, rows),
-        "formulas": formulas_of(report, call_paths, rows),
         "stack": {**stack, "rows": [position[row] for row in stack["rows"]]},
         "runtime": {
             "curves": runtime_curves(call_paths, report),
@@ -187,9 +177,6 @@ def _paths(
     other_models = {metric: _by_name(others) for metric, others in report.models.items() if others is not models}
     plotted = rows[np.argsort(-call_paths.size[rows], kind="stable")[:MOST_PLOTTED]]
     plots = plots_of(call_paths, plotted, table, report)
-    for row, violin in zip(plotted.tolist(), violins_of(call_paths.only(plotted), table), strict=True):
-        if violin is not None and row in plots:
-            plots[row]["noise"] = violin
     levels = levels_of(call_paths.only(rows), table)
     tree = NO_CALL_PATHS if table is None else table.tree
     regions = dict(zip(tree.names, tree.region.tolist(), strict=True))

@@ -1,8 +1,6 @@
-"""The numbers of the page as CSV: a line for each call path, and a line for each point."""
+"""The numbers of the page as CSV: a line for each call path."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -10,7 +8,6 @@ from buran.modeling.pmnf.text import format_function, growth_class
 from buran.profiles.experiment.table import Experiment
 from buran.reporting.call_paths import CallPaths
 from buran.reporting.noise import levels_of
-from buran.reporting.page import Iteration
 from buran.reporting.plain import csv_text
 
 _CALL_PATH_COLUMNS = (
@@ -51,17 +48,3 @@ def as_csv(call_paths: CallPaths | None, table: Experiment | None = None) -> str
                 cells += [f"{model.quality.smape:.4g}", "" if np.isnan(noise[row]) else f"{noise[row]:.4g}"]
             rows.append(cells)
     return csv_text(_CALL_PATH_COLUMNS, rows)
-
-
-def points_as_csv(parameters: Sequence[str], iterations: Sequence[Iteration]) -> str:
-    """Return a line for each point in the order in which points were chosen, with what became of it."""
-    rows = [
-        (
-            str(iteration.number),
-            *(str(point.point[name]) for name in parameters),
-            *(point.purpose, str(point.runs), point.state, iteration.reason),
-        )
-        for iteration in iterations
-        for point in iteration.points
-    ]
-    return csv_text(("iteration", *parameters, "for", "runs", "state", "why"), rows)

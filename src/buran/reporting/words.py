@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from buran.features import sections_of
+from buran.modeling.pmnf.model_set import at_the_end
 from buran.modeling.pmnf.text import format_largest
-from buran.reporting.content import LEVEL, Answer, Report, run_time_reach, total_at_target
-from buran.reporting.headline import Headline, rise_in_words
+from buran.modeling.pmnf.together import undecided
+from buran.modeling.pmnf.tuning import ALLOWANCE
+from buran.reporting.content import (
+    LEVEL,
+    Answer,
+    Report,
+    run_time_at_target,
+    run_time_reach,
+    target_values,
+    total_at_target,
+)
+from buran.reporting.headline import Headline
 from buran.reporting.page import PageData
-from buran.reporting.plain import name_of, sentence
-from buran.reporting.rises import RISES, Rise
-from buran.reporting.text import not_measured, unknown_in_words, warnings_of
+from buran.reporting.plain import brief, sentence
 from buran.wording import counted, named
 
-_WORST = 3
+_NAMED = 3  # call paths in a sentence
+_FAR = 2.0  # sum of the call paths over the whole program: beyond this, extrapolations contradict each other
 _STEPS = 3
 _MATTERS = 0.01  # of the prediction at the target: less is not worth a sentence
 _OPEN = 1e4  # times the lower end of an interval: above, it says nothing
 _WIDE = 5.0  # times the lower end of an interval: above, it says too little to call a run time known
-
-
-def percent(ratio: float | None) -> str:
-    """Return by how much a ratio is above one."""
-    return "–" if ratio is None else f"{100 * (ratio - 1):+.1f} %"
 
 
 def answers_of(report: Report, data: PageData, headline: Headline) -> list[Answer]:
@@ -39,56 +42,72 @@ def _target(report: Report) -> dict[str, float]:
 
 
 def _how_sure(report: Report, data: PageData) -> Answer:
-    target = _target(report)
-    facts, parts = [], []
-    answer = "Not known"
-    if report.unknown.advice:
-        facts.append(sentence(unknown_in_words(report), ()))
-    reach_s = run_time_reach(report)
-    if report.runtime is not None and (model := report.runtime.models[0]) is not None and reach_s is not None:
-        at, low, high = reach_s
-        is_wide = np.isfinite(low + high) and high > _WIDE * low
-        is_open = low > 0 and not high < _OPEN * low
-        if not is_wide:
-            answer = f"{at:.4g} s"
-        elif low > 0 and not is_open and not report.unknown.advice:
-            answer = f"Between {_digits(low, 2)} and {_digits(high, 2)} s"
-        reach = f"{_digits(low, 3)} to {_digits(high, 3)} s" if np.isfinite(low + high) else "unknown: too few points"
-        if is_open:
-            reach = f"wider than a factor of {_OPEN:g}"
-        if report.tensor is not None:
-            reach = "not known: a tensor model has none beyond what was measured"
-        guess = f": about {at:.4g} s, but the" if is_wide else ";"
-        facts.append(
-            f"Run time at {named(target)}{guess} {100 * LEVEL:.0f} % interval {'is ' if is_wide else ''}{reach}"
-        )
-        if report.target_cores and not report.unknown.advice and not is_open:
-            least, likely, most = (each * report.target_cores / 3600 for each in (low, at, high))
-            hours = f"{_digits(least, 2)} to {_digits(most, 2)}" if is_wide else _digits(likely, 3)
-            cores = _number(report.target_cores, "core", "cores")
-            facts.append(f"Such a run takes {hours} core hours on {cores}")
-        if total := total_at_target(report):
-            parts.append(f"{total.call_paths_s:.4g} s in call paths, {total.startup_s:.4g} s start-up and shutdown")
-        if report.tensor is None:
-            parts.append(f"Fit error: {model.quality.smape:.2g} % on average (SMAPE)")
-    if report.evaluation:
-        fair = [test for test in report.evaluation if not test.crowded]
-        errors = [abs(test.ratio - 1) for test in fair]
-        if errors:
-            points = _number(len(errors), "point", "points")
-            facts.append(f"Tested at {points} it was not made from: wrong by {100 * float(np.median(errors)):.3g} %")
-        if left := len(report.evaluation) - len(fair):
-            facts.append(f"At {_number(left, 'evaluation point', 'evaluation points')} runs waited for cores: no test")
-    facts += [f"Not tested at {named(point.point)}: {', '.join(not_measured(point))}" for point in report.untested]
-    facts += parts  # of a terminal's screen the last facts are left out
-    levels = [path["noise_level"] for path in data["paths"] if (path["share"] or 0) > _MATTERS]
-    noise_levels = [level for level in levels if level is not None]
-    if noise_levels:
-        facts.append(f"Repetitions of the larger call paths differ by {float(np.median(noise_levels)):.2g} %")
-    warnings = len(warnings_of(report))
-    if warnings:
+    answer, facts, parts = _prediction(report)
+    facts = [*facts, *_tests(report), *parts, *_noise(data)]  # of a terminal's screen the last facts are left out
+    if warnings := len(warnings_of(report)):
         facts.append(f"{warnings} {'note' if warnings == 1 else 'notes'} to keep in mind, below")
     return Answer("How long will it take, and how sure is that?", answer, facts)
+
+
+def _prediction(report: Report) -> tuple[str, list[str], list[str]]:
+    """Return the run time at the target in a few words, the facts behind it, and what it is made of."""
+    target, answer = _target(report), "Not known"
+    facts = [sentence(unknown_in_words(report), ())] if report.unknown.advice else []
+    reach_s = run_time_reach(report)
+    if report.runtime is None or (model := report.runtime.models[0]) is None or reach_s is None:
+        return answer, facts, []
+    at, low, high = reach_s
+    is_wide = np.isfinite(low + high) and high > _WIDE * low
+    is_open = low > 0 and not high < _OPEN * low
+    if not is_wide:
+        answer = f"{at:.4g} s"
+    elif low > 0 and not is_open and not report.unknown.advice:
+        answer = f"Between {_digits(low, 2)} and {_digits(high, 2)} s"
+    reach = f"{_digits(low, 3)} to {_digits(high, 3)} s" if np.isfinite(low + high) else "unknown: too few points"
+    if is_open:
+        reach = f"wider than a factor of {_OPEN:g}"
+    if report.tensor is not None:
+        reach = "not known: a tensor model has none beyond what was measured"
+    guess = f": about {at:.4g} s, but the" if is_wide else ";"
+    facts.append(f"Run time at {named(target)}{guess} {100 * LEVEL:.0f} % interval {'is ' if is_wide else ''}{reach}")
+    if report.target_cores and not report.unknown.advice and not is_open:
+        least, likely, most = (each * report.target_cores / 3600 for each in (low, at, high))
+        hours = f"{_digits(least, 2)} to {_digits(most, 2)}" if is_wide else _digits(likely, 3)
+        facts.append(f"Such a run takes {hours} core hours on {counted(report.target_cores, 'core')}")
+    parts = []
+    if total := total_at_target(report):
+        parts.append(f"{total.call_paths_s:.4g} s in call paths, {total.startup_s:.4g} s start-up and shutdown")
+    if report.tensor is None or not report.words:
+        formula = format_largest(model.function, report.parameters, report.target)
+        form = "Model" if report.tensor is None else "In normal form, for comparison"
+        parts.append(f"{form}: {formula} s, wrong by {model.quality.smape:.2g} % on average (SMAPE)")
+    return answer, facts, parts
+
+
+def _tests(report: Report) -> list[str]:
+    """Say how wrong predictions are at evaluation points."""
+    errors, facts = [abs(test.ratio - 1) for test in report.evaluation if not test.crowded], []
+    if errors:
+        points = counted(len(errors), "point")
+        facts.append(f"Tested at {points} it was not made from: wrong by {100 * float(np.median(errors)):.3g} %")
+    if left := len(report.evaluation) - len(errors):
+        facts.append(f"At {counted(left, 'evaluation point')} runs waited for cores: no test")
+    return [*facts, *(f"Not tested at {named(each.point)}: not measured, {each.why}" for each in report.untested)]
+
+
+def _noise(data: PageData) -> list[str]:
+    """Say how much repetitions differ, and whether the machine drifted."""
+    shares = [(path["noise_level"], path["share"] or 0) for path in data["paths"]]
+    levels = [level for level, share in shares if level is not None and share > _MATTERS]
+    facts = [f"Repetitions of the larger call paths differ by {float(np.median(levels)):.2g} %"] if levels else []
+    drift = data["drift"]
+    if drift and drift["sure"]:
+        change = "slower" if drift["percent"] > 0 else "faster"
+        facts.append(
+            f"The machine drifted: baseline runs became {change} by {abs(drift['percent']):.2g} ± {drift['error']:.1g} "
+            f"% from the first to the last repetition, {drift['minutes']:.2g} minutes apart"
+        )
+    return facts
 
 
 def _cost(report: Report) -> Answer:
@@ -107,12 +126,9 @@ def _cost(report: Report) -> Answer:
         facts.append(f"Instrumentation added {timed[-1].time} of CPU time{rest}")
     facts += [each.cost(value) for each, value in sections_of(report) if each.cost is not None]
     if report.failures:
-        facts.append(f"{_number(_failed(report), 'build or run', 'builds or runs')} failed")
+        failed = sum(failure.count for failure in report.failures)
+        facts.append(f"{failed} {'build or run' if failed == 1 else 'builds or runs'} failed")
     return Answer("What did it cost?", f"{report.spent_core_hours:.3g} core hours", facts)
-
-
-def _failed(report: Report) -> int:
-    return sum(failure.count for failure in report.failures)
 
 
 def _next(report: Report) -> Answer:
@@ -127,56 +143,37 @@ def _digits(value: float, digits: int) -> str:
     return f"{float(text):.0f}" if "e+" in text and value < 1e6 else text
 
 
-def _number(count: int, one: str, many: str) -> str:
-    return f"{count} {one if count == 1 else many}"
+def warnings_of(report: Report) -> list[str]:
+    """Return what a reader must know not to read too much into the numbers."""
+    notes = list(report.notes)
+    times = report.models.get("time")
+    if report.runtime:
+        # of what the program takes, counting runs tell only what its call paths do
+        names = report.runtime.parameters
+        made_from = [each.points for each in (report.runtime, times) if each and each.parameters == names]
+        notes += filter(None, [undecided(np.vstack(made_from), names)])
+    notes += at_the_end(report.models.values())
+    if report.unknown.advice:
+        notes.insert(0, unknown_in_words(report))
+    if report.runtime is None or report.runtime.models[0] is None or times is None or report.unknown.total:
+        return notes
+    at, added = run_time_at_target(report), target_values(times, report.target).sum()
+    if not at / _FAR <= added <= at * _FAR:
+        notes.insert(
+            0,
+            f"the models of the call paths add up to {added:.4g} s at {named(report.target)}, that of the whole "
+            f"program says {at:.4g} s. They say which call paths grow, not how far: noise, or too few values of a "
+            "parameter, is extrapolated with them.",
+        )
+    return notes
 
 
-def summary_of(report: Report, data: PageData, rises: Sequence[Rise]) -> list[str]:
-    """Return what a reader should know first, in sentences."""
-    sentences = []
-    at = named(_target(report))
-    shares = [(share, name_of(path["name"])) for path in data["paths"] if (share := path["share"])]
-    if shares:
-        worst = sorted(shares, key=lambda each: -each[0])[:_WORST]
-        text = ", ".join(f"{name} ({100 * share:.0f} %)" for share, name in worst)
-        sentences.append(f"At {at}, most of the {data['metric']} is in {text}.")
-        if rises:
-            shown = [(name_of(rise.call_path), rise_in_words(rise, data["metric"]), rise.reason) for rise in rises]
-            notes = [f", a guess: {rise.why_guess}" if rise.why_guess else "" for rise in rises]
-            text = "; ".join(
-                f"{' '.join(each[:2])} ({each[2]}{why_guess})" for each, why_guess in zip(shown, notes, strict=True)
-            )
-            sentences.append(f"Shares that rise: {text}.")
-        else:
-            sentences.append(f"No call path's share rises by {100 * RISES:.0f} % of the whole along any parameter.")
-    kept = [prior for prior in report.priors if prior.waiting.startswith("waiting")]
-    largest = sorted(kept, key=lambda prior: -(prior.at_target_s or 0.0))[:_WORST]
-    text = ", ".join(f"{name_of(prior.call_path)} ({prior.waiting})" for prior in largest)
-    if text:
-        sentences.append(f"Time of MPI or locks that grows beyond the counted effort, as waiting does: {text}.")
-    model = report.runtime.models[0] if report.runtime else None
-    if report.runtime and model:
-        text = format_largest(model.function, report.parameters, report.target)
-        form = "" if report.tensor is None else ", in normal form"
-        sentences.append(f"Run time of the whole program{form}: {text} s, SMAPE {model.quality.smape:.2g} %.")
-    if report.evaluation:
-        errors = [abs(test.ratio - 1) for test in report.evaluation]
-        sentences.append(
-            f"Predictions at {_number(len(errors), 'point', 'points')} that no model was made from are wrong by "
-            f"{100 * float(np.median(errors)):.3g} % (median), {100 * max(errors):.3g} % at worst."
-        )
-    drift = data["over_time"]["drift"]
-    if drift and drift["sure"]:
-        change = "slower" if drift["percent"] > 0 else "faster"
-        sentences.append(
-            f"The machine drifted: baseline runs became {change} by {abs(drift['percent']):.2g} ± {drift['error']:.1g} "
-            f"% from the first to the last repetition, {drift['minutes']:.2g} minutes apart."
-        )
-    if report.failures:
-        failed = _number(_failed(report), "build or run", "builds or runs")
-        sentences.append(f"{failed} failed; models are made from the others.")
-    if report.unsteady:
-        sentences.append(
-            f"Counts differ between repetitions in {counted(sum(map(len, report.unsteady.values())), 'call path')}."
-        )
-    return sentences or ["Nothing was measured yet."]
+def unknown_in_words(report: Report) -> str:
+    """Say whose time at the target is not known, and why."""
+    some = [brief(path, 40) for path in report.unknown.call_paths[:_NAMED]]
+    more = len(report.unknown.call_paths) - len(some)
+    whose = ", ".join((*some, *([f"{more} more"] if more else []))) or "the program"
+    return (
+        f"not known at {named(report.target)}: {whose}. Models of time predict more than {ALLOWANCE:g} times "
+        "what was measured, multiplied by the growth of counts; such call paths are in no share"
+    )

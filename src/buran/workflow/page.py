@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,20 +23,31 @@ from buran.reporting.headline import Headline
 from buran.reporting.html import render_page
 from buran.reporting.noise import TimedRun
 from buran.reporting.page import Iteration, IterationPoint, page_data
-from buran.reporting.tables import as_csv, points_as_csv
+from buran.reporting.tables import as_csv
 from buran.reporting.text import first_screen, render
 from buran.reporting.words import answers_of
 from buran.workflow.collect import estimated_times, in_store, overhead
 from buran.workflow.history import History
 
-PAGE, TEXT, CSV, POINTS, DATA = "report.html", "report.txt", "report.csv", "points.csv", "page.json"
+PAGE, TEXT, CSV, DATA = "report.html", "report.txt", "report.csv", "page.json"
 SCREEN = "summary.txt"
 _EXCERPT = 2000  # characters at the end of a log
 
 
-def write_page(history: History, folder: Path, report: Report, paths: CallPaths | None, headline: Headline) -> None:
+def course_of(history: History) -> list[Iteration]:
+    """Return the iterations of a campaign, with what was chosen and what became of it."""
+    return [_iteration(history, plan) for plan in history.plans if plan.bundles]
+
+
+def write_page(
+    history: History,
+    folder: Path,
+    report: Report,
+    paths: CallPaths | None,
+    headline: Headline,
+    course: Sequence[Iteration],
+) -> None:
     """Write the page, its numbers as JSON, a line for each call path as CSV, and the report as text."""
-    course = [_iteration(history, plan) for plan in history.plans if plan.bundles]
     table = _table(folder)
     data = page_data(report, paths, table, course, _timed_runs(history), _estimated_s(history))
     excerpts = [_excerpt(history.layout.root / failure.log) for failure in report.failures]
@@ -46,7 +57,6 @@ def write_page(history: History, folder: Path, report: Report, paths: CallPaths 
     write_text(folder / SCREEN, first_screen(report, answers))
     write_json(folder / DATA, data)
     write_text(folder / CSV, as_csv(paths, table))
-    write_text(folder / POINTS, points_as_csv(report.parameters, course))
     write_text(folder / TEXT, render(report, answers))  # last: where it lies, all of it does
 
 
@@ -69,7 +79,6 @@ def _timed_runs(history: History) -> list[TimedRun]:
             mode=Mode.VANILLA if run.is_baseline else run.mode,
             started_s=None if began is None or record.clock == "virtual" else began - first,
             wall_s=run.wall_s,
-            disturbed=bool(record.disturbances),
             evaluation=run.purpose is Purpose.EVALUATION,
             apart=any(run.point[name] != campaign.target[name] for name in campaign.choices),
         )

@@ -41,7 +41,7 @@ from buran.workflow.findings import Findings
 from buran.workflow.history import FinishedRun, History
 from buran.workflow.notes import notes_of
 from buran.workflow.overhead import instrumentation
-from buran.workflow.page import measured_on, no_models, write_page
+from buran.workflow.page import course_of, measured_on, no_models, write_page
 from buran.workflow.plan import question_of, run_times_at, tensor_model
 from buran.workflow.refine import rules_of
 from buran.workflow.run_time import RUN_TIME, with_absorbed, with_parts
@@ -120,13 +120,15 @@ def _write_results(history: History, folder: Path) -> None:
     report = replace(report, notes=[*report.notes, *added])
     paths = predict_call_paths(report)
     headline = headline_of(report, paths, no_models(report))
+    course = course_of(history)
+    plain |= {"iterations": [asdict(iteration) for iteration in course]}
     write_json(folder / "report.json", {"headline": asdict(headline), **plain}, depth=4)
     if report.runtime is not None and report.startup is not None:
         write_models(folder / RUN_TIME, [report.runtime, report.startup])
     for each, value in sections_of(report):
         if each.write is not None:
             each.write(value, folder)
-    write_page(history, folder, report, paths, headline)
+    write_page(history, folder, report, paths, headline, course)
 
 
 def report_so_far(session: Session) -> FoundReport | None:
@@ -247,8 +249,7 @@ def gather(history: History) -> Report:
         account=state.account,
         next_steps=_next_steps(session, findings, state),
         results={
-            "report": "latest/report.html (a page), latest/report.txt, latest/report.json, latest/report.csv, "
-            "latest/points.csv",
+            "report": "latest/report.html (a page), latest/report.txt, latest/report.json, latest/report.csv",
             "models": "latest/models.json",
             **({"run time": f"latest/{RUN_TIME} (`buran predict`)"} if findings.startup else {}),
             "measurements": "latest/experiment.jsonl (as a table), store/ (every run with profile.cubex and logs)",

@@ -57,7 +57,8 @@ def test_a_folder_that_every_project_has_names_no_campaign(project: Path, tmp_pa
     for path in project.glob("*.c"):
         path.rename(project / "src" / path.name)
     (project / "Makefile").rename(project / "src" / "Makefile")
-    assert main(["init", str(tmp_path / "c"), "--no-build", "--from", str(project / "src"), "--run", "{binary} {n}"]) == 0
+    words = ["--no-build", "--from", str(project / "src"), "--run", "{binary} {n}"]
+    assert main(["init", str(tmp_path / "c"), *words]) == 0
     assert load_campaign(tmp_path / "c" / "campaign.yaml").name == "my-solver"
 
 

@@ -63,15 +63,13 @@ function distinct(rows) {
   return names;
 }
 
-let alongParameter = null;
 function overview() {
-  const place = document.getElementById("overview"), varied = data.parameters.map((_, i) => i).filter((i) => own.axes[i].length > 1);
-  if (!varied.length || !own.stack.rows.length) return;
+  const place = document.getElementById("overview"), varied = data.parameters.map((_, i) => i).filter((i) => data.axes[i].length > 1);
+  if (!varied.length || !data.stack.rows.length) return;
   const tools = make("div", { class: "tools" }), plots = make("div", { class: "plots" });
   const choose = (parameter) => {
-    alongParameter = parameter;
     for (const button of tools.children) button.setAttribute("aria-pressed", String(Number(button.dataset.parameter) === parameter));
-    plots.replaceChildren(...(data.stack.rows.length ? [stacked(parameter), legend(parameter)] : [make("p", {}, `shares: ${NOT_COMPUTED}`)]),
+    plots.replaceChildren(stacked(parameter), legend(parameter),
       ...(data.runtime.curves.length ? cuts(data.runtime.curves, data.runtime.measured, parameter, "run time in s", data.runtime.at, 400, 240) : []),
       ...(data.runtime.curves.length ? speedups(data.runtime.curves, data.runtime.measured, parameter, data.runtime.at, 400, 240) : []));
   };
@@ -81,5 +79,5 @@ function overview() {
     tools.append(button);
   }
   place.replaceChildren(tools, plots);
-  choose(alongParameter ?? varied[0]);
+  choose(varied[0]);
 }

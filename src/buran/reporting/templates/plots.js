@@ -9,8 +9,8 @@ const onCut = (point, through, free) => point.every((value, i) => free.includes(
    through the target. `curves` are by cut, band and parameter, `goal` is the prediction at the target with its interval. */
 function cuts(curves, measured, parameter, what, goal, ...size) {
   const through = data.cuts[parameter], [width, height, others = []] = size;
-  const drawn = (cut, at, to) => curve(curves[cut], measured, parameter, at, what, to, width, height, [], others.flatMap((row) => paths[row].curves[cut] ? [[row, paths[row].curves[cut][0][parameter]]] : []));
-  const atTarget = curves[1] ? drawn(1, data.target, goal) : make("p", {}, NOT_COMPUTED);
+  const drawn = (cut, at, to) => curve(curves[cut], measured, parameter, at, what, to, width, height, [], others.map((row) => [row, paths[row].curves[cut][0][parameter]]));
+  const atTarget = drawn(1, data.target, goal);
   return onCut(data.target, through, [parameter]) ? [atTarget] : [drawn(0, through, []), atTarget];
 }
 
@@ -18,13 +18,10 @@ function cuts(curves, measured, parameter, what, goal, ...size) {
 const pinned = new Set();
 const MOST_PINNED = 6;
 
-/* The values that curves are drawn at: those through what was measured stay where they are as the target moves. */
-const axisThrough = (through) => through === data.target ? data.axes : own.axes;
-
 /* A curve with its interval along one parameter through a point; `measured` has a point, median, least, most and a kind. */
 function curve(curves, measured, parameter, through, what, goal, width = 340, height = 220, ideal = [], compared = []) {
   const left = 62, bottom = 34;
-  const axis = axisThrough(through)[parameter], [middle, lower, upper] = curves.map((each) => each[parameter]);
+  const axis = data.axes[parameter], [middle, lower, upper] = curves.map((each) => each[parameter]);
   const on = measured.filter(([point]) => onCut(point, through, [parameter]));
   const heights = [...middle, ...lower, ...upper, ...goal, ...ideal, ...compared.flatMap(([, values]) => values), ...on.flatMap((each) => each.slice(1, 4))].filter((value) => value !== null);
   const x = scale([...axis, ...on.map(([point]) => point[parameter])], left, width - 12);
@@ -62,52 +59,18 @@ function speedups(curves, measured, parameter, goal, ...size) {
   if (!data.parallel.includes(parameter)) return [];
   const divided = !data.efficiency || data.efficiency.divided, name = divided ? "speed-up" : "efficiency (weak scaling)";
   const drawn = (of, through, at) => {
-    const axis = axisThrough(through)[parameter], first = of[0][parameter][0], faster = (time) => time > 0 ? first / time : null;
+    const axis = data.axes[parameter], first = of[0][parameter][0], faster = (time) => time > 0 ? first / time : null;
     if (!(first > 0) || !(axis[0] > 0)) return "";
     const [middle, lower, upper] = of.map((each) => ({ [parameter]: each[parameter].map(faster) }));
     const points = measured.filter(([, median]) => median > 0).map(([point, median, least, most, kind]) => [point, faster(median), faster(most), faster(least), kind]);
     const ideal = axis.map((value) => divided ? value / axis[0] : 1);
     return curve([middle, upper, lower], points, parameter, through, name, at.length ? [faster(at[0]), faster(at[2]), faster(at[1])] : [], ...size, ideal);
   };
-  const through = data.cuts[parameter], atTarget = curves[1] ? drawn(curves[1], data.target, goal) : "";
+  const through = data.cuts[parameter], atTarget = drawn(curves[1], data.target, goal);
   return onCut(data.target, through, [parameter]) ? [atTarget] : [drawn(curves[0], through, []), atTarget];
 }
 
 const measuredOf = (path) => path.measured.length ? data.points.flatMap((point, k) => path.measured[0][k] === null ? [] : [[point, ...path.measured.map((each) => each[k]), 0]]) : [];
-
-/* From dark blue over grey to yellow: the order can be seen without telling red from green. */
-const SHADES = [[0, 32, 81], [60, 77, 110], [127, 124, 117], [187, 175, 113], [253, 234, 69]];
-function shade(part) {
-  const at = Math.min(Math.max(part, 0), 1) * (SHADES.length - 1), i = Math.min(Math.floor(at), SHADES.length - 2);
-  return `rgb(${SHADES[i].map((low, k) => Math.round(low + (at - i) * (SHADES[i + 1][k] - low))).join(" ")})`;
-}
-
-function surface(path) {
-  const [first, second] = data.map_axes, [down, across] = data.map, left = 62, wide = 16, size = wide * second.length;
-  const values = path.surface.map((value) => Math.max(value ?? 0, 0)), by = scale(values, 0, 1);
-  const drawing = svg(left + size + 76, size + 46, `map over ${data.parameters[down]} and ${data.parameters[across]}`);
-  const tall = size / first.length;
-  first.forEach((a, i) => second.forEach((b, j) => {
-    const value = values[i * second.length + j];
-    drawing.append(make("rect", { class: "cell", x: left + j * wide, y: 6 + (first.length - 1 - i) * tall, width: wide + 0.5, height: tall + 0.5, fill: shade(by.at(value)) },
-      make("title", {}, `${data.parameters[down]}=${short(a)}, ${data.parameters[across]}=${short(b)}: ${short(value, 4)}`)));
-  }));
-  const x = scale(second, left + wide / 2, left + size - wide / 2), y = scale(first, 6 + size - tall / 2, 6 + tall / 2);
-  const seen = new Set();
-  for (const point of data.points.filter((each) => onCut(each, data.map_base, data.map))) {
-    const place = `${point[across]} ${point[down]}`;
-    if (seen.has(place)) continue;
-    seen.add(place);
-    drawing.append(make("circle", { class: "seen", cx: x.at(point[across]), cy: y.at(point[down]), r: 2.5 }));
-  }
-  for (const tick of [first[0], first[first.length - 1]]) drawing.append(label(left - 6, y.at(tick) + 4, short(tick), "end"));
-  for (const tick of [second[0], second[second.length - 1]]) drawing.append(label(x.at(tick), size + 22, short(tick)));
-  drawing.append(label(left + size / 2, size + 40, data.parameters[across]), label(left - 6, 6 + size / 2, data.parameters[down], "end"));
-  for (let k = 0; k < 20; k += 1) drawing.append(make("rect", { x: left + size + 14, y: 6 + size - (k + 1) * size / 20, width: 10, height: size / 20 + 0.5, fill: shade((k + 0.5) / 20) }));
-  for (const [part, tick] of [[0, by.low], [1, by.high]]) drawing.append(label(left + size + 28, 12 + (size - 4) * (1 - part), short(tick), "start"));
-  const rest = data.parameters.flatMap((name, i) => data.map.includes(i) ? [] : [`${name}=${short(data.map_base[i], 6)}`]).join(", ");
-  return make("figure", {}, drawing, caption(`model over ${data.parameters[down]} and ${data.parameters[across]}${rest ? ` at ${rest}` : ""}; rings: measured`));
-}
 
 function residuals(path) {
   const width = 340, height = 220, left = 62, bottom = 34;
@@ -124,35 +87,16 @@ function residuals(path) {
   return make("figure", {}, drawing, caption("residuals: measured against the model, all points"));
 }
 
-/* The shape of a distribution, mirrored, from left to right; with its median and the middle half. */
-function violin(noise, x, y, thickness) {
-  const count = noise.shape.length, at = (k) => x.at(noise.low + (noise.high - noise.low) * k / (count - 1));
-  const upper = noise.shape.map((part, k) => `${at(k).toFixed(1)},${(y - part * thickness / 2).toFixed(1)}`);
-  const lower = noise.shape.map((part, k) => `${at(k).toFixed(1)},${(y + part * thickness / 2).toFixed(1)}`).reverse();
-  const [, quarter, middle, three] = noise.quantiles;
-  return make("g", {}, make("path", { class: "violin", d: `M${upper.join("L")}L${lower.join("L")}Z` }),
-    make("line", { class: "half", x1: x.at(quarter), x2: x.at(three), y1: y, y2: y }), make("circle", { class: "median", cx: x.at(middle), cy: y, r: 2.5 }),
-    make("title", {}, `90 % of ${noise.count} repetitions lie between ${short(noise.quantiles[0])} and ${short(noise.quantiles[4])} % around their median`));
-}
-
-function ownNoise(path) {
-  const width = 340, height = 110, reach = Math.max(-path.noise.low, path.noise.high);
-  const x = scale([-reach, reach], 24, width - 24), drawing = svg(width, height, "noise");
-  for (const tick of roundTicks(-reach, reach)) drawing.append(make("line", { class: "axis", x1: x.at(tick), x2: x.at(tick), y1: 6, y2: 84 }), label(x.at(tick), 100, `${short(tick, 2)} %`));
-  drawing.append(violin(path.noise, x, 45, 66));
-  return make("figure", {}, drawing, caption(`noise: ${path.noise.count} repetitions around their median at each point`));
-}
-
 function factsOf(path) {
   const facts = make("dl");
   const say = (name, text) => text && facts.append(make("dt", {}, name), make("dd", {}, text));
   say("source", path.source.startsWith("/") ? make("a", { href: encodeURI(`vscode://file${path.source}`), title: "open in VS Code" }, path.source) : path.source);
   say("model", path.model || "none: too few measurements, or only zeros");
-  say(`at ${nameOf(data.target)}`, path.at === null ? path.model && (path.none ? NOT_COMPUTED : "not known: its model says far more than counts allow") : `${short(path.at, 4)} ${unit}, ${path.share === null ? "in no share, as it starts or ends MPI" : `${percent(path.share)} of all`}; ` +
-    (isMoved() ? `interval ${NOT_COMPUTED}` : path.low === null || path.high === null ? "no interval: too few points" : `interval ${short(path.low)} … ${short(path.high)}`));
+  say(`at ${nameOf(data.target)}`, path.at === null ? path.model && "not known: its model says far more than counts allow" : `${short(path.at, 4)} ${unit}, ${path.share === null ? "in no share, as it starts or ends MPI" : `${percent(path.share)} of all`}; ` +
+    (path.low === null || path.high === null ? "no interval: too few points" : `interval ${short(path.low)} … ${short(path.high)}`));
   say("dominant term", path.grows);
   say("prior from counts", path.prior);
-  say("from times alone", path.times_alone && path.times_alone + (path.difference_s === null || isMoved() ? "" : `; differs by ${short(path.difference_s)} ± ${short(path.difference_error_s)} ${unit} there`));
+  say("from times alone", path.times_alone && path.times_alone + (path.difference_s === null ? "" : `; differs by ${short(path.difference_s)} ± ${short(path.difference_error_s)} ${unit} there`));
   say("waiting", path.waiting);
   for (const [metric, model] of Object.entries(path.others)) say(metric.replaceAll("_", " "), model);
   for (const note of path.notes) say("note", note);
@@ -166,8 +110,6 @@ function plotsOf(path) {
   const measured = measuredOf(path), others = [...pinned].filter((row) => paths[row].name !== path.name).slice(0, MOST_PINNED);
   data.parameters.forEach((_, k) => data.axes[k].length > 1 && plots.append(...cuts(path.curves, measured, k, data.metric, [path.at, path.low, path.high], 340, 220, others),
     ...(data.metric === "time" ? speedups(path.curves, measured, k, [path.at, path.low, path.high], 340, 220) : [])));
-  if (path.surface.length) plots.append(surface(path));
   if (path.residuals.length) plots.append(residuals(path));
-  if (path.noise) plots.append(ownNoise(path));
   return plots;
 }

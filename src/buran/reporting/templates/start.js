@@ -4,7 +4,6 @@ const MOST_PRINTED = 5;
 const opened = new Set();
 
 function beforePrint() {
-  if (isMoved()) aim(own.target); // as the text says
   for (const each of document.querySelectorAll("details:not([open])")) { each.open = true; opened.add(each); }
   const place = document.getElementById("printed");
   if (!place || place.children.length || document.body.classList.contains("one-page")) return;
@@ -30,6 +29,4 @@ if (body) {
   startTable();
   icicle();
   overview();
-  startTarget();
 }
-noise();

@@ -6,7 +6,7 @@ const body = document.querySelector("#paths tbody");
 const children = paths.map(() => []);
 const roots = [];
 paths.forEach((path, i) => (path.parent < 0 ? roots : children[path.parent]).push(i));
-const OF_A_METRIC = ["now", "share", "at", "low", "high", "grows", "model", "smape", "noise_level", "none"];
+const OF_A_METRIC = ["now", "share", "at", "low", "high", "grows", "model", "smape", "noise_level"];
 const modelled = paths.map((path) => Object.fromEntries(OF_A_METRIC.map((key) => [key, path[key]]))); // of the first metric
 let shareBelow, nowBelow, valueBelow, texts, smallOnes, shownMetric = data.metric;
 addUp();
@@ -34,7 +34,7 @@ function showMetric(metric) {
   shownMetric = metric;
   const other = data.metrics[metric], whole = (values) => values.reduce((sum, value) => sum + value, 0) || 1;
   const [now, at] = other ? [whole(other.now), whole(other.at)] : [1, 1];
-  paths.forEach((path, i) => Object.assign(path, other ? { now: other.now[i] / now, low: null, high: null, ...(isMoved() ? { share: null, at: null, none: "not computed" } : { share: other.at[i] / at, at: other.at[i], none: undefined }),
+  paths.forEach((path, i) => Object.assign(path, other ? { now: other.now[i] / now, low: null, high: null, share: other.at[i] / at, at: other.at[i],
     grows: other.grows[i], model: path.others[metric] ?? "", smape: other.smape[i], noise_level: null } : modelled[i]));
   addUp();
   ranking = { key: null, rows: [] };
@@ -112,7 +112,7 @@ function row(i) {
     return cell;
   };
   const line = make("tr", { tabindex: -1, class: i === chosen ? "chosen" : null, "data-path": i }, name, share(path.now), share(path.share),
-    share(path.inclusive), make("td", { class: "number" }, path.at === null && path.model ? path.none ?? "not known" : short(path.at)),
+    share(path.inclusive), make("td", { class: "number" }, path.at === null && path.model ? "not known" : short(path.at)),
     make("td", { class: "number" }, path.low === null || path.high === null ? "–" : `${short(path.low)} … ${short(path.high)}`),
     make("td", {}, path.grows), make("td", { class: "number" }, path.smape === null ? "–" : `${short(path.smape, 2)} %`),
     make("td", { class: "number" }, path.noise_level === null ? "–" : `${short(path.noise_level, 2)} %`));
@@ -238,7 +238,7 @@ function saveTable() {
   const columns = ["name", "now", "share", "inclusive", "at", "low", "high", "grows", "model", "smape", "noise_level"];
   const cell = (value) => value === null || value === undefined ? "" : /[",\n]/.test(value) ? `"${String(value).replaceAll('"', '""')}"` : value;
   const lines = shown.map((i) => columns.map((key) => cell(paths[i][key])).join(","));
-  save(`${document.title}${isMoved() ? ` at ${nameOf(data.target)}` : ""}.csv`, "text/csv", [columns.join(","), ...lines, ""].join("\n"));
+  save(`${document.title}.csv`, "text/csv", [columns.join(","), ...lines, ""].join("\n"));
 }
 
 function startTable() {
