@@ -86,7 +86,7 @@ def test_words_go_from_the_file_to_commands_models_and_readers(
     assert "by a tensor model" in text and "in normal form" not in text  # words are in no formula
     leaks = {
         name: found
-        for name in ("report.txt", "points.csv", "report.csv", "report.html")
+        for name in ("report.txt", "report.csv", "report.html")
         if (
             found := NUMBERS.findall(
                 re.sub("<script.*?</script>", "", (tmp_path / "out" / name).read_text(), flags=re.S)

@@ -332,7 +332,7 @@ def test_the_run_time_at_the_target_is_what_predicts_it(tmp_path: Path) -> None:
     target = Point.of({"p": 64, "n": 60})
     at = run_times_at(history, history.findings(last), [target])[target]
     said = (folder / "report.txt").read_text()
-    assert f"Run time (whole program, s), by a tensor model\n  at n=60, p=64: {at:.4g} s; in normal form" in said
+    assert f"how sure is that? {at:.4g} s" in said and "In normal form, for comparison: " in said
     assert f"{at:.4g} s" in (folder / "report.html").read_text()
 
 

@@ -111,14 +111,14 @@ def test_a_report_that_fails_leaves_the_last_one_and_is_made_again(copy: Workben
     original = shown.split()[-1]  # the folder that the campaign was measured in
     folder = (copy.results / "latest").resolve()
     before = copy.started()
-    (folder / "points.csv").unlink()
+    (folder / "report.csv").unlink()
     (folder / "scorep.filter").unlink()
     (folder / "scorep.filter").mkdir()  # which no file takes the place of
     assert "stopped before the campaign was done" in copy.buran("run", "campaign.yaml", expect=3)
     assert copy.buran("report", "campaign.yaml", "--full") == shown
     (folder / "scorep.filter").rmdir()
     copy.buran("run", "campaign.yaml")
-    assert (folder / "points.csv").is_file() and (folder / "scorep.filter").is_file()
+    assert (folder / "report.csv").is_file() and (folder / "scorep.filter").is_file()
     assert copy.buran("report", "campaign.yaml", "--full") == shown.replace(original, str(copy.results))
     assert copy.started() == before
 

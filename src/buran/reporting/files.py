@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import jinja2
 
 _TEMPLATES = Path(__file__).parent / "templates"
+_NUMBER = re.compile(r"([-+–≤≥] ?)?([\d.]+(e[-+]?\d+)?)?( \S{1,3})?( [\[(].*[\])])?")  # with its unit and interval
 
 
 def environment(folder: Path = _TEMPLATES) -> jinja2.Environment:
@@ -32,8 +34,12 @@ def table_section(
     words: Sequence[str],
     header: Sequence[str],
     rows: Sequence[Sequence[str]],
-    at_target: Collection[int],
+    at_target: Collection[int] = (),
 ) -> str:
     """Return a section of the page with sentences and a table; rows `at_target` are marked."""
-    template = environment().get_template("section.html.j2")
-    return template.render(name=name, title=title, words=words, header=header, rows=rows, at_target=at_target)
+    numbers = [place for place in range(1, len(header)) if all(_NUMBER.fullmatch(row[place]) for row in rows)]
+    return (
+        environment()
+        .get_template("section.html.j2")
+        .render(name=name, title=title, words=words, header=header, rows=rows, at_target=at_target, numbers=numbers)
+    )

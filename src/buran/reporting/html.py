@@ -66,7 +66,7 @@ def render_page(
         for is_first in (True, False)
     )
     further += [
-        (each.name, each.title, table_section(each.name, each.title, each.sentences, each.header, each.rows, ()))
+        (each.name, each.title, table_section(each.name, each.title, each.sentences, each.header, each.rows))
         for each in tables_of(report)
     ]
     links = [("summary", "Summary"), *(each[:2] for each in first), ("call-paths", "Call paths")]
@@ -88,7 +88,7 @@ def render_page(
             [*map(asset, _SCRIPTS), *(each.script.read_text(encoding="utf-8") for each in sections() if each.script)]
         ),
         version=buran.__version__,
-        links=links,
+        links=[(name, title.partition(" (")[0]) for name, title in links],
         answers=answers_of(report, data, headline),
         warnings=warnings_of(report),
         excerpts=[(failure.what, text) for failure, text in zip(report.failures, excerpts, strict=False) if text],
