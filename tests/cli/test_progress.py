@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from buran.cli import main, progress
-from buran.cli.progress import FollowedLog, LineDisplay, ProgressState
-from buran.cli.terminal import ProgressLine, hushed, loudness, note
+from buran.cli.progress import Display, FollowedLog, ProgressState
+from buran.cli.terminal import hushed, loudness, note
 
 _SHOW = """
 import sys, time
-from buran.cli.progress import ProgressState, display
-shown = display(sys.stdout)
+from buran.cli.progress import ProgressState, Display
+shown = Display(sys.stdout)
 shown.show(ProgressState(0, "first look", 0, 8, 0.0, 2.0), fresh=True)
 shown.show(ProgressState(0, "first look", 3, 8, 0.25, 2.0, 0.4, 90.0), fresh=False)
 shown.tick()
@@ -64,7 +64,7 @@ def test_a_terminal_gets_a_bar(columns: int) -> None:
         assert "iteration 0, first look" in text and "0.25 of 2 core hours" in text and "90 s left" in text
 
 
-def test_dumb_terminals_get_one_line() -> None:
+def test_dumb_terminals_get_lines() -> None:
     text = on_terminal(_SHOW, 120, TERM="dumb")
     assert "━" not in text
     assert "iteration 1, times: 8/8 runs, 0.5 core hours spent" in text
@@ -84,7 +84,7 @@ def test_a_log_gets_a_line_each_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [1000.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     stream = io.StringIO()
-    lines = LineDisplay(stream)
+    lines = Display(stream)
     for settled in range(10):
         lines.show(ProgressState(0, "times", settled, 10, 0.0, None), fresh=settled == 0)
         now[0] += 25.0
@@ -105,18 +105,16 @@ def test_a_followed_log_is_printed_line_by_line(tmp_path: Path, capsys: pytest.C
 def test_what_is_quiet_prints_errors_and_results_alone(capsys: pytest.CaptureFixture[str]) -> None:
     for quiet in (True, False):
         with loudness(quiet=quiet):
-            line = ProgressLine(sys.stderr)
             with hushed():
                 print("said")
                 print("wrong", file=sys.stderr)
             print("result")
             note("good to know", sys.stdout)
-            line.show("half", always=True)
-    assert capsys.readouterr() == ("result\nsaid\nresult\nnote: good to know\n", "wrong\nwrong\nhalf\n")
+    assert capsys.readouterr() == ("result\nsaid\nresult\nnote: good to know\n", "wrong\nwrong\n")
 
 
 def test_on_a_terminal_nothing_is_drawn_over_a_followed_log() -> None:
-    text = on_terminal(_SHOW.replace("display(sys.stdout)", "display(sys.stdout, live=False)"), 120)
+    text = on_terminal(_SHOW.replace("Display(sys.stdout)", "Display(sys.stdout, live=False)"), 120)
     assert "\x1b" not in text and "━" not in text and text.count("\n") == 3
 
 
@@ -154,7 +152,7 @@ def test_a_log_says_every_minute_that_it_goes_on(monkeypatch: pytest.MonkeyPatch
     now = [1000.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
     stream = io.StringIO()
-    lines = LineDisplay(stream)
+    lines = Display(stream)
     lines.show(ProgressState(0, "times", 77, 77, 0.0, None), fresh=True)
     now[0] += 5.0
     lines.show(ProgressState(0, "times, making models", 77, 77, 0.0, None), fresh=False)

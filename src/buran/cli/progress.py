@@ -8,14 +8,15 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
-from buran.cli.terminal import ProgressLine, duration, exact, style
+from buran.cli.terminal import duration, exact, is_quiet, style
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from rich.progress import Progress
+
     from buran.campaign.layout import Layout
-    from buran.cli.bar import BarDisplay
     from buran.measurement.store.ledger import Entry
     from buran.workflow.session import Session
 
@@ -76,43 +77,78 @@ class ProgressState:
         return f"about {self.ahead_core_hours:.2g} core hours and {duration(self.ahead_s)} to go in this iteration"
 
 
-def display(stream: TextIO, *, live: bool = True) -> LineDisplay | BarDisplay:
-    """Return what fits the stream; if it is not `live`, nothing that was printed is drawn over."""
-    if live and stream.isatty() and os.environ.get("TERM") != "dumb":
-        from buran.cli.bar import BarDisplay
-
-        return BarDisplay(exact(stream))
-    return LineDisplay(stream, live=live)
-
-
-class LineDisplay:
-    """One line of text: rewritten on a terminal; elsewhere a new one for each iteration and each minute."""
+class Display:
+    """A bar on terminals; elsewhere, and if it is not `live`, a line of text for each iteration and each minute."""
 
     def __init__(self, stream: TextIO, *, live: bool = True) -> None:
-        self._line = ProgressLine(stream, live=live)
+        self._stream = stream
+        self._bar = _bar(exact(stream)) if live and stream.isatty() and os.environ.get("TERM") != "dumb" else None
         self._printed_s = self._changed_s = time.monotonic()
         self._where = ""
 
     def show(self, state: ProgressState, *, fresh: bool) -> None:
         """Show the newest state; `fresh`: an iteration began."""
-        parts = [state.runs, state.cost, *([state.ahead] if state.ahead else [])]
-        now_s = time.monotonic()
-        due = fresh or state.where != self._where or now_s - self._printed_s >= _LINE_EVERY_S
-        self._where, self._changed_s = state.where, now_s
-        if due:
-            self._printed_s = now_s
-        self._line.show(f"{state.where}: {', '.join(parts)}", always=due)
+        now_s = self._changed_s = time.monotonic()
+        is_due = fresh or state.where != self._where or now_s - self._printed_s >= _LINE_EVERY_S
+        self._where = state.where
+        if self._bar is not None:
+            left = "" if state.ahead_s is None else f"{duration(state.ahead_s)} left"
+            cost = state.cost.removesuffix(" spent")
+            self._bar.start()
+            total = state.planned or None
+            self._bar.update(
+                self._bar.task_ids[0], total=total, completed=state.settled, description=state.where, runs=state.runs,
+                cost=cost, left=left, refresh=True,
+            )  # fmt: skip
+        elif is_due:
+            self._print(f"{state.where}: {', '.join(filter(None, (state.runs, state.cost, state.ahead)))}")
 
     def tick(self) -> None:
-        """Say every minute that it goes on."""
+        """Move the clock of the bar; in a log, say every minute that it goes on."""
         now_s = time.monotonic()
-        if self._where and now_s - max(self._printed_s, self._changed_s) >= _LINE_EVERY_S:
-            self._printed_s = now_s
-            self._line.show(f"{self._where}: for {duration(now_s - self._changed_s)} now", always=True)
+        if self._bar is not None and self._where:
+            self._bar.refresh()
+        elif self._where and now_s - max(self._printed_s, self._changed_s) >= _LINE_EVERY_S:
+            self._print(f"{self._where}: for {duration(now_s - self._changed_s)} now")
+
+    def _print(self, line: str) -> None:
+        self._printed_s = time.monotonic()
+        if not is_quiet():
+            print(line, file=self._stream, flush=True)
 
     def close(self) -> None:
-        """Leave the line behind."""
-        self._line.close()
+        """Leave the last state behind, on a line of its own."""
+        if self._bar is not None:
+            self._bar.stop()
+
+
+def _bar(stream: TextIO) -> Progress:
+    """Return a bar of runs, drawn by rich; it has no thread of its own, as the workflow engine is started by a fork."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.table import Column
+
+    class Visible(Console):
+        """A console that leaves the cursor visible: a killed process could not show it again."""
+
+        def show_cursor(self, show: bool = True) -> bool:
+            return False
+
+    def text(field: str) -> TextColumn:
+        return TextColumn(field, markup=False, table_column=Column(no_wrap=True, overflow="ellipsis"))
+
+    bar = Progress(
+        text("{task.description}"),
+        BarColumn(bar_width=None),
+        *(text(f"{{task.fields[{name}]}}") for name in ("runs", "cost")),
+        TimeElapsedColumn(),
+        text("{task.fields[left]}"),
+        console=Visible(file=stream),
+        auto_refresh=False,
+        expand=True,
+    )
+    bar.add_task("", total=None, runs="", cost="", left="")
+    return bar
 
 
 def first_failure(layout: Layout, entries: Sequence[Entry]) -> str | None:
@@ -170,7 +206,7 @@ class Watcher:
         from buran.workflow.views.remaining import QuickCount
 
         self._layout, self._id = session.layout, session.id
-        self._display = display(sys.stdout, live=log is None)
+        self._display = Display(sys.stdout, live=log is None)
         self._log = None if log is None else FollowedLog(log)
         self._count = QuickCount(session)
         self._plans = 0

@@ -128,28 +128,20 @@ def duration(seconds: float) -> str:
 
 
 class ProgressLine:
-    """One line that is rewritten on a terminal if it is `live`; else a line only when something was finished."""
+    """One line that is rewritten on a terminal; nothing elsewhere."""
 
-    def __init__(self, stream: TextIO, *, live: bool = True) -> None:
-        self.stream = exact(stream)
-        self.live = live and stream.isatty()
-        self.last = ""
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = exact(stream) if stream.isatty() and not is_quiet() else None
 
-    def show(self, text: str, *, always: bool = False) -> None:
+    def show(self, text: str) -> None:
         """Show the newest state."""
-        text = printable(text)
-        if text == self.last or is_quiet():
-            return
-        self.last = text
-        if self.live:
-            width = os.get_terminal_size(self.stream.fileno()).columns or 80
-            self.stream.write(f"\r\x1b[K{text[: max(width - 1, 20)]}")
-        elif always:
-            self.stream.write(text + "\n")
-        self.stream.flush()
+        if self._stream is not None:
+            width = os.get_terminal_size(self._stream.fileno()).columns or 80
+            self._stream.write(f"\r\x1b[K{printable(text)[: max(width - 1, 20)]}")
+            self._stream.flush()
 
     def close(self) -> None:
         """Leave the line behind."""
-        if self.live and self.last:
-            self.stream.write("\n")
-            self.stream.flush()
+        if self._stream is not None:
+            self._stream.write("\n")
+            self._stream.flush()
