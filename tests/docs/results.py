@@ -13,8 +13,8 @@ RESULTS: dict[str, dict[str, str]] = {
         "buran suggest measured.txt --metric time --processes p --at p=8,n=3000 --budget 80% -n 5": (
             r"expected error of the prediction at p=8, n=3000.*(p = \d+, n = \d+ .*){5}"
         ),
-        "buran suggest measured.txt --metric time --space space.yaml": (
-            r"11 measured points lie outside.*p = (64|125|216|343|512), n = 1000 "
+        "buran suggest measured.txt --metric time --processes p --values p=4,8,16,32 --values n=1000,3000,5000": (
+            r"measured points lie outside.*p = (4|8|16|32), n = \d000 "
         ),
     },
     "compare-versions.md": {

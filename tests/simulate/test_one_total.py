@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from buran.cli import main
-from buran.cli.predict_sum import predictions
+from buran.cli.predict import of_models
 from buran.errors import UsageError
 from buran.files import not_synced
 from buran.modeling.pmnf.fit import fit_models
@@ -147,8 +147,8 @@ def test_a_run_time_is_predicted_for_ranks_that_the_baseline_had_not(tmp_path: P
     write_models(tmp_path / "run-time.json", [whole, ends])
     paths = replace(whole, metric="time", call_paths=("main",), aggregate="mean", points=tuple(rows))
     write_models(tmp_path / "models.json", [paths])
-    _, ((*_, seconds, _, _, _, _),) = predictions(tmp_path / "run-time.json", [{"n": 100, "p": 64}])
+    _, ((*_, seconds, _, _, _, _),) = of_models(tmp_path / "run-time.json", [{"n": 100, "p": 64}])
     assert seconds == pytest.approx(2 * 100**3 / 64, rel=0.1)  # both parts
     write_models(tmp_path / "models.json", [replace(paths, points=whole.points)])
     with pytest.raises(UsageError, match="p=64"):
-        predictions(tmp_path / "run-time.json", [{"n": 100, "p": 64}])
+        of_models(tmp_path / "run-time.json", [{"n": 100, "p": 64}])

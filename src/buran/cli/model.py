@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,15 +11,16 @@ from typing import TYPE_CHECKING
 
 from buran.cli.arguments import add_aggregate, add_loudness
 from buran.cli.points import named_numbers
-from buran.cli.terminal import ProgressLine, note
+from buran.cli.terminal import ProgressLine, note, table
 from buran.errors import Exit, UsageError, check_coordinates
-from buran.files import write_text
+from buran.files import indented, write_text
 
 if TYPE_CHECKING:
     from buran.modeling.pmnf import HypothesisSpace, ModelSet
     from buran.profiles.experiment.table import Experiment
 
 HELP = "fit performance models to measurements, and show them"
+_LONGEST = 64  # characters of a name in a table
 _REPETITIONS = ("median", "mean", "min", "max")
 _OVER = ("exclusive", "inclusive", "region", "program")
 _SPACES = ("full", "extrap")
@@ -120,11 +122,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError(
             "--level is a share between 0 and 1", why=f"it is {arguments.level:g}", hint="write --level 0.9"
         )
-    from buran.cli import model_render as render
-
     sets = _models(arguments, arguments.input)
     at = _point(arguments.at, sets) if arguments.at else None
-    text = (render.json if arguments.json else render.text)(sets, at, arguments.level)
+    text = (as_json if arguments.json else as_text)(sets, at, arguments.level)
     if arguments.output is None:
         print(text)
     else:
@@ -262,3 +262,90 @@ def is_models_file(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return SCHEMA.encode() in file.read(200)
+
+
+def as_text(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, level: float = 0.9) -> str:
+    """Return one table for each metric, the call path with the largest value at the point first.
+
+    Without a point, the measured one with the largest total counts.
+    """
+    from buran.modeling.pmnf import format_function
+    from buran.modeling.pmnf.model_set import at_the_end
+    from buran.reporting.plain import brief
+    from buran.wording import distinct, shown_value
+
+    blocks = []
+    for models in sets.values():
+        order, shares = _by_share(models, at)
+        paths = [models.call_paths[i] for i in order]
+        short = [path if len(path) <= _LONGEST else brief(path, _LONGEST) for path in paths]
+        names = dict(zip(order, distinct(short, paths, _LONGEST), strict=True))
+        predictions = _predictions(models, at, level) if at else []
+        rows = []
+        for i in order:
+            model = models.models[i]
+            last = [f"{value:.4g}" for value in predictions[i]] if predictions else []
+            if model is None:
+                rows.append((names[i], "no value", "", *([""] * len(last)), ""))
+                continue
+            function = format_function(model.function, models.parameters)
+            share = f"{100 * shares[i]:.1f} %"
+            rows.append((names[i], function, f"{model.quality.smape:.2f}", *last, share))
+        unit = f" in {models.unit}" if models.unit else ""
+        title = f"{models.metric}{unit} ({models.aggregate} over ranks, {models.repetition} of repetitions)"
+        extra = (("prediction", f"{100 * level:g} % from", "to") if at else ()) if order else ()
+        header = ("call path", "model", "SMAPE %", *extra, "share")
+        if at:
+            title += " at " + ", ".join(f"{name} = {shown_value(value)}" for name, value in at.items())
+        blocks.append(title + "\n" + table(header, rows, right=tuple(range(2, len(header)))))
+        blocks += [f"note: {sentence}" for sentence in at_the_end([models])]
+    return "\n\n".join(blocks)
+
+
+def _predictions(models: ModelSet, at: Mapping[str, float], level: float) -> list[tuple[float, float, float]]:
+    """Return prediction and interval of each call path."""
+    import numpy as np
+
+    point = np.array([[at[name] for name in models.parameters]])
+    lower, upper = models.predict_interval(point, level)
+    return list(zip(models.predict(point)[:, 0].tolist(), lower[:, 0].tolist(), upper[:, 0].tolist(), strict=True))
+
+
+def _by_share(models: ModelSet, at: Mapping[str, float] | None = None) -> tuple[list[int], list[float]]:
+    """Order call paths by their predicted share at a point; the measured point with the largest total by default."""
+    import numpy as np
+
+    if not models.call_paths or (at is None and not models.points):
+        return [], []
+    if at is not None:
+        values = models.predict(np.array([[at[name] for name in models.parameters]]))[:, 0]
+    else:
+        everywhere = models.predict(np.array(models.points))
+        values = everywhere[:, int(np.argmax(np.maximum(np.nan_to_num(everywhere), 0.0).sum(axis=0)))]
+    values = np.maximum(np.nan_to_num(values), 0.0)
+    return np.argsort(-values, kind="stable").tolist(), (values / (values.sum() or 1.0)).tolist()
+
+
+def as_json(sets: Mapping[str, ModelSet], at: Mapping[str, float] | None = None, level: float = 0.9) -> str:
+    """Return a models file; with a point, it holds the predictions as well."""
+    from buran.modeling.pmnf import models_to_json
+
+    data = models_to_json(tuple(sets.values()))
+    if at is not None:
+        predictions = {}
+        for models in sets.values():
+            order, shares = _by_share(models, at)
+            values = _predictions(models, at, level)
+            predictions[models.metric] = [
+                {
+                    "call_path": models.call_paths[i],
+                    **{
+                        key: value if math.isfinite(value) else None
+                        for key, value in zip(("value", "lower", "upper"), values[i], strict=True)
+                    },
+                    "share": shares[i],
+                }
+                for i in order
+            ]
+        data["predictions"] = {"at": dict(at), "level": level, "metrics": predictions}
+    return indented(data, 4)

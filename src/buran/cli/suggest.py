@@ -26,10 +26,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("input", metavar="DATA", type=Path, help="measurements in any format `buran convert` reads")
     parser.add_argument(
-        "--space",
-        metavar="SPACE.yaml",
-        type=Path,
-        help="possible points (default: all combinations of the measured values)",
+        "--values",
+        metavar="P=V,...",
+        action="append",
+        default=[],
+        help="of a parameter; candidates are all combinations (repeatable; default: the measured ones)",
     )
     parser.add_argument(
         "--strategy",
@@ -76,10 +77,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the suggestions."""
     import numpy as np
 
-    from buran.planning.advise import advise
+    from buran.planning.advise import advise, candidate_space, core_counts
     from buran.planning.observations import Observations
     from buran.planning.protocol import PlanningState
-    from buran.planning.space_file import core_counts, measured_space, read_space
     from buran.planning.strategies import base_of, strategy_of
     from buran.profiles.experiment.read import read_experiment
 
@@ -100,10 +100,8 @@ def run(arguments: argparse.Namespace) -> int:
     metrics = arguments.metric or [experiment.metrics[0]]
     measured = Observations.of(experiment, metrics)
     at = _values(arguments.at, names, "--at") if arguments.at else None
-    if arguments.space is None:
-        space = measured_space(experiment.points, names, arguments.processes, at)
-    else:
-        space = read_space(arguments.space, names, arguments.processes, at)
+    values = dict(map(_candidates, arguments.values))
+    space = candidate_space(experiment.points, names, arguments.processes, at, values)
     inside = space.indices(measured.points)
     cores = core_counts(measured.points, names, arguments.processes)
     cores[inside >= 0] = space.cores[inside[inside >= 0]]
@@ -115,6 +113,15 @@ def run(arguments: argparse.Namespace) -> int:
         json.dumps(_plain(report, space), indent=2) if arguments.json else _text(report, space, strategy.abilities.gain)
     )
     return int(Exit.BUDGET_REACHED if report.advice.stop and report.advice.budget_reached else Exit.DONE)
+
+
+def _candidates(text: str) -> tuple[str, list[float]]:
+    """Read ``p=64,128,256``."""
+    name, _, rest = text.partition("=")
+    try:
+        return name.strip(), [float(value) for value in rest.split(",")]
+    except ValueError as error:
+        raise UsageError(f"--values {text} is no list", why=str(error), hint="write it as p=64,128,256") from None
 
 
 def _values(text: str, names: tuple[str, ...], option: str) -> dict[str, float]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from buran.errors import UsageError
+from buran.campaign.mistakes import did_you_mean
+from buran.campaign.space import MOST_POINTS
+from buran.errors import UsageError, check_coordinates
 from buran.planning.forecast import predicted_s
 from buran.planning.observations import Observations
 from buran.planning.protocol import Advice, Budget, PlanningState, Strategy
 from buran.planning.simple import FULL
-from buran.planning.space import Array, Space
+from buran.planning.space import Array, Space, cheapest_first
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,52 @@ def parse_budget(text: str) -> tuple[float, bool]:
             f"{text!r} is no budget", where="--budget", hint="write core hours, as in 2.5, or a share, as in 10%"
         )
     return value, share
+
+
+def candidate_space(
+    points: Array,
+    parameters: Sequence[str],
+    processes: str | None,
+    target: Mapping[str, float] | None,
+    values: Mapping[str, Sequence[float]],
+) -> Space:
+    """Make the space of all combinations of `values` by parameter, where these lack one of those that were measured.
+
+    Raises
+    ------
+    UsageError
+        There are too many, the target is no point, or a parameter does not exist.
+    """
+    for name in values:
+        _check_parameter(name, parameters, "--values")
+    measured = zip(parameters, points.T, strict=True)
+    axes = [np.unique(np.array(values[name]) if name in values else column) for name, column in measured]
+    if math.prod(map(len, axes)) > MOST_POINTS:
+        raise UsageError("the values have too many combinations", hint="name fewer: --values P=V,...")
+    every = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(axes))
+    if target is not None:
+        check_coordinates(target, parameters, "--at")
+    at = every.max(axis=0) if target is None else np.array([target[name] for name in parameters], dtype=np.float64)
+    cores = core_counts(every, parameters, processes)
+    order = cheapest_first(every, cores)
+    return Space(tuple(parameters), every[order], cores[order], np.asarray(at), ranks=processes)
+
+
+def core_counts(points: Array, parameters: Sequence[str], processes: str | None) -> Array:
+    """Return the cores of runs at `points` (point, parameter): the parameter that counts processes, or one."""
+    if processes is None:
+        return np.ones(len(points))
+    _check_parameter(processes, parameters, "--processes")
+    cores: Array = points[:, list(parameters).index(processes)].copy()
+    if not (cores > 0).all():
+        raise UsageError("a run takes at least a part of a core", why=f"a point has {cores.min():g}", where="cores")
+    return cores
+
+
+def _check_parameter(name: str, parameters: Sequence[str], where: str) -> None:
+    if name not in parameters:
+        hint = did_you_mean(name, parameters) or f"choose from {', '.join(parameters)}"
+        raise UsageError(f"there is no parameter {name!r}", where=where, hint=hint)
 
 
 def advise(
