@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shutil
 from pathlib import Path
 
@@ -95,15 +96,6 @@ def _copy_sources(source: Path, destination: Path) -> None:
 
 def _relocated(text: str, example: str) -> str:
     """Point the campaign file at the copies next to it, and drop what only holds in the source tree."""
-    paths = {"source": (f"examples/{example}", example), "results": ("results", "results")}
-    lines = []
-    for line in text.splitlines(keepends=True):
-        if line.startswith("# yaml-language-server:"):
-            continue
-        key, _, value = line.partition(":")
-        old = value.partition("#")[0].strip()
-        ending, new = paths.get(key.strip(), ("", ""))
-        if new and old.endswith(ending):
-            line = f"{key}:{value.replace(old, new, 1)}"
-        lines.append(line)
-    return "".join(lines)
+    text = re.sub(r"(?m)^# yaml-language-server:.*\n", "", text)
+    text = re.sub(rf"(?m)^(\s*source:\s*)\S*examples/{example}\b", rf"\1{example}", text)
+    return re.sub(r"(?m)^(results:\s*)\S*results\b", r"\1results", text)

@@ -71,8 +71,6 @@ def _print_rest(state: Progress, file: Path, *, every: bool) -> None:
         print(f"about {duration(state.eta_s)} until they are measured")
     for text in (*state.changes, *state.simulated):
         note(text, sys.stdout)
-    if state.other_targets and not state.changes:
-        print(f"{state.other_targets} other versions of the target (sources, flags or compiler) were measured before")
     print_failures(state, every=every)
     for problem in state.problems:
         print(f"{style('stopped', 'yellow')} {problem}")

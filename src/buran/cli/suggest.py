@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from buran.campaign.strategies import BUILT_IN, abilities_of
+from buran.campaign.strategies import BUILT_IN
 from buran.cli.arguments import add_loudness
 from buran.cli.points import named_numbers
 from buran.cli.terminal import is_quiet, table
@@ -55,17 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="metric to choose by, in seconds (repeatable; default: the first)",
     )
     parser.add_argument(
-        "--accuracy", metavar="PERCENT", type=float, help="stop at this half width of intervals, if the strategy can"
-    )
-    parser.add_argument(
-        "--patience", metavar="ROUNDS", type=int, help="stop after rounds without a better fit, if the strategy can"
-    )
-    parser.add_argument(
-        "--base",
-        choices=("cheapest", "lines", "spread", "published"),
-        help="first points, as strategy.base of campaign files",
-    )
-    parser.add_argument(
         "--exclude", metavar="P=V,...", action="append", default=[], help="point never to suggest, such as a failed one"
     )
     parser.add_argument("--seed", type=int, default=0, help="of random strategies (default 0)")
@@ -85,16 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     if arguments.number is not None and arguments.number < 1:
         raise UsageError("at least one suggestion is wanted", where=f"-n {arguments.number}")
-    if arguments.accuracy is not None and not 0 < arguments.accuracy <= 100:
-        raise UsageError("an accuracy lies above 0 and is at most 100 %", where=f"--accuracy {arguments.accuracy:g}")
-    if arguments.base is not None and abilities_of(arguments.strategy).base_repetitions is None:
-        raise UsageError(f"the strategy {arguments.strategy!r} begins without a base", hint="leave --base out")
-    strategy = strategy_of(
-        arguments.strategy,
-        base=base_of(arguments.strategy, arguments.base),
-        patience=arguments.patience,
-        accuracy=None if arguments.accuracy is None else arguments.accuracy / 100,
-    )
+    strategy = strategy_of(arguments.strategy, base=base_of(arguments.strategy))
     experiment = read_experiment(arguments.input)
     names = experiment.parameters
     metrics = arguments.metric or [experiment.metrics[0]]

@@ -62,8 +62,6 @@ class Iteration:
         Largest time in hooks over time without at a measured point that the filter was chosen with; None where unknown.
     time_overhead, effort_overhead
         CPU time beyond the baseline's, of its runs; None where nothing was measured.
-    filter_notes
-        What the filter says of itself: how many functions were kept, and the time they cover.
     """
 
     number: int
@@ -77,7 +75,6 @@ class Iteration:
     predicted_overhead: float | None
     time_overhead: MeasuredOverhead | None
     effort_overhead: MeasuredOverhead | None
-    filter_notes: Sequence[str] = ()
 
 
 class PathRow(TypedDict):

@@ -71,8 +71,8 @@ def percent(share: float | None, form: str = ".3g") -> str:
     return "-" if share is None else f"{100 * share:{form}} %"
 
 
-def _number(value: float | None, form: str = ".4g", unit: str = "") -> str:
-    return "-" if value is None else f"{value:{form}}{unit}"
+def _number(value: float | None, form: str = ".4g") -> str:
+    return "-" if value is None else f"{value:{form}}"
 
 
 def _largest(report: Report, metric: str) -> list[tuple[str, str, str, str, str]]:
@@ -130,7 +130,7 @@ def _corrections(report: Report) -> Table:
     for each in report.corrections:
         lines.append(f"{each.kernel} (base model {each.model}): {each.reason}")
         if each.formula:
-            base, corrected = (_number(value, unit=" s") for value in (each.base_s, each.corrected_s))
+            base, corrected = ("none" if s is None else f"{s:.4g} s" for s in (each.base_s, each.corrected_s))
             lines += [
                 f"  {each.formula[0]}",
                 f"  at {named(report.target)}: base {base}, corrected {corrected}{each.beyond}",

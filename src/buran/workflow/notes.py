@@ -14,10 +14,10 @@ from buran.modeling.priors.steps import Repeats
 from buran.reporting.content import AccountItem
 from buran.wording import counted
 from buran.workflow import program_model
-from buran.workflow.collect import baseline, estimated_times, in_store, lost
+from buran.workflow.collect import baseline, in_store, lost
 from buran.workflow.crowded import sharing
 from buran.workflow.findings import Findings
-from buran.workflow.history import FinishedRun, History
+from buran.workflow.history import History
 from buran.workflow.overhead import missed_limit
 
 
@@ -44,7 +44,6 @@ def notes_of(history: History, findings: Findings, account: Sequence[AccountItem
         *_repeated(findings, session.campaign),
         *_kind(findings, session.campaign),
         *_side_by_side(history),
-        *_estimated(history.runs),
         *(() if session.campaign.simulated_on else sharing(history)),
         *_missed_limit(history, findings),
     ]
@@ -199,14 +198,3 @@ def _repeated(findings: Findings, campaign: Campaign) -> list[str]:
             sentence += f"; those of {len(refuted)} are not, less than a hundredth of the work"
         out.append(f"{sentence}.")
     return out
-
-
-def _estimated(runs: Sequence[FinishedRun]) -> list[str]:
-    """Say at how many points the baseline did not run."""
-    without, measured = estimated_times(runs, Purpose.MODEL), baseline(runs, Purpose.MODEL)
-    if not without:
-        return []
-    return [
-        f"The baseline ran at {len(measured)} points; at {len(without)} others the program's run time is that of "
-        "instrumented runs, without what these take longer where both ran."
-    ]

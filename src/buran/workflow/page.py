@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -135,17 +134,7 @@ def _iteration(history: History, plan: Plan) -> Iteration:
         predicted_overhead=predicted_overhead(history.filter(plan.iteration)),
         time_overhead=timed,
         effort_overhead=counting,
-        filter_notes=_filter_notes(history, plan),
     )
-
-
-def _filter_notes(history: History, plan: Plan) -> tuple[str, ...]:
-    """Return what the filter of an iteration says of the whole, before it says why each function is in it."""
-    text = history.filter(plan.iteration)
-    if not plan.filter_text or text is None:
-        return ()
-    comments = [line[1:].strip() for line in text.splitlines() if line.startswith("#")]
-    return tuple(itertools.takewhile(bool, comments))
 
 
 def _excerpt(path: Path) -> str:

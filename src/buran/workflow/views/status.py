@@ -146,7 +146,6 @@ class Progress:
     claimed_core_hours: float
     eta_s: float | None
     queue: Queue | None
-    other_targets: int
     account: tuple[AccountItem, ...] = ()
     changes: tuple[str, ...] = ()
     simulated: tuple[str, ...] = ()
@@ -221,7 +220,6 @@ def progress_of(history: History) -> Progress:
             session.campaign.config.resources.points_per_job,
         ),
         queue=queue,
-        other_targets=len({entry.target for entry in entries} - {session.target.id}),
         account=account_of(entries, plans, session.target.id),
         changes=changes_in_words(history, entries),
         simulated=tuple(simulated(session.campaign)),
