@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
-import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
         if screen.is_file() and not (
             arguments.full or arguments.verbose or arguments.json or arguments.html or arguments.open
         ):
-            print(_folded(screen.read_text(encoding="utf-8") + ("" if is_quiet() else _MORE)), flush=True)
+            print(screen.read_text(encoding="utf-8") + ("" if is_quiet() else _MORE), end="", flush=True)
         else:
             show_file(report.folder, "report", arguments)
     except FileNotFoundError as error:
@@ -57,16 +55,6 @@ def run(arguments: argparse.Namespace) -> int:
             hint="buran status says whether it runs; else buran run",
         ) from error
     return 0
-
-
-def _folded(text: str) -> str:
-    """Return a text for the terminal here, which may be narrower than the one that it was written for."""
-    width = max(shutil.get_terminal_size().columns, 20)
-    folded = []
-    for line in text.splitlines():
-        indent = " " * (len(line) - len(line.lstrip()) + 2)
-        folded += [line] if len(line) <= width else textwrap.wrap(line, width, subsequent_indent=indent)
-    return "\n".join(folded)
 
 
 def say_remarks(report: FoundReport) -> None:

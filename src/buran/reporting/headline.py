@@ -15,8 +15,6 @@ from buran.reporting.rises import RISES, Evidence, Rise, rises_of, varied, whole
 from buran.wording import named, shown_value
 
 _WORST = 3
-_ERRORS = 2.0  # standard errors from which on two predictions differ
-_CONTRADICTS = 0.5  # of the prediction: models that differ by less tell the same story
 
 
 @dataclass(frozen=True)
@@ -111,7 +109,7 @@ def _scaling(report: Report, call_paths: CallPaths | None, rises: Sequence[Rise]
         f"No loss of scaling, along a size: {name_of(rise.call_path)}, {rise_in_words(rise, metric)}: {rise.reason}"
         for rise in sizes[:1]
     ]
-    return Answer(question, answer, [*facts, *_contradiction(path, report), *_apart(report, call_paths)])
+    return Answer(question, answer, [*facts, *_apart(report, call_paths)])
 
 
 def _whole(report: Report, call_paths: CallPaths, name: str) -> list[str]:
@@ -152,20 +150,6 @@ def _why_guess(name: str, call_paths: CallPaths) -> list[str]:
         return [f"{at:.3g} {unit} there, without an interval: too few points"]
     reach = f"{call_paths.lower[row]:.3g} to {call_paths.upper[row]:.3g} {unit}"
     return [f"{at:.3g} {unit} there; {100 * LEVEL:.0f} % interval {reach}; SMAPE {model.quality.smape:.2g} %"]
-
-
-def _contradiction(name: str, report: Report) -> list[str]:
-    """Say where times alone would tell another story than counts, which of both is shown, and why."""
-    prior = next((prior for prior in report.priors if prior.call_path == name and prior.prior), None)
-    if prior is None or prior.difference_s is None or prior.difference_error_s is None:
-        return []
-    gap, at = prior.difference_s, prior.at_target_s or 0.0
-    if abs(gap) <= max(_ERRORS * prior.difference_error_s, _CONTRADICTS * at):
-        return []
-    return [
-        f"Times of {name_of(name)} alone say {at + gap:.3g} s there; shown is what its counts say, as these have no "
-        "noise: they give the growth, times only the cost of a unit of work"
-    ]
 
 
 def _apart(report: Report, call_paths: CallPaths) -> list[str]:

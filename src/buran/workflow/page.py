@@ -9,13 +9,10 @@ from typing import Any
 
 from buran.campaign.plan import Mode, Plan, Purpose
 from buran.campaign.records import Status
-from buran.errors import FormatError
 from buran.files import read_json, write_json, write_text
 from buran.instrumentation import filter_file
 from buran.instrumentation.measured import MeasuredOverhead
 from buran.instrumentation.refinement import predicted_overhead
-from buran.profiles.experiment.jsonl import read_jsonl
-from buran.profiles.experiment.table import Experiment
 from buran.reporting.call_paths import CallPaths
 from buran.reporting.content import Report
 from buran.reporting.headline import Headline
@@ -47,7 +44,7 @@ def write_page(
     course: Sequence[Iteration],
 ) -> None:
     """Write the page, its numbers as JSON, a line for each call path as CSV, and the report as text."""
-    table = _table(folder)
+    table = history.table(history.plans[-1].iteration - 1)
     data = page_data(report, paths, table, course, _timed_runs(history), _estimated_s(history))
     excerpts = [_excerpt(history.layout.root / failure.log) for failure in report.failures]
     why = no_models(report)
@@ -97,16 +94,6 @@ def _estimated_s(history: History) -> dict[tuple[float, ...], list[float]]:
 
 def _seconds(started: str | None) -> float | None:
     return None if started is None else datetime.fromisoformat(started).timestamp()
-
-
-def _table(folder: Path) -> Experiment | None:
-    path = folder / "experiment.jsonl"
-    if not path.is_file() or not path.stat().st_size:
-        return None
-    try:
-        return read_jsonl(path)
-    except FormatError:
-        return None  # an empty table: nothing was measured
 
 
 def _iteration(history: History, plan: Plan) -> Iteration:

@@ -22,7 +22,7 @@ from buran.campaign.shape import COMMAND
 from buran.errors import ConfigError, StorageError
 from buran.features import FEATURES, sections, sections_of
 from buran.files import write_bytes, write_json, write_text
-from buran.instrumentation.filter_list import WRITERS
+from buran.instrumentation.filter_list import WRITERS, FilterList
 from buran.instrumentation.refinement import predicted_overhead
 from buran.modeling.pmnf.model_set import ModelSet, write_models
 from buran.profiles.experiment import TABLE
@@ -315,27 +315,29 @@ def plain_of(report: Report, measured: Mapping[str, ModelSet]) -> dict[str, Any]
     """Return the report as plain data, with models of what was measured: what they take up has a place of its own."""
     plain = dict[str, Any]()
     for name in report.__dataclass_fields__:
-        if name != "further":
-            plain[name] = getattr(report, name)
+        if name not in ("further", "tensor"):  # a tensor model is a file of its own
+            plain[name] = _plain(getattr(report, name))
         if name in ("account", "further"):  # in the order of the report
             for each in sections():
                 if each.is_first == (name == "account"):
                     plain |= each.in_json(report.further.get(each.name))
-    del plain["tensor"]  # a file of its own
-    plain["target"] = dict(report.target)
-    plain["models"] = {metric: models.to_json() for metric, models in measured.items()}
-    for name in ("runtime", "startup", "absorbed"):
-        plain[name] = None if plain[name] is None else plain[name].to_json()
-    for name, rows in plain.items():
-        if isinstance(rows, list | tuple) and rows and is_dataclass(rows[0]):
-            plain[name] = [*map(asdict, rows)]
+    plain |= {"models": {metric: models.to_json() for metric, models in measured.items()}}
     for each in plain["instrumentation"]:
         if each["left_out"] is None:
             del each["left_out"]
-    plain["unknown"] = asdict(report.unknown)
-    plain["filter_list"] = None if report.filter_list is None else report.filter_list.to_json()
-    plain["at_target"] = asdict(total) if (total := total_at_target(report)) else None
+    plain["at_target"] = _plain(total_at_target(report))
     return plain
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of the report as plain data."""
+    if isinstance(value, ModelSet | FilterList):
+        return value.to_json()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, list | tuple):
+        return [*map(_plain, value)]
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def link_latest(session: Session) -> None:
