@@ -99,5 +99,5 @@ rule all:
     default_target: True
     input:
         PATHS.results(SESSION.id) / "report.txt",
-        PATHS.results(SESSION.id) / "points.csv",  # missing after a report that failed
+        PATHS.results(SESSION.id) / "report.csv",  # missing after a report that failed
     localrule: True

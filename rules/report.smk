@@ -1,5 +1,5 @@
 # What the user takes home: report, models, measurements and the filter list. `snakemake --report FILE` takes in what is
-# marked for it. What `buran report` shows stays until the new one takes its place; the tables are removed before, so that a
+# marked for it. What `buran report` shows stays until the new one takes its place; the table is removed before, so that a
 # report that failed is made again.
 rule report:
     input:
@@ -20,12 +20,6 @@ rule report:
             caption="../workflow/report/call-paths.rst",
             category="Campaign",
             labels={"campaign": SESSION.campaign.name, "what": "call paths"},
-        ),
-        report(
-            PATHS.results("{campaign}") / "points.csv",
-            caption="../workflow/report/points.rst",
-            category="Campaign",
-            labels={"campaign": SESSION.campaign.name, "what": "points"},
         ),
     log:
         "logs/report/{campaign}.log",
