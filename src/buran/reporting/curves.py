@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -156,14 +157,9 @@ def measured_values(models: ModelSet, table: Experiment | None) -> Array | None:
     values = run_values(models, table)
     if values is None:
         return None
-    ordered = np.sort(values, axis=2)  # NaN last
-    count = np.isfinite(ordered).sum(axis=2)
-    last = np.maximum(count - 1, 0)
-    pick = [
-        np.take_along_axis(ordered, position[..., None], axis=2)[..., 0] for position in (last // 2, (last + 1) // 2)
-    ]
-    most = np.take_along_axis(ordered, last[..., None], axis=2)[..., 0]
-    return np.stack([(pick[0] + pick[1]) / 2, ordered[..., 0], most], axis=-1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # points without a value have none here
+        return np.stack([np.nanmedian(values, 2), np.nanmin(values, 2), np.nanmax(values, 2)], axis=-1)
 
 
 def _residuals(models: ModelSet, table: Experiment, measured: Array) -> Array:

@@ -172,29 +172,24 @@ def _repeated(findings: Findings, campaign: Campaign) -> list[str]:
     """Say for each parameter of the role steps which call paths counts prove to repeat their work."""
     out = []
     for name in campaign.steps:
-        said = {prior.call_path: prior.repeats for prior in findings.priors}
-        verdicts = {path: each.get(name, Repeats.OPEN) for path, each in said.items()}
-        seconds = {prior.call_path: abs(prior.at_target_s or 0.0) for prior in findings.priors}
-        proven = [path for path, verdict in verdicts.items() if Repeats(verdict).is_repeated]
-        nearly = sum(verdict == Repeats.NEARLY for verdict in verdicts.values())
-        refuted = [path for path, verdict in verdicts.items() if verdict == Repeats.REFUTED]
         if name in findings.not_repeated:
             out.append(
                 f"Counts refute that {name} only repeats work, so that runs of few steps are in no model. Not linear "
                 f"in it, those with most work first: {listed(findings.not_repeated[name])}."
             )
             continue
+        told = [
+            (Repeats(each.repeats.get(name, Repeats.OPEN)), abs(each.at_target_s or 0.0)) for each in findings.priors
+        ]
+        proven = [seconds for verdict, seconds in told if verdict.is_repeated]
+        refuted = sum(verdict is Repeats.REFUTED for verdict, _ in told)
         if not proven and not refuted:
             out.append(f"No counts show yet that work repeats with {name}: it is modelled like a size.")
             continue
-        share = sum(seconds[path] for path in proven) / (sum(seconds.values()) or 1.0)
-        sentence = (
-            f"{name} repeats work: the counts of {len(proven)} of {len(verdicts)} call paths, {100 * share:.3g} % of "
-            f"the time at the target, are exactly linear in it up to {name} = {campaign.steps[name]}"
+        share = sum(proven) / (sum(seconds for _, seconds in told) or 1.0)
+        others = f"; those of {refuted} are not, less than a hundredth of the work" if refuted else ""
+        out.append(
+            f"{name} repeats work: the counts of {len(proven)} of {len(told)} call paths, {100 * share:.3g} % of the "
+            f"time at the target, are linear in it up to {name} = {campaign.steps[name]}{others}."
         )
-        if nearly:
-            sentence += f" or, for {nearly} of them, nearly so, within a hundredth"
-        if refuted:
-            sentence += f"; those of {len(refuted)} are not, less than a hundredth of the work"
-        out.append(f"{sentence}.")
     return out
