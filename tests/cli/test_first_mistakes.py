@@ -118,7 +118,7 @@ def test_before_the_first_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 )
 def test_a_point_that_there_is_not_says_which_values_there_are(point: str, why: str, tmp_path: Path) -> None:
     from buran.campaign.load import load_campaign
-    from buran.cli.points import named_numbers
+    from buran.cli.arguments import named_numbers
     from buran.errors import UsageError
     from buran.workflow.remeasure import point_of
 

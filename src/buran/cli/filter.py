@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from buran.cli.arguments import CAMPAIGN_FILE, add_loudness, add_optional_campaign_file
-from buran.cli.points import named_numbers
+from buran.cli.arguments import CAMPAIGN_FILE, add_loudness, add_optional_campaign_file, named_numbers
 from buran.cli.terminal import note, print_data
 from buran.errors import Exit, UsageError
 from buran.files import write_text

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from buran.cli.arguments import add_aggregate, add_loudness
-from buran.cli.points import named_numbers
+from buran.cli.arguments import add_aggregate, add_loudness, named_numbers
 from buran.cli.terminal import ProgressLine, note, table
 from buran.errors import Exit, UsageError, check_coordinates
 from buran.files import indented, write_text

@@ -12,8 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from buran.cli.arguments import add_loudness
-from buran.cli.points import named_values
+from buran.cli.arguments import add_loudness, named_values
 from buran.cli.terminal import table
 from buran.errors import Exit, FormatError, UsageError, check_coordinates
 

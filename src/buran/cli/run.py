@@ -106,7 +106,7 @@ def _adopt(session: Session) -> None:
 
 def _open_generations(session: Session, points: Sequence[str]) -> None:
     """Open a new generation of runs at each point, given as ``p=4,n=1000``."""
-    from buran.cli.points import named_numbers
+    from buran.cli.arguments import named_numbers
     from buran.workflow.remeasure import open_generation, point_of
 
     campaign = session.campaign

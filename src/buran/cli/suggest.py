@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from buran.campaign.strategies import BUILT_IN
-from buran.cli.arguments import add_loudness
-from buran.cli.points import named_numbers
+from buran.cli.arguments import add_loudness, named_numbers
 from buran.cli.terminal import is_quiet, table
 from buran.errors import Exit, UsageError, check_coordinates
 from buran.wording import named
