@@ -32,20 +32,22 @@ def run(arguments: argparse.Namespace) -> int:
     from buran.workflow.views.verify import differences, folders_of, repair
 
     layout = open_session(campaign_file(arguments.file)).layout
-    if arguments.repair:
+    number, problems = len(folders_of(layout)), differences(layout)
+    is_whole = all(problem.is_of_ledger for problem in problems)
+    if arguments.repair and is_whole:  # what follows from a damaged store is no better
         with sole_controller(layout, print):
             repair(layout)
-    number, problems = len(folders_of(layout)), differences(layout)
+        problems = differences(layout)
     if arguments.json:
         print(json.dumps({"folders": number, "problems": list(map(str, problems))}, indent=2))
         return Exit.SOME_RUNS_FAILED if problems else Exit.DONE
     for problem in problems:
         print(problem)
     print(f"{number} builds and runs checked, {len(problems)} problems")
-    if arguments.repair and not is_quiet():
+    if arguments.repair and is_whole and not is_quiet():
         print("next: `buran run` makes plans, models and reports again")
     elif any(problem.is_of_ledger for problem in problems) and not is_quiet():
         print("next: `buran verify --repair` writes the ledger again; then `buran run`")
-    if not all(problem.is_of_ledger for problem in problems) and not is_quiet():
+    if not is_whole and not is_quiet():
         print("next: the store is not touched: move such a folder away, or measure again with `buran run --remeasure`")
     return Exit.SOME_RUNS_FAILED if problems else Exit.DONE
