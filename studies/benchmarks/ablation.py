@@ -53,9 +53,6 @@ PARTS: dict[str, Callable[[], object] | SearchOptions] = {
         "buran.modeling.pmnf.block.with_structures", lambda alternatives, *rest: tuple(alternatives)
     ),
     "few values": _without("buran.modeling.pmnf.block.with_other_growth", lambda groups, points: groups),
-    "central choice": _without(
-        "buran.modeling.pmnf.best_hypotheses.BestHypotheses.put_central_first", lambda self, *rest: None
-    ),
     "steeper powers": _without("buran.modeling.pmnf.fit._extend", lambda *rest: None),
     **{f"cost: {cost}": _zero(cost) for cost in Costs.__dataclass_fields__},
     **{f"beam {width}": SearchOptions(beam=width) for width in (5, 8, 24)},

@@ -1,12 +1,9 @@
 """What repetitions tell about the noise, and what is made of it."""
 
-from copy import deepcopy
-
 import numpy as np
 import pytest
 
 from buran.modeling.pmnf import Scatter, SearchOptions, fit_models
-from buran.modeling.pmnf.best_hypotheses import BestHypotheses, beyond
 from buran.modeling.pmnf.repetitions import scatter_of
 from buran_studies.noise import inject
 
@@ -82,28 +79,6 @@ def test_equal_repetitions_of_exact_values_stay_exact():
     values = np.repeat((7 + 3 * SIZES.T * np.log2(SIZES.T))[..., None], 3, axis=2)
     fit = fit_models(SIZES, values.mean(axis=2), scatter=scatter_of(values))
     assert fit.predict(np.array([[128.0]]))[0, 0] == pytest.approx(7 + 3 * 128 * 7)
-
-
-def test_the_central_hypothesis_comes_first():
-    found = BestHypotheses(
-        np.array([[[[1]], [[2]], [[3]]], [[[0]], [[2]], [[3]]]], dtype=np.int16),
-        np.zeros((2, 3)),
-        np.array([[1.0, 9.0, 4.0], [1.0, 9.0, 4.0]]),
-    )
-    of_few = deepcopy(found.of_calls(slice(1)))
-    found.put_central_first(5, np.array([True, True]), np.ones((2, 3), dtype=bool))
-    assert found.rows[0, :, 0, 0].tolist() == [3, 1, 2]
-    assert found.ahead[0].tolist() == [4.0, 1.0, 9.0]
-    assert found.rows[1, :, 0, 0].tolist() == [0, 2, 3]  # a constant stays
-    for steady in (True, False):
-        again = deepcopy(of_few)
-        again.put_central_first(5, np.array([steady]), np.array([[False, True, False]]))
-        assert again.rows[0, :, 0, 0].tolist() == [2, 1, 3]  # the only plain one of those that are as likely
-
-
-def test_beyond_goes_on_as_the_points_do():
-    assert beyond(np.array([[4.0, 0.0], [64.0, 8.0]])) == pytest.approx([128.0, 10.0])
-    assert beyond(np.array([[3.0]])) == pytest.approx([3.0])
 
 
 def test_unknown_scatter():

@@ -28,8 +28,8 @@ class Dictionary:
     columns
         Shape (call path, product, point): weighted, made orthogonal to the constant, of length 1.
     there
-        Shape (call path, product, place): the columns, without weights, at a point beyond the others, and then at the
-        edges of the range in which no prediction may be negative.
+        Shape (call path, product, place): the columns, without weights, at the edges of the range in which no
+        prediction may be negative.
     usable
         Shape (call path, product): False where the product is constant over the points.
     simple

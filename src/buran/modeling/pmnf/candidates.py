@@ -41,8 +41,6 @@ class TermTable:
         Shape (value, point): the points at each value of the parameter.
     safe
         So many different factors of this parameter cannot pass through all its values just as they are.
-    ahead
-        Shape (row,): the factors at a value beyond the points, scaled like `values`.
     edges
         Shape (row, edge): at the ends of the range in which no prediction may be negative, and between measured values
         where the parameters are few; scaled like `values`.
@@ -59,7 +57,6 @@ class TermTable:
     degree: Array
     same_value: Mask
     safe: int
-    ahead: Array
     edges: Array
     range: Array
 
@@ -69,17 +66,15 @@ class TermTable:
         return np.stack([np.ones_like(self.range), *(function.evaluate(self.range) for function in self.functions)])
 
     @classmethod
-    def of(
-        cls, functions: tuple[BasisFunction, ...], x: Array, beyond: float | None = None, gaps: int = 0
-    ) -> TermTable:
-        """Tabulate functions at the values `x` (point,) of a parameter, and at one `beyond` them, if given.
+    def of(cls, functions: tuple[BasisFunction, ...], x: Array, gaps: int = 0) -> TermTable:
+        """Tabulate functions at the values `x` (point,) of a parameter.
 
         The edges are those of the range and the middles of the first `gaps` gaps between values.
         """
         measured = np.unique(x)
         reach = REACH * measured[-1]
         middles = (measured[:-1] + measured[1:]) / 2
-        at = np.concatenate([x, [x.max() if beyond is None else beyond, measured[0], reach], middles[:gaps]])
+        at = np.concatenate([x, [measured[0], reach], middles[:gaps]])
         both = np.ones((len(functions) + 1, len(at)))
         for row, function in enumerate(functions, start=1):
             both[row] = function.evaluate(at)
@@ -92,8 +87,7 @@ class TermTable:
             *_nature(functions),
             measured[:, None] == x,
             max(len(measured) - 2, 1),
-            both[:, len(x)] / largest,
-            both[:, len(x) + 1 :] / largest[:, None],
+            both[:, len(x) :] / largest[:, None],
             np.union1d(np.concatenate([measured, middles]), np.geomspace(measured[-1], reach, 7) if reach > 0 else []),
         )
 

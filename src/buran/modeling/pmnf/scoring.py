@@ -185,7 +185,7 @@ def cost_of(
     handicap += costs.implausible * np.minimum(errors, 1.0) * steepness
     if nonnegative:
         handicap[negative.any(axis=2)] = np.inf
-    predicted = sums.predicted[..., 1:]
+    predicted = sums.predicted
     below = predicted.min(axis=2) < -BOUND * np.abs(predicted).max(axis=2)
     handicap[below & dictionary.positive[:, None]] = np.inf
     return out, handicap

@@ -10,15 +10,12 @@ from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from buran.errors import UsageError
 from buran.modeling.numerics.arrays import best
-from buran.modeling.numerics.intervals import ROUNDING
-from buran.modeling.numerics.tuning import FEW
 from buran.modeling.pmnf.beam import Beam, Dictionary, extend, first_occurrence, leave_one_out, one_term, parents
-from buran.modeling.pmnf.best_hypotheses import BestHypotheses, beyond
+from buran.modeling.pmnf.best_hypotheses import BestHypotheses
 from buran.modeling.pmnf.candidates import (
     DEPENDENT,
     Ids,
@@ -46,7 +43,7 @@ from buran.modeling.pmnf.scoring import (
 )
 from buran.modeling.pmnf.space import Spaces, space_of
 from buran.modeling.pmnf.terms import Array
-from buran.modeling.pmnf.tuning import BEAM, PROGRESS, STEADY
+from buran.modeling.pmnf.tuning import BEAM, PROGRESS
 
 Progress = Callable[[int], None]
 _ARRAYS = 8  # of the size of all terms at all points that the search has at once
@@ -136,11 +133,10 @@ def search(
         The best hypotheses of each call path.
     """
     count, parameters = points.shape
-    target = beyond(points)
     gaps = {1: count, 2: 1}.get(parameters, 0)  # a function of several parameters hardly ever dips between values
     functions = [space_of(space, p).candidates(points[:, p]) for p in range(parameters)]
     _check_memory(max(map(len, functions)), count)
-    tables = [TermTable.of(functions[p], points[:, p], float(target[p]), gaps) for p in range(parameters)]
+    tables = [TermTable.of(functions[p], points[:, p], gaps) for p in range(parameters)]
     hypotheses = BestHypotheses.of(len(values), options.alternatives, options.max_terms, parameters)
     if min(options.max_terms, count - 2) < 1 or not any(table.functions for table in tables):
         hypotheses.scores[:, 0] = 0.0
@@ -155,30 +151,10 @@ def search(
         part_hypotheses = hypotheses.of_calls(part)
         with _one_thread():
             calls = _Calls(np.arange(len(y)), y, w, scatter.of(part), _dictionary(grid, y, w))
-            error = _beam_search(tables, calls, options, width, part_hypotheses)
-        if options.criterion == "error":
-            steady = (error > ROUNDING) & (error < STEADY)
-            part_hypotheses.put_central_first(count, steady, _is_plain(tables, part_hypotheses.rows))
+            _beam_search(tables, calls, options, width, part_hypotheses)
         if progress is not None:
             progress(len(y))
     return tables, hypotheses
-
-
-def _is_plain(tables: list[TermTable], rows: NDArray[np.int16]) -> Mask:
-    """Mark hypotheses that claim no more than few values of a parameter tell: one simple factor of it at most.
-
-    Parameters
-    ----------
-    rows
-        Shape (call path, hypothesis, term, parameter), of the tables.
-    """
-    plain = np.ones(rows.shape[:2], dtype=bool)
-    for p, table in enumerate(tables):
-        if len(table.same_value) <= FEW:
-            factors = rows[..., p : p + 1]
-            plain &= (table.plain | (np.arange(len(table.plain)) == 0))[factors].all(axis=(2, 3))
-            plain &= first_occurrence(factors).sum(axis=(2, 3)) <= 1
-    return plain
 
 
 def _check_memory(terms: int, points: int) -> None:
@@ -239,11 +215,11 @@ class _Calls:
 
 def _beam_search(
     tables: list[TermTable], calls: _Calls, options: SearchOptions, width: int, hypotheses: BestHypotheses
-) -> Array:
-    """Extend the constant term by term; enter the best hypotheses into `hypotheses`; return the smallest errors."""
+) -> None:
+    """Extend the constant term by term; enter the best hypotheses into `hypotheses`."""
     largest = min(options.max_terms, calls.values.shape[1] - 2)
-    least = _enter_constant(calls, options, hypotheses)
-    before = np.full(len(least), np.inf)  # smallest errors with a term less
+    _enter_constant(calls, options, hypotheses)
+    before = np.full(len(calls.index), np.inf)  # smallest errors with a term less
     beam: Beam | None = None
     for terms in range(1, largest + 1):
         if terms == 1:
@@ -256,24 +232,21 @@ def _beam_search(
         smallest = sums.errors.min(axis=1)
         keep = _goes_on(calls, terms, len(tables), smallest, smallest < PROGRESS * before[calls.index], better)
         before[calls.index] = smallest
-        least[calls.index] = np.minimum(least[calls.index], smallest)
         if terms == largest or not keep.any():
             break
         if not keep.all():
             calls = calls.of(keep)
             beam = None if beam is None else beam.of(keep)
-    return least
 
 
-def _enter_constant(calls: _Calls, options: SearchOptions, hypotheses: BestHypotheses) -> Array:
-    """Enter the constant hypotheses; return their errors at left-out points, shape (call path,)."""
+def _enter_constant(calls: _Calls, options: SearchOptions, hypotheses: BestHypotheses) -> None:
+    """Enter the constant hypotheses."""
     dictionary = calls.dictionary
     # of a constant with unit vector u, 1 - h = 1 - u^2
     errors, scores = calls.judged(options.criterion, 1 - dictionary.unit[:, None] ** 2, dictionary.centred[:, None], 1)
     if options.criterion == "error":
         scores = score(errors, np.zeros(errors.shape), calls.values.shape[1], 1)
-    hypotheses.scores[:, 0], hypotheses.ahead[:, 0] = scores[:, 0], dictionary.level
-    return errors[:, 0]
+    hypotheses.scores[:, 0] = scores[:, 0]
 
 
 def _single_terms(calls: _Calls, criterion: Criterion) -> Sums:
@@ -294,7 +267,7 @@ def _extended_sums(tables: list[TermTable], calls: _Calls, beam: Beam, criterion
     """Return the hypotheses of a beam, judged with whole groups left out where a parameter has few values."""
     dictionary, at = calls.dictionary, np.arange(len(calls.index))[:, None, None]
     errors, scores = calls.judged(criterion, beam.free, beam.residual, beam.members.shape[2] + 1)
-    # f(x) = c_0 + sum_k c_k t_k(x), at the places beyond the points
+    # f(x) = c_0 + sum_k c_k t_k(x), at the edges
     predicted = np.matmul(beam.coefficients[:, :, None], dictionary.there[at, beam.members])[:, :, 0]
     predicted += dictionary.level[:, None, None]
     rows = dictionary.rows[at, beam.members]
@@ -315,7 +288,7 @@ def _enter_best(
     at, front = np.arange(len(scores))[:, None], best(scores, options.alternatives)
     front_scores = scores[at, front]
     better = np.asarray(front_scores[:, 0] < hypotheses.scores[calls.index, 0])
-    hypotheses.enter(calls.index, sums.rows[at, front], front_scores, sums.predicted[at, front, 0])
+    hypotheses.enter(calls.index, sums.rows[at, front], front_scores)
     return better
 
 
@@ -382,13 +355,13 @@ def _dictionary(grid: _Grid, values: Array, weights: Array) -> Dictionary:
     (calls, count), tables, products = weights.shape, grid.tables, grid.products
     edges = np.array(list(product(*(range(table.edges.shape[1]) for table in tables))))
     length = np.linalg.norm(weights, axis=1, keepdims=True)
-    # the points, one beyond them, and the edges, where nothing is weighted
-    constant = np.concatenate([weights, np.ones((calls, 1 + len(edges)))], axis=1)
+    # the points, and the edges, where nothing is weighted
+    constant = np.concatenate([weights, np.ones((calls, len(edges)))], axis=1)
     unit = constant / length
     rows = np.zeros((calls, len(products), len(tables)), dtype=np.int64)
     factors: list[Array] = []
     for p, (table, listed) in enumerate(zip(tables, grid.short_lists(values, weights), strict=True)):
-        everywhere = np.concatenate([table.values, table.ahead[:, None], table.edges[:, edges[:, p]]], axis=1)
+        everywhere = np.concatenate([table.values, table.edges[:, edges[:, p]]], axis=1)
         factors.append(everywhere[listed[:, 1:]])
         rows[:, :, p] = listed[:, products[:, p]]
     columns, usable = _orthonormal_products(products, factors, constant, unit, count)
