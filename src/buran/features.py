@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from buran.measurement.finding import Finding
     from buran.measurement.machine.machine import RunJob
     from buran.measurement.schedulers.base import Allocation, Scheduler
-    from buran.modeling.priors.account import Account
-    from buran.modeling.priors.prior import KnownMpi
+    from buran.modeling.priors.prior import Account, KnownMpi
     from buran.planning.observations import Observations
     from buran.planning.question import ComparisonRuns, Knowledge, RunTimes
     from buran.profiles.experiment.table import Experiment

@@ -76,7 +76,7 @@ class Measured:
         ]
         made = models_from_priors(self.timed, self.counted, processes=None, repetition="min", accounts=accounts[:1])
         alone = model_experiment(self.timed, ["time"])["time"]
-        times, _, _ = noise_resilient(made, alone, at[-1].tolist())
+        times, _ = noise_resilient(made, alone, at[-1].tolist())
         drawing = Drawing(speed_of(here, there), accounts[1], at, len(made))
         computes = inside(self.timed)
         kept = [not computing for computing in computes.tolist()]

@@ -49,11 +49,11 @@ from numpy.typing import NDArray
 
 from buran.errors import BuranError
 from buran.modeling.experiments import model_experiment
-from buran.modeling.pmnf import ModelFunction, PowerLog, extrap_space, fit_models
+from buran.modeling.pmnf import ModelFunction, PowerLog, fit_models
 from buran.modeling.pmnf.repetitions import over_repetitions, scatter_of
 from buran.profiles.experiment.read import read_experiment
 from buran_studies.extrap import Task, answers_of_extrap
-from buran_studies.functions import beyond, draw, draw_outside, grid, kind_inside, kind_outside
+from buran_studies.functions import EXTRAP_PAIRS, beyond, draw, draw_outside, grid, kind_inside, kind_outside
 
 Array = NDArray[np.float64]
 
@@ -136,7 +136,7 @@ def timed(
 
 def in_space_of_extrap(function: ModelFunction) -> bool:
     """Tell whether all factors of a truth are among those that Extra-P tries by default, without negative powers."""
-    pairs = set(extrap_space("never").pairs)
+    pairs = EXTRAP_PAIRS
     bases = [factor.basis for term in function.terms for factor in term.factors]
     return all(isinstance(basis, PowerLog) and (basis.exponent, basis.log_exponent) in pairs for basis in bases)
 

@@ -27,8 +27,8 @@ def test_a_parallel_region_shares_its_basic_blocks_among_threads(
         pytest.skip(str(error))
     row = priors_threads.row_of(counted)
     found = priors_of(counted.tree, counted, counted.points)
-    effort = found.efforts[row]
-    assert found.sources[row] is Source.COMPUTATION and effort is not None
+    effort = found[row].effort
+    assert found[row].source is Source.COMPUTATION and effort is not None
     assert priors_threads.deviation(effort).max() == 0
     counts = work_of_a_thread(counted).over_locations("basic_blocks")[row, :, 0]
     np.testing.assert_allclose(effort.evaluate(counted.points), counts, rtol=1e-6)

@@ -202,13 +202,6 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("term twice in one entry", {"model": {"space": {"n": ["4 0 0"]}}}, "model.space.n", "4 0 twice"),
     ("term twice", {"model": {"space": {"n": ["4 0 1", "8/2 1"]}}}, "model.space.n", "4 1 twice"),
     ("no term", {"model": {"space": {"n": ["0 0"]}}}, "model.space.n", "0 0, which is no term"),
-    ("processes", {"model": {"strong_scaling": "q"}}, "model.strong_scaling", "no parameter"),
-    (
-        "processes of sums",
-        {"model": {"strong_scaling": "p"}, "aggregate": "sum"},
-        "model.strong_scaling",
-        "consumption",
-    ),
     (
         "accuracy",
         {"strategy": {"name": "lines", "accuracy_percent": 5}},

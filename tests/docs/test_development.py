@@ -7,7 +7,6 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from fractions import Fraction as F
 from pathlib import Path
 
 import numpy as np
@@ -17,17 +16,11 @@ from snippets import ROOT, blocks_of, name_of
 from buran.campaign.backends import BACKENDS
 from buran.campaign.strategies import STRATEGIES
 from buran.cli import main
-from buran.errors import ConfigError, FormatError, UsageError
+from buran.errors import ConfigError, FormatError
 from buran.files import not_synced, write_json
 from buran.measurement.schedulers.registry import SCHEDULERS
 from buran.measurement.store import claims
-from buran.modeling.pmnf import fit_models, format_function, growth_class
-from buran.modeling.pmnf.basis import FAMILIES
-from buran.modeling.pmnf.model_set import SCHEMA, ModelSet, read_models, write_models
-from buran.modeling.pmnf.powers import PowerLog
-from buran.modeling.pmnf.space import named_space, read_space
-from buran.modeling.pmnf.terms import Factor, ModelFunction, Term
-from buran.modeling.priors.algebra import multiplied, reciprocal
+from buran.modeling.pmnf.model_set import SCHEMA, read_models
 from buran.profiles.experiment.read import detect_format, read_experiment
 from buran.profiles.metrics import metric_of, requested_by
 from buran.reporting.text import render
@@ -64,40 +57,6 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
         sys.modules.pop(path.stem, None)
 
 
-def test_a_family_of_terms_is_one_file(install: Install, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(UsageError, match="unknown term family 'saturation'"):
-        named_space("full+saturation")
-    install("add-a-term.md")
-    points = np.array([[p, n] for p in (1.0, 2, 4, 8, 16, 32) for n in (10.0, 20, 30, 40, 50)])
-    values = 3 + 5 * points[:, 1] ** 2 * points[:, 0] / (points[:, 0] + 8)
-    (model,) = fit_models(points, values[None], space=named_space("full+saturation")).models
-    assert model is not None
-    assert format_function(model.function, ("p", "n")) == "3 + 5 (p / (p + 8.0)) * n^2"
-    assert format_function(model.function, ("p", "n"), "latex") == r"3 + 5 \cdot \frac{p}{p + 8} \cdot n^{2}"
-    written = eval(format_function(model.function, ("p", "n"), "python"), {"p": 64.0, "n": 100.0})
-    assert written == pytest.approx(3 + 5 * 1e4 * 64 / 72)
-    assert growth_class(model.function, ("p", "n")) == "(p / (p + 8.0)) * n^2"
-    assert model.function.lead(0) == (0, 0)
-    (growing,) = fit_models(points, (3 + points[:, 0])[None]).models
-    assert growing is not None
-    assert growing.function.lead(0) > model.function.lead(0)
-    lower, upper = model.predict_interval(np.array([[64.0, 100.0]]))
-    assert lower[0] <= written <= upper[0]
-    own = ModelSet(("p", "n"), "time", "s", ("main",), (model,), "mean", "median", tuple(map(tuple, points.tolist())))
-    write_models(tmp_path / "models.json", [own])
-    assert '"family": "saturation"' in (tmp_path / "models.json").read_text()
-    assert read_models(tmp_path / "models.json") == (own,)
-    table = [
-        {"params": dict(zip("pn", point, strict=True)), "metric": "time", "value": value, "callpath": "main"}
-        for point, value in zip(points.tolist(), values.tolist(), strict=True)
-    ]
-    (tmp_path / "measured.jsonl").write_text("".join(json.dumps(line) + "\n" for line in table))
-    assert main(["model", str(tmp_path / "measured.jsonl"), "--space", "full+saturation"]) == 0
-    assert "3 + 5 (p / (p + 8.0)) * n^2" in capsys.readouterr().out
-    (tmp_path / "space.txt").write_text("1 0\n2 0\nsaturation\n")
-    assert read_space(tmp_path / "space.txt").families == ("saturation",)
-
-
 def test_models_of_a_family_that_is_not_installed_are_refused_in_words(tmp_path: Path) -> None:
     factor = {"parameter": 0, "family": "saturation", "half": 8.0}
     function = {"constant": 0.0, "terms": [{"coefficient": 1.0, "factors": [factor]}]}
@@ -111,19 +70,6 @@ def test_models_of_a_family_that_is_not_installed_are_refused_in_words(tmp_path:
     assert "terms of a family 'saturation'" in str(caught.value)
     assert "buran.terms" in str(caught.value)
     assert str(path) in str(caught.value)
-
-
-def test_products_with_another_family_keep_both_factors(install: Install) -> None:
-    install("add-a-term.md")
-    saturating = FAMILIES.load("saturation").read({"half": 2.0})
-    one = ModelFunction(0.0, (1.0,), (Term((Factor(0, PowerLog(F(1))),)),))
-    other = ModelFunction(0.0, (3.0,), (Term((Factor(0, saturating),)),))
-    both = multiplied(one, other)
-    assert both.evaluate([[4.0]]) == pytest.approx(3 * 4 * 4 / 6)
-    assert multiplied(other, one) == both
-    assert both.lead(0) == (1, 0)
-    assert reciprocal(other.terms[0]) is None
-    assert ModelFunction.from_json(json.loads(json.dumps(both.to_json()))) == both
 
 
 def test_a_metric_is_one_file(install: Install) -> None:

@@ -85,7 +85,7 @@ def test_findings_of_earlier_versions_are_read(finished: Session, tmp_path: Path
     now = json.loads(finished.layout.findings(finished.id, 0).read_text())
     now["pooled"] = {"runs": 3, "largest_uncertainty": 0.1, "visit_cost_uncertainty_s": 1e-9}
     assert now["extremes_s"] and now["startup"]
-    former = {"extremes_s": "ends_s", "startup": "ends", "absorbed": "held"}
+    former = {"extremes_s": "ends_s", "startup": "ends"}
     before = {former.get(name, name): value for name, value in now.items()}
     before["pooled"] = {"runs": 3, "largest_doubt": 0.1, "visit_cost_doubt_s": 1e-9}
     before["imported"] = []

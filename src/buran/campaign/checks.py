@@ -309,17 +309,9 @@ def reach_mistakes(
 
 def choice_mistakes(config: CampaignFile) -> Iterator[Mistake]:
     """Check metrics, modelling and refinement."""
-    processes, parameters = config.model.strong_scaling, tuple(config.parameters)
-    if processes is not None:
-        path = ("model", "strong_scaling")
-        if processes not in parameters:
-            yield no_parameter(path, processes, parameters)
-        if config.aggregate == "sum":
-            why = "a sum over ranks is a consumption of resources already"
-            yield Mistake(path, "strong scaling cannot be converted here", why, "choose another aggregate")
     for name in config.model.space:
-        if name not in parameters:
-            yield no_parameter(("model", "space", name), name, parameters)
+        if name not in config.parameters:
+            yield no_parameter(("model", "space", name), name, tuple(config.parameters))
     yield from _command_mistakes(config)
     yield from _strategy_mistakes(config)
     yield from _refinement_mistakes(config)

@@ -199,7 +199,7 @@ class Campaign:
         """Whether times grow as counts do; not along parameters that change the machine, where coefficients differ."""
         model, machine = self.config.model, self.simulated_keys
         changing = set() if machine is None else machine.changing.difference(self.choices)
-        return model.priors == "auto" and model.strong_scaling is None and not changing
+        return model.priors == "auto" and not changing
 
     @property
     def source(self) -> Path:

@@ -405,8 +405,8 @@ class ModelKeys(Keys, title="Modelling"):
     Attributes
     ----------
     priors
-        `auto`: models of time take their terms from counts, unless these are missing, `strong_scaling` is given, or
-        `what_if` makes the machine depend on a parameter that is not a choice. `off`: from times alone.
+        `auto`: models of time take their terms from counts, unless these are missing, or `what_if` makes the machine
+        depend on a parameter that is not a choice. `off`: from times alone.
     prior_fit
         `robust`: non-negative costs, down-weighted outliers, and costs shared by call paths. `published`: linear
         regression of each call path, as in the paper on noise-resilient priors.
@@ -420,19 +420,14 @@ class ModelKeys(Keys, title="Modelling"):
         Model of the program's run time. `pmnf`: normal form. `cpr`: a tensor model, for many parameters. `auto`: `cpr`
         if a parameter is a choice, for more than four parameters from 20 points on, or where its cross-validated error
         is clearly smaller.
-    strong_scaling
-        The parameter that is the number of processes. Metrics are multiplied by it, so models describe the resources
-        used (core-seconds).
     criterion
-        How hypotheses compete: `error`: error at omitted points plus a cost of complexity; `smape`, `rss`: at omitted
-        points; `ar2`: adjusted R2; `bic`.
+        How hypotheses compete: `error`: error at omitted points plus a cost of complexity; `smape`: at omitted points, as
+        Extra-P.
     space
         Terms in addition to the full space, for growth above cubic. For each parameter: a power and powers of its
         logarithm.
     terms_per_parameter
         Most factors of one parameter in a model; by default any number.
-    nonnegative
-        Whether negative coefficients are forbidden.
     repetition
         How repetitions of a point become one value. `min` suits machines that other work disturbs.
     """
@@ -442,11 +437,9 @@ class ModelKeys(Keys, title="Modelling"):
     waiting: OfAnalysis[Literal["auto", "always"]] = "auto"
     pool_filters: OfAnalysis[Literal["auto", "off"]] = "auto"
     kind: OfAnalysis[Literal["auto", "pmnf", "cpr"]] = "auto"
-    strong_scaling: OfAnalysis[Text | None] = Field(None, examples=["p"])
-    criterion: OfAnalysis[Literal["error", "smape", "rss", "ar2", "bic"]] = "error"
+    criterion: OfAnalysis[Literal["error", "smape"]] = "error"
     space: OfAnalysis[dict[Text, Terms]] = Field(default_factory=dict, examples=[{"n": ["4 0 1", "7/2 0"]}])
     terms_per_parameter: OfAnalysis[Annotated[int, Field(ge=1, le=4)] | None] = None
-    nonnegative: OfAnalysis[bool] = False
     repetition: OfAnalysis[Literal["median", "mean", "min"]] = "median"
 
 

@@ -15,15 +15,13 @@ from buran.errors import Exit, UsageError, check_coordinates
 from buran.files import indented, write_text
 
 if TYPE_CHECKING:
-    from buran.modeling.pmnf import HypothesisSpace, ModelSet
-    from buran.profiles.experiment.table import Experiment
+    from buran.modeling.pmnf import ModelSet
 
 HELP = "fit performance models to measurements, and show them"
 _LONGEST = 64  # characters of a name in a table
 _REPETITIONS = ("median", "mean", "min", "max")
 _OVER = ("exclusive", "inclusive", "region", "program")
-_SPACES = ("full", "extrap")
-_CRITERIA = ("error", "smape", "rss", "ar2", "bic")
+_CRITERIA = ("error", "smape")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,47 +38,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--repetition", choices=_REPETITIONS, default="median", help="over repetitions (default: median)"
     )
     parser.add_argument(
-        "--weights",
-        choices=("relative", "repetitions"),
-        default="relative",
-        help="of points: by their value (relative noise), or also by the scatter of repetitions",
-    )
-    parser.add_argument(
         "--over",
         choices=_OVER,
         default="exclusive",
         help="sum models over nothing, subtrees, the call paths of a region, or all call paths",
     )
     parser.add_argument(
-        "--strong",
-        action="store_true",
-        help="strong scaling: model values times processes (resources used)",
-    )
-    parser.add_argument(
-        "--processes",
-        metavar="P",
-        help="parameter that is the number of processes (default: the one with which times fall)",
-    )
-    parser.add_argument(
         "--space",
-        metavar="full|extrap|FILE",
-        default="full",
-        help="exponents to try; lines of FILE have a power and powers of its logarithm, such as `1/2 0 1`; "
-        "`full+NAME` adds an installed family of functions",
+        metavar="FILE",
+        type=Path,
+        help="exponents to try; lines of FILE have a power and powers of its logarithm, such as `1/2 0 1`",
     )
-    parser.add_argument(
-        "--negative",
-        choices=("never", "always"),
-        default="always",
-        help="negative powers, needed for strong scaling (default: always)",
-    )
-    parser.add_argument("--nonnegative", action="store_true", help="forbid negative coefficients")
     parser.add_argument(
         "--criterion",
         choices=_CRITERIA,
         default="error",
-        help="how hypotheses compete: error at omitted points plus a cost of complexity (default), SMAPE or RSS at "
-        "omitted points, adjusted R2, or BIC",
+        help="how hypotheses compete: error at omitted points plus a cost of complexity (default), or SMAPE there",
     )
     parser.add_argument(
         "--terms-per-parameter",
@@ -135,11 +108,9 @@ def _models(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
     """Fit models to measurements, or read them."""
     if not is_models_file(path):
         return _fit(arguments, path)
-    if arguments.strong or arguments.processes or arguments.over != "exclusive":
+    if arguments.over != "exclusive":
         raise UsageError(
-            "models that are fitted already cannot be converted or added up",
-            where=path,
-            hint="give the measurements instead",
+            "models that are fitted already cannot be added up", where=path, hint="give the measurements instead"
         )
     return read_model_sets(path, arguments.metric)
 
@@ -167,12 +138,11 @@ def read_model_sets(path: Path, metrics: Sequence[str] | None = None) -> dict[st
 
 def _fit(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
     from buran.modeling.experiments import model_experiment
-    from buran.modeling.pmnf import SearchOptions
+    from buran.modeling.pmnf import SearchOptions, read_space
     from buran.modeling.pmnf.together import undecided
     from buran.profiles.experiment.read import read_experiment
 
     options = SearchOptions(
-        nonnegative=arguments.nonnegative,
         terms_per_parameter=arguments.terms_per_parameter,
         criterion=arguments.criterion,
     )
@@ -195,53 +165,13 @@ def _fit(arguments: argparse.Namespace, path: Path) -> dict[str, ModelSet]:
             arguments.metric,
             arguments.aggregate,
             arguments.repetition,
-            _space(arguments.space, arguments.negative),
-            processes=_processes(arguments, experiment),
-            weigh_repetitions=arguments.weights == "repetitions",
+            None if arguments.space is None else read_space(arguments.space),
             over=arguments.over,
             options=options,
             progress=progress,
         )
     finally:
         line.close()
-
-
-def _space(name: str, negative: str) -> HypothesisSpace:
-    from buran.modeling.pmnf import named_space, read_space
-
-    if name.partition("+")[0] in _SPACES:
-        return named_space(name, negative)  # type: ignore[arg-type]
-    if not Path(name).is_file():
-        raise UsageError(f"no hypothesis space and no file is called {name!r}", hint="choose from full, extrap, FILE")
-    return read_space(Path(name), negative)  # type: ignore[arg-type]
-
-
-def _processes(arguments: argparse.Namespace, experiment: Experiment) -> str | None:
-    """Choose the parameter to multiply by; tell the user about strong scaling that is not requested."""
-    from buran.modeling.experiments import strong_scaling
-
-    if arguments.strong and arguments.processes:
-        return str(arguments.processes)
-    if arguments.processes:
-        raise UsageError("--processes has no use without --strong")
-    shrinking: dict[str, None] = {}
-    for metric in arguments.metric or experiment.metrics:
-        if metric in experiment.values and experiment.units.get(metric, "sec") in ("sec", "s", ""):
-            shrinking.update(dict.fromkeys(strong_scaling(experiment, metric)))
-    if not arguments.strong:
-        for name in shrinking:
-            note(
-                f"the whole program gets faster with {name}: if this is strong scaling, --strong models the resources "
-                "it consumes"
-            )
-        return None
-    if len(shrinking) != 1:
-        raise UsageError(
-            "the parameter that counts the processes is unknown",
-            why=f"the whole program gets faster with {' and '.join(shrinking) or 'none'}",
-            hint=f"name it with --processes: {', '.join(experiment.parameters)}",
-        )
-    return next(iter(shrinking))
 
 
 def _point(text: str, sets: Mapping[str, ModelSet]) -> dict[str, float]:

@@ -14,20 +14,13 @@ from buran.errors import UsageError
 from buran.modeling.pmnf import ModelSet, SearchOptions, fit_models
 from buran.modeling.pmnf.combine import add_models
 from buran.modeling.pmnf.derived import variables_of
-from buran.modeling.pmnf.repetitions import Repetition, over_repetitions, repetition_weights, scatter_of
-from buran.modeling.pmnf.scaling import falling_parameters, to_resources
+from buran.modeling.pmnf.repetitions import Repetition, over_repetitions, scatter_of
 from buran.modeling.pmnf.space import Spaces
 from buran.modeling.values import added
 from buran.profiles.experiment.table import Aggregate, Experiment
 from buran.profiles.metrics import metric_of
 
 Over = Literal["exclusive", "inclusive", "region", "program"]
-
-
-def strong_scaling(experiment: Experiment, metric: str) -> tuple[str, ...]:
-    """Name the parameters along which the sum of a metric over all call paths falls."""
-    values = added(over_repetitions(experiment.over_locations(metric), "median"))
-    return tuple(experiment.parameters[p] for p in falling_parameters(experiment.points, values))
 
 
 def exact_rows(metric: str, repetitions: NDArray[np.float64]) -> NDArray[np.bool_]:
@@ -60,8 +53,6 @@ def model_experiment(
     repetition: Repetition = "median",
     space: Spaces | None = None,
     *,
-    processes: str | None = None,
-    weigh_repetitions: bool = False,
     over: Over = "exclusive",
     options: SearchOptions | None = None,
     progress: Callable[[int], None] | None = None,
@@ -81,11 +72,6 @@ def model_experiment(
         Over repetitions.
     space
         Exponents to try; the full space by default.
-    processes
-        Parameter that counts the processes: values are multiplied by it, so that models tell resources (strong
-        scaling).
-    weigh_repetitions
-        Whether weights come from the scatter of repetitions.
     over
         ``exclusive``: each call path alone. The others add up the models of call paths: of the whole subtree
         (``inclusive``), of all call paths that end in a region (``region``), of all (``program``).
@@ -102,8 +88,7 @@ def model_experiment(
     Raises
     ------
     UsageError
-        If the table has no parameter, no such metric or no such parameter, values cannot be modelled, or values that
-        are sums over locations already are to be multiplied by the processes.
+        If the table has no parameter or no such metric, or values cannot be modelled.
     """
     if not experiment.parameters:
         hint = "name a folder for each run after its parameters, as in sweep.p4n100.r1"
@@ -115,36 +100,19 @@ def model_experiment(
                 f"the measurements have no metric {name!r}",
                 hint=f"choose from {', '.join(experiment.metrics) or 'none: there are no metrics'}",
             )
-    if processes is not None and processes not in experiment.parameters:
-        raise UsageError(
-            f"the measurements have no parameter {processes!r}", hint=f"choose from {', '.join(experiment.parameters)}"
-        )
-    if processes is not None and aggregate == "sum":
-        raise UsageError(
-            "a sum over locations is a consumption of resources already",
-            hint="choose another aggregate, or do without the conversion of strong scaling",
-        )
     points = tuple(tuple(map(float, row)) for row in experiment.points)
     variables = variables_of(derived, experiment.parameters, experiment.points)
     out = {}
     for name in names:
         repetitions = experiment.over_locations(name, aggregate)
         values = over_repetitions(repetitions, repetition)
-        weights = repetition_weights(repetitions) if weigh_repetitions else None
-        scatter = scatter_of(repetitions, repetition, weights)
+        scatter = scatter_of(repetitions, repetition)
         unit = experiment.units.get(name, "")
         try:
-            if processes is not None:
-                values = to_resources(experiment.points, values, experiment.parameters.index(processes))
-                unit = f"{unit} x {processes}".strip()
-                weights = (
-                    None if weights is None else weights / experiment.points[:, experiment.parameters.index(processes)]
-                )
             fit = fit_models(
                 experiment.points,
                 values,
                 space=space,
-                weights=weights,
                 scatter=scatter,
                 options=options,
                 progress=progress,

@@ -56,8 +56,6 @@ class Metric:
     of_threads
         How the threads of a rank are one: ``add`` combines them as call paths are, ``first`` takes the thread that
         opens parallel regions, whose time they take.
-    is_whole
-        Whether it is one number of the whole program: no share of a process is modelled.
     is_detail
         Whether builds that count have it only where a campaign asks for it or for another such metric.
     """
@@ -76,7 +74,6 @@ class Metric:
     per_visit: bool = False
     perf: str = ""
     of_threads: OfThreads = "add"
-    is_whole: bool = False
     is_detail: bool = False
 
     @property

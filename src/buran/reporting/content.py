@@ -145,13 +145,11 @@ class Report:
     target
         Point that run time is extrapolated to.
     models
-        By metric; those of time with call paths that others take up, which `absorbed` has, next to them.
+        By metric.
     runtime
         Model of the whole program's wall time, not instrumented, in normal form.
     startup
         Model of start-up and shutdown, which `runtime` has on top of the call paths; None where it is not their sum.
-    absorbed
-        Models of time of counted call paths that others take up, these first; None without any.
     tensor
         Predicts that time where a tensor model does, from shape (point, parameter); None where `runtime` does.
     overhead
@@ -218,7 +216,6 @@ class Report:
     balance: Sequence[Balance] = ()
     account: Sequence[AccountItem] = ()
     startup: ModelSet | None = None
-    absorbed: ModelSet | None = None
     tensor: Callable[[NDArray[np.float64]], NDArray[np.float64]] | None = None
     further: Mapping[str, object] = field(default_factory=dict)
     measured_on: str = ""

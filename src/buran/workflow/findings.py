@@ -47,8 +47,6 @@ class Findings(Stored):
         Model of the baseline's wall time, one row; None without a baseline.
     startup
         Model of start-up and shutdown, one row: what `runtime` has beside the call paths; None where it is no sum.
-    absorbed
-        Models of time of counted call paths that others take up; they add up with these. None without any.
     shortest_run_s
         Shortest baseline run.
     overhead
@@ -76,8 +74,8 @@ class Findings(Stored):
 
     kind_of_file = "file of findings"
     schema_read = SCHEMA
-    derived = frozenset(("imported",))  # of earlier versions
-    formerly: ClassVar[Mapping[str, str]] = {"ends_s": "extremes_s", "ends": "startup", "held": "absorbed"}
+    formerly: ClassVar[Mapping[str, str]] = {"ends_s": "extremes_s", "ends": "startup"}
+    derived: ClassVar[frozenset[str]] = frozenset({"absorbed", "held", "imported"})  # of older files
 
     iteration: int
     filter_text: str
@@ -94,7 +92,6 @@ class Findings(Stored):
     program_model: tuple[str, str] = ("pmnf", "")
     pooled: Annotated[Mapping[str, Value] | None, BeforeValidator(_account)] = None
     startup: _Models | None = None
-    absorbed: _Models | None = None
     comparison: JsonObject = field(default_factory=dict)
     threads: tuple[tuple[float, ...], ...] = ()
     not_repeated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -106,7 +103,7 @@ class Findings(Stored):
             "tree": self.tree.to_json(),
             **{
                 name: None if models is None else models.to_json()
-                for name, models in (("runtime", self.runtime), ("startup", self.startup), ("absorbed", self.absorbed))
+                for name, models in (("runtime", self.runtime), ("startup", self.startup))
             },
             **{name: [asdict(each) for each in plain[name]] for name in ("overhead", "evaluation", "balance")},
             "priors": [prior.to_json() for prior in self.priors],

@@ -30,9 +30,9 @@ from buran.modeling.pmnf.fit import fit_models
 from buran.modeling.pmnf.model_set import ModelSet, write_models
 from buran.modeling.pmnf.space import full_spaces, wider_space
 from buran.modeling.pmnf.tuning import STEADY
-from buran.modeling.priors.account import Account
 from buran.modeling.priors.campaign import PathPrior, noise_resilient
 from buran.modeling.priors.paths import waiting_rows
+from buran.modeling.priors.prior import Account
 from buran.modeling.priors.resilient import PUBLISHED, FitOptions
 from buran.modeling.priors.steps import not_repeated
 from buran.modeling.priors.tables import PathModel, models_from_priors
@@ -116,7 +116,7 @@ def make_models(history: History, models_path: Path, findings_path: Path, table_
         return
     session = history.session
     material = gather(history)
-    tables, sets, absorbed, priors = _fit(history, material)
+    tables, sets, priors = _fit(history, material)
     program = _fit_program(history, material.runs, sets.get("time"))
     if program.tensor is not None:
         write_program(models_path.with_name(FILE), program.tensor, program.reason)
@@ -125,7 +125,7 @@ def make_models(history: History, models_path: Path, findings_path: Path, table_
         table_path.write_text("", encoding="utf-8")
     else:
         write_jsonl(table, table_path)
-    _findings(history, material, program, (absorbed, priors), table).write(findings_path)
+    _findings(history, material, program, priors, table).write(findings_path)
     config = session.campaign.config
     further = [name for experiment in material.further for name in experiment.metrics]
     names = dict.fromkeys((*config.metrics, *config.extra_metrics, *further))
@@ -238,16 +238,13 @@ def _timed_metrics(session: Session) -> list[str]:
     return [*uncounted(config.metrics), *config.extra_metrics]
 
 
-def _fit(
-    history: History, material: Material
-) -> tuple[list[Experiment], dict[str, ModelSet], ModelSet | None, tuple[PathPrior, ...]]:
+def _fit(history: History, material: Material) -> tuple[list[Experiment], dict[str, ModelSet], tuple[PathPrior, ...]]:
     """Fit models of call paths.
 
     Returns
     -------
     tuple
-        The tables they are of; the models by metric; those of the time of call paths that others take up; and what is
-        said of priors.
+        The tables they are of; the models by metric; and what is said of priors.
     """
     session = history.session
     campaign, config = session.campaign, session.campaign.config
@@ -262,15 +259,14 @@ def _fit(
     for _, modelled, metrics in (*sources[1:3], sources[0], *sources[3:]):  # counts tell how fast times may grow
         if modelled is not None and metrics:
             growth = proven_growth(sets.values()) if modelled is timed else None
-            whole = all(metric_of(name).is_whole for name in metrics)
-            for models in _models(session, collect.only(modelled, metrics), growth, whole=whole).values():
+            for models in _models(session, collect.only(modelled, metrics), growth).values():
                 sets[models.metric] = of_steady_counts(models, modelled)
     if not campaign.counts_tell_growth or timed is None or "time" not in sets:
-        return tables, sets, None, ()
+        return tables, sets, ()
     made = path_models(campaign, material, timed, accounts_of(campaign, material, timed))
     target = [campaign.target[name] for name in campaign.parameters]
-    sets["time"], absorbed, priors = noise_resilient(made, sets["time"], target)
-    return tables, sets, absorbed, priors
+    sets["time"], priors = noise_resilient(made, sets["time"], target)
+    return tables, sets, priors
 
 
 def of_steady_counts(models: ModelSet, counted: Experiment) -> ModelSet:
@@ -360,7 +356,7 @@ def _findings(
     history: History,
     material: Material,
     program: _Program,
-    made: tuple[ModelSet | None, tuple[PathPrior, ...]],
+    priors: tuple[PathPrior, ...],
     table: Experiment | None,
 ) -> Findings:
     """Say what was found out in addition to the models."""
@@ -380,44 +376,32 @@ def _findings(
         threads=() if threads is None else tuple(map(tuple, threads.tolist())),
         runtime=program.runtime,
         startup=program.startup,
-        absorbed=made[0],
         shortest_run_s=program.shortest_s,
         overhead=collect.overhead(material.runs),
         unsteady={} if counted is None else collect.unsteady_call_paths(counted, metrics),
         evaluation=_evaluation(history, program.runtime, program.tensor),
         program_model=(program.kind, program.reason),
-        priors=made[1],
+        priors=priors,
         balance=_balance(material.modelled, material.filter_text),
         pooled=None if material.pooled is None else material.pooled.account,
         not_repeated=material.not_repeated,
     )
 
 
-def _models(
-    session: Session, table: Experiment, growth: Sequence[Lead] | None = None, *, whole: bool = False
-) -> dict[str, ModelSet]:
-    """Fit models of the metrics of a table, which grow no faster than `growth` but for what the campaign adds.
-
-    Parameters
-    ----------
-    whole
-        Whether values are those of all processes together.
-    """
+def _models(session: Session, table: Experiment, growth: Sequence[Lead] | None = None) -> dict[str, ModelSet]:
+    """Fit models of the metrics of a table, which grow no faster than `growth` but for what the campaign adds."""
     config = session.campaign.config
     spaces = full_spaces(table.parameters, session.campaign.ranks_parameter)
     if growth is not None:
         spaces = tuple(space.up_to(lead) for space, lead in zip(spaces, growth, strict=True))
     further = [config.model.space.get(name, ()) for name in table.parameters]
     spaces = tuple(wider_space(lines, space) for lines, space in zip(further, spaces, strict=True))
-    processes = None if whole else config.model.strong_scaling
     return model_experiment(
         table,
         aggregate=config.aggregate,
         repetition=config.model.repetition,
         space=spaces,
-        processes=processes,
         options=SearchOptions(
-            nonnegative=config.model.nonnegative,
             terms_per_parameter=config.model.terms_per_parameter,
             criterion=config.model.criterion,
         ),

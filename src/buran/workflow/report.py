@@ -44,7 +44,7 @@ from buran.workflow.overhead import instrumentation
 from buran.workflow.page import course_of, measured_on, no_models, write_page
 from buran.workflow.plan import question_of, run_times_at, tensor_model
 from buran.workflow.refine import rules_of
-from buran.workflow.run_time import RUN_TIME, with_absorbed, with_parts
+from buran.workflow.run_time import RUN_TIME, with_parts
 from buran.workflow.session import Session
 from buran.workflow.views.latest import CAMPAIGN, FoundReport
 from buran.workflow.views.status import Progress, by_cause, progress_of
@@ -207,10 +207,8 @@ def gather(history: History) -> Report:
     predicted = {rules_of(text): share for text in texts if (share := predicted_overhead(text)) is not None}
     models = dict(history.models(last))
     runtime = findings.runtime
-    if "time" in models:
-        if runtime is not None and findings.startup is not None:
-            runtime = with_parts(runtime, findings.startup, models["time"])
-        models["time"] = with_absorbed(models["time"], findings.absorbed)
+    if "time" in models and runtime is not None and findings.startup is not None:
+        runtime = with_parts(runtime, findings.startup, models["time"])
     current = current_list(history) if campaign.config.backend != COMMAND else None
     towards = (Purpose.MODEL, Purpose.COMPARISON)
     outcomes = (outcome for outcome in history.outcomes(plans) if outcome.purpose in towards)
@@ -229,7 +227,6 @@ def gather(history: History) -> Report:
         models=models,
         runtime=runtime,
         startup=findings.startup,
-        absorbed=findings.absorbed,
         tensor=tensor_model(history, findings),
         overhead=findings.overhead,
         instrumentation=instrumentation(history, last, predicted.get),

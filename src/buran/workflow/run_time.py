@@ -92,22 +92,6 @@ def with_parts(whole: ModelSet, startup: ModelSet, times: ModelSet) -> ModelSet:
     return replace(whole, models=(replace(model, parts=tuple(parts)),))
 
 
-def with_absorbed(times: ModelSet, absorbed: ModelSet | None) -> ModelSet:
-    """Return the models of call paths, with separate ones for those that others absorb; all add up to the same."""
-    if absorbed is None:
-        return times
-    parts = dict(zip(absorbed.call_paths, absorbed.models, strict=True))
-    groups: dict[str, dict[str, Model | None]] = {}
-    measured, itself = set(times.call_paths), ""
-    for name in absorbed.call_paths:  # each stands behind the one that takes it up
-        itself = name if name in measured else itself
-        groups.setdefault(itself, {})[name] = parts[name]
-    rows: dict[str, Model | None] = {}
-    for name, model in zip(times.call_paths, times.models, strict=True):
-        rows |= groups.get(name, {name: model})
-    return replace(times, call_paths=tuple(rows), models=tuple(rows.values()))
-
-
 def _models(times: ModelSet) -> list[Model]:
     """Return the models of the call paths that do not start or end MPI."""
     apart = is_startup_or_shutdown(times.call_paths).tolist()

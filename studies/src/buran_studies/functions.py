@@ -11,7 +11,7 @@ from itertools import product as combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from buran.modeling.pmnf import Factor, ModelFunction, PowerLog, Term, extrap_space
+from buran.modeling.pmnf import Factor, ModelFunction, PowerLog, Term
 from buran.modeling.priors.prior import ONE, Column, Prior
 from buran_studies.parts import Block, Knee, Part, Powers, Saturation, TreeSteps
 
@@ -27,7 +27,15 @@ OUTSIDE = (
     "two terms", "odd power", "saturation", "knee", "approach", "larger of two", "tree steps", "blocks",
 )  # fmt: skip
 """Kinds of truths that are in no hypothesis space; see `draw_outside`."""
-POWERS = tuple(sorted({power for power, _ in extrap_space("never").pairs} | {Fraction(0)}))
+# The 42 pairs which Extra-P 4 offers, as "power:log exponents".
+_EXTRAP = (
+    "0:12 1/4:012 1/3:012 1/2:012 2/3:012 3/4:012 4/5:0 1:012 5/4:01 4/3:01 3/2:012 5/3:0 7/4:0 2:012 "
+    "9/4:0 7/3:0 5/2:012 8/3:0 11/4:0 3:01"
+)
+EXTRAP_PAIRS = frozenset(
+    (Fraction(power), int(log)) for power, logs in (group.split(":") for group in _EXTRAP.split()) for log in logs
+)
+POWERS = tuple(sorted({power for power, _ in EXTRAP_PAIRS} | {Fraction(0)}))
 _FALLING = tuple(-Fraction(power) for power in ("1/3", "1/2", "2/3", "1", "4/3", "3/2", "2"))
 _LOGS = (0, 1, 2)
 _ODD_POWERS = (0.1, 0.4, 0.6, 0.9, 1.1, 1.4, 1.6, 1.85, 2.1, 2.6)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from buran.errors import UsageError
-from buran.modeling.pmnf import PMNFRegressor, fit_models, relative_weights
+from buran.modeling.pmnf import fit_models
 
 SLOW = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 P = np.array([[2.0], [4], [8], [16], [32]])
@@ -78,23 +78,6 @@ def test_parameter_values_below_one_take_no_logarithms(points, values):
 def test_a_million_fold_spread(exponents, shift):
     values = 10.0 ** (shift + np.concatenate([np.clip(exponents, -3, 3), [6]]))
     check(P, values[None])
-
-
-@SLOW
-@given(arrays(np.float64, (5, 2, 3), elements=st.one_of(st.floats(1e-3, 1e6), st.just(np.nan))))
-def test_different_numbers_of_repetitions(values):
-    for weights in ("relative", "repetitions"):
-        model = PMNFRegressor(weights=weights).fit(P, values)
-        missing = np.isnan(values).all(axis=(0, 2))
-        assert (np.isnan(model.predict(P)) == missing).all()
-
-
-@SLOW
-@given(arrays(np.float64, (5,), elements=st.floats(1e-3, 1e6)))
-def test_one_repetition_only(values):
-    one = PMNFRegressor(weights="repetitions").fit(P, values[:, None, None])
-    relative = fit_models(P, values[None], weights=relative_weights(values[None]))
-    assert one.predict(P)[:, 0] == pytest.approx(relative.predict(P)[0])
 
 
 @given(st.sampled_from([np.inf, -np.inf, 1e200]), st.integers(0, 4))

@@ -6,24 +6,15 @@ import numpy as np
 import pytest
 
 from buran.errors import FormatError, UsageError
-from buran.modeling.pmnf import HypothesisSpace, extrap_space, full_space, named_space, read_space
+from buran.modeling.pmnf import HypothesisSpace, full_space, read_space
 from buran.modeling.pmnf.candidates import TermTable, lines, patterns, short_list
 
 
 def test_full_space_is_the_product_of_both_sets():
-    pairs = full_space("never").pairs
+    pairs = full_space().pairs
     assert len(pairs) == 20 * 3 - 1
     assert {i for i, _ in pairs} >= {F(1, 4), F(4, 5), F(11, 4), F(3)}
     assert {j for _, j in pairs} == {0, 1, 2}
-
-
-def test_extrap_space_has_its_42_pairs():
-    pairs = extrap_space("never").pairs
-    assert len(pairs) == 42
-    assert len({i for i, j in pairs if j == 0}) == 19
-    assert (F(4, 5), 1) not in pairs
-    assert (F(3), 2) not in pairs
-    assert set(pairs) < set(full_space("never").pairs)
 
 
 def test_logarithms_need_values_from_one_on():
@@ -58,8 +49,6 @@ def test_spaces_without_sense_are_refused():
         HypothesisSpace(((F(0), 0),))
     with pytest.raises(UsageError, match="twice"):
         HypothesisSpace(((F(1), 0), (F(1), 0)))
-    with pytest.raises(UsageError, match="no hypothesis space"):
-        named_space("everything")
 
 
 def test_a_parameter_with_one_value_has_no_terms():
@@ -99,7 +88,7 @@ def test_short_lists_hold_the_best_and_the_plain_terms():
 def test_a_space_of_ones_own(tmp_path):
     file = tmp_path / "space.txt"
     file.write_text("# logarithms\n0 1\n1/2 0 1 # roots\n\n2.5 0\n")
-    assert read_space(file, "never").pairs == ((F(0), 1), (F(1, 2), 0), (F(1, 2), 1), (F(5, 2), 0))
+    assert read_space(file).pairs == ((F(0), 1), (F(1, 2), 0), (F(1, 2), 1), (F(5, 2), 0))
 
 
 @pytest.mark.parametrize("text", ["1", "x 0", "1 a", "1/0 1", "1 -1", "99 0", "0 0", "1 0\n1 0", "", "1 0.5", "nan 0"])

@@ -15,7 +15,7 @@ BEYOND = np.array([[128.0, 60.0]])
 def fitted(percent: float, functions: int = 60, seed: int = 5):
     """Fit sums and products; return the fit, new measurements and true values beyond the grid."""
     random = np.random.default_rng(seed)
-    pairs = full_space("never").pairs
+    pairs = full_space().pairs
     true = []
     for _ in range(functions):
         (a, b), (c, d) = (pairs[k] for k in random.integers(len(pairs), size=2))

@@ -20,7 +20,7 @@ def test_lead_exponent_of_one_parameter():
     rng = np.random.default_rng(20)
     points = np.array([[4.0], [8.0], [16.0], [32.0], [64.0]])
     x = points[:, 0]
-    pairs = [full_space("never").pairs[k] for k in rng.integers(59, size=200)]
+    pairs = [full_space().pairs[k] for k in rng.integers(59, size=200)]
     constant, factor = rng.uniform(1, 100, (2, 200))
     terms = np.array([x ** float(i) * np.log2(x) ** j for i, j in pairs])
     true = constant[:, None] + factor[:, None] * terms
@@ -33,7 +33,7 @@ def test_two_parameters_predict_beyond_the_grid():
     rng = np.random.default_rng(21)
     grid = np.array([(p, n) for p in (4.0, 8.0, 16.0, 32.0, 64.0) for n in (10.0, 20.0, 30.0, 40.0, 50.0)])
     beyond = np.array([[128.0, 60.0]])
-    pairs = full_space("never").pairs
+    pairs = full_space().pairs
     true, at = [], []
     for _ in range(200):
         (a, b), (c, d) = pairs[rng.integers(59)], pairs[rng.integers(59)]

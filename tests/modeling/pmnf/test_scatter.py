@@ -5,7 +5,6 @@ import pytest
 
 from buran.modeling.pmnf import Scatter, SearchOptions, fit_models
 from buran.modeling.pmnf.repetitions import scatter_of
-from buran_studies.noise import inject
 
 SIZES = np.array([[4.0], [8], [16], [32], [64]])
 GRID = np.array([[p, n] for p in (4.0, 8, 16, 32, 64) for n in (10.0, 20, 30, 40, 50)])
@@ -40,27 +39,6 @@ def test_without_repetitions_nothing_is_known():
     assert found.degrees.tolist() == [0, 0]
     gaps = np.array([[[1.0, 2.0], [3.0, np.nan], [np.nan, np.nan]]])
     assert scatter_of(gaps).degrees.tolist() == [0]  # one point tells nothing apart
-
-
-def test_scatter_follows_the_weights_whatever_their_scale():
-    values = inject(3 + 2 * SIZES.T, 5, repetitions=5, seed=3)
-    mean = values.mean(axis=2)
-    models = [
-        repr(fit_models(SIZES, mean, weights=w, scatter=scatter_of(values, weights=w)).models[0].function.terms)
-        for w in (1 / mean, 1e9 / mean, 1e-9 / mean)
-    ]
-    assert len(set(models)) == 1
-
-
-def test_errors_beyond_the_noise_are_looked_into():
-    """A saturating function is no term; steady repetitions say that a single term will not do."""
-    true = np.stack([1000 * SIZES[:, 0] / (SIZES[:, 0] + k) for k in np.linspace(8, 60, 30)])
-    target = np.array([1000 * 128 / (128 + k) for k in np.linspace(8, 60, 30)])
-    values = inject(true, 1, repetitions=5, seed=6)
-    blind = fit_models(SIZES, values.mean(axis=2)).predict(np.array([[128.0]]))[:, 0]
-    knowing = fit_models(SIZES, values.mean(axis=2), scatter=scatter_of(values)).predict(np.array([[128.0]]))[:, 0]
-    errors = [np.abs(each / target - 1).mean() for each in (blind, knowing)]
-    assert errors[1] < 0.9 * errors[0]
 
 
 def test_intervals_are_wider_where_no_hypothesis_is_right():

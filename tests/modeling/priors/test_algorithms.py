@@ -13,11 +13,10 @@ from buran.modeling.experiments import model_experiment
 from buran.modeling.pmnf.model import prediction_interval
 from buran.modeling.pmnf.terms import Array, ModelFunction
 from buran.modeling.priors.algebra import power, scaled
-from buran.modeling.priors.algorithms import with_algorithms
 from buran.modeling.priors.campaign import OTHERS_FOLLOW, noise_resilient
 from buran.modeling.priors.communication import operation_of
 from buran.modeling.priors.prior import Prior, communication_prior
-from buran.modeling.priors.resilient import fit_priors, predictions
+from buran.modeling.priors.resilient import fit_priors, predictions, with_algorithms
 from buran.modeling.priors.tables import models_from_priors
 
 ONE, RANKS, BYTES = ModelFunction(1.0), power(0, 1), power(1, 1)
@@ -91,7 +90,7 @@ def test_the_report_says_where_another_algorithm_may_follow(ranks: int, said: bo
     counts |= {"bytes_sent": np.zeros(25), "bytes_received": np.zeros(25)}
     timed = table({"main": {"time": N}, path: {"time": np.log2(P)}})
     made = models_from_priors(timed, table({"main": {"visits": np.ones(25)}, path: counts}), processes="p")
-    _, _, statements = noise_resilient(made, model_experiment(timed)["time"], (ranks, 160))
+    _, statements = noise_resilient(made, model_experiment(timed)["time"], (ranks, 160))
     assert [OTHERS_FOLLOW in statement.notes for statement in statements] == [False, said]
 
 

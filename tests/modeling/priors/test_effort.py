@@ -17,7 +17,7 @@ from buran.modeling.pmnf.terms import Factor, ModelFunction, Term
 from buran.modeling.priors.effort import Steadiness, by_visits, effort_of, power_law
 
 POINTS = np.array(list(product((2, 4, 6, 8, 12), (4, 8, 16, 32, 64))), dtype=float)
-PAIRS = full_space("never").pairs
+PAIRS = full_space().pairs
 PAIR = st.sampled_from(PAIRS)
 
 

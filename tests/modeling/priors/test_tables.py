@@ -14,8 +14,7 @@ from buran.modeling.experiments import model_experiment
 from buran.modeling.pmnf.model import predict_models, prediction_interval
 from buran.modeling.priors.algebra import added
 from buran.modeling.priors.campaign import noise_resilient
-from buran.modeling.priors.paths import Source, waits
-from buran.modeling.priors.projection import project
+from buran.modeling.priors.paths import Source, project, waits
 from buran.modeling.priors.resilient import PUBLISHED
 from buran.modeling.priors.tables import models_from_priors
 from buran.modeling.priors.waiting import Verdict
@@ -394,7 +393,7 @@ def test_what_a_campaign_is_told() -> None:
 
     timed = table(TIMES)
     alone = model_experiment(timed, ["time"])["time"]
-    models, _, said = noise_resilient(models_from_priors(timed, counts(), processes="p"), alone, (64, 320))
+    models, said = noise_resilient(models_from_priors(timed, counts(), processes="p"), alone, (64, 320))
     assert len(said) == len(ALL) and models.call_paths == alone.call_paths
     assert said[2].prior == "c0 + c1 n^2" and said[2].times_alone and said[2].waiting == ""
     assert said[2].at_target_s == pytest.approx(1e-6 + 2e-9 * 320**2, rel=1e-5)
@@ -417,26 +416,6 @@ def test_sparse_plans_are_cheap_and_tell_the_prior() -> None:
 def test_a_prior_needs_lines() -> None:
     with pytest.raises(UsageError, match="one parameter alone"):
         effort_points(np.array([[1.0, 2], [2, 3], [3, 5]]), np.ones(3))
-
-
-def test_what_a_call_path_takes_up_has_its_own_growth_and_share() -> None:
-    counted = {
-        "app": {},
-        "app->main": {"basic_blocks": 5 + 0 * N},
-        "app->main->relax": {"basic_blocks": 300 + 200 * N**2},
-        "app->main->set_up": {"basic_blocks": 7 + 3 * P**2 + 7 * P},
-    }
-    effort = sum(columns["basic_blocks"] for columns in counted.values() if columns)
-    timed = table({"app": {"time": 1e-3 + 0 * N}, "app->main": {"time": 1e-9 * effort}})
-    main = models_from_priors(timed, table(counted), processes="p")[1]
-    assert set(main.absorbed) == {"app->main", "app->main->relax", "app->main->set_up"}
-    far = np.array([[4096.0, 64.0]])
-    parts = {name: float(model.function.evaluate(far)[0]) for name, model in main.absorbed.items()}
-    assert main.final is not None
-    assert sum(parts.values()) == pytest.approx(float(main.final.function.evaluate(far)[0]), rel=1e-9)
-    assert parts["app->main->set_up"] == pytest.approx(1e-9 * (7 * 4096 + 3 * 4096**2), rel=0.02)
-    assert parts["app->main->relax"] == pytest.approx(1e-9 * 200 * 64**2, rel=0.02)
-    assert all(np.isfinite(model.predict_interval(far)[1]).all() for model in main.absorbed.values())
 
 
 def test_starting_mpi_grows_no_faster_than_a_tree() -> None:

@@ -28,7 +28,7 @@ from buran.measurement.machine.process import OUTPUT_LIMIT, Outcome
 from buran.measurement.merge_dumps import read_dumps
 from buran.measurement.toolchain.runtime import find_toolchain
 from buran.measurement.toolchain.toolchain import Toolchain
-from buran.modeling.pmnf import PMNFRegressor
+from buran.modeling.pmnf import fit_models
 from buran.plugins.simgrid import machine as simulated
 from buran.plugins.simgrid.backend import NODE_GROUPS, SimulatedMachineBackend
 from buran.plugins.simgrid.calibration import Calibration
@@ -197,7 +197,7 @@ def test_a_wavefront_waits_as_its_theory_says(tmp_path: Path) -> None:
         assert outcome.wall_s == pytest.approx(profile.values["time"][0].max())
         assert profile.attributes["clock"] == "simulated"
         waited.append(waiting(profile))
-    model = PMNFRegressor().fit(np.array(points, dtype=np.float64), np.array(waited)).models_[0].function
+    model = fit_models(np.array(points, dtype=np.float64), np.array([waited])).models[0].function
     growing = {
         tuple((factor.parameter, factor.basis.exponent) for factor in term.factors): coefficient
         for coefficient, term in zip(model.coefficients, model.terms, strict=True)

@@ -161,6 +161,6 @@ def test_models_of_tables_know_the_mpi() -> None:
         {"main": {"time": N}, path: {"time": 1e-6 * parts_of("MPI_Barrier")["calls x steps"].evaluate(POINTS)}}
     )
     made = models_from_priors(timed, table({"main": {"visits": np.ones(25)}, path: counts}), processes="p", mpi=OMPI)
-    _, _, statements = noise_resilient(made, model_experiment(timed)["time"], (64, 160))
+    _, statements = noise_resilient(made, model_experiment(timed)["time"], (64, 160))
     assert statements[1].prior == "c0 + c1 steps(Barrier)"
     assert statements[1].at_target_s == pytest.approx(12e-6, rel=1e-3)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from buran.errors import UsageError
-from buran.modeling.experiments import model_experiment, strong_scaling
+from buran.modeling.experiments import model_experiment
 from buran.modeling.pmnf.repetitions import over_repetitions
 from buran.profiles.experiment.table import AGGREGATES, Experiment
 from buran.profiles.profile import CallTree, Region
@@ -63,30 +63,6 @@ def test_infinite_values_are_refused_by_metric():
     table.values["visits"][0, 0] = np.inf
     with pytest.raises(UsageError, match="finite"):
         model_experiment(table)
-
-
-def strong() -> Experiment:
-    """Work that is divided among p processes, below a main function."""
-    true = np.stack([np.full(4, 2.0), 4096 / POINTS[:, 0]])
-    values = true[:, :, None, None] * np.ones(len(AGGREGATES))
-    return Experiment(("p",), POINTS, TREE, {"time": values}, {"time": "sec"})
-
-
-def test_strong_scaling_is_seen_and_converted():
-    assert strong_scaling(strong(), "time") == ("p",)
-    assert strong_scaling(experiment(), "time") == ()
-    own = model_experiment(strong(), processes="p")["time"]
-    assert own.unit == "sec x p"
-    assert own.predict(np.array([[64.0]]))[:, 0] == pytest.approx([2 * 64, 4096])
-    weighed = model_experiment(strong(), processes="p", weigh_repetitions=True)["time"]
-    assert weighed.predict(np.array([[64.0]]))[:, 0] == pytest.approx([2 * 64, 4096])
-
-
-def test_conversions_that_make_no_sense_are_refused():
-    with pytest.raises(UsageError, match="no parameter 'q'"):
-        model_experiment(strong(), processes="q")
-    with pytest.raises(UsageError, match="sum over locations"):
-        model_experiment(strong(), aggregate="sum", processes="p")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from buran.modeling.numerics.arrays import Array, Mask
 
 _CHUNK = 1 << 21  # numbers of one working array, 16 MiB: keeps memory small, whatever the number of problems
 SINGULAR = 1e-6  # of the largest singular value: what is smaller, the points do not determine
-_DEPENDENT = 1e-10  # of 1: smaller pivots are rounding
 _STEPS = 30  # for each column, until no coefficient is freed again
 _SAME = 1e-13  # of the largest singular value: what is smaller is rounding
 
@@ -202,22 +201,3 @@ def condensed(design: Array, values: Array, weights: Array, expected: Array, sur
         rows[:, count:, width] = sureness[part] * expected[part]
         out[part] = np.asarray(np.linalg.qr(rows, mode="r"))[:, :width]
     return out[..., :width], out[..., width]
-
-
-def eliminated(matrix: Array, right: Array) -> tuple[Array, Mask]:
-    """Solve small positive problems (row, column, ...) for (row, ...) in place; also mark those without a solution.
-
-    Elimination, one step for all of them: LAPACK takes longer to be called than to solve one.
-    """
-    size = len(matrix)
-    bound = np.zeros(matrix.shape[2:], dtype=bool)
-    for k in range(size):
-        bound |= matrix[k, k] < _DEPENDENT
-        matrix[k, k][bound] = 1.0
-        factors = matrix[k + 1 :, k] / matrix[k, k]
-        right[k + 1 :] -= factors * right[k]
-        matrix[k + 1 :, k + 1 :] -= factors[:, None] * matrix[k, k + 1 :]
-    for k in reversed(range(size)):
-        right[k] -= (matrix[k, k + 1 :] * right[k + 1 :]).sum(axis=0)
-        right[k] /= matrix[k, k]
-    return right, bound

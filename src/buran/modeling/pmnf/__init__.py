@@ -1,7 +1,5 @@
 """Performance model normal form: terms, hypothesis spaces, batched regression."""
 
-from typing import TYPE_CHECKING, Any
-
 from buran.modeling.pmnf.alternative import Alternative
 from buran.modeling.pmnf.fit import Fit, fit_models
 from buran.modeling.pmnf.model import Model, Quality, prediction_interval
@@ -11,15 +9,11 @@ from buran.modeling.pmnf.quality import relative_weights
 from buran.modeling.pmnf.scatter import Scatter
 from buran.modeling.pmnf.scoring import Costs
 from buran.modeling.pmnf.search import SearchOptions
-from buran.modeling.pmnf.space import SPACES, HypothesisSpace, extrap_space, full_space, named_space, read_space
+from buran.modeling.pmnf.space import HypothesisSpace, full_space, read_space
 from buran.modeling.pmnf.terms import Factor, ModelFunction, Term, predict
 from buran.modeling.pmnf.text import format_function, format_largest, growth_class, python_names
 
-if TYPE_CHECKING:
-    from buran.modeling.pmnf.regressor import PMNFRegressor
-
 __all__ = [
-    "SPACES",
     "Alternative",
     "Costs",
     "Factor",
@@ -28,20 +22,17 @@ __all__ = [
     "Model",
     "ModelFunction",
     "ModelSet",
-    "PMNFRegressor",
     "PowerLog",
     "Quality",
     "Scatter",
     "SearchOptions",
     "Term",
-    "extrap_space",
     "fit_models",
     "format_function",
     "format_largest",
     "full_space",
     "growth_class",
     "models_to_json",
-    "named_space",
     "predict",
     "prediction_interval",
     "python_names",
@@ -50,12 +41,3 @@ __all__ = [
     "relative_weights",
     "write_models",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Import the regressor when it is requested: scikit-learn takes a second to load."""
-    if name == "PMNFRegressor":
-        from buran.modeling.pmnf.regressor import PMNFRegressor
-
-        return PMNFRegressor
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

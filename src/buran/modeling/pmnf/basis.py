@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal, Protocol
@@ -85,14 +85,11 @@ class BasisFunction(ABC):
 
 
 class TermFamily(Protocol):
-    """Where the candidates of one kind come from."""
+    """Reads functions of one kind from models files."""
 
     @property
     def name(self) -> str:
-        """Name of the entry point, of the family in models files and in the choice of a hypothesis space."""
-
-    def candidates(self, x: Array) -> Sequence[BasisFunction]:
-        """Return the functions that compete for a parameter with the values `x`, at least three different ones."""
+        """Name of the entry point, and of the family in models files."""
 
     def read(self, data: JsonObject) -> BasisFunction:
         """Read what `BasisFunction.to_json` gave; KeyError, TypeError or ValueError where it is damaged."""

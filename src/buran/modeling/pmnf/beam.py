@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from buran.modeling.numerics.arrays import best
-from buran.modeling.numerics.least_squares import eliminated
 from buran.modeling.pmnf.candidates import DEPENDENT, Ids, Mask
 from buran.modeling.pmnf.terms import Array
 from buran.modeling.pmnf.tuning import BEAM
@@ -215,31 +214,6 @@ def leave_one_out(free: Array, residual: Array) -> Array:
         errors = residual / free
     np.abs(errors, out=errors)
     return np.asarray(np.where(free.min(axis=-1) < BOUND, np.inf, errors.mean(axis=-1)))
-
-
-def leave_group_out(basis: Array, residual: Array, groups: Mask) -> Array:
-    """Mean absolute weighted error at each point when its whole group is left out, in closed form.
-
-    With Q the orthonormal basis at the points of a group and r their residuals, the errors are
-    ``r + Q' (1 - Q Q')^-1 Q r`` (Woodbury). Infinite where the other groups do not determine all coefficients.
-
-    Parameters
-    ----------
-    basis
-        Shape (hypothesis, column, point).
-    residual
-        Shape (hypothesis, point).
-    groups
-        Shape (group, point); each point in one group.
-    """
-    parts = [(basis[:, :, group], residual[:, group]) for group in groups]
-    rest = np.stack([np.eye(basis.shape[1]) - np.matmul(q, q.transpose(0, 2, 1)) for q, _ in parts])
-    right = np.stack([np.matmul(q, r[..., None])[..., 0] for q, r in parts])
-    correction, bound = eliminated(np.moveaxis(rest, (2, 3), (0, 1)).copy(), np.moveaxis(right, 2, 0).copy())
-    out = np.where(bound.any(axis=0), np.inf, 0.0)
-    for (q, r), k in zip(parts, np.moveaxis(correction, 0, 2), strict=True):
-        out += np.abs(r + np.matmul(k[:, None], q)[:, 0]).sum(axis=1)
-    return np.asarray(out / residual.shape[1])
 
 
 def parents(dictionary: Dictionary, width: int) -> Beam:

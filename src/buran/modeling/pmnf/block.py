@@ -36,8 +36,6 @@ class Block:
         Tables of the terms, one for each parameter.
     found
         The hypotheses.
-    nonnegative
-        Whether negative coefficients are fixed at 0.
     """
 
     points: Array
@@ -46,7 +44,6 @@ class Block:
     binary: Ids
     tables: list[TermTable]
     hypotheses: BestHypotheses
-    nonnegative: bool = False
 
     @cached_property
     def functions(self) -> Functions:
@@ -65,7 +62,7 @@ class Block:
             some = np.flatnonzero(size == terms)
             at = call_rows[index[some]]
             chosen = rows[some, :terms].astype(np.int64)
-            fitted = regress(self.points, self.values[at], self.weights[at], self.tables, chosen, self.nonnegative)
+            fitted = regress(self.points, self.values[at], self.weights[at], self.tables, chosen)
             groups.append((some, chosen, fitted))
         # the few that stand for the mixture of a call path: only these become functions
         alike, predicted = self._distinguished(call_rows[index], index, groups)
@@ -102,7 +99,7 @@ class Block:
         groups
             Hypotheses of the same number of terms: their numbers, rows of the tables, and their fit.
         """
-        there = [table.over_range[:, -1] for table in self.tables]
+        there = [table.far for table in self.tables]
         most = max((chosen.shape[1] for _, chosen, _ in groups), default=0)
         identity = np.zeros((len(index), 1 + most), dtype=np.int64)
         identity[:, 0] = index

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import combinations, product
 from math import comb, prod
 
@@ -37,15 +37,13 @@ class TermTable:
         Shape (row,): place in the order of asymptotic growth.
     degree
         Shape (row,): of growth beyond 1, a logarithm counting a quarter.
-    same_value
-        Shape (value, point): the points at each value of the parameter.
-    safe
-        So many different factors of this parameter cannot pass through all its values just as they are.
+    levels
+        Number of values of the parameter.
     edges
         Shape (row, edge): at the ends of the range in which no prediction may be negative, and between measured values
         where the parameters are few; scaled like `values`.
-    range
-        Shape (value,): of the parameter, from the smallest one measured to `REACH` times the largest.
+    far
+        Shape (row,): the factors at `REACH` times the largest value, not scaled.
     """
 
     functions: tuple[BasisFunction, ...]
@@ -55,15 +53,9 @@ class TermTable:
     plain: Mask
     growth: Ids
     degree: Array
-    same_value: Mask
-    safe: int
+    levels: int
     edges: Array
-    range: Array
-
-    @cached_property
-    def over_range(self) -> Array:
-        """Return shape (row, value): the factors over the range, not scaled."""
-        return np.stack([np.ones_like(self.range), *(function.evaluate(self.range) for function in self.functions)])
+    far: Array
 
     @classmethod
     def of(cls, functions: tuple[BasisFunction, ...], x: Array, gaps: int = 0) -> TermTable:
@@ -85,10 +77,9 @@ class TermTable:
             raw,
             raw / largest[:, None],
             *_nature(functions),
-            measured[:, None] == x,
-            max(len(measured) - 2, 1),
+            len(measured),
             both[:, len(x) :] / largest[:, None],
-            np.union1d(np.concatenate([measured, middles]), np.geomspace(measured[-1], reach, 7) if reach > 0 else []),
+            both[:, len(x) + 1],
         )
 
 

@@ -72,7 +72,6 @@ def fit_models(
     values: Array,
     *,
     space: Spaces | None = None,
-    weights: Array | None = None,
     scatter: Scatter | None = None,
     options: SearchOptions | None = None,
     progress: Progress | None = None,
@@ -90,12 +89,8 @@ def fit_models(
     space
         Exponents to try, the same for all parameters or for each of them; the full space by default. It is extended
         for exact values that lead to its end.
-    weights
-        Shape (call path, point), positive: reciprocal standard deviations up to a factor for each call path;
-        `default_weights` by default.
     scatter
-        What repetitions tell about the noise, for these weights, or relative to the values for the default ones; see
-        `buran.modeling.pmnf.repetitions.scatter_of`.
+        What repetitions tell about the noise; see `buran.modeling.pmnf.repetitions.scatter_of`.
     options
         How wide to search.
     progress
@@ -114,11 +109,10 @@ def fit_models(
     Raises
     ------
     UsageError
-        For shapes that do not match, points that repeat, parameter values below 0, values that are infinite
-        and weights that are not positive.
+        For shapes that do not match, points that repeat, parameter values below 0, and values that are infinite.
     """
     points, values = np.asarray(points, dtype=np.float64), np.asarray(values, dtype=np.float64)
-    _check(points, values, weights)
+    _check(points, values)
     space, options = space or full_space(), options or SearchOptions()
     models: list[Model | None] = [None] * len(values)
     order = np.lexsort(points.T[::-1])
@@ -131,12 +125,9 @@ def fit_models(
     values, binary = _scaled(values)
     if scatter is None:
         scatter = Scatter.unknown(len(values))
-    if weights is not None:
-        weights, scatter = _normalised(np.asarray(weights)[:, order], values, binary, scatter)
     for calls, known, present in _layouts(points, values, np.flatnonzero(open_calls), exact):
         block = np.ix_(calls, present)
-        scales = default_weights(values[block]) if weights is None else weights[block]
-        weighted = _Weighted(values[block], scales, scatter.of(calls), binary[calls])
+        weighted = _Weighted(values[block], default_weights(values[block]), scatter.of(calls), binary[calls])
         searched = _searched(known, weighted, exact[calls], space, options, progress)
         for call, model in zip(calls, searched, strict=True):
             formula = models[call]
@@ -285,7 +276,7 @@ def _is_simpler(model: Model, formula: Model) -> bool:
     return rounded and len(model.function.terms) < len(formula.function.terms)
 
 
-def _check(points: Array, values: Array, weights: Array | None) -> None:
+def _check(points: Array, values: Array) -> None:
     if points.ndim != 2 or values.ndim != 2 or values.shape[1] != len(points):
         raise UsageError(
             "points and values do not match",
@@ -299,10 +290,6 @@ def _check(points: Array, values: Array, weights: Array | None) -> None:
         raise UsageError(
             "values to model must be finite, or NaN where missing", where=f"call path number {np.flatnonzero(large)[0]}"
         )
-    if weights is not None and (
-        np.shape(weights) != values.shape or not (np.asarray(weights)[np.isfinite(values)] > 0).all()
-    ):
-        raise UsageError("weights must be positive, one for each value")
 
 
 def _scaled(values: Array) -> tuple[Array, Ids]:
@@ -313,21 +300,6 @@ def _scaled(values: Array) -> tuple[Array, Ids]:
     largest = np.max(np.where(np.isfinite(values), np.abs(values), 0.0), axis=1, initial=0.0)
     binary = np.frexp(largest)[1].astype(np.int64)
     return np.ldexp(values, -binary[:, None]), binary
-
-
-def _normalised(weights: Array, values: Array, binary: Ids, scatter: Scatter) -> tuple[Array, Scatter]:
-    """Scale weights so that weighted values have a root mean square of 1, and errors are relative ones.
-
-    The values lack a factor of 2^`binary`, which the scatter still has.
-    """
-    present = np.isfinite(values)
-    largest = np.max(np.where(present, weights, 0.0), axis=1, keepdims=True, initial=0.0)
-    weights = weights / np.where(largest > 0, largest, 1.0)  # squares of larger weights overflow
-    square = np.where(present, (weights * values) ** 2, 0.0)
-    mean = square.sum(axis=1) / np.maximum(present.sum(axis=1), 1)
-    scale = np.sqrt(np.where(mean > 0, mean, 1.0))
-    share = np.ldexp(scatter.share, -binary) / scale / np.where(largest > 0, largest, 1.0)[:, 0]
-    return weights / scale[:, None], Scatter(share, scatter.degrees)
 
 
 def _patterns_of_absence(values: Array, calls: Ids) -> Iterator[tuple[Ids, Mask]]:
@@ -367,9 +339,9 @@ def _fit_complete(
     points: Array, weighted: _Weighted, space: Spaces, options: SearchOptions, progress: Progress | None
 ) -> list[Model]:
     """Fit call paths that were measured at all `points`."""
-    values, weights, scatter, binary = weighted.values, weighted.weights, weighted.scatter, weighted.binary
-    tables, hypotheses = search(points, values, weights, scatter, space, options, progress)
-    block = Block(points, values, weights, binary, tables, hypotheses, options.nonnegative)
+    values, weights, binary = weighted.values, weighted.weights, weighted.binary
+    tables, hypotheses = search(points, values, weights, space, options, progress)
+    block = Block(points, values, weights, binary, tables, hypotheses)
     models: list[Model | None] = [None] * len(values)
     size = hypotheses.rows[:, 0].any(axis=2).sum(axis=1)
     for terms in np.unique(size):
@@ -383,7 +355,7 @@ def _final_fit(block: Block, calls: Ids, terms: int) -> list[Model]:
     """Fit the chosen hypotheses exactly, drop what contributes nothing, and judge the result."""
     values, weights, binary = block.values[calls], block.weights[calls], block.binary[calls]
     chosen = block.hypotheses.rows[calls, 0, :terms].astype(np.int64)
-    regression = regress(block.points, values, weights, block.tables, chosen, block.nonnegative)
+    regression = regress(block.points, values, weights, block.tables, chosen)
     predicted = values - regression.residual
     bound = 1 - regression.hat < BOUND
     left_out = np.where(bound, np.nan, values - regression.residual / np.where(bound, 1.0, 1 - regression.hat))

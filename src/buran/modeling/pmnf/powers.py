@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -100,13 +100,9 @@ _LOG_POWER: Mapping[Style, str] = {
 
 @dataclass(frozen=True)
 class Powers:
-    """The family of powers and logarithms; which exponents compete, a hypothesis space says."""
+    """The family of powers and logarithms."""
 
     name: str = "powers"
-
-    def candidates(self, x: Array) -> Sequence[BasisFunction]:
-        """Return none in addition to those of the hypothesis space."""
-        return ()
 
     def read(self, data: JsonObject) -> BasisFunction:
         """Read exponents."""

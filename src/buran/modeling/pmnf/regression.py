@@ -7,15 +7,12 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from buran.modeling.numerics.intervals import ROUNDING
-from buran.modeling.numerics.least_squares import again, solve, without_negative
-from buran.modeling.numerics.tuning import COMBINATIONS
+from buran.modeling.numerics.least_squares import again, solve
 from buran.modeling.pmnf.beam import BOUND
 from buran.modeling.pmnf.candidates import Ids, Mask, TermTable
 from buran.modeling.pmnf.terms import Array, Factor, ModelFunction, Term
 
 _VOID = 1e-9  # share of the values below which a contribution is rounding
-_TOGETHER = 100  # functions; more would need much memory at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,14 +51,8 @@ class Regression:
         return Regression(**{each.name: getattr(self, each.name)[rows] for each in fields(self)})
 
 
-def regress(
-    points: Array, values: Array, weights: Array, tables: list[TermTable], chosen: Ids, nonnegative: bool = False
-) -> Regression:
-    """Fit `chosen` hypotheses (call path, term, parameter) exactly and drop what contributes nothing.
-
-    With `nonnegative`, no coefficient is negative either; and where no value is negative and the function would be,
-    somewhere from the smallest values of the parameters to `SEARCH.reach` times the largest.
-    """
+def regress(points: Array, values: Array, weights: Array, tables: list[TermTable], chosen: Ids) -> Regression:
+    """Fit `chosen` hypotheses (call path, term, parameter) exactly and drop what contributes nothing."""
     design = _design(points, tables, chosen)
     calls, count, columns = design.shape
     free = np.ones((calls, columns), dtype=bool)
@@ -70,11 +61,6 @@ def regress(
         share = np.abs(solution.coefficients[:, None] * design * weights[..., None]).max(axis=1)
         free = share > _VOID
         solution = again(solution, design, values, weights, free)
-    constrained = (
-        np.ones(calls, dtype=bool) if nonnegative else _negative(tables, chosen, solution.coefficients, values)
-    )
-    if constrained.any():
-        solution = without_negative(solution, design, values, weights, constrained)
     residual = values - np.einsum("cpk,ck->cp", design, solution.coefficients)
     degrees = count - solution.free.sum(axis=1)
     squares = ((residual * weights) ** 2).sum(axis=1)
@@ -82,27 +68,6 @@ def regress(
     return Regression(
         design, solution.coefficients, solution.free, solution.hat, residual, degrees, spread, solution.inverse
     )
-
-
-def _negative(tables: list[TermTable], chosen: Ids, coefficients: Array, values: Array) -> Mask:
-    """Mark functions that are negative somewhere in the range of `TermTable.range`, of values that are not."""
-    out = np.zeros(len(values), dtype=bool)
-    rows = np.flatnonzero((coefficients < 0).any(axis=1) & (values >= 0).all(axis=1))
-    most = max(2, int(COMBINATIONS ** (1 / len(tables))))
-    indices = [
-        np.unique(np.linspace(0, len(table.range) - 1, min(most, len(table.range))).astype(int)) for table in tables
-    ]
-    probes = np.stack(np.meshgrid(*indices, indexing="ij"), axis=-1).reshape(-1, len(tables))
-    for start in range(0, len(rows), _TOGETHER):
-        some = rows[start : start + _TOGETHER]
-        columns = np.ones((len(some), chosen.shape[1], len(probes)))
-        for p, table in enumerate(tables):
-            columns *= table.over_range[chosen[some, :, p]][:, :, probes[:, p]]
-        parts = coefficients[some, 1:, None] * columns
-        least = coefficients[some, :1] + parts.sum(axis=1)
-        size = np.abs(coefficients[some, :1]) + np.abs(parts).sum(axis=1)
-        out[some] = (least < -ROUNDING * size).any(axis=1)
-    return out
 
 
 def loo_error(residual: Array, hat: Array, weights: Array) -> Array:

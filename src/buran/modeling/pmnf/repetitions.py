@@ -7,7 +7,6 @@ from typing import Literal, get_args
 import numpy as np
 
 from buran.errors import UsageError
-from buran.modeling.numerics.tuning import WORTH
 from buran.modeling.pmnf.quality import relative_weights
 from buran.modeling.pmnf.scatter import Scatter
 from buran.modeling.pmnf.terms import Array
@@ -33,38 +32,7 @@ def over_repetitions(values: Array, repetition: Repetition) -> Array:
     return np.where(missing, np.nan, out)
 
 
-def repetition_weights(repetitions: Array) -> Array:
-    """Weights from the scatter of repetitions, where it says more than that noise is a share of the value.
-
-    The relative variance of a point is drawn towards that of the whole call path, as if this came from two further
-    repetitions: two or three repetitions of a point alone say little about its noise. More repetitions of a point
-    give more weight. Where no point was measured twice, or all repetitions are equal, these are the relative weights
-    times the root of the number of repetitions.
-
-    Parameters
-    ----------
-    repetitions
-        Shape (call path, point, repetition); NaN where there is none.
-
-    Returns
-    -------
-    array
-        Shape (call path, point), positive; NaN where nothing was measured.
-    """
-    present = np.isfinite(repetitions)
-    number = present.sum(axis=2)
-    mean = over_repetitions(np.where(present, repetitions, np.nan), "mean")
-    base = relative_weights(mean)
-    shares = np.where(present, (np.where(present, repetitions, 0.0) - np.nan_to_num(mean)[..., None]), 0.0)
-    scatter = ((shares * np.nan_to_num(base)[..., None]) ** 2).sum(axis=2)
-    free = np.maximum(number - 1, 0)
-    pooled = scatter.sum(axis=1) / np.maximum(free.sum(axis=1), 1)
-    pooled = np.where(pooled > 0, pooled, 1.0)[:, None]
-    variance = (scatter + WORTH * pooled) / (free + WORTH) / pooled
-    return np.where(number > 0, base * np.sqrt(np.maximum(number, 1) / variance), np.nan)
-
-
-def scatter_of(repetitions: Array, repetition: Repetition = "mean", weights: Array | None = None) -> Scatter:
+def scatter_of(repetitions: Array, repetition: Repetition = "mean") -> Scatter:
     """Estimate from repetitions by how much the values made of them scatter by chance.
 
     All points of a call path share one relative scatter, weighted as in the fit. What a repetition has in common at all
@@ -78,8 +46,6 @@ def scatter_of(repetitions: Array, repetition: Repetition = "mean", weights: Arr
         Shape (call path, point, repetition); NaN where there is none.
     repetition
         How they become one value.
-    weights
-        Shape (call path, point), as given to `fit_models`; `relative_weights` of the reduced values by default.
 
     Returns
     -------
@@ -89,8 +55,7 @@ def scatter_of(repetitions: Array, repetition: Repetition = "mean", weights: Arr
     present = np.isfinite(repetitions)
     number = present.sum(axis=2)
     values = np.where(present, repetitions, 0.0)
-    if weights is None:
-        weights = relative_weights(over_repetitions(np.where(present, repetitions, np.nan), repetition))
+    weights = relative_weights(over_repetitions(np.where(present, repetitions, np.nan), repetition))
     average: Repetition = "median" if repetition == "median" else "mean"
     centre = np.nan_to_num(over_repetitions(np.where(present, values, np.nan), average))
     gaps = np.where(present, (values - centre[..., None]) * np.nan_to_num(weights)[..., None], 0.0)

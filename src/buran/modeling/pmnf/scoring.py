@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
-from buran.modeling.pmnf.beam import BOUND, Beam, Dictionary, leave_group_out
+from buran.modeling.pmnf.beam import BOUND, Dictionary
 from buran.modeling.pmnf.candidates import Ids, Mask, TermTable
 from buran.modeling.pmnf.terms import Array
 
-Criterion = Literal["error", "smape", "rss", "ar2", "bic"]
-CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
+Criterion = Literal["error", "smape"]
 ROUNDING_ERROR = 1e-11  # relative error below which two fits differ by rounding alone
 _EQUAL = 1e-6  # of the score, for each factor: of hypotheses that differ by rounding alone, the shortest comes first
 MEAN_ABSOLUTE = (2 / np.pi) ** 0.5  # of Gaussian noise, by its standard deviation
@@ -53,75 +52,26 @@ def score(error: Array, cost: Array, points: int | Ids, coefficients: int | Ids)
     return np.asarray(np.log(np.hypot(error, ROUNDING_ERROR)) + cost / (points - coefficients + 1))
 
 
-def by_criterion(
-    criterion: Criterion, free: Array, residual: Array, coefficients: int, values: Array, weights: Array
-) -> Array:
-    """Compare hypotheses by a criterion from elsewhere, without costs: smaller is better.
-
-    ``smape`` and ``rss``: of predictions at left-out points, as Extra-P compares; ``ar2``: adjusted R2 in sample;
-    ``bic``: Bayesian information criterion of the weighted fit. All as the logarithm of an error.
+def smape_left_out(free: Array, residual: Array, values: Array, weights: Array) -> Array:
+    """Compare hypotheses by the SMAPE of predictions at left-out points, as Extra-P does: smaller is better.
 
     Parameters
     ----------
-    criterion
-        Not "error".
     free, residual
         Shape (call path, hypothesis, point): 1 - leverage, and weighted residuals.
-    coefficients
-        Coefficients of each hypothesis.
     values, weights
         Shape (call path, point).
 
     Returns
     -------
     array
-        Shape (call path, hypothesis); infinite where it is not defined.
+        Shape (call path, hypothesis): logarithms of errors; infinite where a point fixes a coefficient alone.
     """
-    count = residual.shape[2]
-    void = np.zeros(residual.shape[:2], dtype=bool)
-    y, gaps = values[:, None], residual / weights[:, None]
-    scale = np.sqrt((values**2).mean(axis=1))[:, None]
-    scale = np.where(scale > 0, scale, 1.0)
-    penalty = 0.0
-    if criterion == "bic":
-        error = np.sqrt((residual**2).mean(axis=2))
-        penalty = coefficients * np.log(count) / (2 * count)
-    elif criterion == "ar2":
-        error = np.sqrt((gaps**2).mean(axis=2) * (count - 1) / max(count - coefficients, 1)) / scale
-        void = void | (coefficients >= count)
-    else:
-        bound = free < BOUND
-        void = void | bound.any(axis=2)
-        gaps = gaps / np.where(bound, 1.0, free)
-        if criterion == "rss":
-            error = np.sqrt((gaps**2).mean(axis=2)) / scale
-        else:
-            size = np.abs(y) + np.abs(y - gaps)
-            error = np.divide(np.abs(gaps), size, out=np.zeros_like(gaps), where=size > 0).mean(axis=2)
-    return np.where(void, np.inf, np.log(np.hypot(error, ROUNDING_ERROR)) + penalty)
-
-
-def with_groups_out(tables: list[TermTable], dictionary: Dictionary, beam: Beam, new: Mask, errors: Array) -> Array:
-    """Return errors at left-out points, shape (call path, hypothesis), where points hide how free a hypothesis is.
-
-    A hypothesis with nearly as many factors of a parameter as the parameter has values could follow any values,
-    and points that share a value would hide it: all points with a value are then left out together.
-
-    Parameters
-    ----------
-    new
-        Shape (call path, hypothesis, term, parameter): factors that are of no term before.
-    errors
-        At points that are left out alone.
-    """
-    out = errors.copy()
-    for p, table in enumerate(tables):
-        call, index = np.nonzero((new[..., p].sum(axis=2) > table.safe) & np.isfinite(errors))
-        if len(call):
-            basis = np.concatenate([dictionary.unit[call, None], beam.basis[call, index]], axis=1)
-            without = leave_group_out(basis, beam.residual[call, index], table.same_value)
-            out[call, index] = np.maximum(out[call, index], without)
-    return out
+    bound = free < BOUND
+    gaps = residual / weights[:, None] / np.where(bound, 1.0, free)
+    size = np.abs(values[:, None]) + np.abs(values[:, None] - gaps)
+    error = np.divide(np.abs(gaps), size, out=np.zeros_like(gaps), where=size > 0).mean(axis=2)
+    return np.where(bound.any(axis=2), np.inf, np.log(np.hypot(error, ROUNDING_ERROR)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,9 +98,7 @@ class Sums:
     scores: Array
 
 
-def cost_of(
-    tables: list[TermTable], dictionary: Dictionary, sums: Sums, costs: Costs, nonnegative: bool
-) -> tuple[Array, Array]:
+def cost_of(tables: list[TermTable], dictionary: Dictionary, sums: Sums, costs: Costs) -> tuple[Array, Array]:
     """Return shape (call path, hypothesis), twice: cost of the freedom, and the handicap on the score.
 
     The handicap is infinite for hypotheses that are negative at an edge of the range in which nothing may be.
@@ -158,7 +106,7 @@ def cost_of(
     rows, coefficients, errors = sums.rows, sums.coefficients, sums.errors
     terms = rows.shape[2]
     out = np.full(errors.shape, float(costs.coefficient * terms))
-    steepness = np.zeros(errors.shape)
+    steepness, through = np.zeros(errors.shape), np.zeros(errors.shape, dtype=bool)
     falling = np.zeros(coefficients.shape, dtype=bool)
     few = falling.copy()
     outgrown = np.ones((*coefficients.shape, terms), dtype=bool)  # the third axis by the fourth
@@ -167,13 +115,14 @@ def cost_of(
         distinct, fancy = first.sum(axis=2), (first & ~table.plain[of_table]).sum(axis=2)
         # the first factor is free to be fancy; further ones pay by their kind
         extra = np.maximum(distinct - 1, 0)
+        through |= distinct > max(table.levels - 2, 1)  # with more, it could pass through any values
         expensive = np.minimum(fancy, extra)
         out += costs.factor * (distinct > 0) + costs.coefficient * expensive
         out += costs.factor * (extra - expensive)
         steepness += table.degree[of_table].max(axis=2)
         falls, growth = table.falling[of_table], table.growth[of_table]
         falling |= falls
-        few |= falls & (len(table.same_value) == 2)
+        few |= falls & (table.levels == 2)
         outgrown &= growth[..., None] <= growth[:, :, None]
     negative = coefficients < 0
     covered = negative & ~falling & (outgrown & ~negative[:, :, None]).any(axis=3)
@@ -183,8 +132,7 @@ def cost_of(
     handicap += costs.coefficient * (negative & few).sum(axis=2)  # no two values show a bound that is risen to
     handicap += costs.implausible * covered.any(axis=2)
     handicap += costs.implausible * np.minimum(errors, 1.0) * steepness
-    if nonnegative:
-        handicap[negative.any(axis=2)] = np.inf
+    handicap[through] = np.inf
     predicted = sums.predicted
     below = predicted.min(axis=2) < -BOUND * np.abs(predicted).max(axis=2)
     handicap[below & dictionary.positive[:, None]] = np.inf

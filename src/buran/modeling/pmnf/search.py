@@ -28,18 +28,14 @@ from buran.modeling.pmnf.candidates import (
     patterns,
     short_list,
 )
-from buran.modeling.pmnf.scatter import Scatter
 from buran.modeling.pmnf.scoring import (
-    CRITERIA,
-    MEAN_ABSOLUTE,
     ROUNDING_ERROR,
     Costs,
     Criterion,
     Sums,
-    by_criterion,
     cost_of,
     score,
-    with_groups_out,
+    smape_left_out,
 )
 from buran.modeling.pmnf.space import Spaces, space_of
 from buran.modeling.pmnf.terms import Array
@@ -64,13 +60,11 @@ class SearchOptions:
         points, which tell hypotheses apart early, else as many as `alternatives`.
     alternatives
         Hypotheses remembered for the uncertainty of the selection, the chosen one among them.
-    nonnegative
-        Whether only coefficients of 0 and more are allowed.
     terms_per_parameter
         Different factors of one parameter in a hypothesis, at most; any number by default.
     criterion
-        What hypotheses compete by: ``error``, the mean error at left-out points with `costs`; or plainly ``smape``,
-        ``rss``, ``ar2``, ``bic``, see `by_criterion`.
+        What hypotheses compete by: ``error``, the mean error at left-out points with `costs`; or plainly ``smape``, as
+        Extra-P does.
     costs
         Preference for simple hypotheses, for the criterion ``error``.
     """
@@ -78,18 +72,13 @@ class SearchOptions:
     max_terms: int = 4
     beam: int | None = None
     alternatives: int = 32
-    nonnegative: bool = False
     terms_per_parameter: int | None = None
     criterion: Criterion = "error"
     costs: Costs = field(default_factory=Costs)
 
     def __post_init__(self) -> None:
-        if self.max_terms < 0:
-            raise UsageError("a model cannot have fewer than 0 terms", why=f"max_terms is {self.max_terms}")
         if self.terms_per_parameter is not None and self.terms_per_parameter < 1:
             raise UsageError("a parameter needs at least one term", why=f"{self.terms_per_parameter} were asked for")
-        if self.criterion not in CRITERIA:
-            raise UsageError(f"no criterion is called {self.criterion!r}", hint=f"choose from {', '.join(CRITERIA)}")
 
     def width(self, points: int, parameters: int) -> int:
         """Return the number of hypotheses to keep."""
@@ -103,7 +92,6 @@ def search(
     points: Array,
     values: Array,
     weights: Array,
-    scatter: Scatter,
     space: Spaces,
     options: SearchOptions,
     progress: Progress | None = None,
@@ -116,8 +104,6 @@ def search(
         Shape (point, parameter).
     values, weights
         Shape (call path, point); finite, weights positive.
-    scatter
-        What is known about the noise.
     space
         Exponents to try.
     options
@@ -150,7 +136,7 @@ def search(
         y, w = values[part], weights[part]
         part_hypotheses = hypotheses.of_calls(part)
         with _one_thread():
-            calls = _Calls(np.arange(len(y)), y, w, scatter.of(part), _dictionary(grid, y, w))
+            calls = _Calls(np.arange(len(y)), y, w, _dictionary(grid, y, w))
             _beam_search(tables, calls, options, width, part_hypotheses)
         if progress is not None:
             progress(len(y))
@@ -184,22 +170,20 @@ class _Calls:
         Shape (call path,): their places in the chunk.
     values, weights
         Shape (call path, point).
-    scatter, dictionary
-        Their noise, and the products to choose terms from.
+    dictionary
+        The products to choose terms from.
     """
 
     index: Ids
     values: Array
     weights: Array
-    scatter: Scatter
     dictionary: Dictionary
 
     def of(self, keep: Mask) -> _Calls:
         """Return the part for some of the call paths."""
-        scatter, dictionary = self.scatter.of(keep), self.dictionary.of(keep)
-        return _Calls(self.index[keep], self.values[keep], self.weights[keep], scatter, dictionary)
+        return _Calls(self.index[keep], self.values[keep], self.weights[keep], self.dictionary.of(keep))
 
-    def judged(self, criterion: Criterion, free: Array, residual: Array, coefficients: int) -> tuple[Array, Array]:
+    def judged(self, criterion: Criterion, free: Array, residual: Array) -> tuple[Array, Array]:
         """Return errors at left-out points and plain scores of hypotheses, shape (call path, hypothesis) each.
 
         Parameters
@@ -210,7 +194,7 @@ class _Calls:
         errors = leave_one_out(free, residual)
         if criterion == "error":
             return errors, errors
-        return errors, by_criterion(criterion, free, residual, coefficients, self.values, self.weights)
+        return errors, smape_left_out(free, residual, self.values, self.weights)
 
 
 def _beam_search(
@@ -227,11 +211,13 @@ def _beam_search(
         else:
             parent = beam or parents(calls.dictionary, width)
             beam = extend(calls.dictionary, parent, width, options.terms_per_parameter)
-            sums = _extended_sums(tables, calls, beam, options.criterion)
+            sums = _extended_sums(calls, beam, options.criterion)
         better = _enter_best(tables, calls, sums, options, hypotheses)
         smallest = sums.errors.min(axis=1)
-        keep = _goes_on(calls, terms, len(tables), smallest, smallest < PROGRESS * before[calls.index], better)
-        before[calls.index] = smallest
+        keep = smallest > ROUNDING_ERROR
+        if terms >= max(2, len(tables)):  # below, a sum may not have all its parts yet
+            keep &= better | (smallest < PROGRESS * before)
+        before = smallest[keep]
         if terms == largest or not keep.any():
             break
         if not keep.all():
@@ -243,7 +229,7 @@ def _enter_constant(calls: _Calls, options: SearchOptions, hypotheses: BestHypot
     """Enter the constant hypotheses."""
     dictionary = calls.dictionary
     # of a constant with unit vector u, 1 - h = 1 - u^2
-    errors, scores = calls.judged(options.criterion, 1 - dictionary.unit[:, None] ** 2, dictionary.centred[:, None], 1)
+    errors, scores = calls.judged(options.criterion, 1 - dictionary.unit[:, None] ** 2, dictionary.centred[:, None])
     if options.criterion == "error":
         scores = score(errors, np.zeros(errors.shape), calls.values.shape[1], 1)
     hypotheses.scores[:, 0] = scores[:, 0]
@@ -255,7 +241,7 @@ def _single_terms(calls: _Calls, criterion: Criterion) -> Sums:
     chunk, products, count = dictionary.columns.shape
     together = max(1, _CHUNK_BYTES // (32 * chunk * count))  # four such arrays at once
     parts = (one_term(dictionary, slice(start, start + together)) for start in range(0, products, together))
-    figures = [calls.judged(criterion, part.free, part.residual, 2) for part in parts]
+    figures = [calls.judged(criterion, part.free, part.residual) for part in parts]
     parts_together = (np.concatenate(each, axis=1) for each in zip(*figures, strict=True))
     errors, scores = (np.where(dictionary.usable, each, np.inf) for each in parts_together)
     rows, coefficients = dictionary.rows[:, :, None], dictionary.gain[..., None]
@@ -263,24 +249,23 @@ def _single_terms(calls: _Calls, criterion: Criterion) -> Sums:
     return Sums(rows, rows > 0, coefficients, predicted, errors, scores)
 
 
-def _extended_sums(tables: list[TermTable], calls: _Calls, beam: Beam, criterion: Criterion) -> Sums:
-    """Return the hypotheses of a beam, judged with whole groups left out where a parameter has few values."""
+def _extended_sums(calls: _Calls, beam: Beam, criterion: Criterion) -> Sums:
+    """Return the hypotheses of a beam."""
     dictionary, at = calls.dictionary, np.arange(len(calls.index))[:, None, None]
-    errors, scores = calls.judged(criterion, beam.free, beam.residual, beam.members.shape[2] + 1)
+    errors, scores = calls.judged(criterion, beam.free, beam.residual)
     # f(x) = c_0 + sum_k c_k t_k(x), at the edges
     predicted = np.matmul(beam.coefficients[:, :, None], dictionary.there[at, beam.members])[:, :, 0]
     predicted += dictionary.level[:, None, None]
     rows = dictionary.rows[at, beam.members]
-    new = first_occurrence(rows)
-    errors = np.where(beam.usable, with_groups_out(tables, dictionary, beam, new, errors), np.inf)
-    return Sums(rows, new, beam.coefficients, predicted, errors, np.where(beam.usable, scores, np.inf))
+    errors, scores = (np.where(beam.usable, each, np.inf) for each in (errors, scores))
+    return Sums(rows, first_occurrence(rows), beam.coefficients, predicted, errors, scores)
 
 
 def _enter_best(
     tables: list[TermTable], calls: _Calls, sums: Sums, options: SearchOptions, hypotheses: BestHypotheses
 ) -> Mask:
     """Enter the best of the sums into `hypotheses`; return shape (call path,): whether one beats those before."""
-    cost, handicap = cost_of(tables, calls.dictionary, sums, options.costs, options.nonnegative)
+    cost, handicap = cost_of(tables, calls.dictionary, sums, options.costs)
     if options.criterion == "error":
         scores = score(sums.errors, cost, calls.values.shape[1], sums.rows.shape[2] + 1) + handicap
     else:
@@ -290,28 +275,6 @@ def _enter_best(
     better = np.asarray(front_scores[:, 0] < hypotheses.scores[calls.index, 0])
     hypotheses.enter(calls.index, sums.rows[at, front], front_scores)
     return better
-
-
-def _goes_on(calls: _Calls, terms: int, parameters: int, smallest: Array, progress: Mask, better: Mask) -> Mask:
-    """Return shape (call path,): whether one term more may explain what is not noise.
-
-    Parameters
-    ----------
-    smallest
-        Shape (call path,): least errors at left-out points.
-    progress, better
-        Shape (call path,): whether these fell much, and whether the best hypothesis has this size.
-    """
-    count, scatter = calls.values.shape[1], calls.scatter
-    keep = smallest > ROUNDING_ERROR
-    noise = MEAN_ABSOLUTE * scatter.share
-    if terms >= parameters:  # below, a sum may not have all its parts yet
-        left_out = (count / (count - terms - 1)) ** 0.5  # by so much errors at left-out points exceed the noise
-        keep &= (scatter.degrees < count) | (smallest >= noise * left_out)
-    if terms >= max(2, parameters):
-        unexplained = (scatter.degrees > 0) & (smallest > noise)
-        keep &= better | progress | unexplained
-    return np.asarray(keep)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,16 +8,13 @@ from fractions import Fraction
 from functools import cache, cached_property
 from itertools import product
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
 from buran.errors import FormatError, UsageError
 from buran.exponents import MOST_LOGS, Exponents, read_exponents
-from buran.modeling.pmnf.basis import FAMILIES, Array, BasisFunction, Lead
+from buran.modeling.pmnf.basis import Array, BasisFunction, Lead
 from buran.modeling.pmnf.powers import PowerLog
-
-Negative = Literal["never", "always"]
 
 _POWERS = "0 1/4 1/3 1/2 2/3 3/4 4/5 1 5/4 4/3 3/2 5/3 7/4 2 9/4 7/3 5/2 8/3 11/4 3"
 _LOGS = (0, 1, 2)
@@ -26,26 +23,16 @@ _SHARES = PowerLog(Fraction(-1))
 _BEYOND = tuple((Fraction(power), log) for power in ("7/2", "4", "9/2", "5") for log in (0, 1)) + tuple(
     (Fraction(power), 3) for power in (0, 1, 2, 3)
 )
-# The 42 pairs which Extra-P 4 offers, as "power:log exponents".
-_EXTRAP = (
-    "0:12 1/4:012 1/3:012 1/2:012 2/3:012 3/4:012 4/5:0 1:012 5/4:01 4/3:01 3/2:012 5/3:0 7/4:0 2:012 "
-    "9/4:0 7/3:0 5/2:012 8/3:0 11/4:0 3:01"
-)
 
 
 @dataclass(frozen=True)
 class HypothesisSpace:
-    """Exponent pairs (power, log power) and further families of functions; the same for every parameter.
+    """Exponent pairs (power, log power); negated powers compete as well, for values that fall or level off.
 
     Attributes
     ----------
     pairs
         Without (0, 0), which is the absence of the factor.
-    negative
-        Whether negated powers compete as well, for values that fall with a parameter (strong scaling) or
-        level off.
-    families
-        Names of further families whose functions compete as well; see `buran.modeling.pmnf.basis.FAMILIES`.
     least
         Values of a parameter from which on exponents compete; with two, those of the other parameters tell them.
     of_few
@@ -53,8 +40,6 @@ class HypothesisSpace:
     """
 
     pairs: tuple[Exponents, ...]
-    negative: Negative = "always"
-    families: tuple[str, ...] = ()
     least: int = 3
     of_few: Exponents = (Fraction(1), 0)
 
@@ -76,8 +61,6 @@ class HypothesisSpace:
         A logarithm beside a negative power makes a term that first rises and then falls. Only those that fall
         from 4.5 on are taken, the logarithm itself beside powers of -2/3 and below.
         """
-        if self.negative == "never":
-            return self.pairs
         negated = tuple((-i, j) for i, j in self.pairs if i > 0 and (j == 0 or (j == 1 and i >= _LOG_OVERCOME)))
         pairs = set(self.pairs)
         return self.pairs + tuple(pair for pair in negated if pair not in pairs)
@@ -127,25 +110,16 @@ class HypothesisSpace:
             return ()
         if values < self.least:
             rising = tuple(f for f in (PowerLog(*self.of_few),) if f.is_defined(float(x.min())))
-            return rising if self.negative == "never" or x.min() == 0 else (*rising, _SHARES)
-        families = [FAMILIES.load(name) for name in self.families]
-        every = (*self._powers, *(function for family in families for function in family.candidates(x)))
+            return rising if x.min() == 0 else (*rising, _SHARES)
         lowest = float(x.min())
-        return tuple(function for function in every if function.is_defined(lowest))
+        return tuple(function for function in self._powers if function.is_defined(lowest))
 
 
 @cache
-def full_space(negative: Negative = "always") -> HypothesisSpace:
+def full_space() -> HypothesisSpace:
     """Return the product of both sets of the noise-resilient priors paper (Eq. 1): 59 pairs."""
     pairs = product((Fraction(text) for text in _POWERS.split()), _LOGS)
-    return HypothesisSpace(tuple(pair for pair in pairs if pair != (Fraction(0), 0)), negative)
-
-
-@cache
-def extrap_space(negative: Negative = "always") -> HypothesisSpace:
-    """Return the 42 pairs that Extra-P 4 offers by default."""
-    groups = (group.split(":") for group in _EXTRAP.split())
-    return HypothesisSpace(tuple((Fraction(power), int(log)) for power, logs in groups for log in logs), negative)
+    return HypothesisSpace(tuple(pair for pair in pairs if pair != (Fraction(0), 0)))
 
 
 Spaces = HypothesisSpace | Sequence[HypothesisSpace]
@@ -168,26 +142,7 @@ def full_spaces(parameters: Sequence[str], ranks: str | None) -> tuple[Hypothesi
 
 def is_full(space: HypothesisSpace) -> bool:
     """Tell whether a space has the terms of the full one, and no others."""
-    return space.negative == "always" and not space.families and space.pairs == full_space().pairs
-
-
-SPACES = {"full": full_space, "extrap": extrap_space}
-
-
-def named_space(name: str, negative: Negative = "always") -> HypothesisSpace:
-    """Return the preset of that name; ``full+saturation`` is a preset with the functions of a family.
-
-    Raises
-    ------
-    UsageError
-        If there is none.
-    """
-    preset, *families = name.split("+")
-    if preset not in SPACES:
-        raise UsageError(f"no hypothesis space is called {preset!r}", hint=f"choose from {', '.join(SPACES)}")
-    for family in families:
-        FAMILIES.load(family)
-    return replace(SPACES[preset](negative), families=tuple(families))
+    return space.pairs == full_space().pairs
 
 
 def wider_space(lines: Sequence[str], space: HypothesisSpace | None = None) -> HypothesisSpace:
@@ -197,36 +152,28 @@ def wider_space(lines: Sequence[str], space: HypothesisSpace | None = None) -> H
     return replace(space, pairs=(*space.pairs, *(pair for pair in further if pair not in space.pairs)))
 
 
-def read_space(path: Path, negative: Negative = "always") -> HypothesisSpace:
+def read_space(path: Path) -> HypothesisSpace:
     """Read a space of one's own: on each line a power and one or more powers of the logarithm.
 
-    ``1/2 0 1`` stands for the square root, alone and with a logarithm; ``#`` begins a comment. A line may also name a
-    family of functions.
+    ``1/2 0 1`` stands for the square root, alone and with a logarithm; ``#`` begins a comment.
 
     Raises
     ------
     FormatError
-        If the file cannot be read, or a line is none of these.
+        If the file cannot be read, or a line is no such one.
     """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise FormatError("the hypothesis space cannot be read", where=path, why=str(error)) from error
     pairs: list[Exponents] = []
-    families: list[str] = []
     for number, line in enumerate(text.splitlines(), start=1):
-        words = line.split("#")[0].split()
-        if not words:
-            continue
-        if len(words) == 1 and words[0] in FAMILIES.names:
-            families.append(words[0])
-            continue
+        exponents = line.split("#")[0].strip()
         try:
-            pairs += read_exponents(line.split("#")[0])
+            pairs += read_exponents(exponents) if exponents else ()
         except UsageError as error:
-            hint = f"{error.hint}; or a family of functions: {', '.join(FAMILIES.names)}"
-            raise FormatError(error.what, where=f"{path}:{number}", why=error.why, hint=hint) from error
+            raise FormatError(error.what, where=f"{path}:{number}", why=error.why, hint=error.hint) from error
     try:
-        return HypothesisSpace(tuple(pairs), negative, tuple(families))
+        return HypothesisSpace(tuple(pairs))
     except UsageError as error:
         raise FormatError(error.what, where=path, why=error.why, hint=error.hint) from error

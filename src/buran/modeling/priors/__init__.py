@@ -17,12 +17,12 @@ in the paper                                                    here
 
 Where ours differs: coefficients are not negative, outliers pull less and call paths share what they tell
 (`model.prior_fit: published` switches that off); each point weighs by its prediction, as noise is a share of the time;
-waiting (`waiting`), algorithms that change with ranks or bytes (`algorithms`) and what plug-ins know of costs
-(`account`) are additions.
+waiting (`waiting`), algorithms that change with ranks or bytes (`resilient.with_algorithms`) and what plug-ins know of
+costs (`prior.Account`) are additions.
 """
 
 from buran.modeling.priors.effort import Effort, effort_of
-from buran.modeling.priors.paths import PathPriors, Source, priors_of
+from buran.modeling.priors.paths import PathCounts, Source, priors_of
 from buran.modeling.priors.prior import Column, Prior, communication_prior, computation_prior
 from buran.modeling.priors.resilient import FitOptions, Resilient, fit_priors, predictions
 from buran.modeling.priors.tables import PathModel, models_from_priors
@@ -32,8 +32,8 @@ __all__ = [
     "Column",
     "Effort",
     "FitOptions",
+    "PathCounts",
     "PathModel",
-    "PathPriors",
     "Prior",
     "Resilient",
     "Source",

@@ -84,7 +84,7 @@ class PathPrior:
 
 def noise_resilient(
     path_models: Sequence[PathModel], alone: ModelSet, target: Sequence[float]
-) -> tuple[ModelSet, ModelSet, tuple[PathPrior, ...]]:
+) -> tuple[ModelSet, tuple[PathPrior, ...]]:
     """Replace models of time by noise-resilient ones where there is a prior.
 
     Parameters
@@ -112,12 +112,7 @@ def noise_resilient(
         _path_prior(path, *pair, alone.parameters, at, largest, values, error)
         for path, pair, values, error in zip(alone.call_paths, pairs, predicted, errors, strict=True)
     )
-    absorbed = {name: model for made in path_models for name, model in made.absorbed.items()}
-    return (
-        replace(alone, models=models),
-        replace(alone, call_paths=tuple(absorbed), models=tuple(absorbed.values())),
-        statements,
-    )
+    return replace(alone, models=models), statements
 
 
 def _errors_of_differences(pairs: Sequence[tuple[PathModel, Model | None]], at: Array) -> Array:

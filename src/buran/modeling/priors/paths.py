@@ -18,14 +18,13 @@ from buran.modeling.pmnf.repetitions import over_repetitions
 from buran.modeling.pmnf.space import Spaces, full_spaces
 from buran.modeling.pmnf.terms import Array, ModelFunction
 from buran.modeling.priors.communication import POLLS, Operation, operation_of
-from buran.modeling.priors.effort import OPEN, Effort, Steadiness, by_visits, effort_of, power_law, with_sums
+from buran.modeling.priors.effort import OPEN, Effort, Steadiness, by_visits, bytes_of, effort_of, power_law, with_sums
 from buran.modeling.priors.prior import ALONE, KnownMpi, Prior, communication_prior, computation_prior
-from buran.modeling.priors.projection import project
 from buran.modeling.priors.steps import Repeats, repeats, that_repeat
-from buran.modeling.priors.volume import bytes_of
 from buran.profiles.experiment.table import Experiment
 from buran.profiles.metrics import MINOR_FAULTS, WORKING_THREADS, metric_of, stands_for
 from buran.profiles.profile import CallTree, Region
+from buran.profiles.regroup import TreeUnion, fold
 
 TIMES_ALONE = "the model is made of times alone"
 _NONE = ModelFunction(0.0)
@@ -46,33 +45,33 @@ class Source(StrEnum):
 
 
 @dataclass(frozen=True)
-class PathPriors:
-    """What counts show of each call path, before any time.
+class PathCounts:
+    """What counts show of one call path, before any time.
 
     Attributes
     ----------
-    sources, notes, priors, efforts, settled
-        One for each call path; see `buran.modeling.priors.tables.PathModel`.
-    can_wait
-        For each call path, whether it can wait for others: MPI, locks and barriers of threads, and what polls.
-    absorbed
-        For each call path, the efforts of the counted call paths that it takes up, by their names; they add up to its
-        own effort. Empty where it takes up nothing but itself.
+    source, notes, effort, settled, repeats
+        See `buran.modeling.priors.tables.PathModel`.
+    prior
+        None where the model is made of times alone.
     proven
-        For each call path, whether its effort gives all counts, but for a hundredth.
-    repeats
-        For each call path and each parameter that may only repeat work, by name, what counts say of that.
+        Whether its effort gives all counts, but for a hundredth.
+    can_wait
+        Whether it can wait for others: MPI, locks and barriers of threads, and what polls.
     """
 
-    sources: tuple[Source, ...]
-    notes: tuple[tuple[str, ...], ...]
-    priors: tuple[Prior | None, ...]
-    efforts: tuple[ModelFunction | None, ...]
-    settled: tuple[bool, ...]
-    can_wait: tuple[bool, ...]
-    absorbed: tuple[Mapping[str, ModelFunction], ...]
-    proven: tuple[bool, ...]
-    repeats: tuple[Mapping[str, Repeats], ...]
+    source: Source
+    notes: tuple[str, ...]
+    prior: Prior | None = None
+    effort: ModelFunction | None = None
+    settled: bool = True
+    proven: bool = False
+    can_wait: bool = False
+    repeats: Mapping[str, Repeats] = field(default_factory=dict)
+
+    def left_to_times(self, why: str) -> PathCounts:
+        """Return it without a prior."""
+        return replace(self, prior=None, source=Source.TIMES, notes=(*self.notes, f"{why}: {TIMES_ALONE}"))
 
 
 def has_effort(table: Experiment) -> bool:
@@ -89,7 +88,7 @@ def priors_of(
     processes: str | None = None,
     steps: Mapping[str, float] | None = None,
     derived: Mapping[str, str] = MappingProxyType({}),
-) -> PathPriors:
+) -> tuple[PathCounts, ...]:
     """Derive the priors of call paths from counts.
 
     Parameters
@@ -110,23 +109,24 @@ def priors_of(
         Values that the program derives from its parameters: expressions by name.
     """
     counts = _Counts.of(counted, tree, processes, derived)
-    priors = _priors(tree, counts, points, mpi)
-    return _of_repeated_work(priors, counts, steps) if steps else priors
+    paths = _priors(tree, counts, points, mpi)
+    return tuple(_of_repeated_work(paths, counts, steps) if steps else paths)
 
 
-def _of_repeated_work(priors: PathPriors, counts: _Counts, steps: Mapping[str, float]) -> PathPriors:
+def _of_repeated_work(paths: Sequence[PathCounts], counts: _Counts, steps: Mapping[str, float]) -> list[PathCounts]:
     """Return priors that know along which parameters their work repeats."""
     exact = [counts.values[metric] for metric in that_repeat(counts.values)]
+    if not exact:
+        return list(paths)
     columns = {name: counts.wide.parameters.index(name) for name in steps}
     verdicts = [repeats(counts.points, exact, columns[name], full) for name, full in steps.items()]
-    said = tuple(dict(zip(steps, row, strict=True)) for row in zip(*verdicts, strict=True)) or priors.repeats
-    known = (
-        None
-        if prior is None
-        else replace(prior, repeated=tuple(columns[name] for name, each in of_path.items() if each.is_repeated))
-        for prior, of_path in zip(priors.priors, said, strict=True)
-    )
-    return replace(priors, priors=tuple(known), repeats=said)
+    out = []
+    for path, row in zip(paths, zip(*verdicts, strict=True), strict=True):
+        said = dict(zip(steps, row, strict=True))
+        repeated = tuple(columns[name] for name, each in said.items() if each.is_repeated)
+        prior = None if path.prior is None else replace(path.prior, repeated=repeated)
+        out.append(replace(path, prior=prior, repeats=said))
+    return out
 
 
 def work_of_a_thread(counted: Experiment) -> Experiment:
@@ -233,46 +233,23 @@ def _polled(counted: CallTree, target: Ids, count: int) -> Mask:
     return np.bincount(parents[parents >= 0], minlength=count) > 0
 
 
-@dataclass(frozen=True)
-class _PathPrior:
-    """What counts show of one call path; the fields of `PathPriors`, in their order."""
-
-    source: Source
-    notes: tuple[str, ...]
-    prior: Prior | None = None
-    effort: ModelFunction | None = None
-    settled: bool = True
-    absorbed: Mapping[str, ModelFunction] = field(default_factory=dict)
-    proven: bool = False
+def _without(why: str, settled: bool = True) -> PathCounts:
+    return PathCounts(Source.TIMES, (f"{why}: {TIMES_ALONE}",), settled=settled)
 
 
-def _without(why: str, settled: bool = True) -> _PathPrior:
-    return _PathPrior(Source.TIMES, (f"{why}: {TIMES_ALONE}",), settled=settled)
-
-
-def _priors(tree: CallTree, counts: _Counts, points: Array, mpi: KnownMpi | None) -> PathPriors:
+def _priors(tree: CallTree, counts: _Counts, points: Array, mpi: KnownMpi | None) -> list[PathCounts]:
     regions = [tree.regions[region] for region in tree.region.tolist()]
     is_mpi = np.array([region.paradigm == "mpi" for region in regions], dtype=bool)
     computing, communicating = np.flatnonzero(~is_mpi), np.flatnonzero(is_mpi)
     names = [regions[row].name for row in communicating.tolist()]
     by_row = dict(zip(computing.tolist(), _computation(computing, counts), strict=True))
     by_row |= zip(communicating.tolist(), _communication(names, communicating, counts, points, mpi), strict=True)
-    rows = [by_row[row] for row in range(len(tree))]
-    return PathPriors(
-        tuple(row.source for row in rows),
-        tuple(row.notes for row in rows),
-        tuple(row.prior for row in rows),
-        tuple(row.effort for row in rows),
-        tuple(row.settled for row in rows),
-        tuple(_can_wait(tree, counts.polled).tolist()),
-        tuple(row.absorbed for row in rows),
-        tuple(row.proven for row in rows),
-        ({},) * len(rows),
-    )
+    waiting = _can_wait(tree, counts.polled).tolist()
+    return [replace(by_row[row], can_wait=waits) for row, waits in enumerate(waiting)]
 
 
 def waiting_rows(timed: CallTree, counted: CallTree | None) -> Mask:
-    """Return shape (timed call path,): whether it can wait for others, as `PathPriors.can_wait`."""
+    """Return shape (timed call path,): whether it can wait for others, as `PathCounts.can_wait`."""
     count = len(timed)
     polled = np.zeros(count, bool) if counted is None else _polled(counted, project(counted, timed)[0], count)
     return _can_wait(timed, polled)
@@ -290,10 +267,10 @@ def waits(region: Region) -> bool:
     return region.paradigm == "mpi" or threads or name in _LOCKS
 
 
-def _computation(rows: Ids, counts: _Counts) -> list[_PathPrior]:
+def _computation(rows: Ids, counts: _Counts) -> list[PathCounts]:
     metric = next(iter(stands_for("computation", counts.values)), None)
     if metric is None:
-        return [_PathPrior(Source.TIMES, ("no effort was counted: the model is made of times alone",))] * len(rows)
+        return [PathCounts(Source.TIMES, ("no effort was counted: the model is made of times alone",))] * len(rows)
     effort = counts.model(metric, rows)
     absorbed = counts.absorbed(metric, rows)
     effort = with_sums(
@@ -304,13 +281,10 @@ def _computation(rows: Ids, counts: _Counts) -> list[_PathPrior]:
     )
     if "visits" in counts.values:
         effort = by_visits(effort, counts.points, counts.values[metric][rows], counts.values["visits"][rows])
-    return [
-        replace(_one_computation(effort, index, counts, row, metric), absorbed=absorbed.get(row, {}))
-        for index, row in enumerate(rows.tolist())
-    ]
+    return [_one_computation(effort, index, counts, row, metric) for index, row in enumerate(rows.tolist())]
 
 
-def _one_computation(effort: Effort, index: int, counts: _Counts, row: int, metric: str) -> _PathPrior:
+def _one_computation(effort: Effort, index: int, counts: _Counts, row: int, metric: str) -> PathCounts:
     name = metric.replace("_", " ")
     function, steadiness = effort.functions[index], effort.steadiness[index]
     settled = steadiness not in OPEN
@@ -331,7 +305,7 @@ def _one_computation(effort: Effort, index: int, counts: _Counts, row: int, metr
         if approximate is not None:
             note = f"no formula gives its counts: times are extrapolated by a power law of its {name}"
             prior = computation_prior(approximate, metric, counts.ranks)
-            return _PathPrior(Source.COMPUTATION, (note,), prior, settled=settled)
+            return PathCounts(Source.COMPUTATION, (note,), prior, settled=settled)
     if why is not None or function is None:
         return _without(str(why), settled)
     notes = () if metric == "basic_blocks" else (f"effort is counted in {name}",)
@@ -340,7 +314,7 @@ def _one_computation(effort: Effort, index: int, counts: _Counts, row: int, metr
         notes = (*notes, f"no formula gives its counts at all points: up to {share:.2g} % off")
     proven = bool(effort.residual[index] <= MATTERS)
     prior = computation_prior(function, metric, counts.ranks)
-    return _PathPrior(Source.COMPUTATION, notes, prior, function, settled, proven=proven)
+    return PathCounts(Source.COMPUTATION, notes, prior, function, settled, proven=proven)
 
 
 def _unexplained(counts: _Counts) -> str:
@@ -349,7 +323,7 @@ def _unexplained(counts: _Counts) -> str:
 
 def _communication(
     names: Sequence[str], rows: Ids, counts: _Counts, points: Array, mpi: KnownMpi | None
-) -> list[_PathPrior]:
+) -> list[PathCounts]:
     metrics = ("visits", "bytes_sent", "bytes_received")
     if not len(rows):
         return []
@@ -371,7 +345,7 @@ def _communication(
         )
         for name in metrics[1:]
     )
-    out: list[_PathPrior] = []
+    out: list[PathCounts] = []
     for index, (name, row) in enumerate(zip(names, rows.tolist(), strict=True)):
         operation = operation_of(name)
         steadiness = [effort.steadiness[index] for effort in (visits, sent, received)]
@@ -405,7 +379,7 @@ def _one_operation(
     size: ModelFunction | None,
     size_note: str,
     points: Array,
-) -> _PathPrior:
+) -> PathCounts:
     visits, sent, received = functions
     try:
         prior = make(operation, name=name, visits=visits, size=size, sent=sent, received=received)
@@ -420,7 +394,7 @@ def _one_operation(
         notes = (*notes, ALONE)
     volume = received if sent == _NONE else sent
     prior = replace(prior, columns=columns, others=others, notes=notes)
-    return _PathPrior(Source.COMMUNICATION, notes, prior, volume)
+    return PathCounts(Source.COMMUNICATION, notes, prior, volume)
 
 
 def _communicators(counts: _Counts, rows: Ids) -> tuple[list[ModelFunction | None], list[str]]:
@@ -445,3 +419,59 @@ def _communicators(counts: _Counts, rows: Ids) -> tuple[list[ModelFunction | Non
             sizes[index] = effort.functions[0]
             notes[index] = "the size of its communicator is no single power of the parameters"
     return sizes, notes
+
+
+def project(counted: CallTree, timed: CallTree) -> tuple[Ids, Ids]:
+    """Find the call path under a narrow filter that takes up each call path under a wide one.
+
+    A function that the narrow filter leaves out belongs to its caller, and its callees to the caller, too.
+
+    Returns
+    -------
+    target
+        Shape (counted call path,): index into `timed`, -1 if there is none.
+    itself
+        Shape (counted call path,): whether it is the same call path, not a callee that was taken up.
+    """
+    union = TreeUnion()
+    functions, rows = _without_openmp(timed)
+    same = dict(zip(union.add(functions).tolist(), rows.tolist(), strict=True))
+    target = np.full(len(counted), -1, dtype=np.int64)
+    itself = np.zeros(len(counted), dtype=bool)
+    regions = [union.region_number(*region_key) for region_key in zip(counted.regions, counted.identities, strict=True)]
+    numbers = [-1] * len(counted)
+    for row, (region, parent) in enumerate(zip(counted.region.tolist(), counted.parent.tolist(), strict=True)):
+        above = numbers[parent] if parent >= 0 else -1
+        number = union.node(above, regions[region])
+        itself[row] = number is not None
+        numbers[row] = above if number is None else number
+        target[row] = same.get(numbers[row], -1)
+    itself &= target >= 0
+    return target, itself
+
+
+def taken_up(values: Array, counted: CallTree, timed: CallTree) -> Array:
+    """Add values, shape (counted call path, ...), to the call paths that take up theirs under a narrow filter."""
+    target, _ = project(counted, timed)
+    out = np.zeros((len(timed), *values.shape[1:]))
+    np.add.at(out, target[target >= 0], values[target >= 0])
+    return out
+
+
+def _without_openmp(timed: CallTree) -> tuple[CallTree, Ids]:
+    """Return the call paths of functions alone, as the build that counts has them, and the timed one of each.
+
+    Score-P has regions of OpenMP between a function and what it calls there. What such a region does itself is counted
+    with the function around it, whose time does not hold it: this function has no timed call path, -1; nor has one
+    that is called in several regions, among which its counts cannot be divided.
+    """
+    inside = np.array([region.paradigm == "openmp" for region in timed.regions], dtype=bool)
+    if not inside.any():
+        return timed, np.arange(len(timed))
+    folding = fold(timed, ~inside)
+    stays = np.flatnonzero(folding.stays)
+    rows = np.full(len(folding.tree), -1, dtype=np.int64)
+    rows[folding.target[stays]] = stays
+    rows[np.bincount(folding.target[stays], minlength=len(rows)) > 1] = -1
+    rows[np.isin(rows, timed.parent[~folding.stays])] = -1
+    return folding.tree, rows

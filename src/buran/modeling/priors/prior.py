@@ -11,15 +11,19 @@ from typing import Protocol
 import numpy as np
 
 from buran.errors import UsageError
+from buran.modeling.pmnf.candidates import Mask
 from buran.modeling.pmnf.powers import PowerLog
 from buran.modeling.pmnf.terms import Array, ModelFunction, Term
 from buran.modeling.pmnf.text import format_function
 from buran.modeling.price.discrepancy import Along
 from buran.modeling.priors.algebra import added, multiplied, power, reciprocal, scaled, single
 from buran.modeling.priors.communication import CostPart, Operation, Volume
-from buran.modeling.priors.tuning import SLOWEST_S
 
 ONE = ModelFunction(1.0)
+
+# Seconds of one counted unit of effort, and of what a call takes beside: what takes longer is not done by the code
+# that was counted. Tuned: judgement.
+SLOWEST_S = 1e-5
 ALONE = "with one process at every point nothing is known about messages between processes"
 _SMALL = 1e-9  # relative: smaller differences are rounding
 
@@ -95,7 +99,7 @@ class Prior:
     notes
         What a user should know of it, in sentences.
     others
-        Columns that other algorithms of an MPI operation have; see `buran.modeling.priors.algorithms`.
+        Columns that other algorithms of an MPI operation have; see `buran.modeling.priors.resilient`.
     switches
         Parameters that ranks of the communicator or bytes of a message grow with, and by which power: beyond those
         measured, MPIs may change the algorithm.
@@ -166,6 +170,34 @@ class Prior:
     def function(self, coefficients: Array) -> ModelFunction:
         """Return the model with these coefficients of the columns, shape (column,)."""
         return added(scaled(column.function, float(c)) for column, c in zip(self.columns, coefficients, strict=True))
+
+
+class Account(Protocol):
+    """An account of times, such as cache misses: columns of priors with costs that are known beforehand."""
+
+    @property
+    def name(self) -> str:
+        """What it accounts for."""
+
+    @property
+    def remark(self) -> str:
+        """What is noted of call paths whose times have it; empty for nothing."""
+
+    def explains(self, points: Array, values: Array) -> Mask:
+        """Return shape (call path,): of which times it may be most, so that it is a prior without counted effort."""
+
+    def added_to(
+        self, priors: Sequence[Prior | None], computing: Sequence[bool], points: Array, values: Array
+    ) -> list[Prior | None]:
+        """Return priors with its columns, which have a cost, where these matter.
+
+        Parameters
+        ----------
+        priors, computing
+            One for each call path, and whether it is of computation: only those get columns.
+        points, values
+            Of the times, shapes (point, parameter) and (call path, point).
+        """
 
 
 def computation_prior(effort: ModelFunction, metric: str = "basic_blocks", ranks: int | None = None) -> Prior:

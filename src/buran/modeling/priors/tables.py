@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import NDArray
 
 from buran.errors import UsageError
 from buran.modeling.numerics.tuning import MATTERS
@@ -15,15 +14,21 @@ from buran.modeling.pmnf.model import Model
 from buran.modeling.pmnf.repetitions import Repetition, over_repetitions
 from buran.modeling.pmnf.terms import Array, ModelFunction, Term
 from buran.modeling.price.noise import PointNoise
-from buran.modeling.priors.absorbed import split
-from buran.modeling.priors.account import Account, with_accounts
-from buran.modeling.priors.algorithms import with_algorithms
-from buran.modeling.priors.paths import TIMES_ALONE, PathPriors, Source, has_effort, priors_of
-from buran.modeling.priors.prior import KnownMpi, Prior, one_cost, price_alone, startup_prior
-from buran.modeling.priors.resilient import FitOptions, Resilient, fit_priors
+from buran.modeling.priors.paths import TIMES_ALONE, PathCounts, Source, has_effort, priors_of
+from buran.modeling.priors.prior import (
+    ONE,
+    SLOWEST_S,
+    Account,
+    Column,
+    KnownMpi,
+    Prior,
+    one_cost,
+    price_alone,
+    startup_prior,
+)
+from buran.modeling.priors.resilient import FitOptions, Resilient, fit_priors, with_algorithms
 from buran.modeling.priors.steps import Repeats
-from buran.modeling.priors.tuning import SLOWEST_S
-from buran.modeling.priors.waiting import Verdict, Waiting, diagnose, ranks_above_one, with_waiting
+from buran.modeling.priors.waiting import Waiting, diagnose, ranks_above_one, with_waiting
 from buran.profiles.experiment.table import Aggregate, Experiment
 from buran.profiles.startup import is_startup_or_shutdown
 from buran.wording import counted as in_words
@@ -50,9 +55,6 @@ class PathModel:
         Effort model of a computation, bytes of a communication; None if not known.
     settled
         Whether counting at more points would tell nothing more of it.
-    absorbed
-        Models of the counted call paths that it takes up, itself first, which add up to `final`; empty where there are
-        none.
     repeats
         For each parameter that may only repeat work what counts say of that.
     """
@@ -64,7 +66,6 @@ class PathModel:
     whole: Resilient | None = None
     effort: ModelFunction | None = None
     settled: bool = True
-    absorbed: Mapping[str, Model] = field(default_factory=dict)
     repeats: Mapping[str, Repeats] = field(default_factory=dict)
 
     @property
@@ -138,35 +139,31 @@ def models_from_priors(
         )
     repetitions = timed.over_locations(metric, aggregate)
     values, noise = over_repetitions(repetitions, repetition), PointNoise.of(repetitions, repetition)
-    found = priors_of(timed.tree, counted, timed.points, mpi, processes=processes, steps=steps, derived=derived)
     column = None if processes is None else timed.parameters.index(processes)
     times = _Times(timed.points, values, noise, counted.points, column, options)
-    draft = _Draft(list(found.sources), list(found.notes), list(found.priors), list(found.settled))
-    found_first = draft.priors, draft.sources, draft.notes
-    draft.priors = with_accounts(times.points, values, accounts, *found_first, found.can_wait)
-    _keep_determined(draft, values, options is None or options.price)
-    for row in np.flatnonzero(_done_elsewhere(times, found.efforts, draft)).tolist():
-        draft.drop(row, "its time is spent outside of the code whose effort was counted, in libraries or the system")
-        draft.settled[row] = True
-    draft.priors = with_algorithms(times.points, values, draft.priors)
+    counts = priors_of(timed.tree, counted, timed.points, mpi, processes=processes, steps=steps, derived=derived)
+    paths = _with_accounts(list(counts), times, accounts)
+    paths = [_determined(path, row, times.priced) for path, row in zip(paths, values, strict=True)]
+    paths = [_done_here(path, times.points, row) for path, row in zip(paths, values, strict=True)]
+    paths = _with(paths, with_algorithms(times.points, values, [path.prior for path in paths]))
     starting = is_startup_or_shutdown(timed.tree.names)
-    _enter_startup(draft, times, found, starting, tuple(timed.parameters.index(name) for name in steps or ()))
-    fitted = times.fit(draft.priors)
-    waiting = _beyond_priors(times, draft.priors, found, starting)
-    wholes = _wholes(times, draft.priors, fitted, waiting)
+    startup = replace(times.startup, repeated=tuple(timed.parameters.index(name) for name in steps or ()))
+    paths = _with_startup(paths, counts, times, startup, starting.tolist())
+    fitted = times.fit([path.prior for path in paths])
+    waiting = _beyond_priors(times, paths, starting.tolist())
+    wholes = _wholes(times, paths, fitted, waiting)
     return tuple(
         PathModel(
-            draft.sources[row] if fitted[row] is not None else Source.TIMES,
-            draft.notes[row],
+            path.source if fitted[row] is not None else Source.TIMES,
+            path.notes,
             fitted[row],
             waiting[row],
             wholes[row],
-            found.efforts[row],
-            draft.settled[row],
-            _absorbed(wholes[row], found.efforts[row], found.absorbed[row], timed.tree.names[row]),
-            found.repeats[row],
+            path.effort,
+            path.settled,
+            path.repeats,
         )
-        for row in range(calls)
+        for row, path in enumerate(paths)
     )
 
 
@@ -199,130 +196,133 @@ class _Times:
         """Fit one prior of each call path."""
         return fit_priors(self.points, self.values, priors, self.options, self.noise, self.counted)
 
+    @property
+    def priced(self) -> bool:
+        """Whether the price of work drifts."""
+        return self.options is None or self.options.price
 
-@dataclass(eq=False)
-class _Draft:
-    """Sources, notes, priors and whether counts are settled, one of each call path, until times are seen."""
-
-    sources: list[Source]
-    notes: list[tuple[str, ...]]
-    priors: list[Prior | None]
-    settled: list[bool]
-
-    def drop(self, row: int, why: str) -> None:
-        """Leave a call path to its times."""
-        self.priors[row], self.sources[row] = None, Source.TIMES
-        self.notes[row] = (*self.notes[row], f"{why}: {TIMES_ALONE}")
+    @property
+    def startup(self) -> Prior:
+        """What start-up takes."""
+        several = self.column is not None and self.points[:, self.column].max() > 1
+        return startup_prior(self.column if several else None)
 
 
-def _keep_determined(draft: _Draft, values: Array, priced: bool) -> None:
-    """Fit one cost, or the price alone, where values (call path, point) are too few for a prior's coefficients."""
-    for row, prior in enumerate(draft.priors):
-        measured = int(np.isfinite(values[row]).sum())
-        if prior is None or measured > prior.fitted_count:
-            continue
-        computes = draft.sources[row] is Source.COMPUTATION
-        if computes and measured > 2:
-            draft.priors[row] = one_cost(prior)
-        elif computes and measured and priced and any(c.effort for c in prior.columns):
-            draft.priors[row] = price_alone(prior)
-            draft.notes[row] = (
-                *draft.notes[row],
-                f"only {in_words(measured, 'point')} {'has' if measured == 1 else 'have'} times: one cost of its "
-                "counted work was fitted; more points distinguish its parts",
-            )
-        else:
-            draft.drop(row, f"{measured} points do not determine the {prior.fitted_count} coefficients of its prior")
+def _with(paths: Sequence[PathCounts], priors: Sequence[Prior | None]) -> list[PathCounts]:
+    return [replace(path, prior=prior) for path, prior in zip(paths, priors, strict=True)]
 
 
-def _enter_startup(
-    draft: _Draft, times: _Times, found: PathPriors, starting: NDArray[np.bool_], repeated: tuple[int, ...]
-) -> None:
+def _with_accounts(paths: list[PathCounts], times: _Times, accounts: Sequence[Account]) -> list[PathCounts]:
+    """Return priors with what accounts know; one may be all that is known of a call path."""
+    for account in accounts:
+        for row in np.flatnonzero(account.explains(times.points, times.values)).tolist():
+            path = paths[row]
+            if path.prior is None and not path.can_wait:
+                notes = tuple(note.removesuffix(f": {TIMES_ALONE}") for note in path.notes)
+                prior = Prior((Column("constant", ONE),), account.name)
+                paths[row] = replace(path, prior=prior, source=Source.COMPUTATION, notes=notes)
+    computing = [path.source is Source.COMPUTATION for path in paths]
+    for account in accounts:
+        before = [path.prior for path in paths]
+        paths = _with(paths, account.added_to(before, computing, times.points, times.values))
+        for row, (old, path) in enumerate(zip(before, paths, strict=True)):
+            if account.remark and old is not None and path.prior and len(path.prior.columns) > len(old.columns):
+                paths[row] = replace(path, notes=(*path.notes, account.remark))
+    return paths
+
+
+def _determined(path: PathCounts, values: Array, priced: bool) -> PathCounts:
+    """Return one cost, or the price alone, where values, shape (point,), are too few for a prior's coefficients."""
+    prior, measured = path.prior, int(np.isfinite(values).sum())
+    if prior is None or measured > prior.fitted_count:
+        return path
+    computes = path.source is Source.COMPUTATION
+    if computes and measured > 2:
+        return replace(path, prior=one_cost(prior))
+    if computes and measured and priced and any(column.effort for column in prior.columns):
+        note = (
+            f"only {in_words(measured, 'point')} {'has' if measured == 1 else 'have'} times: one cost of its counted "
+            "work was fitted; more points distinguish its parts"
+        )
+        return replace(path, prior=price_alone(prior), notes=(*path.notes, note))
+    return path.left_to_times(f"{measured} points do not determine the {prior.fitted_count} coefficients of its prior")
+
+
+def _done_here(path: PathCounts, points: Array, values: Array) -> PathCounts:
+    """Return computation without a prior if it takes longer than its counted effort can, and its memory.
+
+    A function that fills large arrays by calls of the C library executes the same few basic blocks for any size: as a
+    prior they would make a constant of a time that grows. Most points must agree.
+    """
+    present = np.isfinite(values)
+    if path.source is not Source.COMPUTATION or path.effort is None or path.prior is None or not present.any():
+        return path
+    # most points take longer than e(x) visits of the slowest code and what memory costs, sum_k c_k e_k(x)
+    known = SLOWEST_S * np.maximum(path.effort.evaluate(points[present]), 1.0)
+    for column in (column for column in path.prior.columns if column.cost is not None):
+        known += sum(column.cost or ()) * np.maximum(column.function.evaluate(points[present]), 0.0)
+    if np.median(values[present] - known) <= 0:
+        return path
+    why = "its time is spent outside of the code whose effort was counted, in libraries or the system"
+    return replace(path.left_to_times(why), settled=True)
+
+
+def _with_startup(
+    paths: list[PathCounts], counts: Sequence[PathCounts], times: _Times, startup: Prior, starting: Sequence[bool]
+) -> list[PathCounts]:
     """Enter the prior of start-up where it is one, and for what waits, if all points have one number of ranks.
 
     Times of a single number of ranks tell nothing of their growth with it; what others wait for does.
     """
-    column = times.column
-    startup = startup_prior(column if column is not None and times.points[:, column].max() > 1 else None)
-    startup = replace(startup, repeated=repeated)
-    if column is not None and ranks_above_one(times.points, column) == 1:
-        for row in np.flatnonzero(found.can_wait).tolist():
-            if found.priors[row] is None and np.isfinite(times.values[row]).sum() > startup.fitted_count:
-                draft.priors[row] = startup
-    for row in np.flatnonzero(starting).tolist():
-        draft.priors[row], draft.sources[row], draft.notes[row] = startup, Source.COMMUNICATION, ()
+    alone = times.column is not None and ranks_above_one(times.points, times.column) == 1
+    for row, counted in enumerate(counts):
+        enough = np.isfinite(times.values[row]).sum() > startup.fitted_count
+        if starting[row]:
+            paths[row] = replace(paths[row], prior=startup, source=Source.COMMUNICATION, notes=())
+        elif alone and counted.can_wait and counted.prior is None and enough:
+            paths[row] = replace(paths[row], prior=startup)
+    return paths
 
 
-def _beyond_priors(
-    times: _Times, priors: Sequence[Prior | None], found: PathPriors, starting: NDArray[np.bool_]
-) -> Sequence[Waiting | None]:
+def _beyond_priors(times: _Times, paths: Sequence[PathCounts], starting: Sequence[bool]) -> Sequence[Waiting | None]:
     """Find what times have beyond their priors, but for start-up.
 
     Where an account has columns of its own, what work beyond its blocks costs is no finding any more.
     """
     tested = [
-        None if start or (prior is not None and prior.fitted_count < len(prior.columns)) else prior
-        for prior, start in zip(priors, starting.tolist(), strict=True)
+        None if start or (path.prior is not None and path.prior.fitted_count < len(path.prior.columns)) else path.prior
+        for path, start in zip(paths, starting, strict=True)
     ]
     return diagnose(
         times.points,
         times.values,
         tested,
         times.column,
-        companions=_work(found.efforts, found.proven, times.points),
+        companions=_work(paths, times.points),
         noise=times.noise,
-        can_wait=found.can_wait,
+        can_wait=[path.can_wait for path in paths],
     )
 
 
-def _absorbed(
-    whole: Resilient | None, effort: ModelFunction | None, absorbed: Mapping[str, ModelFunction], name: str
-) -> Mapping[str, Model]:
-    return {} if whole is None or effort is None or not absorbed else split(whole.model, effort, absorbed, name)
-
-
-def _done_elsewhere(times: _Times, efforts: Sequence[ModelFunction | None], draft: _Draft) -> NDArray[np.bool_]:
-    """Return shape (call path,): whether computation takes longer than its counted effort can, and its memory.
-
-    A function that fills large arrays by calls of the C library executes the same few basic blocks for any size: as a
-    prior they would make a constant of a time that grows. Most points must agree.
-    """
-    points, values = times.points, times.values
-    out = np.zeros(len(values), dtype=np.bool_)
-    for row, (effort, prior, source) in enumerate(zip(efforts, draft.priors, draft.sources, strict=True)):
-        if source is Source.COMPUTATION and effort is not None and prior is not None:
-            present = np.isfinite(values[row])
-            # most points take longer than e(x) visits of the slowest code and what memory costs, sum_k c_k e_k(x)
-            known = SLOWEST_S * np.maximum(effort.evaluate(points[present]), 1.0)
-            for column in (column for column in prior.columns if column.cost is not None):
-                known += sum(column.cost or ()) * np.maximum(column.function.evaluate(points[present]), 0.0)
-            out[row] = present.any() and np.median(values[row][present] - known) > 0
-    return out
-
-
 def _wholes(
-    times: _Times, priors: Sequence[Prior | None], fitted: Sequence[Resilient | None], waiting: Sequence[Waiting | None]
+    times: _Times, paths: Sequence[PathCounts], fitted: Sequence[Resilient | None], waiting: Sequence[Waiting | None]
 ) -> list[Resilient | None]:
-    wider: list[Prior | None] = [
-        with_waiting(prior, finding.term, times.column)
-        if prior is not None
-        and finding is not None
-        and finding.verdict is not Verdict.NONE
-        and finding.term is not None
+    wider = [
+        with_waiting(path.prior, finding.term, times.column)
+        if path.prior is not None and finding is not None and finding.term is not None
         else None
-        for prior, finding in zip(priors, waiting, strict=True)
+        for path, finding in zip(paths, waiting, strict=True)
     ]
     return [second or first for first, second in zip(fitted, times.fit(wider), strict=True)]
 
 
-def _work(efforts: Sequence[ModelFunction | None], proven: Sequence[bool], points: Array) -> list[Term]:
+def _work(paths: Sequence[PathCounts], points: Array) -> list[Term]:
     """List the leading terms that make up the computation that counts prove: what other ranks may be waiting for.
 
     Nobody waits for what is a small part of the work at every point.
     """
-    computations = (effort for effort, sure in zip(efforts, proven, strict=True) if sure and effort is not None)
     work: dict[Term, Array] = {}
-    for effort in computations:
+    for effort in (path.effort for path in paths if path.proven and path.effort is not None):
         sizes = dict(zip(effort.terms, effort.coefficients, strict=True))
         for term in effort.dominating_terms():
             work[term] = work.get(term, 0.0) + np.maximum(sizes[term] * term.evaluate(points), 0.0)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from buran.campaign.shape import CampaignFile
 
 ENERGY = Metric(
-    "energy", "J", "exclusive", "DOUBLE", "Energy", "Of the whole program: of its processors, or nodes", is_whole=True
+    "energy", "J", "exclusive", "DOUBLE", "Energy", "Of the whole program: of its processors, or nodes"
 )
 
 

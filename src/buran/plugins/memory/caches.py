@@ -11,7 +11,7 @@ from buran.campaign.config import Campaign
 from buran.modeling.pmnf.model_set import ModelSet
 from buran.modeling.pmnf.terms import Array
 from buran.modeling.pmnf.text import format_function
-from buran.modeling.priors.projection import taken_up
+from buran.modeling.priors.paths import taken_up
 from buran.plugins.memory.cache_table import CachedPath, CacheTable, Leaving
 from buran.plugins.memory.distances import DistanceModels, distance_models
 from buran.plugins.memory.misses import streamed

@@ -8,7 +8,7 @@ from pathlib import Path
 from buran.campaign.config import Campaign
 from buran.campaign.plan import Mode
 from buran.features import ReportSection
-from buran.modeling.priors.account import Account
+from buran.modeling.priors.prior import Account
 from buran.plugins.memory.cache_table import CacheTable, cache_page, cache_plot, cache_text
 from buran.plugins.memory.caches import cache_table
 from buran.plugins.memory.costs import memory_account, page_account, sharing

@@ -262,7 +262,7 @@ def _draw(name: str, random: np.random.Generator, points: Array) -> Kernel:
 
 def _draw_terms(random: np.random.Generator, points: Array, most: float) -> tuple[list[Term], str]:
     """Draw one term, two of different parameters, or a product; values stay above 0 and do not grow too much."""
-    pairs = full_space("never").pairs
+    pairs = full_space().pairs
     parameters = [p for p in range(points.shape[1]) if len(np.unique(points[:, p])) > 2]
     while True:
         count = 1 if len(parameters) == 1 else int(random.integers(1, 3))

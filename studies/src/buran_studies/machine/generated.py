@@ -97,14 +97,14 @@ def executed(
                 experiment.points[known],
                 times[paths][:, known],
                 times[paths][:, ~known][:, 0],
-                [found.priors[path] for path in paths],
+                [found[path].prior for path in paths],
                 [expected_of(truth, part) for truth, _ in rows],
                 level,
                 draws,
                 number,
                 at=experiment.points[~known],
             )
-            held = _held(experiment.points, known, times[paths], [found.priors[path] for path in paths], level, number)
+            held = _held(experiment.points, known, times[paths], [found[path].prior for path in paths], level, number)
             errors.append({"part": part, "level": level, "re": judged["re"], "held": held})
     return {"ranks": [*ranks], "errors": errors}
 

@@ -14,7 +14,7 @@ from buran.campaign.plan import Mode
 from buran.campaign.point import Point
 from buran.errors import ToolError
 from buran.files import write_json
-from buran.modeling.pmnf import PMNFRegressor
+from buran.modeling.pmnf import fit_models
 from buran.plugins.simgrid.calibrate import calibration_of
 from buran.plugins.simgrid.calibration import CALIBRATION, Calibration
 from buran.profiles.experiment.build import Run
@@ -148,11 +148,11 @@ def _waiting(shard: Shard, folder: Path) -> dict[str, Any]:
                 spent[p] = of_run
             points.append((p, n))
             waited.append(seconds)
-    model = PMNFRegressor().fit(np.array(points, dtype=np.float64), np.array(waited))
+    model = fit_models(np.array(points, dtype=np.float64), np.array([waited]))
     target, predicted = _FARTHER * ranks[-1], {}
     for n in (_AIM, _WAVE_SIZES[-1]):
         executed, of_run = _waited(bench, target, n)
-        predicted[str(n)] = float(model.predict(np.array([(target, n)], dtype=np.float64))[0]) / executed
+        predicted[str(n)] = float(model.predict(np.array([(target, n)], dtype=np.float64))[0, 0]) / executed
         spent.setdefault(target, of_run)
     # Of blocks of n^3 cells, beside which sums over faces of n^2 count little where n is large.
     n, block_s = _WAVE_SIZES[-1], MACHINES[shard["machine"]]["seconds_per_block"] * _WAVE_SIZES[-1] ** 3

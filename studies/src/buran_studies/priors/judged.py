@@ -57,17 +57,17 @@ def judge(functions: int, seed: int, results: Sequence[Mapping[str, Any]]) -> di
     thin, sparse, cost = _plan(counted, results)
     cheap = priors_of(counted.tree, thin, points)
     parts = {}
-    companions = [term for effort in found.efforts if effort is not None for term in effort.dominating_terms()]
+    companions = [term for path in found if (effort := path.effort) is not None for term in effort.dominating_terms()]
     for part in PARTS:
         own = [row[part] for _, row in rows]
         truths = [truth for truth, _ in rows]
         times = np.stack([np.array(run["time"][part]) for run in timed], axis=-1)  # function, point, repetition
-        priors = [found.priors[row] for row in own]
+        priors = [found[row].prior for row in own]
         actual = np.median(times[:, test], axis=2)[:, 0]
         values = times[:, ~test]
         expected = [expected_of(truth, part) for truth in truths]
         chosen: Ids = np.flatnonzero([bool((sparse == point).all(axis=1).any()) for point in points[~test]])
-        scarce = [cheap.priors[row] for row in own]
+        scarce = [cheap[row].prior for row in own]
         parts[part] = {
             "priors": [None if prior is None else _packed(prior) for prior in priors],
             "expected": [function.to_json() for function in expected],
@@ -76,10 +76,10 @@ def judge(functions: int, seed: int, results: Sequence[Mapping[str, Any]]) -> di
             "ed": _deviations_of_priors(priors, expected),
             "ed_sparse": _deviations_of_priors(scarce, expected),
             "ed_effort": [
-                exponent_deviation(found.efforts[row] or ModelFunction(0.0), _effort(truth, part), 2).tolist()
+                exponent_deviation(found[row].effort or ModelFunction(0.0), _effort(truth, part), 2).tolist()
                 for row, truth in zip(own, truths, strict=True)
             ],
-            "notes": [list(found.notes[row]) for row in own],
+            "notes": [list(found[row].notes) for row in own],
             "sparse": _listed(
                 _errors(predictions(points[~test][chosen], values[:, chosen, 0], scarce, _AT, _ALONE), actual)
             ),

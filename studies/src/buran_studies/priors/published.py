@@ -82,7 +82,7 @@ def judge(shard: Shard, mpi: KnownMpi | None = None) -> Any:
     test = (everywhere == _AT).all(axis=1)
     points = everywhere[~test]
     found = priors_of(counted.tree, counted, everywhere, mpi)
-    priors: list[Prior | None] = [found.priors[row[part]] for _, row in rows]
+    priors: list[Prior | None] = [found[row[part]].prior for _, row in rows]
     times = np.stack([np.array(run["time"][part]) for run in timed], axis=-1)  # function, point, repetition
     actual = np.median(times[:, test], axis=2)[:, 0]
     number = int(np.random.SeedSequence([shard["seed"], PARTS.index(part), level]).generate_state(1)[0])

@@ -16,10 +16,9 @@ from buran.modeling.pmnf.model import Model
 from buran.modeling.pmnf.terms import Array, ModelFunction
 from buran.modeling.priors.algebra import added, power, scaled
 from buran.modeling.priors.communication import operation_of
-from buran.modeling.priors.effort import effort_of
+from buran.modeling.priors.effort import bytes_of, effort_of
 from buran.modeling.priors.prior import Prior, communication_prior, computation_prior
 from buran.modeling.priors.resilient import FitOptions, predictions
-from buran.modeling.priors.volume import bytes_of
 from buran_studies.generator.program import Truth
 from buran_studies.generator.spec import random_spec
 from buran_studies.noise import inject

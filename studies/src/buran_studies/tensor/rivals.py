@@ -281,15 +281,17 @@ class NormalForm:
 
     def fit(self, F: Array, y: Array) -> NormalForm:
         """Fit."""
-        from buran.modeling.pmnf import PMNFRegressor
+        from buran.modeling.pmnf import fit_models
 
         part = np.random.default_rng(self.seed).permutation(len(y))[:300]
-        self.model = PMNFRegressor().fit(np.exp(F[part]), np.exp(y[part]))
+        points, index = np.unique(np.exp(F[part]), axis=0, return_inverse=True)
+        times = np.bincount(index.reshape(-1), np.exp(y[part])) / np.bincount(index.reshape(-1))
+        self.model = fit_models(points, times[None])
         return self
 
     def predict(self, F: Array) -> Array:
         """Predict; values that are not positive count as 1e-14, as in the paper's scripts."""
-        return np.asarray(np.log(np.maximum(self.model.predict(np.exp(F)), 1e-14)))
+        return np.asarray(np.log(np.maximum(self.model.predict(np.exp(F))[0], 1e-14)))
 
 
 def _neighbours(setting: Mapping[str, Any], categorical: list[int], seed: int) -> Any:
